@@ -1,0 +1,49 @@
+# Everything runs in environments inside the checkout, made from the locks in requirements/.
+# PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
+.DELETE_ON_ERROR:
+.PHONY: help setup test lint fmt types bench-alloc lock check clean
+IN_DEV = .venv/bin/python -m
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+setup: .venv/ready ## Make .venv from requirements/dev.txt; nothing to do while the lock is the same
+
+test: setup ## Run all tests; ARGS="-k sticky --seed 7" goes to pytest
+	@$(IN_DEV) pytest $(ARGS)
+
+lint: setup types ## Check style, types, layers, spelling and what the tracked files hold
+	@$(IN_DEV) ruff check .
+	@$(IN_DEV) ruff format --check .
+	@PYTHONPATH=operator .venv/bin/lint-imports
+	@$(IN_DEV) codespell_lib
+	@$(IN_DEV) tests.tracked_files
+
+fmt: setup ## Format the code and repair what ruff can repair
+	@$(IN_DEV) ruff check --fix-only .
+	@$(IN_DEV) ruff format .
+
+types: setup ## Check the types
+	@$(IN_DEV) mypy
+
+bench-alloc: .venv-bench/ready ## Measure the allocation engine against its peers
+	@.venv-bench/bin/python -m benchmarks.alloc $(ARGS)
+
+lock: setup ## Update every pinned version in requirements/
+	@$(IN_DEV) uv pip compile requirements/dev.in -o requirements/dev.txt $(LOCK_OPTIONS)
+	@$(IN_DEV) uv pip compile requirements/bench.in -o requirements/bench.txt $(LOCK_OPTIONS)
+
+check: lint test ## What the pipeline runs
+
+clean: ## Remove what the other targets made
+	@rm -rf .venv .venv-bench .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf build *.egg-info
+
+LOCK_OPTIONS = --quiet --upgrade --generate-hashes --universal --python-version 3.11 \
+	--no-emit-index-url --custom-compile-command "make lock"
+
+.venv/ready: requirements/dev.txt
+	@.ci/setup .venv requirements/dev.txt
+
+.venv-bench/ready: requirements/bench.txt
+	@.ci/setup .venv-bench requirements/bench.txt

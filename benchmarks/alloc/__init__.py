@@ -1,0 +1,1 @@
+"""The allocation engine beside its peers: `python -m benchmarks.alloc`."""

@@ -1,0 +1,1 @@
+"""Programs that play a script on somebody else's assignor."""

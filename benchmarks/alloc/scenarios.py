@@ -1,0 +1,152 @@
+"""
+What is measured: sizes, events, and the scripts that every peer plays.
+
+A script is lines of text, so that each peer is measured in its own language and all of them share
+one definition. Topic `topic-000` comes first, every topic has one broker, and members are sorted.
+
+    limits W R D        warm up for W seconds, take R runs, stop what takes over D seconds
+    topics 100,100      so many queues has each topic now
+    members a,b,c       these are the members now
+    join a / leave a    one more, one less
+    forget              there is no previous plan
+    plan                plan, and make the result the previous plan; not timed
+    time LABEL          plan again and again from the same previous plan; print one JSON line
+    keep                make the result of the last `time` the previous plan
+    status LABEL        like `time`, from status text to status text (ours alone)
+    memory              print the highest use of memory so far (ours alone)
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+FULL, STABLE, JOIN_ONE = "FULL", "STABLE", "JOIN_ONE"
+LEAVE_ONE, QUEUES_ADDED = "LEAVE_ONE", "QUEUES_ADDED"
+EVENTS = (FULL, STABLE, JOIN_ONE, LEAVE_ONE, QUEUES_ADDED)
+FRAGMENTED = "fragmented "
+"""Starts the label of an event whose previous plan went through many joins and leaves."""
+STATUS = "status text"
+CHURN = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A group of this many consumers, and its queues spread evenly over its topics."""
+
+    consumers: int
+    queues: int
+    topics: int
+
+    def __str__(self) -> str:
+        """Show it as the tables do."""
+        return f"{self.consumers:,} x {self.queues:,} x {self.topics}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long to measure. Peers on a JVM need the warm-up, all get it."""
+
+    warm_up_seconds: float = 1.5
+    runs: int = 7
+    deadline_seconds: float = 20
+
+
+SMALL = Size(100, 1_000, 10)
+MIDDLE = Size(1_000, 10_000, 10)
+LARGE = Size(1_000, 100_000, 10)
+MANY_TOPICS = Size(1_000, 100_000, 100)
+HUGE = Size(10_000, 500_000, 10)
+SIZES = (SMALL, MIDDLE, LARGE, MANY_TOPICS, HUGE)
+
+
+def fresh(size: Size, limits: Limits, *, rehearse: bool = False) -> Iterator[str]:
+    """Time all events. A rehearsal times them all before, and the caller keeps the last results."""
+    yield from _start(size, limits)
+    for _ in range(1 + rehearse):
+        yield "forget"
+        yield f"time {FULL}"
+        yield "keep"
+        yield from _events(size, ids(size), label="")
+
+
+def fragmented(size: Size, limits: Limits, *, rehearse: bool = False) -> Iterator[str]:
+    """Time the events after many joins and leaves, each of them planned."""
+    yield from _start(size, limits)
+    yield "plan"
+    members = ids(size)
+    for step in churn(size, members):
+        yield step
+        yield "plan"
+    for _ in range(1 + rehearse):
+        yield from _events(size, members, FRAGMENTED)
+
+
+def memory(size: Size, limits: Limits) -> Iterator[str]:
+    """Plan from nothing, then for one who joins, and ask how much memory it took."""
+    yield from _start(size, limits)
+    yield "plan"
+    yield f"join {_joiner(size)}"
+    yield "plan"
+    yield "memory"
+
+
+def status(size: Size, limits: Limits) -> Iterator[str]:
+    """Time the way from status text to status text, when one joins."""
+    yield from _start(size, limits)
+    yield "plan"
+    yield f"join {_joiner(size)}"
+    yield f"status {STATUS}"
+
+
+def ids(size: Size) -> list[str]:
+    """The members that a group of this size starts with."""
+    return [f"c-{number:05d}" for number in range(size.consumers)]
+
+
+def topic_name(index: int) -> str:
+    """How every peer names its topics."""
+    return f"topic-{index:03d}"
+
+
+def churn(size: Size, members: list[str]) -> Iterator[str]:
+    """Random joins and leaves, always the same ones; `members` follows them."""
+    source = random.Random(size.consumers)
+    for step in range(CHURN):
+        missing = size.consumers - len(members)
+        if missing > 0 or (missing == 0 and source.random() < 0.5):
+            members.append(f"c-{source.randrange(size.consumers):05d}-{step}")
+            yield f"join {members[-1]}"
+        else:
+            yield f"leave {members.pop(source.randrange(len(members)))}"
+    members.sort()
+
+
+def _start(size: Size, limits: Limits) -> Iterator[str]:
+    yield f"limits {limits.warm_up_seconds} {limits.runs} {limits.deadline_seconds}"
+    yield _topics(size)
+    yield f"members {','.join(ids(size))}"
+
+
+def _events(size: Size, members: list[str], label: str) -> Iterator[str]:
+    """All events but FULL; afterwards the group is as it was."""
+    leaver = members[size.consumers // 2]
+    yield f"time {label}{STABLE}"
+    yield f"join {_joiner(size)}"
+    yield f"time {label}{JOIN_ONE}"
+    yield f"leave {_joiner(size)}"
+    yield f"leave {leaver}"
+    yield f"time {label}{LEAVE_ONE}"
+    yield f"join {leaver}"
+    yield _topics(size, added=size.queues // size.topics // 10)
+    yield f"time {label}{QUEUES_ADDED}"
+    yield _topics(size)
+
+
+def _joiner(size: Size) -> str:
+    return f"c-{size.consumers // 2:05d}-j"
+
+
+def _topics(size: Size, added: int = 0) -> str:
+    """Queue counts; what is added goes to the first topic."""
+    each = size.queues // size.topics
+    return f"topics {','.join(map(str, [each + added] + [each] * (size.topics - 1)))}"

@@ -1,0 +1,75 @@
+"""Who owns which queues, to be read by names, ranges and text."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from lb_core import errors
+from lb_core.inventory import Inventory, Runs
+from lb_core.model import Queue, QueueRange, shorten
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assignment(Mapping[str, tuple[QueueRange, ...]]):
+    """
+    A mapping from each consumer of the group to its queues, as ranges.
+
+    `holdings` and `loads` are the same in numbers; nobody may change them.
+    """
+
+    inventory: Inventory
+    holdings: Mapping[str, Runs]
+    loads: Mapping[str, int]
+
+    def __getitem__(self, consumer: str) -> tuple[QueueRange, ...]:
+        """The queues of one consumer; empty for an idle one."""
+        return self.inventory.ranges(self.holdings[consumer])
+
+    def __iter__(self) -> Iterator[str]:
+        """All consumers, idle ones too."""
+        return iter(self.holdings)
+
+    def __len__(self) -> int:
+        """How many consumers there are."""
+        return len(self.holdings)
+
+    def owner(self, queue: Queue) -> str | None:
+        """Who owns a queue, or None."""
+        number = self.inventory.find(queue)
+        for consumer, runs in self.holdings.items():
+            if any(number in run for run in runs):
+                return consumer
+        return None
+
+    def ids(self, consumer: str) -> dict[tuple[str, str], str]:
+        """One consumer's queues as the status shows them: "0-3,8" for each topic and broker."""
+        by_source: dict[tuple[str, str], list[QueueRange]] = {}
+        for queues in self[consumer]:
+            by_source.setdefault((queues.topic, queues.broker), []).append(queues)
+        return {source: format_ids(ranges) for source, ranges in by_source.items()}
+
+
+def format_ids(ranges: Iterable[QueueRange]) -> str:
+    """Write ids as "0-3,8"."""
+    return ",".join(
+        f"{queues.start}-{queues.stop - 1}" if len(queues) > 1 else f"{queues.start}"
+        for queues in ranges
+    )
+
+
+def parse_ids(topic: str, broker: str, text: str) -> list[QueueRange]:
+    """Read "0-3,8" back. Spaces around a part are allowed, an empty text is no queue."""
+    return [_parse_part(topic, broker, part) for part in text.split(",")] if text.strip() else []
+
+
+def _parse_part(topic: str, broker: str, part: str) -> QueueRange:
+    first, dash, last = part.strip().partition("-")
+    if not (_is_number(first) and (_is_number(last) if dash else True)):
+        raise errors.BadRequestError(
+            f"{shorten(topic)} on {shorten(broker)}: {shorten(part)} is not an id or a range "
+            'of ids such as "0-3,8"'
+        )
+    return QueueRange(topic, broker, int(first), int(last if dash else first) + 1)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 10

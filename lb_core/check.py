@@ -1,0 +1,101 @@
+"""
+Refuse a bad result, whichever strategy made it.
+
+The rule is one sum. A run adds 1 at its start and takes 1 off at its stop, so adding up any runs
+tells how often each number is in them. What consumers got and what is left without an owner must
+add up as what consumers lost and what was free, at every number: then nothing is owned twice,
+nothing is lost, nothing is invented. Only holdings that changed are added up, so a plan that moves
+little is checked in no time.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from operator import attrgetter
+
+from lb_core import errors
+from lb_core.group import Group
+from lb_core.inventory import SPAN, Inventory, Runs
+from lb_core.model import describe, shorten
+from lb_core.policy import Zones
+from lb_core.previous import Holdings
+
+start_of, stop_of = attrgetter("start"), attrgetter("stop")
+
+
+def refuse_bad(
+    queues: Inventory, before: Holdings, after: Holdings, free: Runs, unowned: Runs
+) -> None:
+    """
+    Raise unless `after` owns what `before` owned and what was `free`, each queue once.
+
+    `before` must be sound itself: it was checked when it was made.
+    """
+    plus: list[range] = [*unowned]
+    minus: list[range] = [*free]
+    for name, new in after.items():
+        old = before.get(name, ())
+        if old is new:
+            continue
+        if old:
+            plus += set(new).difference(old)
+            minus += set(old).difference(new)
+        else:
+            plus += new
+    for name in before.keys() - after.keys():
+        minus += before[name]
+    if _edges(plus) != _edges(minus):
+        raise _diagnose(queues, after, unowned)
+
+
+def refuse_strangers(
+    queues: Inventory, group: Group, zones: Zones, received: Iterable[tuple[str, Runs]]
+) -> None:
+    """Raise where queues went to somebody who may not have them."""
+    eligible = set(group.eligible)
+    homes = {group.members[name].zone for name in eligible} - {None}
+    bound = {
+        place
+        for place, source in enumerate(queues.sources)
+        if zones is Zones.REQUIRE and source.zone in homes
+    }
+    for name, runs in received:
+        if name not in eligible:
+            raise errors.ForeignConsumerError(
+                f"consumer {shorten(name)} may not get queues, but was given some"
+            )
+        if bound:
+            for run in runs:
+                source = run.start // SPAN
+                if source in bound and queues.sources[source].zone != group.members[name].zone:
+                    raise errors.ForeignConsumerError(
+                        f"consumer {shorten(name)} of zone {group.members[name].zone} was given a "
+                        f"queue that must stay in zone {queues.sources[source].zone}"
+                    )
+
+
+def _edges(runs: list[range]) -> tuple[set[int], set[int]] | None:
+    """Where the sum over these runs rises and falls; None where runs start or stop together."""
+    starts, stops = set(map(start_of, runs)), set(map(stop_of, runs))
+    if len(starts) < len(runs) or len(stops) < len(runs):
+        return None
+    return starts - stops, stops - starts
+
+
+def _diagnose(queues: Inventory, after: Holdings, unowned: Runs) -> errors.InvalidPlanError:
+    """Look through everything for the queue to name."""
+    owned = Counter(number for runs in after.values() for run in runs for number in run)
+    owned.update(number for run in unowned for number in run)
+    real = {number for run in queues.runs for number in run}
+    for number, times in sorted(owned.items()):
+        if number not in real:
+            return errors.ForeignQueueError(f"number {number} is no queue of this group")
+        if times > 1:
+            owners = [name for name, runs in after.items() if any(number in run for run in runs)]
+            queue = next(queues.queues((range(number, number + 1),)))
+            return errors.QueueOwnedTwiceError(
+                f"{describe(queue)} has {times} owners: {', '.join(map(shorten, owners[:5]))}"
+            )
+    lost = min(real - owned.keys())
+    queue = next(queues.queues((range(lost, lost + 1),)))
+    return errors.QueueLostError(f"{describe(queue)} has no owner and is not listed as unowned")

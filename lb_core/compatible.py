@@ -1,0 +1,124 @@
+"""
+Plan with RocketMQ's strategies, or with a user's own.
+
+They are called as RocketMQ's rebalance loop calls them: topic by topic, both lists sorted. What
+comes back may be anything, so it is looked through before `check` gets to see it.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+
+from lb_core import errors, inventory, quota, strategies
+from lb_core.group import Group
+from lb_core.inventory import Inventory, Runs
+from lb_core.model import Queue, describe, shorten, sorted_texts
+from lb_core.outcome import Outcome
+from lb_core.policy import Policy
+from lb_core.previous import Holdings, Previous
+
+
+def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous) -> Outcome:
+    """Ask the strategy for each topic. A lost consumer counts as present while its grace lasts."""
+    strategy = strategies.find(policy.strategy)
+    consumers = sorted_texts([*group.eligible, *group.waiting])
+    numbers: dict[str, list[int]] = {name: [] for name in consumers}
+    if consumers:
+        zones = {name: group.members[name].zone for name in consumers}
+        config = {"consumerZones": zones, **policy.config}
+        for of_topic in _by_topic(queues):
+            answer = _ask(strategy, list(of_topic), consumers, config)
+            for name, found in _read(strategy.name, answer, of_topic).items():
+                if name not in numbers:
+                    raise errors.ForeignConsumerError(
+                        f"strategy {shorten(strategy.name)} gave queues to {shorten(name)}, "
+                        "which may not get any"
+                    )
+                numbers[name] += found
+    holdings = {
+        name: inventory.merge(range(number, number + 1) for number in found)
+        for name, found in numbers.items()
+    }
+    return _compare(queues, group, previous, holdings)
+
+
+def _by_topic(queues: Inventory) -> Iterable[dict[Queue, int]]:
+    """Each topic's queues in RocketMQ's order, and their numbers."""
+    found = (
+        (queue, number)
+        for run in queues.runs
+        for number, queue in zip(run, queues.queues((run,)), strict=True)
+    )
+    for _, of_topic in groupby(found, key=lambda pair: pair[0].topic):
+        yield dict(of_topic)
+
+
+def _ask(
+    strategy: strategies.Strategy,
+    queues: list[Queue],
+    consumers: list[str],
+    config: Mapping[str, object],
+) -> object:
+    try:
+        return strategy.allocate(queues, list(consumers), config)
+    except errors.AllocationError:
+        raise
+    except Exception as error:
+        raise errors.StrategyFailedError(
+            f"strategy {shorten(strategy.name)} raised {type(error).__name__}: {shorten(error)}"
+        ) from error
+
+
+def _read(name: str, answer: object, of_topic: dict[Queue, int]) -> dict[str, list[int]]:
+    """Turn an answer of any shape into numbers, or say what is wrong with it."""
+    if not isinstance(answer, Mapping):
+        raise _nonsense(name, answer)
+    found: dict[str, list[int]] = {}
+    for consumer, queues in answer.items():
+        if not isinstance(consumer, str) or not isinstance(queues, list | tuple | None):
+            raise _nonsense(name, {consumer: queues})
+        numbers = found[consumer] = []
+        for queue in queues or ():
+            if not isinstance(queue, Queue):
+                raise _nonsense(name, queue)
+            if queue not in of_topic:
+                raise errors.ForeignQueueError(
+                    f"strategy {shorten(name)} gave {describe(queue)} to {shorten(consumer)}, "
+                    "which was not in its list"
+                )
+            numbers.append(of_topic[queue])
+        if len(set(numbers)) < len(numbers):
+            raise errors.QueueOwnedTwiceError(
+                f"strategy {shorten(name)} gave {shorten(consumer)} a queue twice"
+            )
+    return found
+
+
+def _nonsense(name: str, answer: object) -> errors.StrategyFailedError:
+    return errors.StrategyFailedError(
+        f"strategy {shorten(name)} must return a mapping from consumers to lists of queues, "
+        f"not {shorten(answer)}"
+    )
+
+
+def _compare(queues: Inventory, group: Group, previous: Previous, holdings: Holdings) -> Outcome:
+    """Find out who lost and who got what."""
+    loads = {name: sum(map(len, runs)) for name, runs in holdings.items()}
+    owned = _sorted_runs(holdings)
+    outcome = Outcome(holdings, loads, unowned=inventory.subtract(queues.runs, owned))
+    for name in {**previous.holdings, **holdings}:
+        old, new = previous.holdings.get(name, ()), holdings.get(name, ())
+        if lost := inventory.subtract(old, new):
+            outcome.given.append((name, lost))
+        if got := inventory.subtract(new, old):
+            outcome.received.append((name, got))
+    outcome.given += [(claimants, runs) for runs, claimants in previous.disputed]
+    capacities = [group.members[name].capacity for name in holdings]
+    outcome.best_top = quota.level(capacities, queues.count).top(capacities)
+    return outcome
+
+
+def _sorted_runs(holdings: Holdings) -> Runs:
+    """Everything owned. Runs that overlap stay apart here; `check` will refuse them."""
+    return tuple(
+        sorted((run for runs in holdings.values() for run in runs), key=inventory.by_start)
+    )

@@ -1,0 +1,160 @@
+"""
+Which queues: take some from those who have too many, deal them to those who lack some.
+
+How many each gives and gets is decided elsewhere. Here two smaller aims are served, where they cost
+no move: every consumer holds a like share of every topic (so that a busy topic is everybody's), and
+a consumer's queues of one topic stay neighbours (so that a status of "0-9" says it all).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby, pairwise
+
+from lb_core.inventory import SPAN, Runs, merge
+
+Topics = Sequence[int]
+"""For each source the place of its topic, as `Inventory.topic_of_source` has it."""
+
+NOTHING = range(0)
+
+
+def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[Runs, list[range]]:
+    """
+    Split what a consumer holds into what it keeps and the `count` queues it gives away.
+
+    They come from the topics it holds most of and, among equals, of which the pool has least, so
+    that a newcomer fed by many gets some of every topic. `pooled` is updated.
+    """
+    by_topic: dict[int, list[range]] = {}
+    for run in held:
+        by_topic.setdefault(topics[run.start // SPAN], []).append(run)
+    sizes = {topic: sum(map(len, runs)) for topic, runs in by_topic.items()}
+    given: list[range] = []
+    for topic, number in _shave(sizes, count, pooled).items():
+        pooled[topic] += number
+        given += _cut(by_topic[topic], number)
+    kept = [run for runs in by_topic.values() for run in runs]
+    return merge(kept), given
+
+
+def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int, int]:
+    """How many to take from each topic so that the largest that is left is as small as can be."""
+    if count == 1:
+        return {max(sizes, key=lambda topic: (sizes[topic], -pooled[topic], -topic)): 1}
+    height, rest = _waterline(list(sizes.values()), count)
+    taken = {topic: size - height for topic, size in sizes.items() if size > height}
+    largest = sorted(taken, key=lambda topic: (pooled[topic], topic), reverse=True)
+    for topic in largest[:rest]:
+        taken[topic] -= 1
+    return {topic: number for topic, number in taken.items() if number}
+
+
+def _waterline(sizes: list[int], count: int) -> tuple[int, int]:
+    """Cut sizes down to one height: the height, and by how many that takes more than `count`."""
+    ordered = sorted(sizes, reverse=True)
+    total = 0
+    for number, (size, lower) in enumerate(pairwise([*ordered, 0]), start=1):
+        total += size
+        if total - number * lower >= count:
+            height = (total - count) // number
+            return height, total - number * height - count
+    raise AssertionError(f"{count} queues wanted of {total}")
+
+
+def _cut(runs: list[range], count: int) -> list[range]:
+    """Remove `count` queues from `runs`: the shortest runs first, which leaves the fewest."""
+    given = []
+    while count:
+        place = min(range(len(runs)), key=lambda place: (len(runs[place]), -runs[place].start))
+        run = runs[place]
+        split = max(run.start, run.stop - count)
+        given.append(range(split, run.stop))
+        count -= run.stop - split
+        if split == run.start:
+            del runs[place]
+        else:
+            runs[place] = range(run.start, split)
+    return given
+
+
+def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
+    """Deal the whole pool: receiver i gets `needs[i]` queues, and a like share of each topic."""
+    if len(needs) == 1:
+        return [pool]
+    by_topic = [
+        list(runs) for _, runs in groupby(pool, key=lambda run: topics[run.start // SPAN])
+    ]
+    counts = [sum(map(len, runs)) for runs in by_topic]
+    spread = _spread_evenly if _is_level(needs) else _spread_by_need
+    crossing: dict[int, list[range]] = {}
+    columns = [
+        _blocks(sizes, runs, crossing)
+        for sizes, runs in zip(spread(counts, needs), by_topic, strict=True)
+    ]
+    dealt = [tuple(filter(None, row)) for row in zip(*columns, strict=True)]
+    for receiver, parts in crossing.items():
+        dealt[receiver] = merge((*dealt[receiver], *parts))
+    return dealt
+
+
+def _is_level(needs: Sequence[int]) -> bool:
+    """Whether needs differ by one at most, the larger ones first."""
+    first, last = needs[0], needs[-1]
+    return first - last <= 1 and needs == [first] * (extra := needs.count(first)) + [last] * (
+        len(needs) - extra
+    )
+
+
+def _spread_evenly(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
+    """
+    For each topic, how many each receiver gets, where all need the same or the first ones one more.
+
+    What a topic has over an even share goes to consecutive receivers, and the next topic's goes on
+    from there, round and round: so nobody is ever two ahead, and the last lap ends where it must.
+    """
+    receivers, first = len(needs), 0
+    for count in counts:
+        each, over = divmod(count, receivers)
+        sizes = [each + 1] * over + [each] * (receivers - over)
+        yield sizes[receivers - first :] + sizes[: receivers - first]
+        first = (first + over) % receivers
+
+
+def _spread_by_need(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
+    """For each topic, how many each receiver gets: its part of what all still need, rounded."""
+    left = list(needs)
+    total = sum(left)
+    for count in counts:
+        cuts = [done * count // total for done in accumulate(left, initial=0)]
+        sizes = [stop - start for start, stop in pairwise(cuts)]
+        yield sizes
+        left = [need - size for need, size in zip(left, sizes, strict=True)]
+        total -= count
+
+
+def _blocks(
+    sizes: Sequence[int], runs: Sequence[range], crossing: dict[int, list[range]]
+) -> list[range]:
+    """
+    Cut runs, end to end, into one block a receiver.
+
+    A block that spans several runs is noted in `crossing`, and its own place stays empty.
+    """
+    if len(runs) == 1:
+        cuts = list(accumulate(sizes, initial=runs[0].start))
+        return list(map(range, cuts, cuts[1:]))
+    blocks = [NOTHING] * len(sizes)
+    place, start = 0, runs[0].start
+    for receiver, size in enumerate(sizes):
+        while size:
+            stop = min(start + size, runs[place].stop)
+            if len(block := range(start, stop)) == sizes[receiver]:
+                blocks[receiver] = block
+            else:
+                crossing.setdefault(receiver, []).append(block)
+            size -= stop - start
+            start = stop
+            if start == runs[place].stop and place + 1 < len(runs):
+                place += 1
+                start = runs[place].start
+    return blocks

@@ -1,0 +1,79 @@
+"""
+Everything that `lb_core` refuses, one line each.
+
+The class name without `Error` is the `kind` that `python -m lb_core` answers with. A message names
+the object first and then what disagrees.
+"""
+
+
+class AllocationError(Exception):
+    """Base of all errors of this package."""
+
+    @property
+    def kind(self) -> str:
+        """The error's name as other programs see it."""
+        return type(self).__name__.removesuffix("Error")
+
+
+class BadRequestError(AllocationError):
+    """A value has the wrong type or shape, or is out of its range."""
+
+
+class UnknownStrategyError(AllocationError):
+    """No strategy is registered under this name."""
+
+
+class DuplicateConsumerError(AllocationError):
+    """Two members share one id; RocketMQ would leave queues without an owner."""
+
+
+class DuplicateQueueError(AllocationError):
+    """The same topic, broker and id was listed twice."""
+
+
+class UnknownQueueError(AllocationError):
+    """A queue was named that is not among the queues of the request."""
+
+
+class BadWeightError(AllocationError):
+    """A weight is not a finite number of zero or more."""
+
+
+class BadCapacityError(AllocationError):
+    """A capacity is not a finite number of zero or more."""
+
+
+class NoWritableQueueError(AllocationError):
+    """A producer has nowhere to send to."""
+
+
+class InvalidPlanError(AllocationError):
+    """Base of the refusals of a computed result. Seeing one means that a strategy is wrong."""
+
+
+class QueueOwnedTwiceError(InvalidPlanError):
+    """Two consumers would read one queue."""
+
+
+class QueueLostError(InvalidPlanError):
+    """A queue has neither an owner nor a place among the unowned ones."""
+
+
+class ForeignQueueError(InvalidPlanError):
+    """A strategy handed out a queue that does not exist."""
+
+
+class ForeignConsumerError(InvalidPlanError):
+    """A strategy named a consumer that may not own this queue, or that does not exist."""
+
+
+class StrategyFailedError(AllocationError):
+    """A strategy raised, or returned something that is no assignment."""
+
+
+class IllegalArgumentException(AllocationError):  # noqa: N818 - RocketMQ's name, part of the contract
+    """Raised where RocketMQ's class raises it, with its message."""
+
+
+class NullPointerException(AllocationError):  # noqa: N818 - RocketMQ's name, part of the contract
+    """Raised where RocketMQ's class runs into an unguarded null."""

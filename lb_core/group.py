@@ -1,0 +1,53 @@
+"""Who may own queues: the members of a group as a policy sees them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lb_core import errors
+from lb_core.model import Member, shorten, sorted_texts
+from lb_core.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """
+    The members, sorted into those that get queues, those that keep theirs, and the rest.
+
+    `eligible` is in canonical order. `waiting` members are lost, but not for long enough to give
+    up on. `draining` ones may keep queues only until they can be moved.
+    """
+
+    members: Mapping[str, Member]
+    eligible: list[str]
+    waiting: list[str]
+    draining: list[str]
+
+    @property
+    def staying(self) -> set[str]:
+        """All whose queues do not have to leave at once."""
+        return {*self.eligible, *self.waiting, *self.draining}
+
+
+def sort_out(members: Iterable[Member], policy: Policy) -> Group:
+    """Apply the rules of eligibility. A repeated id is refused: RocketMQ would orphan queues."""
+    members = list(members)
+    by_id = {member.id: member for member in members}
+    if len(by_id) != len(members):
+        twice = next(name for name, count in Counter(m.id for m in members).items() if count > 1)
+        raise errors.DuplicateConsumerError(f"consumer {shorten(twice)} is listed twice")
+    waiting, draining, eligible = [], [], []
+    pinned = policy.pinned
+    for name, member in by_id.items():
+        if member.capacity == 0 or (pinned and name not in pinned):
+            continue
+        if member.lost_for_seconds is not None:
+            if member.lost_for_seconds < policy.grace_seconds:
+                waiting.append(name)
+        elif member.draining:
+            draining.append(name)
+        else:
+            eligible.append(name)
+    if not eligible:
+        eligible, draining = draining, []
+    return Group(by_id, sorted_texts(eligible), sorted_texts(waiting), sorted_texts(draining))

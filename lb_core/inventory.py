@@ -1,0 +1,171 @@
+"""
+Every queue of a group as a whole number, so that a plan can be worked out on runs of numbers.
+
+A *source* is one topic on one broker (in one zone). Sources are sorted as RocketMQ sorts, source i
+owns the numbers from `i * SPAN` on, and a queue's number is that plus its id. So numbers sort as
+queues do, neighbours in number are neighbours in id, and a topic that grows renumbers nothing.
+Runs are plain `range` objects: small, fast, and no work for the garbage collector.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
+
+from lb_core import errors
+from lb_core.model import Queue, QueueRange, shorten, text_order
+
+SPAN = 0x1_9E37_79B1
+"""
+More than the ids there can be, so runs of two sources never touch.
+
+Not a round number: with 2^32 the same id of every topic would have the same low bits, and sets and
+dictionaries of numbers would collide all over (seen: four times slower).
+"""
+
+Runs = tuple[range, ...]
+by_start = attrgetter("start")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where queues come from."""
+
+    topic: str
+    broker: str
+    zone: str | None
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All queues of a group: sorted sources, and the sorted runs of the numbers in use."""
+
+    sources: tuple[Source, ...]
+    runs: Runs
+
+    @cached_property
+    def count(self) -> int:
+        """How many queues there are."""
+        return sum(map(len, self.runs))
+
+    @cached_property
+    def topic_of_source(self) -> list[int]:
+        """For each source the place of its topic among the sorted topics."""
+        places: dict[str, int] = {}
+        return [places.setdefault(source.topic, len(places)) for source in self.sources]
+
+    @cached_property
+    def _sources_by_name(self) -> dict[tuple[str, str], list[int]]:
+        found: dict[tuple[str, str], list[int]] = {}
+        for place, source in enumerate(self.sources):
+            found.setdefault((source.topic, source.broker), []).append(place)
+        return found
+
+    def ranges(self, runs: Iterable[range]) -> tuple[QueueRange, ...]:
+        """Name the queues behind these runs."""
+        found = []
+        for run in runs:
+            source = self.sources[run.start // SPAN]
+            start = run.start % SPAN
+            found.append(
+                QueueRange(source.topic, source.broker, start, start + len(run), source.zone)
+            )
+        return tuple(found)
+
+    def queues(self, runs: Iterable[range]) -> Iterator[Queue]:
+        """Name the queues behind these runs one by one."""
+        for run in runs:
+            source = self.sources[run.start // SPAN]
+            for number in run:
+                yield Queue(source.topic, source.broker, number % SPAN, source.zone)
+
+    def find(self, queue: Queue) -> int | None:
+        """The number of a queue, or None where it does not exist (any more)."""
+        runs = self.clip(queue.topic, queue.broker, queue.id, queue.id + 1)
+        return runs[0].start if runs else None
+
+    def clip(self, topic: str, broker: str, start: int, stop: int) -> list[range]:
+        """Those of the ids `start` to `stop - 1` that exist, whatever zone they are said to be in."""
+        found = []
+        for source in self._sources_by_name.get((topic, broker), ()):
+            base = source * SPAN
+            found += overlaps(range(base + start, base + stop), self.runs)
+        return found
+
+
+EMPTY = Inventory((), ())
+
+
+def build(ranges: Iterable[QueueRange]) -> Inventory:
+    """Number the queues of these ranges. A queue that is listed twice is refused."""
+    by_source: dict[tuple[str, str, str | None], list[QueueRange]] = {}
+    for queues in ranges:
+        by_source.setdefault((queues.topic, queues.broker, queues.zone), []).append(queues)
+    keys = sorted(by_source, key=_source_order)
+    runs = [
+        range(place * SPAN + queues.start, place * SPAN + queues.stop)
+        for place, key in enumerate(keys)
+        for queues in by_source[key]
+    ]
+    _refuse_repeated(list(by_source.values()))
+    return Inventory(tuple(Source(*key) for key in keys), merge(runs))
+
+
+def merge(runs: Iterable[range]) -> Runs:
+    """Sort disjoint runs and join neighbours."""
+    merged: list[range] = []
+    for run in sorted(runs, key=by_start):
+        if merged and merged[-1].stop == run.start:
+            merged[-1] = range(merged[-1].start, run.stop)
+        else:
+            merged.append(run)
+    return tuple(merged)
+
+
+def overlaps(run: range, runs: Runs) -> list[range]:
+    """The parts of `run` that lie in the sorted, disjoint `runs`."""
+    found = []
+    for place in range(max(0, bisect_right(runs, run.start, key=by_start) - 1), len(runs)):
+        other = runs[place]
+        if other.start >= run.stop:
+            break
+        if other.stop > run.start:
+            found.append(range(max(run.start, other.start), min(run.stop, other.stop)))
+    return found
+
+
+def subtract(runs: Runs, others: Runs) -> Runs:
+    """The parts of the sorted, disjoint `runs` that do not lie in the sorted, disjoint `others`."""
+    left: list[range] = []
+    for run in runs:
+        start = run.start
+        for cut in overlaps(run, others):
+            if cut.start > start:
+                left.append(range(start, cut.start))
+            start = cut.stop
+        if start < run.stop:
+            left.append(range(start, run.stop))
+    return tuple(left)
+
+
+def _source_order(key: tuple[str, str, str | None]) -> tuple[bytes, bytes, bytes]:
+    topic, broker, zone = key
+    return text_order(topic), text_order(broker), text_order(zone or "")
+
+
+def _refuse_repeated(groups: list[list[QueueRange]]) -> None:
+    """Zones do not tell queues apart, so all ranges of a topic and broker are compared."""
+    ordered = sorted(
+        (queues for group in groups for queues in group),
+        key=attrgetter("topic", "broker", "start"),
+    )
+    for (topic, broker), ranges in groupby(ordered, attrgetter("topic", "broker")):
+        stop = -1
+        for queues in ranges:
+            if queues.start < stop:
+                raise errors.DuplicateQueueError(
+                    f"queue {queues.start} of {shorten(topic)} on {shorten(broker)} is listed twice"
+                )
+            stop = queues.stop

@@ -1,0 +1,145 @@
+"""
+The values everything else is made of: queues, ranges of queues, members.
+
+All are frozen. Each checks itself when it is made, so the functions that take them need not.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from lb_core import errors
+
+MAX_QUEUE_ID = 2**31 - 1
+"""RocketMQ keeps queue ids in a signed 32-bit integer."""
+LARGEST_AMOUNT = 1e15
+"""Capacities, weights and seconds above this are mistakes; below it sums stay exact enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One queue. Its zone is where its broker stands; it does not belong to its identity."""
+
+    topic: str
+    broker: str
+    id: int
+    zone: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRange:
+    """The queues `start` to `stop - 1` of one topic on one broker."""
+
+    topic: str
+    broker: str
+    start: int
+    stop: int
+    zone: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no range of queue ids."""
+        if not _is_id(self.start) or not _is_id(self.stop - 1) or self.start >= self.stop:
+            raise errors.BadRequestError(
+                f"queues {self.start} to {self.stop - 1} of {shorten(self.topic)} on "
+                f"{shorten(self.broker)}: ids run from 0 to {MAX_QUEUE_ID}, upwards"
+            )
+
+    def __len__(self) -> int:
+        """How many queues there are."""
+        return self.stop - self.start
+
+    def __iter__(self) -> Iterator[Queue]:
+        """The queues, one by one."""
+        return (
+            Queue(self.topic, self.broker, number, self.zone)
+            for number in range(self.start, self.stop)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """
+    A consumer as it is seen now.
+
+    `lost_for_seconds` is None while it lives. A draining member is to be emptied. Capacity is
+    relative to the others'; with 0 it gets nothing.
+    """
+
+    id: str
+    zone: str | None = None
+    capacity: float = 1
+    draining: bool = False
+    lost_for_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an id, a capacity or a time that cannot be one."""
+        if not isinstance(self.id, str) or not self.id:
+            raise errors.BadRequestError("a consumer's id must be a text that is not empty")
+        if not is_amount(self.capacity):
+            raise errors.BadCapacityError(
+                f"consumer {shorten(self.id)}: capacity {self.capacity!r} is not a number "
+                f"from 0 to {LARGEST_AMOUNT:.0e}"
+            )
+        if self.lost_for_seconds is not None and not is_amount(self.lost_for_seconds):
+            raise errors.BadRequestError(
+                f"consumer {shorten(self.id)}: lost for {self.lost_for_seconds!r} seconds"
+            )
+
+
+def ranges_of(queues: Iterable[Queue]) -> list[QueueRange]:
+    """Gather single queues into ranges, in RocketMQ's order. A repeated queue is refused."""
+    ranges: list[QueueRange] = []
+    key: tuple[str, str, str | None] | None = None
+    start = stop = 0
+    for queue in sorted(queues, key=queue_order):
+        if key == (queue.topic, queue.broker, queue.zone) and queue.id == stop:
+            stop += 1
+            continue
+        if key is not None:
+            ranges.append(QueueRange(key[0], key[1], start, stop, key[2]))
+            if key[:2] == (queue.topic, queue.broker) and queue.id < stop:
+                raise errors.DuplicateQueueError(f"{describe(queue)} is listed twice")
+        key = (queue.topic, queue.broker, queue.zone)
+        start, stop = queue.id, queue.id + 1
+    if key is not None:
+        ranges.append(QueueRange(key[0], key[1], start, stop, key[2]))
+    return ranges
+
+
+def text_order(text: str) -> bytes:
+    """Sort key of Java's `String.compareTo`: by UTF-16 unit, so U+1F600 comes before U+FF5E."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def queue_order(queue: Queue) -> tuple[bytes, bytes, int]:
+    """Sort key of RocketMQ's `MessageQueue.compareTo`: topic, broker, then the id as a number."""
+    return text_order(queue.topic), text_order(queue.broker), queue.id
+
+
+def sorted_texts(texts: Iterable[str]) -> list[str]:
+    """Sort as Java does. Where all is ASCII the plain order is the same, and much faster."""
+    texts = list(texts)
+    return sorted(texts) if "".join(texts).isascii() else sorted(texts, key=text_order)
+
+
+def describe(queue: Queue) -> str:
+    """Name a queue in a message."""
+    return f"queue {queue.id} of {shorten(queue.topic)} on {shorten(queue.broker)}"
+
+
+def shorten(text: object, limit: int = 80) -> str:
+    """Show text of any origin and length in a message."""
+    shown = repr(text) if len(str(text)) <= limit else repr(str(text)[:limit]) + "..."
+    return shown[1:-1] if shown.startswith("'") and shown.endswith("'") else shown
+
+
+def is_amount(value: object) -> bool:
+    """Whether this is a number from 0 to `LARGEST_AMOUNT`; NaN, True and False are not."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 <= value <= LARGEST_AMOUNT
+    )
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_QUEUE_ID

@@ -1,0 +1,158 @@
+"""
+Decide which consumer owns which queue.
+
+`plan` is a pure function over values: no clock, no randomness, no I/O, so the same input gives the
+same plan in any process, and it may be called at any time. What it returns has been checked by
+`check`, which knows no strategy.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from lb_core import cap, check, compatible, group, inventory, previous, sticky, weights
+from lb_core.assignment import Assignment
+from lb_core.group import Group
+from lb_core.inventory import Inventory
+from lb_core.model import Member, QueueRange
+from lb_core.moves import Judge, Move
+from lb_core.outcome import Outcome
+from lb_core.policy import STICKY, Policy
+from lb_core.previous import Given, Previous
+
+DEFAULT_POLICY = Policy()
+
+
+@dataclass(frozen=True)
+class Unowned:
+    """Queues that nobody reads, and why."""
+
+    queues: tuple[QueueRange, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked assignment, how it came about, and what is left to do."""
+
+    assignment: Assignment
+    moves: tuple[Move, ...]
+    """What changed hands, first owners of new queues included."""
+    deferred: tuple[Move, ...]
+    """What would move without `maxMoves`."""
+    unowned: tuple[Unowned, ...]
+    idle: tuple[str, ...]
+    """Consumers that could own queues and own none."""
+    waiting: tuple[str, ...]
+    """Lost consumers whose grace is not over; they keep their queues."""
+    imbalance: float
+    """The highest load/capacity divided by the mean; 1 is perfectly even."""
+    best_imbalance: float
+    """What no plan could be below: with weights a bound, else the very best."""
+    look_again_seconds: float | None
+    """When the same input would give another plan; None if never."""
+
+    @cached_property
+    def moved(self) -> int:
+        """How many queues had an owner and now have another, or none."""
+        return sum(move.count for move in self.moves if move.source is not None)
+
+
+def plan(
+    last: Plan | Given | None,
+    queues: Iterable[QueueRange],
+    members: Iterable[Member],
+    policy: Policy = DEFAULT_POLICY,
+) -> Plan:
+    """
+    Plan who owns which of `queues`, given who owned what.
+
+    `last` is the plan of last time, or a list of owners from anywhere. Queues it names that do not
+    exist any more are ignored; what nobody is seen to have owned counts as new.
+    """
+    stock = inventory.build(queues)
+    before = _recall(last, stock)
+    people = group.sort_out(members, policy)
+    allocate = sticky.allocate if policy.strategy == STICKY else compatible.allocate
+    outcome = allocate(stock, people, policy, before)
+    judge = Judge(stock, people, policy.zones, frozenset(before.loads))
+    moves, deferred = judge.explain(outcome), []
+    if policy.strategy == STICKY and policy.max_moves is not None:
+        limit, scale = policy.move_limit(stock.count), weights.scale(stock, policy)
+        moves, deferred = cap.hold_back(moves, limit, outcome, people, scale)
+    contested = [run for runs, _ in before.disputed for run in runs]
+    free = inventory.merge((*before.unheld, *contested))
+    check.refuse_bad(stock, before.holdings, outcome.holdings, free, outcome.unowned)
+    check.refuse_strangers(stock, people, policy.zones, outcome.received)
+    return _conclude(stock, people, policy, outcome, moves, deferred)
+
+
+def _recall(last: Plan | Given | None, stock: Inventory) -> Previous:
+    if isinstance(last, Plan):
+        old = last.assignment
+        return previous.carry_over(old.inventory, stock, old.holdings, old.loads)
+    return previous.read(last or {}, stock)
+
+
+def _conclude(
+    stock: Inventory,
+    people: Group,
+    policy: Policy,
+    outcome: Outcome,
+    moves: list[Move],
+    deferred: list[Move],
+) -> Plan:
+    """Gather what a reader of the plan wants to know."""
+    for name in people.members.keys() - outcome.holdings.keys():
+        outcome.holdings[name] = ()
+        outcome.loads[name] = 0
+    imbalance, best = _imbalance(stock, people, policy, outcome)
+    unowned = [Unowned(stock.ranges(outcome.unowned), _why_unowned(people, policy))]
+    return Plan(
+        Assignment(stock, outcome.holdings, outcome.loads),
+        tuple(moves),
+        tuple(deferred),
+        tuple(unowned if outcome.unowned else ()),
+        tuple(name for name in people.eligible if not outcome.loads[name]),
+        tuple(people.waiting),
+        imbalance,
+        best,
+        _look_again(people, policy, deferred),
+    )
+
+
+def _imbalance(
+    stock: Inventory, people: Group, policy: Policy, outcome: Outcome
+) -> tuple[float, float]:
+    """The highest load/capacity and the lowest that it could be, both divided by the mean."""
+    owners = {*people.eligible, *people.waiting}
+    loads: Mapping[str, float] = outcome.loads
+    if policy.weights is not None:
+        scale = weights.scale(stock, policy)
+        loads = {name: scale.load(runs) for name, runs in outcome.holdings.items()}
+    capacities = {name: people.members[name].capacity for name in owners}
+    total = sum(loads.values())
+    if not total or not owners:
+        return 1.0, 1.0
+    mean = total / sum(capacities.values())
+    top = max(loads[name] / capacity for name, capacity in capacities.items())
+    fixed = max((loads[name] / capacities[name] for name in people.waiting), default=0.0)
+    return top / mean, max(outcome.best_top, fixed) / mean
+
+
+def _why_unowned(people: Group, policy: Policy) -> str:
+    if policy.strategy != STICKY and people.eligible:
+        return f"strategy {policy.strategy} gave it to nobody"
+    if policy.pinned and not policy.pinned & people.members.keys():
+        return "none of the pinned consumers is there"
+    if people.waiting:
+        return f"waiting for {len(people.waiting)} lost consumers, and nobody else is there"
+    return "no consumer may own queues" if people.members else "there is no consumer"
+
+
+def _look_again(people: Group, policy: Policy, deferred: list[Move]) -> float | None:
+    """At once while moves are held back, else when the first grace is over."""
+    if deferred:
+        return 0.0
+    lost = (people.members[name].lost_for_seconds or 0.0 for name in people.waiting)
+    return min((policy.grace_seconds - seconds for seconds in lost), default=None)

@@ -1,0 +1,87 @@
+"""What a group asks of its plans: the strategy, and how queues may move."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from lb_core import errors
+from lb_core.model import Queue, is_amount, shorten
+
+STICKY = "STICKY"
+
+
+class Zones(Enum):
+    """How much a consumer's zone counts."""
+
+    IGNORE = "Ignore"
+    PREFER = "Prefer"
+    REQUIRE = "Require"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """
+    How to plan. The defaults are the product's.
+
+    `config` belongs to RocketMQ's strategies and to users' own; `zones`, `weights`, `min_gain` and
+    `max_moves` belong to STICKY; `pinned` and `grace_seconds` work with every strategy.
+    """
+
+    strategy: str = STICKY
+    config: Mapping[str, object] = field(default_factory=dict)
+    pinned: frozenset[str] = frozenset()
+    """Only these consume. Empty: everybody."""
+    zones: Zones = Zones.PREFER
+    weights: Mapping[Queue, float] | None = None
+    """What each queue costs its owner; a queue that is not listed weighs 1. None: count queues."""
+    min_gain: float = 0.1
+    """With weights, owners change only when the highest load falls by this share at least."""
+    max_moves: int | str | None = None
+    """How many moves a plan may choose to make: a count, a share as "25%", or None for any."""
+    grace_seconds: float = 0.0
+    """How long a lost consumer keeps its queues."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing, by name."""
+        if not isinstance(self.zones, Zones):
+            raise errors.BadRequestError(f"zones: {shorten(self.zones)} is none of {zone_names()}")
+        if not is_amount(self.grace_seconds):
+            raise errors.BadRequestError(f"grace: {self.grace_seconds!r} seconds is no duration")
+        if not is_amount(self.min_gain) or self.min_gain > 1:
+            raise errors.BadRequestError(f"minGain: {self.min_gain!r} is no share from 0 to 1")
+        self.move_limit(1)
+        for queue, weight in (self.weights or {}).items():
+            if not is_amount(weight):
+                raise errors.BadWeightError(
+                    f"queue {queue.id} of {shorten(queue.topic)} on {shorten(queue.broker)}: "
+                    f"weight {weight!r} is not a finite number of zero or more"
+                )
+
+    def move_limit(self, queues: int) -> float:
+        """How many chosen moves a plan over so many queues may make."""
+        if self.max_moves is None:
+            return math.inf
+        if isinstance(self.max_moves, str):
+            return max(1, math.ceil(share(self.max_moves, "maxMoves") * queues))
+        if isinstance(self.max_moves, bool) or not isinstance(self.max_moves, int):
+            raise errors.BadRequestError(f"maxMoves: {shorten(self.max_moves)} is no count or share")
+        if self.max_moves < 0:
+            raise errors.BadRequestError(f"maxMoves: {self.max_moves} is below zero")
+        return self.max_moves
+
+
+def zone_names() -> str:
+    """The values that `zones` may take, for a message."""
+    return ", ".join(zones.value for zones in Zones)
+
+
+def share(text: str, name: str) -> float:
+    """Read a percentage such as "10%" as 0.1."""
+    try:
+        number = float(text.removesuffix("%")) if text.endswith("%") else math.nan
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= 100:
+        raise errors.BadRequestError(f'{name}: {shorten(text)} is no share such as "25%"')
+    return number / 100

@@ -1,0 +1,89 @@
+"""
+The share rule of message-granular consumption, where a queue may have several consumers.
+
+RocketMQ's broker (POP mode) answers by `share`, how many neighbours' queues a consumer reads too:
+all queues for everybody (id -1, "any queue of this broker"), or its own and those of the next
+`share` consumers, or, where queues are scarce, exactly one. So nobody is ever idle.
+"""
+
+from collections.abc import Sequence
+
+from lb_core import errors, strategies
+from lb_core.model import Queue
+from lb_core.strategies import common
+
+ANY_QUEUE = -1
+"""The broker's queue id for "whichever queue has a message"."""
+SHARE_ALL = -1
+"""RocketMQ's default: everybody reads everything."""
+MOST_ENTRIES = 20_000_000
+"""Entries in one answer. Above it the answer would fill the memory."""
+
+_NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
+"""White space for Python, but not for the check of Java that the broker uses."""
+
+
+def allocate(
+    queues: Sequence[Queue],
+    consumers: Sequence[str],
+    share: int = SHARE_ALL,
+    inner: str = "AVG",
+    config: common.Config | None = None,
+) -> common.Assignment:
+    """
+    Return what the broker answers to each consumer, before it drops repeated entries.
+
+    `inner` names the strategy that says which queues are a consumer's own. Two consumers may be
+    given the same list object: do not change it.
+    """
+    strategy = strategies.find(inner)
+    settings = config or {}
+    strategy.check(settings)
+    _check_share(share)
+    if share <= 0 or share >= len(consumers) - 1:
+        return dict.fromkeys(consumers, _any_of(queues))
+    if len(queues) < len(consumers):
+        return _one_each(queues, consumers)
+    if len(queues) * (share + 1) > MOST_ENTRIES:
+        raise errors.BadRequestError(
+            f"popShareQueueNum {share} with {len(queues)} queues is an answer of more than "
+            f"{MOST_ENTRIES} entries"
+        )
+    return _own_and_next(strategy.allocate(queues, consumers, settings), consumers, share)
+
+
+def _any_of(queues: Sequence[Queue]) -> list[Queue]:
+    """One entry for each queue, as in RocketMQ, though all of one broker are equal."""
+    return [Queue(queue.topic, queue.broker, ANY_QUEUE, queue.zone) for queue in queues]
+
+
+def _one_each(queues: Sequence[Queue], consumers: Sequence[str]) -> common.Assignment:
+    """Give consumer i queue i mod q: some queues are read by two, none by nobody."""
+    if any(_is_blank(consumer) for consumer in consumers):
+        raise errors.IllegalArgumentException("currentCID is empty")
+    if not queues:
+        raise errors.IllegalArgumentException("mqAll is null or mqAll empty")
+    return {
+        consumer: [queues[position % len(queues)]]
+        for consumer, position in common.first_positions(consumers).items()
+    }
+
+
+def _own_and_next(
+    own: common.Assignment, consumers: Sequence[str], share: int
+) -> common.Assignment:
+    """Join each consumer's queues with those of the next ones on the circle."""
+    circle = [*consumers, *consumers[:share]]
+    return {
+        consumer: [queue for other in circle[start : start + share + 1] for queue in own[other]]
+        for consumer, start in common.first_positions(consumers).items()
+    }
+
+
+def _is_blank(text: str) -> bool:
+    return all(one.isspace() and one not in _NOT_BLANK_IN_JAVA for one in text)
+
+
+def _check_share(share: object) -> None:
+    if not isinstance(share, int) or isinstance(share, bool):
+        raise errors.BadRequestError("popShareQueueNum must be a whole number")

@@ -1,0 +1,102 @@
+"""
+What is known of the last plan, brought into today's numbers.
+
+A `Plan` of ours is taken as it is: nobody owns a queue twice in it. Anything else (a status read
+back, another program's list) may be wrong in every way, so it is looked through first.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lb_core import inventory as inv
+from lb_core.inventory import Inventory, Runs
+from lb_core.model import Queue, QueueRange, sorted_texts
+
+Holdings = dict[str, Runs]
+Given = Mapping[str, Iterable[QueueRange | Queue]]
+
+
+@dataclass(slots=True)
+class Previous:
+    """Who held what, as far as it still exists, and what had no owner."""
+
+    holdings: Holdings
+    loads: dict[str, int]
+    unheld: Runs
+    """Existing queues that nobody held."""
+    disputed: list[tuple[Runs, tuple[str, ...]]] = field(default_factory=list)
+    """Queues that several consumers claimed. They stand in no holding."""
+
+
+def carry_over(old: Inventory, new: Inventory, holdings: Holdings, loads: dict[str, int]) -> Previous:
+    """Bring a plan's holdings into a new inventory; where nothing changed, at no cost."""
+    if old.sources != new.sources:
+        ranges = {consumer: old.ranges(runs) for consumer, runs in holdings.items()}
+        return read(ranges, new)
+    appeared = inv.subtract(new.runs, old.runs)
+    gone = inv.subtract(old.runs, new.runs)
+    if not gone:
+        return Previous(dict(holdings), dict(loads), appeared)
+    kept = {consumer: inv.subtract(runs, gone) for consumer, runs in holdings.items()}
+    return Previous(kept, _count(kept), appeared)
+
+
+def read(given: Given, inventory: Inventory) -> Previous:
+    """Look through a list of owners from outside: unknown queues go, double claims are set apart."""
+    holdings = {
+        consumer: _join([run for queues in given[consumer] for run in _find(queues, inventory)])
+        for consumer in sorted_texts(given)
+    }
+    disputed: dict[tuple[str, ...], list[range]] = {}
+    held: list[range] = []
+    for run, claimants in _sweep(holdings):
+        held.append(run)
+        if len(claimants) > 1:
+            disputed.setdefault(claimants, []).append(run)
+    if disputed:
+        apart = inv.merge(run for runs in disputed.values() for run in runs)
+        holdings = {consumer: inv.subtract(runs, apart) for consumer, runs in holdings.items()}
+    return Previous(
+        holdings,
+        _count(holdings),
+        inv.subtract(inventory.runs, inv.merge(held)),
+        [(inv.merge(runs), claimants) for claimants, runs in disputed.items()],
+    )
+
+
+def _find(queues: QueueRange | Queue, inventory: Inventory) -> list[range]:
+    if isinstance(queues, Queue):
+        return inventory.clip(queues.topic, queues.broker, queues.id, queues.id + 1)
+    return inventory.clip(queues.topic, queues.broker, queues.start, queues.stop)
+
+
+def _join(runs: list[range]) -> Runs:
+    """Sort runs that may overlap, as where somebody lists a queue twice, and join them."""
+    joined: list[range] = []
+    for run in sorted(runs, key=inv.by_start):
+        if joined and run.start <= joined[-1].stop:
+            joined[-1] = range(joined[-1].start, max(joined[-1].stop, run.stop))
+        else:
+            joined.append(run)
+    return tuple(joined)
+
+
+def _sweep(holdings: Holdings) -> Iterable[tuple[range, tuple[str, ...]]]:
+    """Cut everything held into pieces that the same consumers hold."""
+    edges: dict[int, list[str]] = {}
+    for consumer, runs in holdings.items():
+        for run in runs:
+            edges.setdefault(run.start, []).append(consumer)
+            edges.setdefault(run.stop, []).append(consumer)
+    holders: set[str] = set()
+    start = 0
+    for number in sorted(edges):
+        if holders:
+            yield range(start, number), tuple(sorted_texts(holders))
+        for consumer in edges[number]:
+            holders ^= {consumer}
+        start = number
+
+
+def _count(holdings: Holdings) -> dict[str, int]:
+    return {consumer: sum(map(len, runs)) for consumer, runs in holdings.items()}

@@ -1,0 +1,40 @@
+"""
+AVG, RocketMQ's default: consumer i of n gets one block of neighbouring queues.
+
+128 queues over 12 consumers: 10 each, and the first 8 hold an eleventh.
+"""
+
+from lb_core.model import Queue
+from lb_core.strategies import common
+
+
+def allocate(
+    queues: common.Queues, consumers: common.Consumers, _: common.Config
+) -> common.Assignment:
+    """Cut the list into one block for each consumer."""
+    queues, consumers = common.checked_group(queues, consumers)
+    share, extra = divmod(len(queues), len(consumers))
+    return {
+        consumer: queues[_block(share, extra, position)]
+        for consumer, position in common.first_positions(consumers).items()
+    }
+
+
+def allocate_one(
+    caller: str | None, queues: common.Queues, consumers: common.Consumers, _: common.Config
+) -> list[Queue]:
+    """Cut out the caller's block alone."""
+    caller, queues, consumers = common.checked_call(caller, queues, consumers)
+    if caller not in consumers:
+        return []
+    share, extra = divmod(len(queues), len(consumers))
+    return list(queues[_block(share, extra, consumers.index(caller))])
+
+
+def _block(share: int, extra: int, position: int) -> slice:
+    """Return where the block lies; each of the first `extra` ones holds one queue more."""
+    start = position * share + min(position, extra)
+    return slice(start, start + share + (position < extra))
+
+
+STRATEGY = common.Strategy("AVG", allocate, allocate_one)

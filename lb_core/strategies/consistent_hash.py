@@ -1,0 +1,122 @@
+"""
+CONSISTENT_HASH: consumers and queues stand on one ring of 2^32 places; the next consumer owns.
+
+Few queues move when consumers come and go, at the price of uneven loads. What is hashed is a
+contract, since every client must compute the same ring: `<id>-<number>` for a consumer's points and
+the printed form of RocketMQ's MessageQueue for a queue, both by MD5 over UTF-8.
+"""
+
+import bisect
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+
+from lb_core import errors
+from lb_core.model import Queue
+from lb_core.strategies import common
+
+DEFAULT_NODES = 10
+LARGEST_INT = 2**31 - 1
+MOST_POINTS = 20_000_000
+"""Points on one ring. More, like 2,000 for each of 10,000 consumers, is a mistake."""
+
+
+def allocate(
+    queues: common.Queues, consumers: common.Consumers, config: common.Config
+) -> common.Assignment:
+    """Build the ring once and look every queue up once."""
+    nodes = _nodes(config)
+    queues, consumers = common.checked_group(queues, consumers)
+    owned: common.Assignment = {consumer: [] for consumer in consumers}
+    places, owners = build_ring(consumers, nodes)
+    if places:
+        for queue in queues:
+            owned[owners[bisect.bisect_left(places, place(printed(queue)))]].append(queue)
+    return owned
+
+
+def allocate_one(
+    caller: str | None, queues: common.Queues, consumers: common.Consumers, config: common.Config
+) -> list[Queue]:
+    """Keep the queues whose next point on the ring belongs to the caller."""
+    nodes = _nodes(config)
+    caller, queues, consumers = common.checked_call(caller, queues, consumers)
+    if caller not in consumers:
+        return []
+    places, owners = build_ring(consumers, nodes)
+    if not places:
+        return []
+    return [
+        queue
+        for queue in queues
+        if owners[bisect.bisect_left(places, place(printed(queue)))] == caller
+    ]
+
+
+def build_ring(consumers: Sequence[str], nodes: int) -> tuple[list[int], list[str]]:
+    """
+    Return the taken places, ascending, and their owners, followed by the first owner once more.
+
+    So `owners[bisect_left(places, x)]` closes the circle. Where two points fall on one place, the
+    later consumer has it. A repeated id does not repeat its points: it numbers on from those it
+    still has on the ring.
+    """
+    if nodes * len(consumers) > MOST_POINTS:
+        raise errors.BadRequestError(
+            f"config.virtualNodes: {nodes} for each of {len(consumers)} consumers is more than "
+            f"{MOST_POINTS} points"
+        )
+    ring: dict[int, str] = {}
+    standing: Counter[str] = Counter()
+    for consumer in consumers:
+        first = standing[consumer]
+        for number in range(first, first + nodes):
+            point = place(f"{consumer}-{number}")
+            if point in ring:
+                standing[ring[point]] -= 1
+            ring[point] = consumer
+        standing[consumer] += nodes
+    places = sorted(ring)
+    owners = [ring[point] for point in places]
+    return places, owners + owners[:1]
+
+
+def place(key: str) -> int:
+    """Return a key's place on the ring: the first four bytes of its MD5, big endian."""
+    try:
+        data = key.encode()
+    except UnicodeEncodeError:
+        data = _as_java_writes(key)
+    return int.from_bytes(hashlib.md5(data, usedforsecurity=False).digest()[:4], "big")
+
+
+def printed(queue: Queue) -> str:
+    """Print a queue as RocketMQ's `MessageQueue.toString` does."""
+    return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker}, queueId={queue.id}]"
+
+
+def check(config: common.Config) -> None:
+    """Refuse a number of points that is none."""
+    _nodes(config)
+
+
+def _as_java_writes(text: str) -> bytes:
+    """Encode as Java does: halves that make a pair are one character, a lone half becomes '?'."""
+    joined = text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
+    return joined.encode("utf-8", "replace")
+
+
+def _nodes(config: common.Config) -> int:
+    nodes = config.get("virtualNodes")
+    if nodes is None:
+        return DEFAULT_NODES
+    if not isinstance(nodes, int) or isinstance(nodes, bool):
+        raise common.bad_setting("virtualNodes", "a whole number", nodes)
+    if not -LARGEST_INT <= nodes <= LARGEST_INT:
+        raise errors.BadRequestError("config.virtualNodes must fit RocketMQ's 32-bit integer")
+    if nodes < 0:
+        raise errors.IllegalArgumentException(f"illegal virtualNodeCnt :{nodes}")
+    return nodes
+
+
+STRATEGY = common.Strategy("CONSISTENT_HASH", allocate, allocate_one, check)

@@ -1,0 +1,87 @@
+"""
+MACHINE_ROOM: only the queues of the chosen rooms, dealt in blocks among all consumers.
+
+A broker tells its room in its name, `room@name`. Where a consumer stands does not matter. Blocks
+are of equal size; what remains comes from the tail, one each: 8 queues over 3 consumers are
+0 1 6, 2 3 7, 4 5.
+"""
+
+from collections.abc import Sequence, Set
+
+from lb_core import errors
+from lb_core.model import Queue
+from lb_core.strategies import common
+
+
+def allocate(
+    queues: common.Queues, consumers: common.Consumers, config: common.Config
+) -> common.Assignment:
+    """Deal what the rooms hold; queues of other rooms stay without an owner."""
+    rooms = _rooms(config)
+    queues, consumers = common.checked_group(queues, consumers)
+    inside = _in_rooms(queues, rooms)
+    share, extra = divmod(len(inside), len(consumers))
+    return {
+        consumer: _share(inside, share, extra, position)
+        for consumer, position in common.first_positions(consumers).items()
+    }
+
+
+def allocate_one(
+    caller: str | None, queues: common.Queues, consumers: common.Consumers, config: common.Config
+) -> list[Queue]:
+    """Pick the caller's block and its part of the tail."""
+    rooms = _rooms(config)
+    caller, queues, consumers = common.checked_call(caller, queues, consumers)
+    if caller not in consumers:
+        return []
+    inside = _in_rooms(queues, rooms)
+    share, extra = divmod(len(inside), len(consumers))
+    return _share(inside, share, extra, consumers.index(caller))
+
+
+def room_in_name(broker: str) -> str | None:
+    """
+    Return the text before the '@' where the name has two parts, else None.
+
+    Parts are counted as Java's `split` does, which drops empty ones at the end: `r@b@` has two,
+    `r@` one, `r@b@c` three, and `@b` is in the room with the empty name.
+    """
+    parts = broker.rstrip("@").split("@")
+    return parts[0] if len(parts) == 2 else None
+
+
+def check(config: common.Config) -> None:
+    """Refuse rooms that are no list of texts."""
+    _rooms(config)
+
+
+def _in_rooms(queues: Sequence[Queue], rooms: Set[str] | None) -> list[Queue]:
+    inside = []
+    for queue in queues:
+        room = room_in_name(queue.broker)
+        if room is None:
+            continue
+        if rooms is None:  # RocketMQ's class looks into the set only now, and finds no set
+            raise errors.NullPointerException("config.rooms was never set")
+        if room in rooms:
+            inside.append(queue)
+    return inside
+
+
+def _share(inside: list[Queue], share: int, extra: int, position: int) -> list[Queue]:
+    start = position * share
+    tail = len(inside) - extra + position
+    return inside[start : start + share] + (inside[tail : tail + 1] if position < extra else [])
+
+
+def _rooms(config: common.Config) -> Set[str] | None:
+    rooms = config.get("rooms")
+    if rooms is None:
+        return None
+    if not isinstance(rooms, list | tuple | Set) or not all(isinstance(r, str) for r in rooms):
+        raise common.bad_setting("rooms", "a list of texts", rooms)
+    return frozenset(rooms)
+
+
+STRATEGY = common.Strategy("MACHINE_ROOM", allocate, allocate_one, check)

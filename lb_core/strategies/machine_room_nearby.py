@@ -1,0 +1,150 @@
+"""
+MACHINE_ROOM_NEARBY: a room's queues go to the room's consumers, by another strategy.
+
+Rooms that have no consumers follow, one by one in the order of their names, each dealt among
+everybody. So a queue never leaves a room that has a consumer, however loaded that one is.
+
+The other strategy is `config["inner"]` and reads the same settings. A queue's room is its zone, a
+consumer's is in `config["consumerZones"]`; where none is given it is the text before the first '-'
+of the broker's name or the consumer's id.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from lb_core import errors, model
+from lb_core.model import Queue
+from lb_core.strategies import common, config, consistent_hash, registry
+
+NAME = "MACHINE_ROOM_NEARBY"
+
+
+def allocate(
+    queues: common.Queues, consumers: common.Consumers, settings: common.Config
+) -> common.Assignment:
+    """Deal each room by itself, then the rooms nobody stands in."""
+    inner = _inner(settings)
+    queues, consumers = common.checked_group(queues, consumers)
+    queues_in = _queues_by_room(queues)
+    consumers_in = _consumers_by_room(consumers, settings)
+    owned: common.Assignment = {consumer: [] for consumer in consumers}
+    for room in _rooms_in_order(queues_in, consumers_in):
+        takers = consumers_in.get(room, consumers)
+        for consumer, dealt in _deal(inner, queues_in[room], takers, settings).items():
+            owned[consumer] += dealt
+    return owned
+
+
+def allocate_one(
+    caller: str | None, queues: common.Queues, consumers: common.Consumers, settings: common.Config
+) -> list[Queue]:
+    """Ask the inner strategy for the caller's room and for each room nobody stands in."""
+    inner = _inner(settings)
+    caller, queues, consumers = common.checked_call(caller, queues, consumers)
+    if caller not in consumers:
+        return []
+    queues_in = _queues_by_room(queues)
+    consumers_in = _consumers_by_room(consumers, settings)
+    own_room = _room_of_consumer(caller, _zones(settings))
+    owned: list[Queue] = []
+    for room in _rooms_in_order(queues_in, consumers_in):
+        if room in consumers_in and room != own_room:
+            continue
+        takers = consumers_in.get(room, consumers)
+        dealt = inner.allocate_one(caller, queues_in[room], takers, settings)
+        if dealt is None:
+            raise _inner_gave_null(inner)
+        owned += dealt
+    return owned
+
+
+def check(settings: common.Config) -> None:
+    """Refuse an inner strategy that is missing, unknown or does not like the settings."""
+    _inner(settings)
+    _zones(settings)
+
+
+def _rooms_in_order(
+    queues_in: Mapping[str, object], consumers_in: Mapping[str, object]
+) -> list[str]:
+    """Rooms with consumers first; each consumer meets only one of them, so their order is free."""
+    shared = [room for room in queues_in if room in consumers_in]
+    return shared + model.sorted_texts(room for room in queues_in if room not in consumers_in)
+
+
+def _deal(
+    inner: common.Strategy,
+    queues: Sequence[Queue],
+    consumers: Sequence[str],
+    settings: common.Config,
+) -> common.Assignment:
+    if inner is config.STRATEGY and config.is_null_for_one_of(consumers, settings):
+        raise _inner_gave_null(inner)
+    return inner.allocate(queues, consumers, settings)
+
+
+def _inner_gave_null(inner: common.Strategy) -> errors.NullPointerException:
+    return errors.NullPointerException(f"inner strategy {inner.name} gave null")
+
+
+def _queues_by_room(queues: Sequence[Queue]) -> dict[str, list[Queue]]:
+    rooms: dict[str, list[Queue]] = {}
+    for queue in queues:
+        room = queue.zone if queue.zone is not None else _before_dash(queue.broker)
+        if not room:
+            raise errors.IllegalArgumentException(
+                f"Machine room is null for mq {consistent_hash.printed(queue)}"
+            )
+        rooms.setdefault(room, []).append(queue)
+    return rooms
+
+
+def _consumers_by_room(consumers: Sequence[str], settings: common.Config) -> dict[str, list[str]]:
+    zones = _zones(settings)
+    rooms: dict[str, list[str]] = {}
+    for consumer in consumers:
+        room = _room_of_consumer(consumer, zones)
+        if not room:
+            raise errors.IllegalArgumentException(
+                f"Machine room is null for consumer id {consumer}"
+            )
+        rooms.setdefault(room, []).append(consumer)
+    return rooms
+
+
+def _room_of_consumer(consumer: str, zones: Mapping[str, object]) -> str | None:
+    zone = zones.get(consumer)
+    if zone is None:
+        return _before_dash(consumer)
+    if not isinstance(zone, str):
+        raise common.bad_setting("consumerZones", "a mapping from consumers to texts", zones)
+    return zone
+
+
+def _before_dash(text: str) -> str | None:
+    room, dash, _ = text.partition("-")
+    return room if dash else None
+
+
+def _zones(settings: common.Config) -> Mapping[str, object]:
+    zones = settings.get("consumerZones")
+    if zones is None:
+        return {}
+    if not isinstance(zones, Mapping):
+        raise common.bad_setting("consumerZones", "a mapping from consumers to texts", zones)
+    return zones
+
+
+def _inner(settings: common.Config) -> common.Strategy:
+    name = settings.get("inner")
+    if name is None:
+        raise errors.NullPointerException("allocateMessageQueueStrategy is null")
+    if not isinstance(name, str):
+        raise common.bad_setting("inner", "the name of a strategy", name)
+    if name == NAME:  # it would read the same settings, and so be its own inner one for ever
+        raise common.bad_setting("inner", "another strategy", name)
+    inner = registry.find(name)
+    inner.check(settings)
+    return inner
+
+
+STRATEGY = common.Strategy(NAME, allocate, allocate_one, check)

@@ -1,0 +1,191 @@
+"""
+Allocation where queues weigh differently, as by their measured message rate.
+
+The best split of weights cannot be found fast, so the promise is a bound: the heaviest queue first,
+each to whoever ends lowest, is at most 4/3 of the optimum with equal capacities and 5/3 otherwise
+(Graham 1969; Gonzalez, Ibarra and Sahni 1977). Owners change only if that is worth it:
+
+- *kept*: everybody keeps what it may keep, free queues go to whoever ends lowest;
+- *repaired*: whoever stands above the fresh split's top sheds queues, and these are dealt again;
+- *fresh*: all dealt from nothing, where the repair did not get as low.
+
+Kept stays unless repaired (or fresh) lowers the top by `minGain`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from heapq import heapify, heapreplace
+
+from lb_core.group import Group
+from lb_core.inventory import SPAN, Inventory
+from lb_core.policy import Policy, Zones
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What queues weigh. Without weights each weighs 1."""
+
+    weights: dict[int, float] = field(default_factory=dict)
+
+    def weight(self, number: int) -> float:
+        """The weight of one queue."""
+        return self.weights.get(number, 1)
+
+    def load(self, runs: Iterable[range]) -> float:
+        """The weight of all these queues."""
+        if not self.weights:
+            return sum(map(len, runs))
+        return sum(self.weight(number) for run in runs for number in run)
+
+
+def scale(queues: Inventory, policy: Policy) -> Scale:
+    """The weights by number. One for a queue that does not exist weighs nothing."""
+    found = ((queues.find(queue), weight) for queue, weight in (policy.weights or {}).items())
+    return Scale({number: float(weight) for number, weight in found if number is not None})
+
+
+@dataclass(slots=True)
+class Split:
+    """Who owns which queues, and how heavy that is."""
+
+    owners: dict[int, int]
+    loads: list[float]
+    counts: list[int]
+
+    def put(self, number: int, weight: float, place: int) -> None:
+        """Give a queue to a consumer."""
+        self.owners[number] = place
+        self.loads[place] += weight
+        self.counts[place] += 1
+
+    def remove(self, number: int, weight: float) -> None:
+        """Take a queue away from its owner."""
+        place = self.owners.pop(number)
+        self.loads[place] -= weight
+        self.counts[place] -= 1
+
+
+class Dealer:
+    """Knows the queues, the consumers and who may own what; deals queues to whoever ends lowest."""
+
+    def __init__(self, queues: Inventory, group: Group, policy: Policy) -> None:
+        """Gather equal consumers (one zone, one capacity), as only the lowest of them matters."""
+        members = [group.members[name] for name in group.eligible]
+        self.weigh = scale(queues, policy).weight
+        self.capacities = [member.capacity for member in members]
+        self.zones = [None if policy.zones is Zones.IGNORE else member.zone for member in members]
+        self.equals: dict[tuple[str | None, float], list[int]] = {}
+        for place, member in enumerate(members):
+            self.equals.setdefault((self.zones[place], member.capacity), []).append(place)
+        self.zone_of_source = [source.zone for source in queues.sources]
+        bound = set(self.zones) - {None} if policy.zones is Zones.REQUIRE else set()
+        self.bound_to = [zone if zone in bound else None for zone in self.zone_of_source]
+
+    def empty(self) -> Split:
+        """Nobody owns anything yet."""
+        return Split({}, [0.0] * len(self.capacities), [0] * len(self.capacities))
+
+    def top(self, split: Split) -> float:
+        """The highest load/capacity."""
+        levels = zip(split.loads, self.capacities, strict=True)
+        return max(load / capacity for load, capacity in levels)
+
+    def may_own(self, place: int, number: int) -> bool:
+        """Whether a consumer may own this queue."""
+        zone = self.bound_to[number // SPAN]
+        return zone is None or self.zones[place] == zone
+
+    def deal(self, split: Split, numbers: Iterable[int], had: dict[int, int]) -> Split:
+        """
+        Give each queue to whoever ends lowest, the heaviest first.
+
+        Equals are told apart by zone, then by who had it, then by fewer queues, then by order.
+        """
+        heaps = {
+            equal: [(split.loads[place], split.counts[place], place) for place in places]
+            for equal, places in self.equals.items()
+        }
+        for heap in heaps.values():
+            heapify(heap)
+        for number in sorted(numbers, key=lambda number: (-self.weigh(number), number)):
+            places = [_lowest(heap, split) for heap in heaps.values()]
+            places += [had[number]] if number in had else []
+            best = min(
+                (place for place in places if self.may_own(place, number)),
+                key=lambda place: self._rank(split, place, number, had),
+            )
+            split.put(number, self.weigh(number), best)
+        return split
+
+    def _rank(
+        self, split: Split, place: int, number: int, had: dict[int, int]
+    ) -> tuple[float, bool, bool, int, int]:
+        return (
+            (split.loads[place] + self.weigh(number)) / self.capacities[place],
+            self.zones[place] is None or self.zones[place] != self.zone_of_source[number // SPAN],
+            place != had.get(number),
+            split.counts[place],
+            place,
+        )
+
+    def shed(self, split: Split, limit: float) -> list[int]:
+        """Take queues from everybody above `limit`, as few as possible, and return them."""
+        owned: dict[int, list[int]] = {}
+        for number, place in split.owners.items():
+            if split.loads[place] / self.capacities[place] > limit:
+                owned.setdefault(place, []).append(number)
+        taken = []
+        for place, numbers in owned.items():
+            numbers.sort(key=lambda number: (self.weigh(number), -number))
+            while numbers and split.loads[place] / self.capacities[place] > limit:
+                excess = split.loads[place] - limit * self.capacities[place]
+                first = bisect_left(numbers, excess, key=self.weigh)
+                taken.append(numbers.pop(min(first, len(numbers) - 1)))
+                split.remove(taken[-1], self.weigh(taken[-1]))
+        return taken
+
+
+def _lowest(heap: list[tuple[float, int, int]], split: Split) -> int:
+    """The lowest of a heap whose entries may be out of date; loads only grow while dealing."""
+    while heap[0][:2] != (now := (split.loads[heap[0][2]], split.counts[heap[0][2]])):
+        heapreplace(heap, (*now, heap[0][2]))
+    return heap[0][2]
+
+
+def choose_owners(
+    queues: Inventory, group: Group, policy: Policy, held: dict[int, int], free: Iterable[int]
+) -> dict[int, int]:
+    """
+    For each queue the place of its owner among the eligible.
+
+    `held` has the queues with an owner; whoever may not own a queue any more loses it.
+    """
+    dealer = Dealer(queues, group, policy)
+    numbers = [*held, *free]
+    stays = {number: place for number, place in held.items() if dealer.may_own(place, number)}
+    loose = [number for number in numbers if number not in stays]
+    kept = dealer.deal(_hold(dealer, stays), loose, {})
+    fresh = dealer.deal(dealer.empty(), numbers, stays)
+    limit = dealer.top(fresh)
+    if limit > dealer.top(kept) * (1 - policy.min_gain) or limit >= dealer.top(kept):
+        return kept.owners
+    repaired = _hold(dealer, stays)
+    shed = dealer.shed(repaired, limit)
+    dealer.deal(repaired, [*loose, *shed], stays)
+    return (repaired if dealer.top(repaired) <= limit else fresh).owners
+
+
+def lower_bound(queues: Inventory, group: Group, policy: Policy, numbers: Iterable[int]) -> float:
+    """What the highest load/capacity must be at least: the mean, or the heaviest queue alone."""
+    weigh = scale(queues, policy).weight
+    weights = [weigh(number) for number in numbers]
+    capacities = [group.members[name].capacity for name in group.eligible]
+    return max(sum(weights) / sum(capacities), max(weights, default=0) / max(capacities))
+
+
+def _hold(dealer: Dealer, owners: dict[int, int]) -> Split:
+    split = dealer.empty()
+    for number, place in owners.items():
+        split.put(number, dealer.weigh(number), place)
+    return split

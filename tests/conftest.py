@@ -1,0 +1,54 @@
+"""
+What all tests share: the seed of random data, and how a failure tells it.
+
+A random test takes the fixture `seed`. It is fresh in each run and `--seed N` sets it; when such a
+test fails, the report ends with the call that shows the same failure again.
+"""
+
+import random
+import shlex
+from collections.abc import Generator
+
+import hypothesis
+import pytest
+
+# Shared machines pause; a pause is no failure. The blob is Hypothesis' way to repeat a case.
+hypothesis.settings.register_profile("evenkeel", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("evenkeel")
+
+_SEED = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", type=int, metavar="N", help="seed of random tests; default: fresh")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given: int | None = config.getoption("--seed")
+    config.stash[_SEED] = random.SystemRandom().getrandbits(32) if given is None else given
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"seed: {config.stash[_SEED]} (--seed repeats it)"
+
+
+@pytest.fixture(scope="session")
+def seed(pytestconfig: pytest.Config) -> int:
+    return pytestconfig.stash[_SEED]
+
+
+@pytest.fixture
+def rng(seed: int) -> random.Random:
+    return random.Random(seed)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and "seed" in getattr(item, "fixturenames", ()):
+        number = item.config.stash[_SEED]
+        again = f".venv/bin/python -m pytest {shlex.quote(item.nodeid)} --seed {number}"
+        report.sections.append(("seed", f"seed={number}; the same again:\n{again}"))
+    return report
