@@ -100,7 +100,7 @@ def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
 def _is_level(needs: Sequence[int]) -> bool:
     """Whether needs differ by one at most, the larger ones first."""
     first, last = needs[0], needs[-1]
-    return first - last <= 1 and needs == [first] * (extra := needs.count(first)) + [last] * (
+    return 0 <= first - last <= 1 and needs == [first] * (extra := needs.count(first)) + [last] * (
         len(needs) - extra
     )
 

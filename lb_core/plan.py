@@ -13,7 +13,7 @@ from functools import cached_property
 from lb_core import cap, check, compatible, group, inventory, previous, sticky, weights
 from lb_core.assignment import Assignment
 from lb_core.group import Group
-from lb_core.inventory import Inventory
+from lb_core.inventory import Inventory, Runs
 from lb_core.model import Member, QueueRange
 from lb_core.moves import Judge, Move
 from lb_core.outcome import Outcome
@@ -27,8 +27,14 @@ DEFAULT_POLICY = Policy()
 class Unowned:
     """Queues that nobody reads, and why."""
 
-    queues: tuple[QueueRange, ...]
+    inventory: Inventory
+    runs: Runs
     reason: str
+
+    @property
+    def queues(self) -> tuple[QueueRange, ...]:
+        """The queues by name."""
+        return self.inventory.ranges(self.runs)
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,8 @@ class Plan:
     """What changed hands, first owners of new queues included."""
     deferred: tuple[Move, ...]
     """What would move without `maxMoves`."""
-    unowned: tuple[Unowned, ...]
+    unowned: Unowned | None
+    """What nobody reads, if there is such."""
     idle: tuple[str, ...]
     """Consumers that could own queues and own none."""
     waiting: tuple[str, ...]
@@ -107,12 +114,14 @@ def _conclude(
         outcome.holdings[name] = ()
         outcome.loads[name] = 0
     imbalance, best = _imbalance(stock, people, policy, outcome)
-    unowned = [Unowned(stock.ranges(outcome.unowned), _why_unowned(people, policy))]
+    unowned = None
+    if outcome.unowned:
+        unowned = Unowned(stock, outcome.unowned, _why_unowned(people, policy))
     return Plan(
         Assignment(stock, outcome.holdings, outcome.loads),
         tuple(moves),
         tuple(deferred),
-        tuple(unowned if outcome.unowned else ()),
+        unowned,
         tuple(name for name in people.eligible if not outcome.loads[name]),
         tuple(people.waiting),
         imbalance,

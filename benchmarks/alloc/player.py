@@ -13,10 +13,15 @@ import signal
 import statistics
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Protocol
+from typing import Generic, TypeVar
+
+from benchmarks.alloc.scenarios import Limits
+
+Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
@@ -40,14 +45,150 @@ class TooSlowError(Exception):
     """One run took longer than it may."""
 
 
-class Planner[Result](Protocol):
+class Planner(ABC, Generic[Result]):
     """One way to plan a group."""
 
+    @abstractmethod
     def prepare(self, group: Group, previous: Result | None) -> Callable[[], Result]:
-        """Build the planner's ordinary input, not timed; what is returned is timed."""
+        """Build the planner's ordinary input, untimed. The call that is returned is timed."""
 
     def settled(self, group: Group, result: Result) -> Result:
-        """Run whatever further rounds the protocol needs until the result stands. Not timed."""
+        """Run the further rounds that a protocol needs until the result stands. Not timed."""
+        return result
 
-    def facts(self, previous: Result | None, result: Result) -> Facts:
+    @abstractmethod
+    def facts(self, group: Group, previous: Result | None, result: Result) -> Facts:
         """Say what changed. Not timed."""
+
+
+class Player(Generic[Result]):
+    """Obeys one command after the other."""
+
+    def __init__(self, planner: Planner[Result]) -> None:
+        """Begin without members, queues or a previous plan."""
+        self._planner = planner
+        self._group = Group()
+        self._limits = Limits()
+        self._previous: Result | None = None
+        self._measured: Result | None = None
+
+    def play(self, script: Iterable[str]) -> None:
+        """Play until the script ends, or until a plan is missing that what follows needs."""
+        for line in script:
+            command, _, rest = line.rstrip("\n").partition(" ")
+            try:
+                self._obey(command, rest)
+            except TooSlowError:
+                _tell(stopped=True)
+                return
+
+    def _obey(self, command: str, rest: str) -> None:
+        match command:
+            case "limits":
+                warm_up, runs, deadline = rest.split()
+                self._limits = Limits(float(warm_up), int(runs), float(deadline))
+            case "topics":
+                self._group.queues = [int(count) for count in rest.split(",")]
+            case "members":
+                self._group.members = sorted(rest.split(","))
+            case "join":
+                bisect.insort(self._group.members, rest)
+            case "leave":
+                self._group.members.remove(rest)
+            case "forget":
+                self._previous = None
+            case "plan":
+                with _stopped_after(self._limits.deadline_seconds):
+                    result = self._planner.prepare(self._group, self._previous)()
+                self._previous = self._settled(result)
+            case "time":
+                self._measure(rest)
+            case "keep":
+                self._previous = self._measured
+            case "memory":
+                _tell(memory_mib=_peak_memory_mib())
+            case _:
+                raise ValueError(f"unknown command {command!r}")
+
+    def _measure(self, label: str) -> None:
+        plan = self._planner.prepare(self._group, self._previous)
+        try:
+            result, millis = self._repeat(plan)
+        except TooSlowError:
+            _tell(event=label, over=self._limits.deadline_seconds * 1e3)
+            raise
+        self._measured = self._settled(result)
+        facts = self._planner.facts(self._group, self._previous, self._measured)
+        _tell(
+            event=label,
+            ms=statistics.median(millis),
+            runs=len(millis),
+            moved=facts.moved,
+            low=facts.low,
+            high=facts.high,
+        )
+
+    def _repeat(self, plan: Callable[[], Result]) -> tuple[Result, list[float]]:
+        """Warm up, then time as many runs as are asked for and fit the deadline."""
+        limits = self._limits
+        begun = time.perf_counter()
+        with _stopped_after(limits.deadline_seconds):
+            result, first = _timed(plan)
+        millis = [first]
+        if first < limits.warm_up_seconds * 1e3:
+            while time.perf_counter() - begun < limits.warm_up_seconds:
+                result = plan()
+            millis = []
+            begun = time.perf_counter()
+        while len(millis) < limits.runs and (
+            time.perf_counter() - begun < limits.deadline_seconds / 2
+        ):
+            result, took = _timed(plan)
+            millis.append(took)
+        return result, millis
+
+    def _settled(self, result: Result) -> Result:
+        """Nothing is on its way where nobody owned anything."""
+        return result if self._previous is None else self._planner.settled(self._group, result)
+
+
+def main(planner: Planner[Result]) -> None:
+    """Play standard input."""
+    Player(planner).play(sys.stdin)
+
+
+def loads_of(members: Iterable[str], loads: dict[str, int]) -> tuple[int, int]:
+    """Lowest and highest load; members that own nothing count too."""
+    counts = [loads.get(member, 0) for member in members]
+    return min(counts), max(counts)
+
+
+def _timed(plan: Callable[[], Result]) -> tuple[Result, float]:
+    started = time.perf_counter()
+    result = plan()
+    return result, (time.perf_counter() - started) * 1e3
+
+
+@contextlib.contextmanager
+def _stopped_after(seconds: float) -> Iterator[None]:
+    """Interrupt what takes longer."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise TooSlowError
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _peak_memory_mib() -> float:
+    """Linux counts in KiB, macOS in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _tell(**facts: object) -> None:
+    print(json.dumps(facts), flush=True)

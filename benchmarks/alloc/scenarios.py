@@ -12,8 +12,7 @@ one definition. Topic `topic-000` comes first, every topic has one broker, and m
     plan                plan, and make the result the previous plan; not timed
     time LABEL          plan again and again from the same previous plan; print one JSON line
     keep                make the result of the last `time` the previous plan
-    status LABEL        like `time`, from status text to status text (ours alone)
-    memory              print the highest use of memory so far (ours alone)
+    memory              print the highest use of memory so far; for planners in Python
 """
 
 import random
@@ -25,8 +24,8 @@ LEAVE_ONE, QUEUES_ADDED = "LEAVE_ONE", "QUEUES_ADDED"
 EVENTS = (FULL, STABLE, JOIN_ONE, LEAVE_ONE, QUEUES_ADDED)
 FRAGMENTED = "fragmented "
 """Starts the label of an event whose previous plan went through many joins and leaves."""
-STATUS = "status text"
 CHURN = 1_000
+"""How many joins and leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +87,6 @@ def memory(size: Size, limits: Limits) -> Iterator[str]:
     yield f"join {_joiner(size)}"
     yield "plan"
     yield "memory"
-
-
-def status(size: Size, limits: Limits) -> Iterator[str]:
-    """Time the way from status text to status text, when one joins."""
-    yield from _start(size, limits)
-    yield "plan"
-    yield f"join {_joiner(size)}"
-    yield f"status {STATUS}"
 
 
 def ids(size: Size) -> list[str]:

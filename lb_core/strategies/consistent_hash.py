@@ -31,7 +31,7 @@ def allocate(
     places, owners = build_ring(consumers, nodes)
     if places:
         for queue in queues:
-            owned[owners[bisect.bisect_left(places, place(printed(queue)))]].append(queue)
+            owned[owners[_next_point(places, queue)]].append(queue)
     return owned
 
 
@@ -46,18 +46,14 @@ def allocate_one(
     places, owners = build_ring(consumers, nodes)
     if not places:
         return []
-    return [
-        queue
-        for queue in queues
-        if owners[bisect.bisect_left(places, place(printed(queue)))] == caller
-    ]
+    return [queue for queue in queues if owners[_next_point(places, queue)] == caller]
 
 
 def build_ring(consumers: Sequence[str], nodes: int) -> tuple[list[int], list[str]]:
     """
     Return the taken places, ascending, and their owners, followed by the first owner once more.
 
-    So `owners[bisect_left(places, x)]` closes the circle. Where two points fall on one place, the
+    The repetition closes the circle. Where two points fall on one place, the
     later consumer has it. A repeated id does not repeat its points: it numbers on from those it
     still has on the ring.
     """
@@ -98,6 +94,11 @@ def printed(queue: Queue) -> str:
 def check(config: common.Config) -> None:
     """Refuse a number of points that is none."""
     _nodes(config)
+
+
+def _next_point(places: list[int], queue: Queue) -> int:
+    """Index of the first point that is not before the queue; behind the last one, their count."""
+    return bisect.bisect_left(places, place(printed(queue)))
 
 
 def _as_java_writes(text: str) -> bytes:

@@ -111,13 +111,9 @@ def _consumers_by_room(consumers: Sequence[str], settings: common.Config) -> dic
     return rooms
 
 
-def _room_of_consumer(consumer: str, zones: Mapping[str, object]) -> str | None:
+def _room_of_consumer(consumer: str, zones: Mapping[str, str | None]) -> str | None:
     zone = zones.get(consumer)
-    if zone is None:
-        return _before_dash(consumer)
-    if not isinstance(zone, str):
-        raise common.bad_setting("consumerZones", "a mapping from consumers to texts", zones)
-    return zone
+    return zone if zone is not None else _before_dash(consumer)
 
 
 def _before_dash(text: str) -> str | None:
@@ -125,11 +121,13 @@ def _before_dash(text: str) -> str | None:
     return room if dash else None
 
 
-def _zones(settings: common.Config) -> Mapping[str, object]:
+def _zones(settings: common.Config) -> Mapping[str, str | None]:
     zones = settings.get("consumerZones")
     if zones is None:
         return {}
-    if not isinstance(zones, Mapping):
+    if not isinstance(zones, Mapping) or not all(
+        isinstance(zone, str | None) for zone in zones.values()
+    ):
         raise common.bad_setting("consumerZones", "a mapping from consumers to texts", zones)
     return zones
 

@@ -1,0 +1,136 @@
+"""
+Plays a script on our own engine: `python -m benchmarks.alloc.ours STICKY`.
+
+STICKY is `plan.plan` as the control loop calls it: the last Plan, the routes' ranges and the
+members in, a Plan out. STATUS is the cold way: the text of a status in, the text of the next one
+out. RocketMQ's names are the compatibility functions, one call a topic for the whole group.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+
+from benchmarks.alloc import player, scenarios
+from lb_core import Member, Queue, QueueRange, assignment, plan, strategies
+
+STATUS = "STATUS"
+_BROKER = "broker-a"
+
+Owners = dict[str, list[Queue]]
+
+
+class Sticky(player.Planner[plan.Plan]):
+    """The plan that the control loop asks for."""
+
+    def prepare(
+        self, group: player.Group, previous: plan.Plan | None
+    ) -> Callable[[], plan.Plan]:
+        """Build routes and members."""
+        queues, members = _ranges(group), [Member(id) for id in group.members]
+        return lambda: plan.plan(previous, queues, members)
+
+    def facts(
+        self, group: player.Group, previous: plan.Plan | None, result: plan.Plan
+    ) -> player.Facts:
+        """Take the plan at its word; its tests compare that with what it did."""
+        loads = dict(result.assignment.loads)
+        return player.Facts(result.moved, *player.loads_of(group.members, loads))
+
+
+class Status(player.Planner[str]):
+    """The same from status text to status text, as after a restart of the operator."""
+
+    def prepare(self, group: player.Group, previous: str | None) -> Callable[[], str]:
+        """Build routes and members; reading the status is timed."""
+        queues, members = _ranges(group), [Member(id) for id in group.members]
+        return lambda: _write_status(plan.plan(_read_status(previous), queues, members))
+
+    def facts(self, group: player.Group, previous: str | None, result: str) -> player.Facts:
+        """Read them from the text."""
+        loads = {
+            consumer: sum(map(len, queues)) for consumer, queues in _read_status(result).items()
+        }
+        moved = json.loads(result)["moved"]
+        return player.Facts(moved, *player.loads_of(group.members, loads))
+
+
+class Compatible(player.Planner[list[Owners]]):
+    """One of RocketMQ's strategies: no memory, one answer a topic."""
+
+    def __init__(self, name: str) -> None:
+        """Find the strategy by RocketMQ's name."""
+        self._strategy = strategies.find(name)
+
+    def prepare(
+        self, group: player.Group, previous: list[Owners] | None
+    ) -> Callable[[], list[Owners]]:
+        """Build the sorted lists that RocketMQ's classes take too."""
+        topics = [list(queues) for queues in _ranges(group)]
+        allocate = self._strategy.allocate
+        return lambda: [allocate(queues, group.members, {}) for queues in topics]
+
+    def facts(
+        self, group: player.Group, previous: list[Owners] | None, result: list[Owners]
+    ) -> player.Facts:
+        """Compare owner by owner."""
+        before, after = _owners(previous or []), _owners(result)
+        moved = sum(after.get(queue) != owner for queue, owner in before.items())
+        loads = {
+            member: sum(len(topic.get(member, ())) for topic in result) for member in group.members
+        }
+        return player.Facts(moved, *player.loads_of(group.members, loads))
+
+
+def _ranges(group: player.Group) -> list[QueueRange]:
+    return [
+        QueueRange(scenarios.topic_name(index), _BROKER, 0, count)
+        for index, count in enumerate(group.queues)
+    ]
+
+
+def _owners(topics: list[Owners]) -> dict[Queue, str]:
+    return {
+        queue: member for owners in topics for member, queues in owners.items() for queue in queues
+    }
+
+
+def _read_status(text: str | None) -> dict[str, list[QueueRange]]:
+    if text is None:
+        return {}
+    return {
+        entry["consumer"]: [
+            queues
+            for each in entry["queues"]
+            for queues in assignment.parse_ids(each["topic"], each["broker"], each["ids"])
+        ]
+        for entry in json.loads(text)["assignments"]
+    }
+
+
+def _write_status(result: plan.Plan) -> str:
+    entries = [
+        {
+            "consumer": consumer,
+            "queues": [
+                {"topic": topic, "broker": broker, "ids": ids}
+                for (topic, broker), ids in result.assignment.ids(consumer).items()
+            ],
+        }
+        for consumer in result.assignment
+    ]
+    return json.dumps({"moved": result.moved, "assignments": entries})
+
+
+def main(name: str) -> None:
+    """Play standard input on one of ours."""
+    match name:
+        case "STICKY":
+            player.main(Sticky())
+        case "STATUS":
+            player.main(Status())
+        case _:
+            player.main(Compatible(name))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

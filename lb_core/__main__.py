@@ -1,0 +1,26 @@
+"""
+A filter: one JSON request a line in, exactly one JSON answer a line out, at once.
+
+    echo '{"strategy": "AVG", "queues": [["t", "b", 0]], "consumers": ["c1"]}' | python -m lb_core
+
+The fields of requests and answers are described in docs/design/0002-the-filter.md.
+"""
+
+import sys
+import time
+
+from lb_core import answers
+
+
+def main() -> None:
+    """Answer every line of standard input until it ends, or until nobody reads any more."""
+    try:
+        for line in sys.stdin.buffer:
+            sys.stdout.write(answers.answer(line, time.perf_counter) + "\n")
+            sys.stdout.flush()
+    except BrokenPipeError:
+        sys.stderr.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""
+Answering the requests of `python -m lb_core`.
+
+There are three sorts: STICKY, which is `plan`; RocketMQ's strategies, which get the lists as they
+are given; and the share rule of message-granular mode.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from lb_core import errors, plan, policy, pop, request, strategies
+from lb_core.inventory import SPAN
+from lb_core.model import Member, Queue, shorten
+from lb_core.request import Fields, RawQueue
+
+Clock = Callable[[], float]
+"""Tells seconds, from whichever start."""
+Answer = dict[str, object]
+
+LARGEST_ANSWER = 20_000_000
+"""So many indices at most, where everybody may get everything."""
+
+
+def answer(line: bytes, clock: Clock) -> str:
+    """Answer one line. Whatever stands in it, this returns one line of ASCII."""
+    try:
+        found = _answer(request.parse(line), clock)
+    except errors.AllocationError as error:
+        found = {"error": {"kind": error.kind, "message": str(error)}}
+    except Exception as error:  # noqa: BLE001 - the program reading our answers waits for a line
+        found = {"error": {"kind": "Internal", "message": f"a bug in lb_core: {error!r:.500}"}}
+    return json.dumps(found)
+
+
+def _answer(fields: Fields, clock: Clock) -> Answer:
+    if "popShareQueueNum" in fields:
+        return _share_queues(fields)
+    if fields.get("strategy") == policy.STICKY:
+        return _plan(fields, clock)
+    return _ask_strategy(fields, clock)
+
+
+def _plan(fields: Fields, clock: Clock) -> Answer:
+    """Plan, with the queues as indices on both sides."""
+    began = clock()
+    config = request.config(fields)
+    draining = set(request.texts(config, "draining"))
+    consumers = request.consumers(fields)
+    members = [Member(*raw, draining=raw.id in draining) for raw in consumers]
+    queues = request.queues(fields)
+    wish = policy.Policy(
+        pinned=frozenset(request.texts(config, "pinned")),
+        zones=request.zones(config),
+        weights=request.weights(config, queues),
+        min_gain=request.min_gain(config),
+        max_moves=request.max_moves(config),
+    )
+    previous = request.previous(fields, len(queues))
+    last = {
+        consumer: request.ranges(queues[place] for place in {*places})
+        for consumer, places in previous.items()
+    }
+    ranges = request.ranges(queues)
+    called = clock()
+    made = plan.plan(last, ranges, members, wish)
+    returned = clock()
+    held, stock = made.assignment.holdings, made.assignment.inventory
+    if "caller" in fields:
+        mine = held.get(request.caller(fields) or "", ())
+        return {"assignment": [_shown(queue) for queue in stock.queues(mine)]}
+    index = _index(made, queues)
+
+    def indices(runs: Iterable[range]) -> list[int]:
+        return sorted([index[number] for run in runs for number in run])
+
+    answered: Answer = {
+        "assignment": {member.id: indices(held[member.id]) for member in members},
+        "unowned": indices(made.unowned.runs if made.unowned else ()),
+        "moved": indices(run for move in made.moves if move.source for run in move.runs),
+        "deferred": indices(run for move in made.deferred for run in move.runs),
+    }
+    return answered | _times(began, called, returned, clock())
+
+
+def _index(made: plan.Plan, queues: Sequence[RawQueue]) -> dict[int, int]:
+    """From a queue's number in the plan to its place in the request."""
+    bases = {
+        (source.topic, source.broker, source.zone): place * SPAN
+        for place, source in enumerate(made.assignment.inventory.sources)
+    }
+    return {
+        bases[topic, broker, zone] + number: place
+        for place, (topic, broker, number, zone) in enumerate(queues)
+    }
+
+
+def _ask_strategy(fields: Fields, clock: Clock) -> Answer:
+    """Ask one of RocketMQ's strategies; null lists are theirs to refuse."""
+    began = clock()
+    name = fields.get("strategy")
+    if not isinstance(name, str):
+        raise errors.BadRequestError(f"strategy: {shorten(name)} is not the name of a strategy")
+    strategy = strategies.find(name)
+    queues = consumers = None
+    if fields.get("queues") is not None:
+        queues = [Queue(*raw) for raw in request.queues(fields)]
+    if fields.get("consumers") is not None:
+        consumers = request.consumers(fields)
+    config = dict(request.config(fields))
+    config["consumerZones"] = {raw.id: raw.zone for raw in consumers or () if raw.zone is not None}
+    names = None if consumers is None else [raw.id for raw in consumers]
+    pinned = set(request.texts(config, "pinned"))
+    working = [name for name in names if name in pinned] if names and pinned else names
+    strategy.check(config)
+    if "caller" in fields:
+        return _ask_for_one(strategy, request.caller(fields), queues, names, working, config)
+    previous = request.previous(fields, len(queues or ()))
+    if len(queues or ()) * len(names or ()) > LARGEST_ANSWER and name == "BROADCASTING":
+        raise errors.BadRequestError(f"everything for everybody is over {LARGEST_ANSWER} indices")
+    called = clock()
+    dealt = strategy.allocate(queues, working, config) if working or not names else {}
+    returned = clock()
+    owned = _places(dealt, queues or [])
+    assignment = {name: owned.get(name, []) for name in names or ()}
+    judged = _judge(assignment, previous, len(queues or ()))
+    return {"assignment": assignment, **judged, **_times(began, called, returned, clock())}
+
+
+def _ask_for_one(
+    strategy: strategies.Strategy,
+    caller: str | None,
+    queues: list[Queue] | None,
+    names: list[str] | None,
+    working: list[str] | None,
+    config: Fields,
+) -> Answer:
+    """Answer as RocketMQ's class does for one caller; one that is not pinned gets nothing."""
+    idle = caller and queues and names and working is not names and caller not in (working or ())
+    mine = [] if idle else strategy.allocate_one(caller, queues, working or names, config)
+    return {"assignment": None if mine is None else [_shown(queue) for queue in mine]}
+
+
+def _places(dealt: Mapping[str, list[Queue]], queues: list[Queue]) -> dict[str, list[int]]:
+    """
+    From queues to their places in the request.
+
+    Strategies hand on the very objects they got, which tells repeated queues apart; only CONFIG
+    brings its own, and may name queues that nobody asked about.
+    """
+    by_object = {id(queue): place for place, queue in enumerate(queues)}
+    by_name = {queue: place for place, queue in reversed(list(enumerate(queues)))}
+    found: dict[str, list[int]] = {}
+    for consumer, mine in dealt.items():
+        places = [by_object.get(id(queue), by_name.get(queue, -1)) for queue in mine]
+        if -1 in places:
+            queue = mine[places.index(-1)]
+            raise errors.UnknownQueueError(
+                f"config.queues: {shorten(consumer)} is given queue {queue.id} of "
+                f"{shorten(queue.topic)} on {shorten(queue.broker)}, which is not in queues"
+            )
+        found[consumer] = places
+    return found
+
+
+def _judge(
+    assignment: Mapping[str, list[int]], previous: Mapping[str, list[int]], count: int
+) -> Answer:
+    """Which queues have no owner, and which had one and have lost it."""
+    owners: list[set[str]] = [set() for _ in range(count)]
+    for consumer, places in assignment.items():
+        for place in places:
+            owners[place].add(consumer)
+    had: dict[int, set[str]] = {}
+    for consumer, places in previous.items():
+        for place in places:
+            had.setdefault(place, set()).add(consumer)
+    return {
+        "unowned": [place for place, names in enumerate(owners) if not names],
+        "moved": sorted(place for place, names in had.items() if not names & owners[place]),
+        "deferred": [],
+    }
+
+
+def _share_queues(fields: Fields) -> Answer:
+    """Answer for message-granular mode, where `queues` may be a mere count."""
+    count = fields.get("queues")
+    if isinstance(count, int):
+        ids = range(_bounded(request.whole(fields, "queues"), "queues"))
+        queues = [Queue("topic", "broker", number) for number in ids]
+    else:
+        queues = [Queue(*raw) for raw in request.queues(fields)]
+    names = [raw.id for raw in request.consumers(fields)]
+    inner = fields.get("inner", "AVG")
+    if not isinstance(inner, str):
+        raise errors.BadRequestError(f"inner: {shorten(inner)} is not the name of a strategy")
+    _bounded(len(queues) * len(names), "queues times consumers")
+    share = request.whole(fields, "popShareQueueNum")
+    dealt = pop.allocate(queues, names, share, inner, request.config(fields))
+    return {"assignment": {name: [queue.id for queue in mine] for name, mine in dealt.items()}}
+
+
+def _bounded(count: int, name: str) -> int:
+    if not 0 <= count <= LARGEST_ANSWER:
+        raise errors.BadRequestError(f"{name}: {shorten(count)} is not from 0 to {LARGEST_ANSWER}")
+    return count
+
+
+def _shown(queue: Queue) -> list[object]:
+    return [queue.topic, queue.broker, queue.id]
+
+
+def _times(began: float, called: float, returned: float, ended: float) -> Answer:
+    return {
+        "planMs": round((returned - called) * 1000, 3),
+        "elapsedMs": round((ended - began) * 1000, 3),
+    }

@@ -1,0 +1,231 @@
+"""
+Reading the requests of `python -m lb_core`.
+
+Everything that comes in may be wrong. Each function reads one field, and names that field and the
+value in its error. `Request.queues` and the like keep the order of the request, as answers speak
+of queues by their place in it.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple, NoReturn
+
+from lb_core import errors, model
+from lb_core.model import Queue, QueueRange, shorten
+from lb_core.policy import Zones, share, zone_names
+
+Fields = Mapping[str, object]
+
+
+class RawQueue(NamedTuple):
+    """A queue as it stands in a request."""
+
+    topic: str
+    broker: str
+    id: int
+    zone: str | None = None
+
+
+class RawConsumer(NamedTuple):
+    """A consumer as it stands in a request."""
+
+    id: str
+    zone: str | None = None
+    capacity: float = 1
+
+
+def parse(line: bytes) -> Fields:
+    """Read the line itself."""
+    try:
+        fields = json.loads(line.decode(), parse_constant=_refuse_constant)
+    except RecursionError:
+        raise errors.BadRequestError("the line is nested too deeply") from None
+    except ValueError as error:
+        raise errors.BadRequestError(f"the line is not JSON: {shorten(str(error), 200)}") from None
+    if not isinstance(fields, dict):
+        raise errors.BadRequestError(f"a request is an object, not {shorten(fields)}")
+    return fields
+
+
+def queues(fields: Fields) -> list[RawQueue]:
+    """Read the list of `[topic, broker, id]` or `[topic, broker, id, zone]`."""
+    return [_queue(place, value) for place, value in enumerate(_list(fields, "queues"))]
+
+
+def consumers(fields: Fields) -> list[RawConsumer]:
+    """Read the list of ids, or of objects with an id, a zone and a capacity."""
+    return [_consumer(place, value) for place, value in enumerate(_list(fields, "consumers"))]
+
+
+def config(fields: Fields) -> Fields:
+    """Read `config`; absent or null is empty."""
+    return _mapping(fields, "config")
+
+
+def caller(fields: Fields) -> str | None:
+    """Read the one consumer that asks; null stands for RocketMQ's null."""
+    found = fields["caller"]
+    if found is not None and not isinstance(found, str):
+        raise errors.BadRequestError(f"caller: {shorten(found)} is no consumer's id")
+    return found
+
+
+def previous(fields: Fields, count: int) -> dict[str, list[int]]:
+    """Read who held which of `count` queues, by their places in the request."""
+    found: dict[str, list[int]] = {}
+    for consumer, places in _mapping(fields, "previous").items():
+        if not isinstance(places, list):
+            raise errors.BadRequestError(
+                f"previous.{shorten(consumer)}: {shorten(places)} is no list of indices"
+            )
+        for place in places:
+            if not _is_whole(place):
+                raise errors.BadRequestError(
+                    f"previous.{shorten(consumer)}: {shorten(place)} is no index"
+                )
+            if not 0 <= place < count:
+                raise errors.UnknownQueueError(
+                    f"previous.{shorten(consumer)}: there is no queue {shorten(place)} "
+                    f"among {count} queues"
+                )
+        found[consumer] = places
+    return found
+
+
+def texts(fields: Fields, name: str) -> list[str]:
+    """Read a list of texts; absent or null is empty."""
+    found = fields.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(value, str) for value in found):
+        raise errors.BadRequestError(f"config.{name}: {shorten(found)} is no list of texts")
+    return found
+
+
+def zones(fields: Fields) -> Zones:
+    """Read how much zones count."""
+    found = fields.get("zones")
+    if found is None:
+        return Zones.PREFER
+    if not isinstance(found, str) or found not in [zones.value for zones in Zones]:
+        raise errors.BadRequestError(f"config.zones: {shorten(found)} is none of {zone_names()}")
+    return Zones(found)
+
+
+def weights(fields: Fields, queues: Sequence[RawQueue]) -> dict[Queue, float] | None:
+    """Read the list of weights, one for each queue."""
+    found = fields.get("weights")
+    if found is None:
+        return None
+    if not isinstance(found, list) or len(found) != len(queues):
+        raise errors.BadWeightError(
+            f"config.weights: there must be one number for each of the {len(queues)} queues"
+        )
+    for place, weight in enumerate(found):
+        if not model.is_amount(weight):
+            raise errors.BadWeightError(
+                f"config.weights: {shorten(weight)} for queue {place} is not a finite number of "
+                "zero or more"
+            )
+    return {Queue(*queue): weight for queue, weight in zip(queues, found, strict=True)}
+
+
+def min_gain(fields: Fields) -> float:
+    """Read a share, as 0.1 or as "10%"."""
+    found = fields.get("minGain")
+    if found is None:
+        return 0.1
+    if isinstance(found, str):
+        return share(found, "config.minGain")
+    if not model.is_amount(found):
+        raise errors.BadRequestError(f"config.minGain: {shorten(found)} is no share")
+    return float(found)  # type: ignore[arg-type]  # is_amount saw a number
+
+
+def max_moves(fields: Fields) -> int | str | None:
+    """Read a count or a share as "25%"; null is any."""
+    found = fields.get("maxMoves")
+    if found is not None and not isinstance(found, str) and not _is_whole(found):
+        raise errors.BadRequestError(f"config.maxMoves: {shorten(found)} is no count or share")
+    return found  # type: ignore[return-value]  # narrowed above
+
+
+def ranges(queues: Iterable[RawQueue]) -> list[QueueRange]:
+    """Gather queues into ranges; a repeated one is refused when they are numbered."""
+    by_source: dict[tuple[str, str, str | None], list[int]] = {}
+    for topic, broker, number, zone in queues:
+        by_source.setdefault((topic, broker, zone), []).append(number)
+    found = []
+    for (topic, broker, zone), ids in by_source.items():
+        ids.sort()
+        cuts = [0, *(at for at, (a, b) in enumerate(pairwise(ids), 1) if b != a + 1), len(ids)]
+        found += [
+            QueueRange(topic, broker, ids[start], ids[stop - 1] + 1, zone)
+            for start, stop in pairwise(cuts)
+        ]
+    return found
+
+
+def whole(fields: Fields, name: str) -> int:
+    """Read a whole number."""
+    found = fields.get(name)
+    if not _is_whole(found):
+        raise errors.BadRequestError(f"{name}: {shorten(found)} is no whole number")
+    return found  # type: ignore[return-value]  # narrowed above
+
+
+def _queue(place: int, value: object) -> RawQueue:
+    if isinstance(value, list) and len(value) in (3, 4):
+        topic, broker, number, zone = value if len(value) == 4 else (*value, None)
+        if (
+            isinstance(topic, str)
+            and isinstance(broker, str)
+            and _is_whole(number)
+            and abs(number) <= model.MAX_QUEUE_ID
+            and (zone is None or isinstance(zone, str))
+        ):
+            return RawQueue(topic, broker, number, zone)
+    raise errors.BadRequestError(
+        f"queues: {shorten(value)} at {place} is not [topic, broker, id] or "
+        "[topic, broker, id, zone]"
+    )
+
+
+def _consumer(place: int, value: object) -> RawConsumer:
+    if isinstance(value, str):
+        return RawConsumer(value)
+    if not isinstance(value, dict) or not isinstance(value.get("id"), str):
+        raise errors.BadRequestError(
+            f"consumers: {shorten(value)} at {place} is neither an id nor an object with an id"
+        )
+    zone, capacity = value.get("zone"), value.get("capacity", 1)
+    if zone is not None and not isinstance(zone, str):
+        raise errors.BadRequestError(
+            f"consumers: {shorten(value['id'])} has the zone {shorten(zone)}, which is no text"
+        )
+    return RawConsumer(value["id"], zone, capacity)
+
+
+def _list(fields: Fields, name: str) -> list[object]:
+    found = fields.get(name)
+    if not isinstance(found, list):
+        raise errors.BadRequestError(f"{name}: {shorten(found)} is no list")
+    return found
+
+
+def _mapping(fields: Fields, name: str) -> Fields:
+    found = fields.get(name)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise errors.BadRequestError(f"{name}: {shorten(found)} is no object")
+    return found
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise errors.BadRequestError(f"{name} is no number in JSON")
