@@ -21,7 +21,7 @@ def hold_back(
 ) -> tuple[list[Move], list[Move]]:
     """Split moves into those to make and those to defer; deferred ones are undone in `outcome`."""
     chosen = [move for move in moves if move.chosen]
-    if sum(move.count for move in chosen) <= limit:
+    if sum(move.size for move in chosen) <= limit:
         return list(moves), []
     for move in chosen:
         _shift(outcome, move, back=True)
@@ -82,10 +82,5 @@ def _part(move: Move, numbers: Sequence[int]) -> Move:
 
 def _shift(outcome: Outcome, move: Move, *, back: bool) -> None:
     giver, taker = (move.target, move.source) if back else (move.source, move.target)
-    assert giver is not None
-    assert taker is not None
-    holdings, loads = outcome.holdings, outcome.loads
-    holdings[giver] = inventory.subtract(holdings[giver], move.runs)
-    holdings[taker] = inventory.merge((*holdings.get(taker, ()), *move.runs))
-    loads[giver] -= move.count
-    loads[taker] = loads.get(taker, 0) + move.count
+    outcome.remove(str(giver), move.runs)
+    outcome.add(str(taker), move.runs)

@@ -10,7 +10,6 @@ little is checked in no time.
 
 from collections import Counter
 from collections.abc import Iterable
-
 from operator import attrgetter
 
 from lb_core import errors

@@ -7,10 +7,12 @@ a consumer's queues of one topic stay neighbours (so that a status of "0-9" says
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, groupby, pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, chain, groupby, pairwise
 
-from lb_core.inventory import SPAN, Runs, merge
+from lb_core import inventory
+from lb_core.inventory import SPAN, Inventory, Runs
+from lb_core.outcome import Outcome
 
 Topics = Sequence[int]
 """For each source the place of its topic, as `Inventory.topic_of_source` has it."""
@@ -18,7 +20,39 @@ Topics = Sequence[int]
 NOTHING = range(0)
 
 
-def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[Runs, list[range]]:
+def redistribute(
+    outcome: Outcome,
+    queues: Inventory,
+    names: Sequence[str],
+    surplus: Sequence[int],
+    free: Runs,
+    of_kind: Callable[[Runs], Runs] = tuple,
+) -> None:
+    """
+    Take from each consumer its surplus, and deal that and `free` to those with less than none.
+
+    Where only one kind of queue may be touched, `of_kind` picks it out of what a consumer holds.
+    """
+    topics, pooled = queues.topic_of_source, Counter[int]()
+    pool = list(free)
+    for name, count in zip(names, surplus, strict=True):
+        if count > 0:
+            held = outcome.holdings[name]
+            touched = of_kind(held)
+            kept, given = take(touched, count, topics, pooled)
+            if len(touched) < len(held):
+                kept = inventory.merge(chain(kept, inventory.subtract(held, touched)))
+            outcome.give(name, kept, given)
+            pool += given
+    takers = [name for name, count in zip(names, surplus, strict=True) if count < 0]
+    needs = [-count for count in surplus if count < 0]
+    if takers:
+        dealt = deal(inventory.merge(pool), needs, topics)
+        for name, runs in zip(takers, dealt, strict=True):
+            outcome.receive(name, runs)
+
+
+def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[Runs, Runs]:
     """
     Split what a consumer holds into what it keeps and the `count` queues it gives away.
 
@@ -34,7 +68,7 @@ def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[
         pooled[topic] += number
         given += _cut(by_topic[topic], number)
     kept = [run for runs in by_topic.values() for run in runs]
-    return merge(kept), given
+    return inventory.merge(kept), tuple(given)
 
 
 def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int, int]:
@@ -81,9 +115,7 @@ def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
     """Deal the whole pool: receiver i gets `needs[i]` queues, and a like share of each topic."""
     if len(needs) == 1:
         return [pool]
-    by_topic = [
-        list(runs) for _, runs in groupby(pool, key=lambda run: topics[run.start // SPAN])
-    ]
+    by_topic = [list(runs) for _, runs in groupby(pool, key=lambda run: topics[run.start // SPAN])]
     counts = [sum(map(len, runs)) for runs in by_topic]
     spread = _spread_evenly if _is_level(needs) else _spread_by_need
     crossing: dict[int, list[range]] = {}
@@ -93,7 +125,7 @@ def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
     ]
     dealt = [tuple(filter(None, row)) for row in zip(*columns, strict=True)]
     for receiver, parts in crossing.items():
-        dealt[receiver] = merge((*dealt[receiver], *parts))
+        dealt[receiver] = inventory.merge((*dealt[receiver], *parts))
     return dealt
 
 

@@ -22,11 +22,8 @@ class Group:
     eligible: list[str]
     waiting: list[str]
     draining: list[str]
-
-    @property
-    def staying(self) -> set[str]:
-        """All whose queues do not have to leave at once."""
-        return {*self.eligible, *self.waiting, *self.draining}
+    keeping: frozenset[str]
+    """The eligible and the waiting: all whose queues need not leave."""
 
 
 def sort_out(members: Iterable[Member], policy: Policy) -> Group:
@@ -50,4 +47,7 @@ def sort_out(members: Iterable[Member], policy: Policy) -> Group:
             eligible.append(name)
     if not eligible:
         eligible, draining = draining, []
-    return Group(by_id, sorted_texts(eligible), sorted_texts(waiting), sorted_texts(draining))
+    keeping = frozenset(eligible + waiting)
+    return Group(
+        by_id, sorted_texts(eligible), sorted_texts(waiting), sorted_texts(draining), keeping
+    )

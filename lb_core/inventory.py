@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 
 from lb_core import errors
@@ -48,7 +48,7 @@ class Inventory:
     @cached_property
     def count(self) -> int:
         """How many queues there are."""
-        return sum(map(len, self.runs))
+        return size(self.runs)
 
     @cached_property
     def topic_of_source(self) -> list[int]:
@@ -87,7 +87,7 @@ class Inventory:
         return runs[0].start if runs else None
 
     def clip(self, topic: str, broker: str, start: int, stop: int) -> list[range]:
-        """Those of the ids `start` to `stop - 1` that exist, whatever zone they are said to be in."""
+        """Those of the ids `start` to `stop - 1` that exist, in whichever zone."""
         found = []
         for source in self._sources_by_name.get((topic, broker), ()):
             base = source * SPAN
@@ -122,6 +122,29 @@ def merge(runs: Iterable[range]) -> Runs:
         else:
             merged.append(run)
     return tuple(merged)
+
+
+def size(runs: Iterable[range]) -> int:
+    """How many queues these runs have."""
+    return sum(map(len, runs))
+
+
+def join(runs: Runs, more: Runs) -> Runs:
+    """
+    Join sorted, disjoint runs that have no queue in common.
+
+    One run more is the usual case, and costs a look-up instead of a walk through all.
+    """
+    if len(more) > 1:
+        return merge(chain(runs, more))
+    run = more[0]
+    place = bisect_right(runs, run.start, key=by_start)
+    head, tail = runs[:place], runs[place:]
+    if head and head[-1].stop == run.start:
+        run, head = range(head[-1].start, run.stop), head[:-1]
+    if tail and tail[0].start == run.stop:
+        run, tail = range(run.start, tail[0].stop), tail[1:]
+    return (*head, run, *tail)
 
 
 def overlaps(run: range, runs: Runs) -> list[range]:

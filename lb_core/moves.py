@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lb_core import inventory
 from lb_core.group import Group
 from lb_core.inventory import SPAN, Inventory, Runs
 from lb_core.model import QueueRange
@@ -12,6 +13,9 @@ from lb_core.policy import Zones
 
 NEW_QUEUE = "new queue"
 NOBODY = "nobody eligible"
+
+Change = tuple[str | None, str | None, str, bool]
+"""A move without its queues: from, to, reason, and whether it was chosen."""
 
 
 class Move(NamedTuple):
@@ -35,13 +39,9 @@ class Move(NamedTuple):
         return self.inventory.ranges(self.runs)
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """How many queues."""
-        return sum(map(len, self.runs))
-
-    def __str__(self) -> str:
-        """Say it in one line."""
-        return f"{self.count} from {self.source} to {self.target}: {self.reason}"
+        return inventory.size(self.runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +57,25 @@ class Judge:
         """Every change of owner in `outcome`, in the order of the receivers."""
         if not outcome.given:
             return [
-                Move(self.inventory, runs, None, target, NEW_QUEUE, False)
+                Move(self.inventory, runs, None, target, NEW_QUEUE, chosen=False)
                 for target, runs in outcome.received
             ]
-        moves: list[Move] = []
-        for (source, target, *why), runs in self._gather(outcome).items():
-            moves.append(Move(self.inventory, tuple(runs), source, target, *why))
-        return moves
+        gathered: dict[Change, list[range]] = {}
+        for run, source, target in self._changes(outcome):
+            reason, chosen = self._why(run, source, target)
+            gathered.setdefault((source, target, reason, chosen), []).append(run)
+        return [Move(self.inventory, tuple(runs), *change) for change, runs in gathered.items()]
 
-    def _gather(
-        self, outcome: Outcome
-    ) -> dict[tuple[str | None, str | None, str, bool], list[range]]:
-        gathered: dict[tuple[str | None, str | None, str, bool], list[range]] = {}
-        received = [*outcome.received, *([(None, outcome.unowned)] if outcome.unowned else [])]
+    def _changes(self, outcome: Outcome) -> Iterator[tuple[range, str | None, str | None]]:
+        """What really changed hands: a queue that one of its claimants got has not moved."""
+        received: list[tuple[str | None, Runs]] = [*outcome.received, (None, outcome.unowned)]
         for run, giver, target in _pair_up(outcome.given, received):
-            source = giver
-            if isinstance(giver, tuple):
-                if target in giver:
-                    continue
-                source = next((name for name in giver if name in self.group.members), giver[0])
-            if source is not None or target is not None:
-                reason, chosen = self._why(run, source, target)
-                gathered.setdefault((source, target, reason, chosen), []).append(run)
-        return gathered
+            if not isinstance(giver, tuple):
+                if giver is not None or target is not None:
+                    yield run, giver, target
+            elif target not in giver:
+                known = (name for name in giver if name in self.group.members)
+                yield run, next(known, giver[0]), target
 
     def _why(self, run: range, source: str | None, target: str | None) -> tuple[str, bool]:
         """The reason of one move, and whether it could have waited."""
@@ -88,10 +84,10 @@ class Judge:
         if target is None:
             return NOBODY, False
         members = self.group.members
-        if source not in self.group.staying:
-            return self._why_it_lost_all(source, target), False
         if source in self.group.draining:
             return "draining", True
+        if source not in self.group.keeping:
+            return self._why_it_lost_all(source, target), False
         zone = self.inventory.sources[run.start // SPAN].zone
         better = zone is not None and members[source].zone != zone == members[target].zone
         if better:

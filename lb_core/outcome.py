@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from lb_core import inventory
 from lb_core.inventory import Runs
 from lb_core.previous import Holdings
 
@@ -24,3 +25,30 @@ class Outcome:
     unowned: Runs = ()
     best_top: float = 0.0
     """The highest load/capacity that any legal plan must have (or a lower bound of it)."""
+
+    def give_up(self, name: str) -> None:
+        """Take everything from a consumer that may not keep it."""
+        self.given.append((name, self.holdings.pop(name)))
+        del self.loads[name]
+
+    def give(self, name: str, kept: Runs, given: Runs) -> None:
+        """Leave a consumer with `kept`."""
+        self.given.append((name, given))
+        self.holdings[name] = kept
+        self.loads[name] -= inventory.size(given)
+
+    def receive(self, name: str, runs: Runs) -> None:
+        """Hand queues to a consumer."""
+        self.received.append((name, runs))
+        self.add(name, runs)
+
+    def add(self, name: str, runs: Runs) -> None:
+        """Let a consumer hold more queues than before."""
+        held = self.holdings.get(name)
+        self.holdings[name] = inventory.join(held, runs) if held else runs
+        self.loads[name] = self.loads.get(name, 0) + inventory.size(runs)
+
+    def remove(self, name: str, runs: Runs) -> None:
+        """Let a consumer hold fewer queues than before."""
+        self.holdings[name] = inventory.subtract(self.holdings[name], runs)
+        self.loads[name] -= inventory.size(runs)

@@ -62,7 +62,7 @@ class Plan:
     @cached_property
     def moved(self) -> int:
         """How many queues had an owner and now have another, or none."""
-        return sum(move.count for move in self.moves if move.source is not None)
+        return sum(move.size for move in self.moves if move.source is not None)
 
 
 def plan(
@@ -83,7 +83,8 @@ def plan(
     allocate = sticky.allocate if policy.strategy == STICKY else compatible.allocate
     outcome = allocate(stock, people, policy, before)
     judge = Judge(stock, people, policy.zones, frozenset(before.loads))
-    moves, deferred = judge.explain(outcome), []
+    moves = judge.explain(outcome)
+    deferred: list[Move] = []
     if policy.strategy == STICKY and policy.max_moves is not None:
         limit, scale = policy.move_limit(stock.count), weights.scale(stock, policy)
         moves, deferred = cap.hold_back(moves, limit, outcome, people, scale)
@@ -134,7 +135,7 @@ def _imbalance(
     stock: Inventory, people: Group, policy: Policy, outcome: Outcome
 ) -> tuple[float, float]:
     """The highest load/capacity and the lowest that it could be, both divided by the mean."""
-    owners = {*people.eligible, *people.waiting}
+    owners = people.keeping
     loads: Mapping[str, float] = outcome.loads
     if policy.weights is not None:
         scale = weights.scale(stock, policy)

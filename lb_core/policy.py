@@ -65,7 +65,9 @@ class Policy:
         if isinstance(self.max_moves, str):
             return max(1, math.ceil(share(self.max_moves, "maxMoves") * queues))
         if isinstance(self.max_moves, bool) or not isinstance(self.max_moves, int):
-            raise errors.BadRequestError(f"maxMoves: {shorten(self.max_moves)} is no count or share")
+            raise errors.BadRequestError(
+                f"maxMoves: {shorten(self.max_moves)} is no count or share"
+            )
         if self.max_moves < 0:
             raise errors.BadRequestError(f"maxMoves: {self.max_moves} is below zero")
         return self.max_moves

@@ -28,7 +28,9 @@ class Previous:
     """Queues that several consumers claimed. They stand in no holding."""
 
 
-def carry_over(old: Inventory, new: Inventory, holdings: Holdings, loads: dict[str, int]) -> Previous:
+def carry_over(
+    old: Inventory, new: Inventory, holdings: Mapping[str, Runs], loads: Mapping[str, int]
+) -> Previous:
     """Bring a plan's holdings into a new inventory; where nothing changed, at no cost."""
     if old.sources != new.sources:
         ranges = {consumer: old.ranges(runs) for consumer, runs in holdings.items()}
@@ -42,7 +44,7 @@ def carry_over(old: Inventory, new: Inventory, holdings: Holdings, loads: dict[s
 
 
 def read(given: Given, inventory: Inventory) -> Previous:
-    """Look through a list of owners from outside: unknown queues go, double claims are set apart."""
+    """Look through owners from outside: unknown queues go, double claims are set apart."""
     holdings = {
         consumer: _join([run for queues in given[consumer] for run in _find(queues, inventory)])
         for consumer in sorted_texts(given)

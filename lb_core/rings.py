@@ -104,7 +104,9 @@ def _start(table: Table, quota: Quota) -> None:
         left[kind] -= count
 
     everybody = range(len(room))
-    homes = [(kind, consumer) for kind in range(len(kinds)) for consumer in sorted(kinds[kind].home)]
+    homes = [
+        (kind, consumer) for kind in range(len(kinds)) for consumer in sorted(kinds[kind].home)
+    ]
     for kind, consumer in homes:
         fill(consumer, kind, held[consumer][kind])
     for kind, consumer in homes:
@@ -194,7 +196,9 @@ def _turn(table: Table, ring: list[Edge], edges: dict[tuple[int, int], list[Edge
     ring = _without_repeats(table, ring)
     busy: set[int] = set()
     _pass_on(table, ring, busy)
-    waiting = [iter(edges[edge.give, edge.take]) for edge in ring if (edge.give, edge.take) in edges]
+    waiting = [
+        iter(edges[edge.give, edge.take]) for edge in ring if (edge.give, edge.take) in edges
+    ]
     while len(waiting) == len(ring):
         following: list[Edge] = []
         for ways in waiting:
@@ -227,7 +231,10 @@ def _without_repeats(table: Table, ring: list[Edge]) -> list[Edge]:
         first = seen.setdefault(edge.consumer, place)
         if first != place:
             start, stop = ring[first], edge
-            inner = [*ring[first + 1 : place], *_direct(table, edge.consumer, stop.give, start.take)]
+            inner = [
+                *ring[first + 1 : place],
+                *_direct(table, edge.consumer, stop.give, start.take),
+            ]
             outer = [
                 *ring[:first],
                 *_direct(table, edge.consumer, start.give, stop.take),

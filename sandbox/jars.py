@@ -1,6 +1,5 @@
 """
-Fetches Java libraries, with all that they need at run time, into the cache, and compiles against
-them.
+Fetches Java libraries, with all they need at run time, into the cache; compiles against them.
 
 `classpath("org.apache.rocketmq:rocketmq-client:5.4.0")` is all a caller needs. Everything is made
 once: whoever comes second, even at the same moment, waits and finds it there. Maven does the work
@@ -21,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 _PYSPARK = "4.3.0"
 _COORDINATE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
@@ -73,7 +71,7 @@ def classpath(*coordinates: str) -> str:
             raise BadCoordinateError(f"{coordinate!r} is not group:artifact:version")
     wanted = sorted(set(coordinates))
     label = "-".join(wanted[0].split(":")[1:])
-    folder = cache() / "jars" / f"{label}-{_digest(*wanted)}"
+    folder = cache() / "jars" / f"{label}-{digest(*wanted)}"
     made_once(folder, f"the jars of {', '.join(wanted)}", lambda place: _fetch(wanted, place))
     return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")))
 
@@ -84,8 +82,8 @@ def compiled(sources: Sequence[Path], libraries: str) -> Path:
     if compiler is None:
         raise NoJavaError("no Java compiler: install a JDK 17 or newer, a runtime is not enough")
     texts = (source.read_text(encoding="utf-8") for source in sorted(sources))
-    folder = cache() / "classes" / _digest(str(compiler), libraries, *texts)
-    command = [compiler, "-encoding", "UTF-8", "-cp", libraries]
+    folder = cache() / "classes" / digest(str(compiler), libraries, *texts)
+    command = [str(compiler), "-encoding", "UTF-8", "-cp", libraries]
     names = ", ".join(source.name for source in sources)
     made_once(
         folder, f"classes of {names}", lambda place: run(*command, "-d", place, *sorted(sources))
@@ -171,7 +169,7 @@ def _fetch_with_maven(maven: str, coordinates: Sequence[str], place: Path, scrat
     pom = scratch / "pom.xml"
     dependencies = "".join(
         "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>"
-        "</dependency>".format(*map(escape, coordinate.split(":")))
+        "</dependency>".format(*coordinate.split(":"))
         for coordinate in coordinates
     )
     pom.write_text(
@@ -195,7 +193,7 @@ def _fetch_with_ivy(coordinates: Sequence[str], place: Path, scratch: Path) -> N
     module = scratch / "ivy.xml"
     dependencies = "".join(
         '<dependency org="{}" name="{}" rev="{}" conf="default->default"/>'.format(
-            *map(escape, coordinate.split(":"))
+            *coordinate.split(":")
         )
         for coordinate in coordinates
     )
@@ -249,7 +247,8 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _digest(*texts: str) -> str:
+def digest(*texts: str) -> str:
+    """Shorten texts to a key for a folder: other texts, another folder."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:10]
 
 

@@ -54,7 +54,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     (ROOM, "return parts[0] if", "return parts[1] if"),
     (ROOM, "if rooms is None:", "if False:"),
     (ROOM, "tail = len(inside) - extra + position", "tail = len(inside) - 1 - position"),
-    (ROOM, "if position < extra else []", "if position <= extra else []"),
+    (ROOM, "inside[tail : tail + 1]", "inside[tail:]"),
     (ROOM, "divmod(len(inside)", "divmod(len(queues)"),
     (NEARBY, "model.sorted_texts(", "sorted("),
     (NEARBY, "return shared + model", "return model"),

@@ -22,11 +22,9 @@ Owners = dict[str, list[Queue]]
 class Sticky(player.Planner[plan.Plan]):
     """The plan that the control loop asks for."""
 
-    def prepare(
-        self, group: player.Group, previous: plan.Plan | None
-    ) -> Callable[[], plan.Plan]:
+    def prepare(self, group: player.Group, previous: plan.Plan | None) -> Callable[[], plan.Plan]:
         """Build routes and members."""
-        queues, members = _ranges(group), [Member(id) for id in group.members]
+        queues, members = _ranges(group), _members(group)
         return lambda: plan.plan(previous, queues, members)
 
     def facts(
@@ -42,7 +40,7 @@ class Status(player.Planner[str]):
 
     def prepare(self, group: player.Group, previous: str | None) -> Callable[[], str]:
         """Build routes and members; reading the status is timed."""
-        queues, members = _ranges(group), [Member(id) for id in group.members]
+        queues, members = _ranges(group), _members(group)
         return lambda: _write_status(plan.plan(_read_status(previous), queues, members))
 
     def facts(self, group: player.Group, previous: str | None, result: str) -> player.Facts:
@@ -86,6 +84,10 @@ def _ranges(group: player.Group) -> list[QueueRange]:
         QueueRange(scenarios.topic_name(index), _BROKER, 0, count)
         for index, count in enumerate(group.queues)
     ]
+
+
+def _members(group: player.Group) -> list[Member]:
+    return [Member(name) for name in group.members]
 
 
 def _owners(topics: list[Owners]) -> dict[Queue, str]:

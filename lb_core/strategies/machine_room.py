@@ -71,8 +71,8 @@ def _in_rooms(queues: Sequence[Queue], rooms: Set[str] | None) -> list[Queue]:
 
 def _share(inside: list[Queue], share: int, extra: int, position: int) -> list[Queue]:
     start = position * share
-    tail = len(inside) - extra + position
-    return inside[start : start + share] + (inside[tail : tail + 1] if position < extra else [])
+    tail = len(inside) - extra + position  # behind the end for all but the first `extra` ones
+    return inside[start : start + share] + inside[tail : tail + 1]
 
 
 def _rooms(config: common.Config) -> Set[str] | None:

@@ -16,6 +16,8 @@ from lb_core.model import Queue
 from lb_core.strategies import common, config, consistent_hash, registry
 
 NAME = "MACHINE_ROOM_NEARBY"
+LONGEST_SHOWN = 500
+"""Characters of a queue or an id in a message: RocketMQ's words, but no hostile name's megabyte."""
 
 
 def allocate(
@@ -92,7 +94,7 @@ def _queues_by_room(queues: Sequence[Queue]) -> dict[str, list[Queue]]:
         room = queue.zone if queue.zone is not None else _before_dash(queue.broker)
         if not room:
             raise errors.IllegalArgumentException(
-                f"Machine room is null for mq {consistent_hash.printed(queue)}"
+                f"Machine room is null for mq {consistent_hash.printed(queue)[:LONGEST_SHOWN]}"
             )
         rooms.setdefault(room, []).append(queue)
     return rooms
@@ -105,7 +107,7 @@ def _consumers_by_room(consumers: Sequence[str], settings: common.Config) -> dic
         room = _room_of_consumer(consumer, zones)
         if not room:
             raise errors.IllegalArgumentException(
-                f"Machine room is null for consumer id {consumer}"
+                f"Machine room is null for consumer id {consumer[:LONGEST_SHOWN]}"
             )
         rooms.setdefault(room, []).append(consumer)
     return rooms

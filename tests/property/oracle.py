@@ -85,9 +85,9 @@ def best(case: Case) -> Score:
     for queue, owners in zip(case.queues, options(case), strict=True):
         after: dict[tuple[int, ...], tuple[int, int]] = {}
         for loads, (strangers, moves) in table.items():
-            for owner in owners or [None]:
+            for owner in _or_nobody(owners):
                 more = cost(case, queue, owner)
-                place = places[owner.id] if owner else -1
+                place = -1 if owner is None else places[owner.id]
                 key = tuple(load + (i == place) for i, load in enumerate(loads))
                 value = (strangers + more[0], moves + more[1])
                 after[key] = min(after.get(key, value), value)
@@ -98,7 +98,7 @@ def best(case: Case) -> Score:
 def brute_force(case: Case) -> Score:
     """The best score, by trying everything."""
     people = eligible(case) + waiting(case)
-    choices = [owners or [None] for owners in options(case)]
+    choices = [_or_nobody(owners) for owners in options(case)]
     return min(score(case, people, owners) for owners in product(*choices))
 
 
@@ -118,3 +118,7 @@ def levels(loads: Sequence[int], people: Sequence[Member]) -> list[Fraction]:
         ),
         reverse=True,
     )
+
+
+def _or_nobody(owners: list[Member]) -> Sequence[Member | None]:
+    return owners or [None]

@@ -115,9 +115,10 @@ def test_a_setting_of_the_wrong_type_is_refused_and_named(
 
 
 def test_a_setting_that_is_null_counts_as_not_set() -> None:
-    unset = group("CONSISTENT_HASH", 500, ["a", "b"])
-    assert group("CONSISTENT_HASH", 500, ["a", "b"], virtualNodes=None) == unset
-    assert group("CONSISTENT_HASH", 500, ["a", "b"], virtualNodes=10) == unset
+    consumers = [f"c-{number}" for number in range(20)]
+    unset = group("CONSISTENT_HASH", 500, consumers)
+    assert group("CONSISTENT_HASH", 500, consumers, virtualNodes=None) == unset
+    assert group("CONSISTENT_HASH", 500, consumers, virtualNodes=10) == unset
 
 
 # --- repeated ids
@@ -238,6 +239,14 @@ def test_a_brokers_name_tells_a_room_where_java_splits_it_in_two(
     assert machine_room.room_in_name(broker) == room
 
 
+def test_queues_of_other_rooms_do_not_count_when_the_shares_are_cut() -> None:
+    given = [*queues(6, "r@b"), *queues(5, "x@b")]
+    strategy = strategies.find("MACHINE_ROOM")
+    owned = strategy.allocate(given, ["a", "b", "c"], {"rooms": ["r"]})
+    assert owned == {"a": given[0:2], "b": given[2:4], "c": given[4:6]}
+    assert strategy.allocate_one("b", given, ["a", "b", "c"], {"rooms": ["r"]}) == given[2:4]
+
+
 def test_unset_rooms_do_no_harm_while_no_name_has_two_parts() -> None:
     assert group("MACHINE_ROOM", 3, ["a"]) == {"a": []}
     with pytest.raises(errors.NullPointerException):
@@ -272,11 +281,12 @@ def test_the_own_room_comes_before_rooms_without_consumers() -> None:
 
 
 def test_a_zone_that_is_given_counts_more_than_the_name() -> None:
-    given = [Queue("t", "a-b", 0, "z2"), Queue("t", "b-b", 0)]
-    owned = strategies.find("MACHINE_ROOM_NEARBY").allocate(
-        given, ["a-1", "b-1"], {"inner": "AVG", "consumerZones": {"a-1": "z2", "b-1": None}}
-    )
-    assert owned == {"a-1": [given[0]], "b-1": [given[1]]}
+    given = [Queue("t", "a-b", 0, "b"), Queue("t", "b-b", 0), Queue("t", "b-b", 1, "z2")]
+    config = {"inner": "AVG", "consumerZones": {"a-1": "z2", "b-1": None}}
+    strategy = strategies.find("MACHINE_ROOM_NEARBY")
+    owned = strategy.allocate(given, ["a-1", "b-1"], config)
+    assert owned == {"a-1": given[2:], "b-1": given[:2]}
+    assert strategy.allocate_one("a-1", given, ["a-1", "b-1"], config) == given[2:]
 
 
 @pytest.mark.parametrize("broker", ["noroom", "-b", ""])
@@ -292,6 +302,14 @@ def test_a_consumer_without_a_room_fails_the_whole_group(zones: dict[str, str] |
     consumers = ["a-1"] if zones else ["a-1", "noroom"]
     with pytest.raises(errors.IllegalArgumentException, match=r"for consumer id (noroom|a-1)"):
         nearby(["a"], consumers, consumerZones=zones)
+
+
+def test_a_hostile_name_does_not_fill_the_message() -> None:
+    for broker, consumer in (("a-b", "x" * 1_000_000), ("y" * 1_000_000, "a-1")):
+        given = [Queue("t", broker, 0)]
+        with pytest.raises(errors.IllegalArgumentException) as caught:
+            strategies.find("MACHINE_ROOM_NEARBY").allocate(given, [consumer], {"inner": "AVG"})
+        assert len(str(caught.value)) < 600
 
 
 def test_the_inner_strategy_reads_the_same_settings() -> None:
@@ -371,6 +389,13 @@ def test_broadcasting_gives_everything_to_everybody_without_a_list_for_each() ->
 
 def test_sharing_with_nobody_there_gives_nothing() -> None:
     assert pop.allocate(queues(3), [], 1) == {}
+
+
+@pytest.mark.parametrize("share", [0, -1, -7, 2, 3, 10**30])
+def test_no_share_and_a_share_of_everybody_mean_all_queues(share: int) -> None:
+    any_queue = [Queue("t", "b", -1)] * 4
+    shared = pop.allocate(queues(4), ["a", "b", "c"], share)
+    assert shared == {"a": any_queue, "b": any_queue, "c": any_queue}
 
 
 def test_everything_is_shared_even_where_there_is_nothing() -> None:

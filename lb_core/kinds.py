@@ -1,0 +1,136 @@
+"""
+STICKY where queues are not all alike: zones count, or several consumers claim the same queues.
+
+Queues are gathered into kinds, `rings` says how many of each kind every consumer gets, and then
+queues are handed over kind by kind.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from lb_core import dealing, inventory, quota, rings
+from lb_core.group import Group
+from lb_core.inventory import SPAN, Inventory, Runs
+from lb_core.outcome import Claimants, Outcome
+from lb_core.policy import Policy, Zones
+
+Disputed = list[tuple[Runs, Claimants]]
+
+
+def home_zones(queues: Inventory, group: Group, policy: Policy) -> list[str]:
+    """The zones that have queues as well as consumers: no other zone makes a difference."""
+    if policy.zones is Zones.IGNORE:
+        return []
+    of_queues = {source.zone for source in queues.sources if source.zone is not None}
+    return sorted(of_queues.intersection(_zones(group))) if of_queues else []
+
+
+class Sorter:
+    """Tells which kind a queue is of: one for each home zone, and one for all the others."""
+
+    def __init__(self, queues: Inventory, zones: list[str]) -> None:
+        """Look each source up once."""
+        self.zones = zones
+        self.elsewhere = len(zones)
+        places: dict[str | None, int] = {zone: place for place, zone in enumerate(zones)}
+        self._of_source = [places.get(source.zone, self.elsewhere) for source in queues.sources]
+
+    def split(self, runs: Runs) -> list[Runs]:
+        """The runs of each kind."""
+        found: list[list[range]] = [[] for _ in range(self.elsewhere + 1)]
+        for run in runs:
+            found[self._of_source[run.start // SPAN]].append(run)
+        return [tuple(of_kind) for of_kind in found]
+
+    def sizes(self, runs: Runs) -> list[int]:
+        """How many queues of each kind there are."""
+        return list(map(inventory.size, self.split(runs)))
+
+
+def allocate(
+    outcome: Outcome,
+    queues: Inventory,
+    group: Group,
+    policy: Policy,
+    free: Runs,
+    disputed: Disputed,
+) -> None:
+    """Hand out `free` and `disputed` queues, and move others, for the best counts by kind."""
+    sorter = Sorter(queues, home_zones(queues, group, policy))
+    holds = [sorter.sizes(outcome.holdings.get(name, ())) for name in group.eligible]
+    claims = list(_split_claims(sorter, disputed))
+    may_keep = [
+        [*sizes, *(inventory.size(runs) * (name in names) for _, runs, names in claims)]
+        for name, sizes in zip(group.eligible, holds, strict=True)
+    ]
+    kinds = _kinds(sorter, group, policy, [sorter.sizes(free), *holds], claims)
+    capacities = [group.members[name].capacity for name in group.eligible]
+    quotas = _quotas(kinds, capacities)
+    outcome.best_top = quotas.top(capacities)
+    wanted = rings.settle(kinds, may_keep, quotas)
+    _hand_over(outcome, queues, group, sorter, holds, wanted, free)
+    for place, (_, runs, names) in enumerate(claims, start=sorter.elsewhere + 1):
+        outcome.given.append((names, runs))
+        lacking = [-row[place] for row in wanted]
+        dealing.redistribute(outcome, queues, group.eligible, lacking, runs)
+
+
+def _split_claims(sorter: Sorter, disputed: Disputed) -> Iterator[tuple[int, Runs, Claimants]]:
+    for all_runs, names in disputed:
+        for kind, runs in enumerate(sorter.split(all_runs)):
+            if runs:
+                yield kind, runs, names
+
+
+def _kinds(
+    sorter: Sorter,
+    group: Group,
+    policy: Policy,
+    sizes: list[list[int]],
+    claims: list[tuple[int, Runs, Claimants]],
+) -> list[rings.Kind]:
+    """The kinds of zones, the one of all other queues, and one for each set of claimants."""
+    homes = [
+        frozenset(place for place, zone in enumerate(_zones(group)) if zone == home)
+        for home in sorter.zones
+    ]
+    homes.append(frozenset())
+    counts = [sum(column) for column in zip(*sizes, strict=True)]
+    homes += [homes[kind] for kind, _, _ in claims]
+    counts += [inventory.size(runs) for _, runs, _ in claims]
+    stay_home = policy.zones is Zones.REQUIRE
+    return [
+        rings.Kind(count, home, only_home=stay_home and bool(home))
+        for count, home in zip(counts, homes, strict=True)
+    ]
+
+
+def _quotas(kinds: list[rings.Kind], capacities: Sequence[float]) -> quota.Quota:
+    bound: Counter[frozenset[int]] = Counter()
+    for kind in kinds:
+        if kind.only_home:
+            bound[kind.home] += kind.count
+    zones = [(sorted(home), count) for home, count in bound.items()]
+    return quota.level_by_zone(capacities, zones, sum(kind.count for kind in kinds))
+
+
+def _hand_over(
+    outcome: Outcome,
+    queues: Inventory,
+    group: Group,
+    sorter: Sorter,
+    holds: list[list[int]],
+    wanted: list[list[int]],
+    free: Runs,
+) -> None:
+    for kind, free_of_kind in enumerate(sorter.split(free)):
+        surplus = [has[kind] - want[kind] for has, want in zip(holds, wanted, strict=True)]
+
+        def of_kind(runs: Runs, kind: int = kind) -> Runs:
+            return sorter.split(runs)[kind]
+
+        dealing.redistribute(outcome, queues, group.eligible, surplus, free_of_kind, of_kind)
+
+
+def _zones(group: Group) -> Iterator[str | None]:
+    return (group.members[name].zone for name in group.eligible)
