@@ -1,0 +1,233 @@
+"""
+Where a producer sends its next message, as RocketMQ's producer decides it.
+
+Pure steps: a publish view and a `State` in, a `Choice` (a queue and the next state) out. Time comes
+from the caller, in milliseconds of any clock that does not go back. Two ways:
+
+- `choose` goes round and avoids the broker that failed last. Given the time, it also leaves out
+  brokers that were slow or failed a while ago; `note` tells the state how each send ended.
+- `choose_by_key` lets the message's key decide, so one key always lands on one queue.
+
+What RocketMQ 5.4.0 does, as read in its classes `MQFaultStrategy`, `LatencyFaultToleranceImpl` and
+`DefaultMQProducerImpl`, and is done here too:
+
+- Back-off by latency is off unless asked for; then a retry only avoids the last broker.
+- A latency from 550 ms on makes a broker unavailable, by the table `PAUSES`. A failed send counts
+  as a latency of 10,000 ms, whatever time it took (30,000 ms before 5.0).
+- A pause is only ever prolonged: a quick send does not end the pause of an earlier slow one.
+- A broker that answered with an error is unreachable; one that did not answer is too, but only if a
+  probe runs in the background, which will say when it is back. A good send makes it reachable.
+- First an available broker other than the last one is looked for, then a reachable one other than
+  the last one, and if there is none, plain round robin takes whatever comes.
+
+One thing differs: RocketMQ starts at a random place, and again at each retry with back-off. Here
+the caller may start anywhere (`State(indexes={topic: n})`), and a retry goes on from where it is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from struct import unpack
+
+from lb_core import errors
+from lb_core.model import Queue, QueueRange, is_amount, shorten
+
+PAUSES = (
+    (15_000, 30_000),
+    (5_000, 10_000),
+    (3_000, 6_000),
+    (1_800, 5_000),
+    (550, 2_000),
+    (100, 0),
+    (50, 0),
+)
+"""From this latency on, a broker is not available for so long; both in milliseconds."""
+FAILED_COUNTS_AS_MS = 10_000
+
+
+class Outcome(Enum):
+    """How a send ended."""
+
+    SENT = "sent"
+    NOT_TRIED = "not tried"
+    """It failed on our side, as where a message is too big; the broker is not to blame."""
+    NO_ANSWER = "no answer"
+    """The connection failed, or the broker was silent for too long."""
+    REFUSED = "refused"
+    """The broker answered with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a broker fared. It is available from `available_at_ms` on, by the caller's clock."""
+
+    latency_ms: float
+    available_at_ms: float | None = None
+    is_reachable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What one producer remembers: its place in each topic, and how its brokers fared."""
+
+    indexes: Mapping[str, int] = field(default_factory=dict)
+    brokers: Mapping[str, Health] = field(default_factory=dict)
+
+    def is_available(self, broker: str, now_ms: float) -> bool:
+        """Whether the broker's last pause is over. An unknown broker has had none."""
+        health = self.brokers.get(broker)
+        return health is None or health.available_at_ms is None or now_ms >= health.available_at_ms
+
+    def is_reachable(self, broker: str) -> bool:
+        """Whether the broker was not seen to be out of reach."""
+        health = self.brokers.get(broker)
+        return health is None or health.is_reachable
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The queue to send to, and what to remember."""
+
+    queue: Queue
+    state: State
+
+
+def choose(
+    topic: str,
+    view: Sequence[QueueRange],
+    state: State,
+    failed_broker: str | None = None,
+    now_ms: float | None = None,
+) -> Choice:
+    """
+    Take the topic's next queue.
+
+    On a retry `failed_broker` is the broker that failed last. With `now_ms`, back-off by latency
+    is on. There is always a choice, however bad, unless the view is empty.
+    """
+    index = state.indexes.get(topic, 0) % _count(topic, view)
+    place = None
+    for is_good in _filters(state, failed_broker, now_ms):
+        place = _find(view, index, is_good)
+        if place is not None:
+            break
+    place = index if place is None else place
+    indexes = {**state.indexes, topic: place + 1}
+    return Choice(_queue_at(view, place), replace(state, indexes=indexes))
+
+
+def choose_by_key(topic: str, view: Sequence[QueueRange], key: str) -> Queue:
+    """
+    Take the queue that belongs to a key, as RocketMQ's `SelectMessageQueueByHash` does.
+
+    The place in the view is `abs(java_hash(key) % size)` with Java's remainder, so both clients
+    send a key to the same queue while they see the same view. A broker that comes or goes changes
+    the size, and most keys change their queue. A key that a Java program gives as a number has
+    another hash than its text has.
+    """
+    # Java's remainder has the sign of the hash, so its amount is that of the hash's amount.
+    return _queue_at(view, abs(java_hash(key)) % _count(topic, view))
+
+
+def java_hash(text: str) -> int:
+    """
+    Java's `String.hashCode`: `31 * h + unit` over the UTF-16 units, as a signed 32-bit integer.
+
+    It is the same in every process and version, unlike Python's `hash`.
+    """
+    data = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for unit in unpack(f">{len(data) // 2}H", data):
+        value = (31 * value + unit) & 0xFFFF_FFFF
+    return value - 2**32 if value >= 2**31 else value
+
+
+def note(
+    state: State,
+    broker: str,
+    outcome: Outcome,
+    latency_ms: float,
+    now_ms: float,
+    is_probed: bool = False,
+) -> State:
+    """
+    Remember how a send to a broker ended.
+
+    `is_probed` says that a probe runs in the background and will report by `note_probe`.
+    """
+    if not is_amount(latency_ms) or not is_amount(now_ms):
+        raise errors.BadRequestError(
+            f"broker {shorten(broker)}: {latency_ms!r} ms at {now_ms!r} ms is no latency at a time"
+        )
+    has_failed = outcome in (Outcome.NO_ANSWER, Outcome.REFUSED)
+    pause = pause_ms(FAILED_COUNTS_AS_MS if has_failed else latency_ms)
+    old = state.brokers.get(broker)
+    until = old.available_at_ms if old else None
+    if pause and (until is None or now_ms + pause > until):
+        until = now_ms + pause
+    is_lost = outcome is Outcome.REFUSED or (outcome is Outcome.NO_ANSWER and is_probed)
+    return _with_broker(state, broker, Health(latency_ms, until, not is_lost))
+
+
+def note_probe(state: State, broker: str) -> State:
+    """Remember that a probe reached a broker. Its pause, if any, goes on."""
+    health = state.brokers.get(broker)
+    return _with_broker(state, broker, replace(health, is_reachable=True)) if health else state
+
+
+def forget(state: State, broker: str) -> State:
+    """Drop what is known of a broker that left the route."""
+    brokers = {name: health for name, health in state.brokers.items() if name != broker}
+    return replace(state, brokers=brokers)
+
+
+def pause_ms(latency_ms: float) -> int:
+    """How long a broker with this latency is left out."""
+    return next((pause for least, pause in PAUSES if latency_ms >= least), 0)
+
+
+def _filters(
+    state: State, failed_broker: str | None, now_ms: float | None
+) -> list[Callable[[str], bool]]:
+    """What a broker must satisfy, the most wanted first."""
+    if now_ms is None:
+        return [lambda broker: broker != failed_broker]
+    return [
+        lambda broker: broker != failed_broker and state.is_available(broker, now_ms),
+        lambda broker: broker != failed_broker and state.is_reachable(broker),
+    ]
+
+
+def _find(view: Sequence[QueueRange], index: int, is_good: Callable[[str], bool]) -> int | None:
+    """The first place from `index` on, once round, whose broker is good; brokers are skipped whole."""
+    start = 0
+    before = None
+    for queues in view:
+        stop = start + len(queues)
+        if is_good(queues.broker):
+            if stop > index:
+                return max(start, index)
+            before = start if before is None else before
+        start = stop
+    return before
+
+
+def _queue_at(view: Sequence[QueueRange], place: int) -> Queue:
+    for queues in view:
+        if place < len(queues):
+            return Queue(queues.topic, queues.broker, queues.start + place, queues.zone)
+        place -= len(queues)
+    raise AssertionError("a place is below the number of queues")
+
+
+def _count(topic: str, view: Sequence[QueueRange]) -> int:
+    count = sum(map(len, view))
+    if not count:
+        raise errors.NoWritableQueueError(
+            f"topic {shorten(topic)} has no writable queue on a broker with a master"
+        )
+    return count
+
+
+def _with_broker(state: State, broker: str, health: Health) -> State:
+    return replace(state, brokers={**state.brokers, broker: health})

@@ -1,0 +1,246 @@
+"""
+Who fills which slot of a job.
+
+Executors come and go under new names, so a job's consumers are lasting slots `<group>-0`,
+`<group>-1` and so on. `step` takes what was and what is seen, and returns what shall be, in words
+too. It is pure: time comes in as the seconds since the last step, the same input gives the same
+answer, and the order of lists does not matter (but for `leave_first`, which is an order).
+
+A slot lives through these states::
+
+    free ──executor──► filled ──executor lost──► free
+    free or filled ──too many──► draining ──drained──► released
+    draining ──wanted again──► free or filled, as it is
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, islice, pairwise
+
+from lb_core import errors
+from lb_core.model import LARGEST_AMOUNT, Member, is_amount, shorten, text_order
+
+MOST_SLOTS = 100_000
+"""Far above what a job can have; a larger number is a slip of the keyboard."""
+NO_ZONES: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """
+    A lasting place for one executor.
+
+    While nobody fills it, `empty_for_seconds` counts; with an executor it is 0. A draining slot is
+    to be emptied of its queues and then released.
+    """
+
+    number: int
+    executor: str | None = None
+    empty_for_seconds: float = 0.0
+    is_draining: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number, no executor or no time."""
+        if not _is_count(self.number):
+            raise errors.BadRequestError(f"slot {shorten(self.number)} has no number from 0 up")
+        if self.executor is not None:
+            _refuse_bad_executor(self.executor)
+        if not is_amount(self.empty_for_seconds) or (self.executor and self.empty_for_seconds):
+            raise errors.BadRequestError(
+                f"slot {self.number}: empty for {self.empty_for_seconds!r} seconds, "
+                f"filled by {shorten(self.executor)}"
+            )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an executor may take it."""
+        return self.executor is None and not self.is_draining
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """A group's slots, sorted by number whoever made them."""
+
+    group: str
+    slots: tuple[Slot, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse two executors for one slot, and one executor in two slots."""
+        if not isinstance(self.group, str) or not self.group:
+            raise errors.BadRequestError("a group's name must be a text that is not empty")
+        ordered = sorted(self.slots, key=lambda slot: (slot.number, slot.executor or ""))
+        for one, other in pairwise(ordered):
+            if one.number == other.number:
+                raise errors.DuplicateConsumerError(
+                    f"slot {shorten(self.name(one))} is listed twice, filled by "
+                    f"{shorten(one.executor)} and by {shorten(other.executor)}"
+                )
+        places: dict[str, Slot] = {}
+        for slot in ordered:
+            if slot.executor and places.setdefault(slot.executor, slot) is not slot:
+                raise errors.DuplicateConsumerError(
+                    f"executor {shorten(slot.executor)} is in two slots, "
+                    f"{shorten(self.name(places[slot.executor]))} and {shorten(self.name(slot))}"
+                )
+        object.__setattr__(self, "slots", tuple(ordered))
+
+    def name(self, slot: Slot) -> str:
+        """The slot's id as status, pins and metrics show it."""
+        return f"{self.group}-{slot.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The slots as they shall be, who is left over, and what happened."""
+
+    slots: Slots
+    waiting: tuple[str, ...]
+    """Warm executors for which there is no slot; each takes the next one that gets free."""
+    released: tuple[Slot, ...]
+    """Slots that are gone now, each with the executor to let go, if it had one."""
+    events: tuple[str, ...]
+    """What changed, a line each. Nothing changed: none."""
+
+
+def step(
+    slots: Slots,
+    wanted: int,
+    warm_executors: Iterable[str],
+    elapsed_seconds: float,
+    drained: Iterable[str] = (),
+    leave_first: Sequence[str] = (),
+) -> Step:
+    """
+    Go one step on.
+
+    1. A slot whose executor is not warm any more is empty from now on; one that was empty already
+       has been so for `elapsed_seconds` more.
+    2. `wanted` slots stay. Too few: draining ones are wanted again and stay as they are, in the
+       reverse of the order below, and then the lowest unused numbers are added. Too many: the
+       surplus starts to drain, first what `leave_first` names (slot ids, in the order in which they
+       may go), then empty slots, then the highest numbers. A slot once draining goes on, whatever
+       `leave_first` says later.
+    3. Slots that were draining before this step, are not wanted again and are named in `drained`
+       (ids) are released, and their numbers are unused. `drained` may name others as well: it is
+       what the caller saw some time ago. The executors it then lets go it leaves out of
+       `warm_executors` from then on, or they take the next open slot.
+    4. Warm executors that have no slot take the open ones, the lowest first. Ids that are numbers,
+       as Spark's are, go by their value and before all others. A draining slot takes nobody.
+    """
+    seen = _read_warm(warm_executors)
+    if not _is_count(wanted):
+        raise errors.BadRequestError(
+            f"group {shorten(slots.group)}: {shorten(wanted)} slots wanted, not 0 to {MOST_SLOTS}"
+        )
+    if not is_amount(elapsed_seconds):
+        raise errors.BadRequestError(f"{elapsed_seconds!r} seconds cannot have passed")
+    work = _Work(slots, [], {slot.number: slot for slot in slots.slots})
+    work.empty_lost(seen, elapsed_seconds)
+    work.resize(wanted, leave_first)
+    released = work.release(set(drained))
+    gone = {slot.executor for slot in released}
+    waiting = work.fill([name for name in seen if name not in gone])
+    return Step(Slots(slots.group, tuple(work.now.values())), waiting, released, tuple(work.events))
+
+
+def members(slots: Slots, zones: Mapping[str, str] = NO_ZONES) -> list[Member]:
+    """
+    The slots as `plan` takes them, by number.
+
+    `zones` names the zone of executors; an empty slot is in none. An empty slot counts as lost for
+    as long as it has been empty, so it keeps its queues for the policy's grace.
+    """
+    return [
+        Member(
+            slots.name(slot),
+            zones.get(slot.executor) if slot.executor else None,
+            draining=slot.is_draining,
+            lost_for_seconds=None if slot.executor else slot.empty_for_seconds,
+        )
+        for slot in slots.slots
+    ]
+
+
+@dataclass(slots=True)
+class _Work:
+    """The slots while a step is worked out: as they were, as they are by now, and what happened."""
+
+    before: Slots
+    events: list[str]
+    now: dict[int, Slot]
+
+    def put(self, slot: Slot, event: str) -> None:
+        self.now[slot.number] = slot
+        self.events.append(f"{shorten(self.before.name(slot))}: {event}")
+
+    def empty_lost(self, warm: Iterable[str], elapsed: float) -> None:
+        alive = set(warm)
+        for slot in self.before.slots:
+            if slot.executor is None:
+                seconds = min(slot.empty_for_seconds + elapsed, LARGEST_AMOUNT)
+                self.now[slot.number] = replace(slot, empty_for_seconds=seconds)
+            elif slot.executor not in alive:
+                event = f"executor {shorten(slot.executor)} is lost, the slot is empty"
+                self.put(replace(slot, executor=None), event)
+
+    def resize(self, wanted: int, leave_first: Sequence[str]) -> None:
+        ranks = {name: rank for rank, name in reversed(list(enumerate(leave_first)))}
+        by_leaving = sorted(self.now.values(), key=lambda slot: self._leaving(slot, ranks))
+        staying = [slot for slot in by_leaving if not slot.is_draining]
+        draining = [slot for slot in by_leaving if slot.is_draining]
+        for slot in staying[: max(0, len(staying) - wanted)]:
+            self.put(replace(slot, is_draining=True), "surplus, starts to drain")
+        missing = max(0, wanted - len(staying))
+        for slot in draining[::-1][:missing]:
+            self.put(replace(slot, is_draining=False), "wanted again, stays")
+        unused = (number for number in count() if number not in self.now)
+        for number in list(islice(unused, max(0, missing - len(draining)))):
+            self.put(Slot(number), "added")
+
+    def _leaving(self, slot: Slot, ranks: Mapping[str, int]) -> tuple[int, bool, int]:
+        rank = ranks.get(self.before.name(slot), len(ranks))
+        return rank, slot.executor is not None, -slot.number
+
+    def release(self, drained: set[str]) -> tuple[Slot, ...]:
+        released = []
+        for old in self.before.slots:
+            slot = self.now[old.number]
+            if old.is_draining and slot.is_draining and self.before.name(slot) in drained:
+                who = "" if slot.executor is None else f", executor {shorten(slot.executor)} may go"
+                self.put(slot, f"drained and released{who}")
+                released.append(self.now.pop(slot.number))
+        return tuple(released)
+
+    def fill(self, warm: Sequence[str]) -> tuple[str, ...]:
+        seated = {slot.executor for slot in self.now.values()}
+        queue = [name for name in warm if name not in seated]
+        is_open = [slot for _, slot in sorted(self.now.items()) if slot.is_open]
+        for slot, name in zip(is_open, queue, strict=False):
+            self.put(Slot(slot.number, name), f"executor {shorten(name)} takes it")
+        return tuple(queue[len(is_open) :])
+
+
+def _read_warm(executors: Iterable[str]) -> list[str]:
+    """Sort the executors; one that is listed twice is refused."""
+    names = list(executors)
+    for name in names:
+        _refuse_bad_executor(name)
+    names.sort(key=_executor_order)
+    for one, other in pairwise(names):
+        if one == other:
+            raise errors.DuplicateConsumerError(f"executor {shorten(one)} is listed as warm twice")
+    return names
+
+
+def _executor_order(name: str) -> tuple[bool, int, bytes]:
+    is_number = name.isascii() and name.isdigit()
+    return not is_number, len(name.lstrip("0")) if is_number else 0, text_order(name)
+
+
+def _refuse_bad_executor(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise errors.BadRequestError("an executor's id must be a text that is not empty")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_SLOTS
