@@ -43,15 +43,20 @@ def refuse_bad(
             plus += new
     for name in before.keys() - after.keys():
         minus += before[name]
-    if _edges(plus) != _edges(minus):
+    edges = _edges(plus)
+    if edges is None or edges != _edges(minus):
         raise _diagnose(queues, after, unowned)
 
 
 def refuse_strangers(
-    queues: Inventory, group: Group, zones: Zones, received: Iterable[tuple[str, Runs]]
+    queues: Inventory,
+    group: Group,
+    zones: Zones,
+    takers: Iterable[str],
+    received: Iterable[tuple[str, Runs]],
 ) -> None:
     """Raise where queues went to somebody who may not have them."""
-    eligible = set(group.eligible)
+    eligible = set(takers)
     homes = {group.members[name].zone for name in eligible} - {None}
     bound = {
         place

@@ -1,11 +1,10 @@
 """
 Plan with RocketMQ's strategies, or with a user's own.
 
-They are called as RocketMQ's rebalance loop calls them: topic by topic, both lists sorted. What
-comes back may be anything, so it is looked through before `check` gets to see it.
+They are called as RocketMQ's rebalance loop calls them: topic by topic, both lists sorted.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from lb_core import errors, inventory, quota, strategies
@@ -26,13 +25,8 @@ def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous
         zones = {name: group.members[name].zone for name in consumers}
         config = {"consumerZones": zones, **policy.config}
         for of_topic in _by_topic(queues):
-            answer = _ask(strategy, list(of_topic), consumers, config)
-            for name, found in _read(strategy.name, answer, of_topic).items():
-                if name not in numbers:
-                    raise errors.ForeignConsumerError(
-                        f"strategy {shorten(strategy.name)} gave queues to {shorten(name)}, "
-                        "which may not get any"
-                    )
+            dealt = strategy.allocate(list(of_topic), consumers, config)
+            for name, found in _number(strategy.name, dealt, of_topic):
                 numbers[name] += found
     holdings = {
         name: inventory.merge(range(number, number + 1) for number in found)
@@ -52,52 +46,23 @@ def _by_topic(queues: Inventory) -> Iterable[dict[Queue, int]]:
         yield dict(of_topic)
 
 
-def _ask(
-    strategy: strategies.Strategy,
-    queues: list[Queue],
-    consumers: list[str],
-    config: Mapping[str, object],
-) -> object:
-    try:
-        return strategy.allocate(queues, list(consumers), config)
-    except errors.AllocationError:
-        raise
-    except Exception as error:
-        raise errors.StrategyFailedError(
-            f"strategy {shorten(strategy.name)} raised {type(error).__name__}: {shorten(error)}"
-        ) from error
-
-
-def _read(name: str, answer: object, of_topic: dict[Queue, int]) -> dict[str, list[int]]:
-    """Turn an answer of any shape into numbers, or say what is wrong with it."""
-    if not isinstance(answer, Mapping):
-        raise _nonsense(name, answer)
-    found: dict[str, list[int]] = {}
-    for consumer, queues in answer.items():
-        if not isinstance(consumer, str) or not isinstance(queues, list | tuple | None):
-            raise _nonsense(name, {consumer: queues})
-        numbers = found[consumer] = []
-        for queue in queues or ():
-            if not isinstance(queue, Queue):
-                raise _nonsense(name, queue)
-            if queue not in of_topic:
-                raise errors.ForeignQueueError(
-                    f"strategy {shorten(name)} gave {describe(queue)} to {shorten(consumer)}, "
-                    "which was not in its list"
-                )
-            numbers.append(of_topic[queue])
+def _number(
+    name: str, dealt: Mapping[str, list[Queue]], of_topic: Mapping[Queue, int]
+) -> Iterator[tuple[str, list[int]]]:
+    """Turn queues into numbers. What is no queue of the topic, or listed twice, is refused here."""
+    for consumer, queues in dealt.items():
+        strange = next((queue for queue in queues if queue not in of_topic), None)
+        if strange is not None:
+            raise errors.ForeignQueueError(
+                f"strategy {shorten(name)} gave {describe(strange)} to {shorten(consumer)}, "
+                "which was not in its list"
+            )
+        numbers = [of_topic[queue] for queue in queues]
         if len(set(numbers)) < len(numbers):
             raise errors.QueueOwnedTwiceError(
                 f"strategy {shorten(name)} gave {shorten(consumer)} a queue twice"
             )
-    return found
-
-
-def _nonsense(name: str, answer: object) -> errors.StrategyFailedError:
-    return errors.StrategyFailedError(
-        f"strategy {shorten(name)} must return a mapping from consumers to lists of queues, "
-        f"not {shorten(answer)}"
-    )
+        yield consumer, numbers
 
 
 def _compare(queues: Inventory, group: Group, previous: Previous, holdings: Holdings) -> Outcome:

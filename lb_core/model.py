@@ -127,7 +127,9 @@ def describe(queue: Queue) -> str:
 
 
 def shorten(text: object, limit: int = 80) -> str:
-    """Show text of any origin and length in a message."""
+    """Show a value of any origin and length in a message."""
+    if isinstance(text, int) and text.bit_length() > 4 * limit:
+        return f"a number of {text.bit_length()} bits"
     shown = repr(text) if len(str(text)) <= limit else repr(str(text)[:limit]) + "..."
     return shown[1:-1] if shown.startswith("'") and shown.endswith("'") else shown
 

@@ -17,7 +17,7 @@ from lb_core.inventory import Inventory, Runs
 from lb_core.model import Member, QueueRange
 from lb_core.moves import Judge, Move
 from lb_core.outcome import Outcome
-from lb_core.policy import STICKY, Policy
+from lb_core.policy import STICKY, Policy, Zones
 from lb_core.previous import Given, Previous
 
 DEFAULT_POLICY = Policy()
@@ -80,18 +80,21 @@ def plan(
     stock = inventory.build(queues)
     before = _recall(last, stock)
     people = group.sort_out(members, policy)
-    allocate = sticky.allocate if policy.strategy == STICKY else compatible.allocate
+    is_sticky = policy.strategy == STICKY
+    allocate = sticky.allocate if is_sticky else compatible.allocate
     outcome = allocate(stock, people, policy, before)
-    judge = Judge(stock, people, policy.zones, frozenset(before.loads))
+    zones = policy.zones if is_sticky else Zones.IGNORE
+    judge = Judge(stock, people, zones, frozenset(before.loads))
     moves = judge.explain(outcome)
     deferred: list[Move] = []
-    if policy.strategy == STICKY and policy.max_moves is not None:
+    if is_sticky and policy.max_moves is not None:
         limit, scale = policy.move_limit(stock.count), weights.scale(stock, policy)
         moves, deferred = cap.hold_back(moves, limit, outcome, people, scale)
     contested = [run for runs, _ in before.disputed for run in runs]
     free = inventory.merge((*before.unheld, *contested))
     check.refuse_bad(stock, before.holdings, outcome.holdings, free, outcome.unowned)
-    check.refuse_strangers(stock, people, policy.zones, outcome.received)
+    takers = people.eligible if is_sticky else people.keeping
+    check.refuse_strangers(stock, people, zones, takers, outcome.received)
     return _conclude(stock, people, policy, outcome, moves, deferred)
 
 

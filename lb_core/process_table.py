@@ -11,7 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lb_core import errors
-from lb_core.model import Queue, QueueRange, describe, is_amount, queue_order, sorted_texts
+from lb_core.model import (
+    Queue,
+    QueueRange,
+    describe,
+    is_amount,
+    queue_order,
+    shorten,
+    sorted_texts,
+)
 
 IDLE_LIMIT_SECONDS = 120.0
 """RocketMQ's `PULL_MAX_IDLE_TIME`. A queue without a pull for longer has lost its reader."""
@@ -90,7 +98,7 @@ def _sorted(queues: Iterable[Queue]) -> tuple[Queue, ...]:
 
 def _refuse_bad_times(table: Mapping[Queue, float], limit: float) -> None:
     if not is_amount(limit):
-        raise errors.BadRequestError(f"idle limit: {limit!r} seconds is no duration")
+        raise errors.BadRequestError(f"idle limit: {shorten(limit)} seconds is no duration")
     for queue, idle in table.items():
         if not is_amount(idle):
-            raise errors.BadRequestError(f"{describe(queue)}: idle for {idle!r} seconds")
+            raise errors.BadRequestError(f"{describe(queue)}: idle for {shorten(idle)} seconds")

@@ -157,7 +157,8 @@ def note(
     """
     if not is_amount(latency_ms) or not is_amount(now_ms):
         raise errors.BadRequestError(
-            f"broker {shorten(broker)}: {latency_ms!r} ms at {now_ms!r} ms is no latency at a time"
+            f"broker {shorten(broker)}: {shorten(latency_ms)} ms is no latency, or "
+            f"{shorten(now_ms)} ms no time"
         )
     has_failed = outcome in (Outcome.NO_ANSWER, Outcome.REFUSED)
     pause = pause_ms(FAILED_COUNTS_AS_MS if has_failed else latency_ms)
@@ -199,7 +200,7 @@ def _filters(
 
 
 def _find(view: Sequence[QueueRange], index: int, is_good: Callable[[str], bool]) -> int | None:
-    """The first place from `index` on, once round, whose broker is good; brokers are skipped whole."""
+    """The first place from `index` on, once round, whose broker is good. Skips whole brokers."""
     start = 0
     before = None
     for queues in view:

@@ -19,7 +19,7 @@ from lb_core import errors
 from lb_core.model import MAX_QUEUE_ID, QueueRange, shorten, sorted_texts, text_order
 
 READ, WRITE, INHERIT = 4, 2, 1
-"""The bits of `perm`. A topic made on first use takes its settings from one that may be inherited."""
+"""The bits of `perm`. With the last one, topics made on first use may take it as their pattern."""
 MASTER_ID = 0
 LARGEST_BROKER_ID = 2**63 - 1
 NO_ZONES: Mapping[str, str] = {}

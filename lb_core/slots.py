@@ -47,7 +47,7 @@ class Slot:
             _refuse_bad_executor(self.executor)
         if not is_amount(self.empty_for_seconds) or (self.executor and self.empty_for_seconds):
             raise errors.BadRequestError(
-                f"slot {self.number}: empty for {self.empty_for_seconds!r} seconds, "
+                f"slot {self.number}: empty for {shorten(self.empty_for_seconds)} seconds, "
                 f"filled by {shorten(self.executor)}"
             )
 
@@ -133,7 +133,7 @@ def step(
             f"group {shorten(slots.group)}: {shorten(wanted)} slots wanted, not 0 to {MOST_SLOTS}"
         )
     if not is_amount(elapsed_seconds):
-        raise errors.BadRequestError(f"{elapsed_seconds!r} seconds cannot have passed")
+        raise errors.BadRequestError(f"{shorten(elapsed_seconds)} seconds cannot have passed")
     work = _Work(slots, [], {slot.number: slot for slot in slots.slots})
     work.empty_lost(seen, elapsed_seconds)
     work.resize(wanted, leave_first)
@@ -198,7 +198,7 @@ class _Work:
             self.put(Slot(number), "added")
 
     def _leaving(self, slot: Slot, ranks: Mapping[str, int]) -> tuple[int, bool, int]:
-        rank = ranks.get(self.before.name(slot), len(ranks))
+        rank = ranks.get(self.before.name(slot), MOST_SLOTS)
         return rank, slot.executor is not None, -slot.number
 
     def release(self, drained: set[str]) -> tuple[Slot, ...]:
@@ -232,9 +232,10 @@ def _read_warm(executors: Iterable[str]) -> list[str]:
     return names
 
 
-def _executor_order(name: str) -> tuple[bool, int, bytes]:
-    is_number = name.isascii() and name.isdigit()
-    return not is_number, len(name.lstrip("0")) if is_number else 0, text_order(name)
+def _executor_order(name: str) -> tuple[bool, int, str, bytes]:
+    # Not by int(): that refuses a number of thousands of digits.
+    digits = name.lstrip("0") if name.isascii() and name.isdigit() else None
+    return digits is None, len(digits or ""), digits or "", text_order(name)
 
 
 def _refuse_bad_executor(name: object) -> None:

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from lb_core import Member, Policy, Queue, QueueRange, Zones, model, plan
+from lb_core import Given, Member, Move, Plan, Policy, Queue, QueueRange, Zones, model, plan
 from tests.property.oracle import Case
 
 
@@ -17,19 +17,19 @@ def members(*names: str) -> list[Member]:
     return [Member(name) for name in names]
 
 
-def owners(topic: str = "orders", broker: str = "broker-a", **ids: Sequence[int]) -> plan.Given:
+def owners(topic: str = "orders", broker: str = "broker-a", **ids: Sequence[int]) -> Given:
     """Who owned which ids, as a status read back would say it."""
     return {
         name: [Queue(topic, broker, number) for number in numbers] for name, numbers in ids.items()
     }
 
 
-def ids(made: plan.Plan, consumer: str) -> list[int]:
+def ids(made: Plan, consumer: str) -> list[int]:
     """The ids a consumer owns, of whichever topic."""
     return [queue.id for ranges in made.assignment[consumer] for queue in ranges]
 
 
-def reasons(moves: Iterable[plan.Move]) -> list[tuple[str | None, str | None, int, str]]:
+def reasons(moves: Iterable[Move]) -> list[tuple[str | None, str | None, int, str]]:
     """Moves without their queues, to compare."""
     return sorted((m.source or "", m.target or "", m.size, m.reason) for m in moves)
 
@@ -71,7 +71,7 @@ def spell_out(case: Case) -> tuple[list[Queue], dict[str, list[Queue]]]:
     return named, claims
 
 
-def plan_case(case: Case, last: plan.Plan | plan.Given, max_moves: int | str | None) -> plan.Plan:
+def plan_case(case: Case, last: Plan | Given, max_moves: int | str | None) -> Plan:
     """Plan a case as STICKY does."""
     policy = Policy(
         zones=case.zones, pinned=case.pinned, grace_seconds=case.grace, max_moves=max_moves
@@ -79,7 +79,7 @@ def plan_case(case: Case, last: plan.Plan | plan.Given, max_moves: int | str | N
     return plan.plan(last, model.ranges_of(spell_out(case)[0]), case.members, policy)
 
 
-def holdings(made: plan.Plan) -> Mapping[str, list[Queue]]:
+def holdings(made: Plan) -> Mapping[str, list[Queue]]:
     """Who owns which queues, as plain lists."""
     return {
         name: [queue for ranges in made.assignment[name] for queue in ranges]

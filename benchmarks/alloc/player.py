@@ -140,11 +140,11 @@ class Player(Generic[Result]):
                 result = plan()
             millis = []
             begun = time.perf_counter()
-        while len(millis) < limits.runs and (
-            time.perf_counter() - begun < limits.deadline_seconds / 2
-        ):
-            result, took = _timed(plan)
-            millis.append(took)
+        deadline = begun + limits.deadline_seconds
+        last = millis[0] if millis else 0.0
+        while len(millis) < limits.runs and time.perf_counter() + last / 1e3 < deadline:
+            result, last = _timed(plan)
+            millis.append(last)
         return result, millis
 
     def _settled(self, result: Result) -> Result:

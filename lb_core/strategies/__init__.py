@@ -16,7 +16,7 @@ from lb_core.strategies import (
     registry,
 )
 from lb_core.strategies.common import Strategy
-from lb_core.strategies.registry import find, names, register, unregister
+from lb_core.strategies.registry import UserFunction, find, names, register, unregister
 
 registry.build_in(
     averagely.STRATEGY,
@@ -28,4 +28,4 @@ registry.build_in(
     broadcasting.STRATEGY,
 )
 
-__all__ = ["Strategy", "find", "names", "register", "unregister"]
+__all__ = ["Strategy", "UserFunction", "find", "names", "register", "unregister"]

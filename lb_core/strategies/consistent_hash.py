@@ -17,7 +17,7 @@ from lb_core.strategies import common
 
 DEFAULT_NODES = 10
 LARGEST_INT = 2**31 - 1
-MOST_POINTS = 20_000_000
+MOST_POINTS = 4_000_000
 """Points on one ring. More, like 2,000 for each of 10,000 consumers, is a mistake."""
 
 

@@ -146,17 +146,19 @@ func (b *bench) measure(label string) bool {
 func (b *bench) repeat(members []kmsg.JoinGroupResponseMember) ([]time.Duration, kgo.IntoSyncAssignment) {
 	begun := time.Now()
 	plan := b.round(members)
-	took := []time.Duration{time.Since(begun)}
-	if took[0] < b.warmUp {
+	last := time.Since(begun)
+	took := []time.Duration{last}
+	if last < b.warmUp {
 		for time.Since(begun) < b.warmUp {
 			plan = b.round(members)
 		}
-		took, begun = nil, time.Now()
+		last, took, begun = 0, nil, time.Now()
 	}
-	for len(took) < b.runs && time.Since(begun) < b.deadline/2 {
+	for len(took) < b.runs && time.Since(begun)+last < b.deadline {
 		started := time.Now()
 		plan = b.round(members)
-		took = append(took, time.Since(started))
+		last = time.Since(started)
+		took = append(took, last)
 	}
 	return took, plan
 }
