@@ -9,7 +9,7 @@ little is checked in no time.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from lb_core import errors
@@ -53,28 +53,24 @@ def refuse_strangers(
     group: Group,
     zones: Zones,
     takers: Iterable[str],
-    received: Iterable[tuple[str, Runs]],
+    received: Sequence[tuple[str, Runs]],
 ) -> None:
     """Raise where queues went to somebody who may not have them."""
-    eligible = set(takers)
-    homes = {group.members[name].zone for name in eligible} - {None}
-    bound = {
-        place
-        for place, source in enumerate(queues.sources)
-        if zones is Zones.REQUIRE and source.zone in homes
-    }
-    for name, runs in received:
+    eligible = set(takers) if received else set()
+    for name, _ in received:
         if name not in eligible:
             raise errors.ForeignConsumerError(
                 f"consumer {shorten(name)} may not get queues, but was given some"
             )
-        if bound:
+    if zones is Zones.REQUIRE:
+        homes = {group.members[name].zone for name in eligible}
+        for name, runs in received:
             for run in runs:
-                source = run.start // SPAN
-                if source in bound and queues.sources[source].zone != group.members[name].zone:
+                zone = queues.sources[run.start // SPAN].zone
+                if zone in homes and zone not in (None, group.members[name].zone):
                     raise errors.ForeignConsumerError(
-                        f"consumer {shorten(name)} of zone {group.members[name].zone} was given a "
-                        f"queue that must stay in zone {queues.sources[source].zone}"
+                        f"consumer {shorten(name)} of zone {group.members[name].zone} was given "
+                        f"a queue that must stay in zone {zone}"
                     )
 
 

@@ -33,6 +33,8 @@ def redistribute(
 
     Where only one kind of queue may be touched, `of_kind` picks it out of what a consumer holds.
     """
+    if not any(surplus):
+        return
     topics, pooled = queues.topic_of_source, Counter[int]()
     pool = list(free)
     for name, count in zip(names, surplus, strict=True):

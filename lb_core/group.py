@@ -24,6 +24,8 @@ class Group:
     draining: list[str]
     keeping: frozenset[str]
     """The eligible and the waiting: all whose queues need not leave."""
+    capacities: list[float]
+    """Those of the eligible, in their order."""
 
 
 def sort_out(members: Iterable[Member], policy: Policy) -> Group:
@@ -47,7 +49,12 @@ def sort_out(members: Iterable[Member], policy: Policy) -> Group:
             eligible.append(name)
     if not eligible:
         eligible, draining = draining, []
-    keeping = frozenset(eligible + waiting)
+    eligible = sorted_texts(eligible)
     return Group(
-        by_id, sorted_texts(eligible), sorted_texts(waiting), sorted_texts(draining), keeping
+        by_id,
+        eligible,
+        sorted_texts(waiting),
+        sorted_texts(draining),
+        frozenset(eligible + waiting),
+        [by_id[name].capacity for name in eligible],
     )

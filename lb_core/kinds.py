@@ -64,9 +64,8 @@ def allocate(
         for name, sizes in zip(group.eligible, holds, strict=True)
     ]
     kinds = _kinds(sorter, group, policy, [sorter.sizes(free), *holds], claims)
-    capacities = [group.members[name].capacity for name in group.eligible]
-    quotas = _quotas(kinds, capacities)
-    outcome.best_top = quotas.top(capacities)
+    quotas = _quotas(kinds, group.capacities)
+    outcome.best_top = quotas.top(group.capacities)
     wanted = rings.settle(kinds, may_keep, quotas)
     _hand_over(outcome, queues, group, sorter, holds, wanted, free)
     for place, (_, runs, names) in enumerate(claims, start=sorter.elsewhere + 1):

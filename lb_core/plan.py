@@ -9,6 +9,8 @@ same plan in any process, and it may be called at any time. What it returns has 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from operator import truediv
 
 from lb_core import cap, check, compatible, group, inventory, previous, sticky, weights
 from lb_core.assignment import Assignment
@@ -126,7 +128,7 @@ def _conclude(
         tuple(moves),
         tuple(deferred),
         unowned,
-        tuple(name for name in people.eligible if not outcome.loads[name]),
+        _idle(people, outcome),
         tuple(people.waiting),
         imbalance,
         best,
@@ -134,23 +136,28 @@ def _conclude(
     )
 
 
+def _idle(people: Group, outcome: Outcome) -> tuple[str, ...]:
+    if all(outcome.loads.values()):
+        return ()
+    return tuple(name for name in people.eligible if not outcome.loads[name])
+
+
 def _imbalance(
     stock: Inventory, people: Group, policy: Policy, outcome: Outcome
 ) -> tuple[float, float]:
     """The highest load/capacity and the lowest that it could be, both divided by the mean."""
-    owners = people.keeping
     loads: Mapping[str, float] = outcome.loads
     if policy.weights is not None:
         scale = weights.scale(stock, policy)
         loads = {name: scale.load(runs) for name, runs in outcome.holdings.items()}
-    capacities = {name: people.members[name].capacity for name in owners}
-    total = sum(loads.values())
-    if not total or not owners:
+    fixed_capacities = [people.members[name].capacity for name in people.waiting]
+    total, capacity = sum(loads.values()), sum(people.capacities) + sum(fixed_capacities)
+    if not total or not capacity:
         return 1.0, 1.0
-    mean = total / sum(capacities.values())
-    top = max(loads[name] / capacity for name, capacity in capacities.items())
-    fixed = max((loads[name] / capacities[name] for name in people.waiting), default=0.0)
-    return top / mean, max(outcome.best_top, fixed) / mean
+    fixed = list(map(truediv, map(loads.__getitem__, people.waiting), fixed_capacities))
+    levels = map(truediv, map(loads.__getitem__, people.eligible), people.capacities)
+    mean = total / capacity
+    return max(chain(levels, fixed)) / mean, max(outcome.best_top, *fixed, 0.0) / mean
 
 
 def _why_unowned(people: Group, policy: Policy) -> str:

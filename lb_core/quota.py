@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from heapq import heapify, heapreplace
+from operator import truediv
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Quota:
 
     def top(self, capacities: Sequence[float]) -> float:
         """The highest load divided by capacity that these quotas lead to."""
-        levels = [load / capacity for load, capacity in zip(self.base, capacities, strict=True)]
+        levels = list(map(truediv, self.base, capacities))
         levels += [
             (self.base[choice.consumers[0]] + 1) / capacities[choice.consumers[0]]
             for choice in self.choices

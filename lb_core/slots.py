@@ -214,10 +214,10 @@ class _Work:
     def fill(self, warm: Sequence[str]) -> tuple[str, ...]:
         seated = {slot.executor for slot in self.now.values()}
         queue = [name for name in warm if name not in seated]
-        is_open = [slot for _, slot in sorted(self.now.items()) if slot.is_open]
-        for slot, name in zip(is_open, queue, strict=False):
+        places = [slot for _, slot in sorted(self.now.items()) if slot.is_open]
+        for slot, name in zip(places, queue, strict=False):
             self.put(Slot(slot.number, name), f"executor {shorten(name)} takes it")
-        return tuple(queue[len(is_open) :])
+        return tuple(queue[len(places) :])
 
 
 def _read_warm(executors: Iterable[str]) -> list[str]:

@@ -71,9 +71,8 @@ def _settle_disputes(outcome: Outcome, group: Group, disputed: Disputed, most: i
 def _allocate_alike(outcome: Outcome, queues: Inventory, group: Group, free: Runs) -> None:
     """The plain case: a queue is a queue."""
     loads = [outcome.loads.get(name, 0) for name in group.eligible]
-    capacities = [group.members[name].capacity for name in group.eligible]
-    quotas = quota.level(capacities, sum(loads) + inventory.size(free))
-    outcome.best_top = quotas.top(capacities)
+    quotas = quota.level(group.capacities, sum(loads) + inventory.size(free))
+    outcome.best_top = quotas.top(group.capacities)
     wanted = list(quotas.base)
     for choice in quotas.choices:
         for place in _who_gets_more(choice, loads, quotas.base):

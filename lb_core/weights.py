@@ -73,7 +73,7 @@ class Dealer:
         """Gather equal consumers (one zone, one capacity), as only the lowest of them matters."""
         members = [group.members[name] for name in group.eligible]
         self.weigh = scale(queues, policy).weight
-        self.capacities = [member.capacity for member in members]
+        self.capacities = group.capacities
         self.zones = [None if policy.zones is Zones.IGNORE else member.zone for member in members]
         self.equals: dict[tuple[str | None, float], list[int]] = {}
         for place, member in enumerate(members):
@@ -180,8 +180,8 @@ def lower_bound(queues: Inventory, group: Group, policy: Policy, numbers: Iterab
     """What the highest load/capacity must be at least: the mean, or the heaviest queue alone."""
     weigh = scale(queues, policy).weight
     weights = [weigh(number) for number in numbers]
-    capacities = [group.members[name].capacity for name in group.eligible]
-    return max(sum(weights) / sum(capacities), max(weights, default=0) / max(capacities))
+    mean = sum(weights) / sum(group.capacities)
+    return max(mean, max(weights, default=0) / max(group.capacities))
 
 
 def _hold(dealer: Dealer, owners: dict[int, int]) -> Split:

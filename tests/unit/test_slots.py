@@ -102,6 +102,11 @@ def test_executors_take_slots_in_the_order_of_their_numbers() -> None:
     assert found.waiting == ("pod-a",)
 
 
+def test_a_number_that_is_new_is_taken_before_a_higher_one_that_was_there() -> None:
+    before = Slots("b", (Slot(0, "1"), Slot(2)))
+    assert filled(step(before, ["1", "5"], wanted=3).slots) == {0: "1", 1: "5", 2: None}
+
+
 # --- more and fewer
 
 
@@ -130,6 +135,11 @@ def test_free_to_draining_before_any_filled_one() -> None:
 def test_the_victims_follow_the_callers_order() -> None:
     found = step(job("1", "2", "3", "4"), "1234", wanted=2, leave_first=["b-1", "b-0", "b-3"])
     assert draining(found.slots) == [0, 1]
+
+
+def test_a_slot_that_is_named_twice_goes_at_its_first_place() -> None:
+    found = step(job("1", "2", "3"), "123", wanted=2, leave_first=["b-0", "b-1", "b-0"])
+    assert draining(found.slots) == [0]
 
 
 def test_after_the_callers_order_the_default_one_goes_on() -> None:
