@@ -10,7 +10,7 @@ little is checked in no time.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from operator import attrgetter, is_not
 
 from lb_core import errors
 from lb_core.group import Group
@@ -37,8 +37,9 @@ def refuse_bad(
         if old is new:
             continue
         if old:
-            plus += set(new).difference(old)
-            minus += set(old).difference(new)
+            less, more = _differing(old, new)
+            minus += less
+            plus += more
         else:
             plus += new
     for name in before.keys() - after.keys():
@@ -74,8 +75,23 @@ def refuse_strangers(
                     )
 
 
+def _differing(old: Runs, new: Runs) -> tuple[set[range], set[range]]:
+    """What two lists of runs do not share. Mostly that is in one place, so equal ends go first."""
+    head = _agreeing(old, new)
+    old, new = old[head:], new[head:]
+    tail = _agreeing(old[::-1], new[::-1])
+    before, after = set(old[: len(old) - tail]), set(new[: len(new) - tail])
+    return before - after, after - before
+
+
+def _agreeing(runs: Runs, others: Runs) -> int:
+    """How many runs from the start on are the same objects."""
+    differ = list(map(is_not, runs, others))
+    return differ.index(True) if True in differ else len(differ)
+
+
 def _edges(runs: list[range]) -> tuple[set[int], set[int]] | None:
-    """Where the sum over these runs rises and falls; None where runs start or stop together."""
+    """Where the sum over these runs rises and falls; None where two start or two stop together."""
     starts, stops = set(map(start_of, runs)), set(map(stop_of, runs))
     if len(starts) < len(runs) or len(stops) < len(runs):
         return None

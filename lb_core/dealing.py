@@ -46,11 +46,10 @@ def redistribute(
                 kept = inventory.merge(chain(kept, inventory.subtract(held, touched)))
             outcome.give(name, kept, given)
             pool += given
-    takers = [name for name, count in zip(names, surplus, strict=True) if count < 0]
-    needs = [-count for count in surplus if count < 0]
-    if takers:
-        dealt = deal(inventory.merge(pool), needs, topics)
-        for name, runs in zip(takers, dealt, strict=True):
+    needs = {name: -count for name, count in zip(names, surplus, strict=True) if count < 0}
+    if needs:
+        dealt = deal(inventory.merge(pool), list(needs.values()), topics)
+        for name, runs in zip(needs, dealt, strict=True):
             outcome.receive(name, runs)
 
 
@@ -61,16 +60,15 @@ def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[
     They come from the topics it holds most of and, among equals, of which the pool has least, so
     that a newcomer fed by many gets some of every topic. `pooled` is updated.
     """
-    by_topic: dict[int, list[range]] = {}
+    sizes: dict[int, int] = {}
     for run in held:
-        by_topic.setdefault(topics[run.start // SPAN], []).append(run)
-    sizes = {topic: sum(map(len, runs)) for topic, runs in by_topic.items()}
-    given: list[range] = []
+        topic = topics[run.start // SPAN]
+        sizes[topic] = sizes.get(topic, 0) + len(run)
+    kept, given = list(held), list[range]()
     for topic, number in _shave(sizes, count, pooled).items():
         pooled[topic] += number
-        given += _cut(by_topic[topic], number)
-    kept = [run for runs in by_topic.values() for run in runs]
-    return inventory.merge(kept), tuple(given)
+        given += _cut(kept, number, topics, topic)
+    return tuple(kept), tuple(given)
 
 
 def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int, int]:
@@ -97,19 +95,17 @@ def _waterline(sizes: list[int], count: int) -> tuple[int, int]:
     raise AssertionError(f"{count} queues wanted of {total}")
 
 
-def _cut(runs: list[range], count: int) -> list[range]:
-    """Remove `count` queues from `runs`: the shortest runs first, which leaves the fewest."""
+def _cut(runs: list[range], count: int, topics: Topics, topic: int) -> list[range]:
+    """Cut queues of one topic out of `runs`: the shortest runs first, which leaves the fewest."""
     given = []
     while count:
-        place = min(range(len(runs)), key=lambda place: (len(runs[place]), -runs[place].start))
+        places = [at for at, run in enumerate(runs) if topics[run.start // SPAN] == topic]
+        place = min(places, key=lambda place: (len(runs[place]), -runs[place].start))
         run = runs[place]
         split = max(run.start, run.stop - count)
         given.append(range(split, run.stop))
         count -= run.stop - split
-        if split == run.start:
-            del runs[place]
-        else:
-            runs[place] = range(run.start, split)
+        runs[place : place + 1] = [range(run.start, split)] if split > run.start else []
     return given
 
 

@@ -3,10 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from lb_core import errors
 from lb_core.model import Member, shorten, sorted_texts
 from lb_core.policy import Policy
+
+id_of = attrgetter("id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Group:
 def sort_out(members: Iterable[Member], policy: Policy) -> Group:
     """Apply the rules of eligibility. A repeated id is refused: RocketMQ would orphan queues."""
     members = list(members)
-    by_id = {member.id: member for member in members}
+    by_id = dict(zip(map(id_of, members), members, strict=True))
     if len(by_id) != len(members):
         twice = next(name for name, count in Counter(m.id for m in members).items() if count > 1)
         raise errors.DuplicateConsumerError(f"consumer {shorten(twice)} is listed twice")

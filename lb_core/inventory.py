@@ -163,13 +163,10 @@ def subtract(runs: Runs, others: Runs) -> Runs:
     """The parts of the sorted, disjoint `runs` that do not lie in the sorted, disjoint `others`."""
     left: list[range] = []
     for run in runs:
-        start = run.start
-        for cut in overlaps(run, others):
-            if cut.start > start:
-                left.append(range(start, cut.start))
-            start = cut.stop
-        if start < run.stop:
-            left.append(range(start, run.stop))
+        cuts = overlaps(run, others)
+        edges = [run.start, *(edge for cut in cuts for edge in (cut.start, cut.stop)), run.stop]
+        parts = zip(edges[::2], edges[1::2], strict=True)
+        left += [range(start, stop) for start, stop in parts if start < stop] if cuts else [run]
     return tuple(left)
 
 

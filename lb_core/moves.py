@@ -57,7 +57,7 @@ class Judge:
         """Every change of owner in `outcome`, in the order of the receivers."""
         if not outcome.given:
             return [
-                Move(self.inventory, runs, None, target, NEW_QUEUE, chosen=False)
+                Move(self.inventory, runs, None, target, NEW_QUEUE, False)
                 for target, runs in outcome.received
             ]
         gathered: dict[Change, list[range]] = {}

@@ -15,6 +15,7 @@ the lists that came in does not matter.
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
+from operator import sub
 
 from lb_core import dealing, inventory, kinds, quota, weights
 from lb_core.group import Group
@@ -73,19 +74,20 @@ def _allocate_alike(outcome: Outcome, queues: Inventory, group: Group, free: Run
     loads = [outcome.loads.get(name, 0) for name in group.eligible]
     quotas = quota.level(group.capacities, sum(loads) + inventory.size(free))
     outcome.best_top = quotas.top(group.capacities)
-    wanted = list(quotas.base)
+    surplus = list(map(sub, loads, quotas.base))
     for choice in quotas.choices:
-        for place in _who_gets_more(choice, loads, quotas.base):
-            wanted[place] += 1
-    surplus = [load - want for load, want in zip(loads, wanted, strict=True)]
+        for place in _who_gets_more(choice, surplus):
+            surplus[place] -= 1
     dealing.redistribute(outcome, queues, group.eligible, surplus, free)
 
 
-def _who_gets_more(choice: quota.Choice, loads: Sequence[int], base: Sequence[int]) -> list[int]:
+def _who_gets_more(choice: quota.Choice, surplus: Sequence[int]) -> list[int]:
     """Whoever holds more than the base keeps it, as far as the choice goes; then the first ones."""
-    more = (place for place in choice.consumers if loads[place] > base[place])
-    rest = (place for place in choice.consumers if loads[place] <= base[place])
-    return list(islice(chain(more, rest), choice.count))
+    more = [place for place in choice.consumers if surplus[place] > 0][: choice.count]
+    if len(more) < choice.count:
+        rest = (place for place in choice.consumers if surplus[place] <= 0)
+        more += islice(rest, choice.count - len(more))
+    return more
 
 
 def _allocate_weighted(

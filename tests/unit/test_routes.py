@@ -168,7 +168,10 @@ def test_a_bad_shape_is_refused_with_its_path(given: object, path: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["readQueueNums", "writeQueueNums", "perm"])
-@pytest.mark.parametrize("count", [-1, 2**31, 10**400, 1.5, "4", True, float("nan"), [4]])
+@pytest.mark.parametrize(
+    "count",
+    [-1, 2**31, pytest.param(10**5000, id="5001 digits"), 1.5, "4", True, float("nan"), [4]],
+)
 def test_an_absurd_count_is_refused_and_its_broker_named(key: str, count: object) -> None:
     with pytest.raises(errors.BadRequestError, match="broker-a") as refusal:
         routes.read("orders", answer([queue_data() | {key: count}]))
