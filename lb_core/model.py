@@ -37,10 +37,11 @@ class QueueRange:
 
     def __post_init__(self) -> None:
         """Refuse what is no range of queue ids."""
-        if not _is_id(self.start) or not _is_id(self.stop - 1) or self.start >= self.stop:
+        ends = (self.start, self.stop)
+        if not all(map(_is_id, ends)) or self.start >= self.stop:
             raise errors.BadRequestError(
-                f"queues {self.start} to {self.stop - 1} of {shorten(self.topic)} on "
-                f"{shorten(self.broker)}: ids run from 0 to {MAX_QUEUE_ID}, upwards"
+                f"queues {shorten(self.start)} to {shorten(self.stop)} of {shorten(self.topic)} "
+                f"on {shorten(self.broker)}: ids run from 0 to {MAX_QUEUE_ID}, upwards"
             )
 
     def __len__(self) -> int:
@@ -76,12 +77,12 @@ class Member:
             raise errors.BadRequestError("a consumer's id must be a text that is not empty")
         if not is_amount(self.capacity):
             raise errors.BadCapacityError(
-                f"consumer {shorten(self.id)}: capacity {self.capacity!r} is not a number "
+                f"consumer {shorten(self.id)}: capacity {shorten(self.capacity)} is not a number "
                 f"from 0 to {LARGEST_AMOUNT:.0e}"
             )
         if self.lost_for_seconds is not None and not is_amount(self.lost_for_seconds):
             raise errors.BadRequestError(
-                f"consumer {shorten(self.id)}: lost for {self.lost_for_seconds!r} seconds"
+                f"consumer {shorten(self.id)}: lost for {shorten(self.lost_for_seconds)} seconds"
             )
 
 
@@ -144,4 +145,5 @@ def is_amount(value: object) -> bool:
 
 
 def _is_id(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_QUEUE_ID
+    """Whether this can be an id, or the end of a range of ids."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_QUEUE_ID + 1

@@ -47,15 +47,19 @@ class Policy:
         if not isinstance(self.zones, Zones):
             raise errors.BadRequestError(f"zones: {shorten(self.zones)} is none of {zone_names()}")
         if not is_amount(self.grace_seconds):
-            raise errors.BadRequestError(f"grace: {self.grace_seconds!r} seconds is no duration")
+            raise errors.BadRequestError(
+                f"grace: {shorten(self.grace_seconds)} seconds is no duration"
+            )
         if not is_amount(self.min_gain) or self.min_gain > 1:
-            raise errors.BadRequestError(f"minGain: {self.min_gain!r} is no share from 0 to 1")
+            raise errors.BadRequestError(
+                f"minGain: {shorten(self.min_gain)} is no share from 0 to 1"
+            )
         self.move_limit(1)
         for queue, weight in (self.weights or {}).items():
             if not is_amount(weight):
                 raise errors.BadWeightError(
                     f"queue {queue.id} of {shorten(queue.topic)} on {shorten(queue.broker)}: "
-                    f"weight {weight!r} is not a finite number of zero or more"
+                    f"weight {shorten(weight)} is not a finite number of zero or more"
                 )
 
     def move_limit(self, queues: int) -> float:
@@ -69,7 +73,7 @@ class Policy:
                 f"maxMoves: {shorten(self.max_moves)} is no count or share"
             )
         if self.max_moves < 0:
-            raise errors.BadRequestError(f"maxMoves: {self.max_moves} is below zero")
+            raise errors.BadRequestError(f"maxMoves: {shorten(self.max_moves)} is below zero")
         return self.max_moves
 
 

@@ -2,21 +2,19 @@
 What a name server says about a topic, and which queues follow from it.
 
 `read` makes a `Route` of a parsed answer. `publish_view` and `subscribe_view` name the queues that
-producers and consumers see, as RocketMQ's clients do; `changes` says what differs between two
+producers and consumers see, as RocketMQ's clients do; `route_changes` says what differs between two
 answers. Two parts of an answer are not for us: `orderTopicConf`, which old tools store to fix the
 write queues of a topic by hand, is not looked at, and a static topic, whose queues wander between
 brokers, is refused.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from itertools import pairwise
-from operator import attrgetter
 from typing import NoReturn, TypeGuard
 
 from lb_core import errors
-from lb_core.model import MAX_QUEUE_ID, QueueRange, shorten, sorted_texts, text_order
+from lb_core.model import MAX_QUEUE_ID, QueueRange, shorten, text_order
 
 READ, WRITE, INHERIT = 4, 2, 1
 """The bits of `perm`. With the last one, topics made on first use may take it as their pattern."""
@@ -235,104 +233,6 @@ def _read_broker_id(at: _At, key: object) -> int:
     if not _is_whole(key) or not 0 <= key <= LARGEST_BROKER_ID:
         at.refuse("is no broker id")
     return key
-
-
-# --- what changed
-
-
-class What(Enum):
-    """What a change is about; the value is how it is said."""
-
-    CAME = "came"
-    LEFT = "left"
-    READ_QUEUES = "read queues"
-    WRITE_QUEUES = "write queues"
-    PERM = "perm"
-    MASTER = "master"
-    SLAVES = "slaves"
-    ZONE = "zone"
-    CLUSTER = "cluster"
-    SYSTEM_FLAG = "system flag"
-
-
-_ASPECTS: Mapping[What, Callable[[BrokerQueues], object]] = {
-    What.READ_QUEUES: attrgetter("read_queues"),
-    What.WRITE_QUEUES: attrgetter("write_queues"),
-    What.PERM: attrgetter("perm"),
-    What.MASTER: attrgetter("master"),
-    What.SLAVES: attrgetter("slaves"),
-    What.ZONE: attrgetter("zone"),
-    What.CLUSTER: attrgetter("cluster"),
-    What.SYSTEM_FLAG: attrgetter("system_flag"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """
-    One difference between two routes, on one broker.
-
-    `before` and `after` are values of the aspect; of a broker that came or left, its
-    `BrokerQueues` on one side and None on the other.
-    """
-
-    broker: str
-    what: What
-    before: object
-    after: object
-
-    def __str__(self) -> str:
-        """Say it in one line."""
-        return f"{shorten(self.broker)} {self._words()}"
-
-    def _words(self) -> str:
-        if self.what in (What.CAME, What.LEFT):
-            queues = self.after or self.before
-            return f"{self.what.value}, {_say(queues)}"
-        if self.what is What.MASTER and self.after is None:
-            return f"lost its master {_say(self.before)}"
-        if self.what is What.MASTER and self.before is None:
-            return f"found a master, {_say(self.after)}"
-        say = _say_perm if self.what is What.PERM else _say
-        return f"{self.what.value}: {say(self.before)}, now {say(self.after)}"
-
-
-def changes(old: Route, new: Route) -> tuple[Change, ...]:
-    """Say what changed, by broker name. It is empty if, and only if, the routes are equal."""
-    if old.topic != new.topic:
-        raise errors.BadRequestError(
-            f"routes of two topics, {shorten(old.topic)} and {shorten(new.topic)}, have no changes"
-        )
-    before = {each.broker: each for each in old.brokers}
-    after = {each.broker: each for each in new.brokers}
-    found: list[Change] = []
-    for name in sorted_texts(before.keys() | after.keys()):
-        found += _changes_of(name, before.get(name), after.get(name))
-    return tuple(found)
-
-
-def _changes_of(name: str, old: BrokerQueues | None, new: BrokerQueues | None) -> Sequence[Change]:
-    if old is None or new is None:
-        return [Change(name, What.CAME if old is None else What.LEFT, old, new)]
-    return [
-        Change(name, what, look(old), look(new))
-        for what, look in _ASPECTS.items()
-        if look(old) != look(new)
-    ]
-
-
-def _say_perm(perm: object) -> str:
-    bits = {READ: "read", WRITE: "write", INHERIT: "inherit"}
-    named = [word for bit, word in bits.items() if isinstance(perm, int) and perm & bit]
-    return " and ".join(named) or "nothing"
-
-
-def _say(value: object) -> str:
-    if isinstance(value, BrokerQueues):
-        return f"{value.read_queues} read and {value.write_queues} write queues"
-    if isinstance(value, tuple):
-        return ", ".join(f"{number} at {shorten(address)}" for number, address in value) or "none"
-    return "none" if value is None else shorten(value)
 
 
 def _is_whole(value: object) -> TypeGuard[int]:

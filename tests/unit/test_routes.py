@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from lb_core import errors, inventory, plan, routes
+from lb_core import errors, inventory, plan, route_changes, routes
 from lb_core.model import Member, QueueRange
-from lb_core.routes import BrokerQueues, Route, What
+from lb_core.route_changes import What
+from lb_core.routes import BrokerQueues, Route
 
 MASTER = "10.0.0.1:10911"
 SLAVE = "10.0.0.2:10911"
@@ -260,24 +261,24 @@ def test_a_view_is_what_plan_takes_as_queues() -> None:
 
 
 def said(old: Route, new: Route) -> list[str]:
-    return [str(change) for change in routes.changes(old, new)]
+    return [str(change) for change in route_changes.changes(old, new)]
 
 
 def test_the_same_answer_in_another_order_is_no_change() -> None:
     names = ["a", "b", "c"]
     one = answer([queue_data(n) for n in names], [broker_data(n) for n in names])
     other = answer([queue_data(n) for n in names[::-1]], [broker_data(n) for n in "bca"])
-    assert routes.changes(routes.read("orders", one), routes.read("orders", other)) == ()
+    assert route_changes.changes(routes.read("orders", one), routes.read("orders", other)) == ()
 
 
 def test_a_broker_that_came_is_told_with_its_queues() -> None:
-    change = routes.changes(route(), route(broker(read=4, write=8)))[0]
+    change = route_changes.changes(route(), route(broker(read=4, write=8)))[0]
     assert (change.what, change.before, change.after) == (What.CAME, None, broker(write=8))
     assert str(change) == "broker-a came, 4 read and 8 write queues"
 
 
 def test_a_broker_that_left_is_told_with_its_queues() -> None:
-    change = routes.changes(route(broker()), route())[0]
+    change = route_changes.changes(route(broker()), route())[0]
     assert (change.what, change.before, change.after) == (What.LEFT, broker(), None)
     assert str(change) == "broker-a left, 4 read and 4 write queues"
 
@@ -313,7 +314,7 @@ def test_a_master_that_was_found_is_said() -> None:
 def test_all_changes_are_told_broker_by_broker() -> None:
     old = route(broker("a"), broker("b"), broker("c"))
     new = route(broker("d"), broker("c", read=1, perm=4), broker("b"))
-    assert [(change.broker, change.what) for change in routes.changes(old, new)] == [
+    assert [(change.broker, change.what) for change in route_changes.changes(old, new)] == [
         ("a", What.LEFT),
         ("c", What.READ_QUEUES),
         ("c", What.PERM),
@@ -327,10 +328,10 @@ def test_no_change_goes_untold(rng: random.Random) -> None:
     for each in fields(BrokerQueues):
         if each.name != "broker":
             after = replace(broker(), **{each.name: others.get(each.name, rng.randint(5, 99))})
-            assert routes.changes(route(broker()), route(after)), each.name
-            assert routes.changes(route(after), route(after)) == ()
+            assert route_changes.changes(route(broker()), route(after)), each.name
+            assert route_changes.changes(route(after), route(after)) == ()
 
 
 def test_routes_of_two_topics_are_not_compared() -> None:
     with pytest.raises(errors.BadRequestError, match="orders and bills"):
-        routes.changes(route(), route(topic="bills"))
+        route_changes.changes(route(), route(topic="bills"))
