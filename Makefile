@@ -1,7 +1,7 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint fmt types bench-alloc lock check clean
+.PHONY: help setup test mutations lint fmt types bench-alloc lock check clean
 IN_DEV = .venv/bin/python -m
 
 help: ## Show this list
@@ -11,6 +11,9 @@ setup: .venv/ready ## Make .venv from requirements/dev.txt; nothing to do while 
 
 test: setup ## Run all tests; ARGS="-k sticky --seed 7" goes to pytest
 	@$(IN_DEV) pytest $(ARGS)
+
+mutations: setup ## Break the code line by line and see that the tests notice; minutes
+	@$(IN_DEV) tests.mutations $(ARGS)
 
 lint: setup types ## Check style, types, layers, spelling and what the tracked files hold
 	@$(IN_DEV) ruff check .

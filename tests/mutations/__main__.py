@@ -1,0 +1,75 @@
+"""
+Break the code by one line, in a copy, and see that the tests notice.
+
+`make mutations` prints a line for each and exits 1 if one went unnoticed. The comparison with
+RocketMQ's classes is left out: the named tests have to notice without Java.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.mutations import around, engine, strategies
+
+ROOT = Path(__file__).parents[2]
+COPIED = ["lb_core", "tests", "pyproject.toml"]
+ROOMS = {"strategies": strategies, "engine": engine, "around": around}
+
+
+def main(names: Sequence[str]) -> int:
+    tried = unnoticed = 0
+    with tempfile.TemporaryDirectory(prefix="evenkeel-mutations-") as scratch:
+        copy = Path(scratch)
+        copy_checkout(copy)
+        for name in names or ROOMS:
+            room = ROOMS[name]
+            if not tests_pass(copy, room.NOTICED_BY):
+                sys.stdout.write(f"{name}: the tests fail before anything is broken\n")
+                return 1
+            for file, before, after in room.MUTATIONS:
+                noticed = is_noticed(copy, file, before, after, room.NOTICED_BY)
+                tried, unnoticed = tried + 1, unnoticed + (not noticed)
+                verdict = "noticed  " if noticed else "UNNOTICED"
+                sys.stdout.write(f"{verdict} {file}: {before!r} -> {after!r}\n")
+                sys.stdout.flush()
+    sys.stdout.write(f"{tried} tried, {unnoticed} unnoticed\n")
+    return 1 if unnoticed else 0
+
+
+def copy_checkout(place: Path) -> None:
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, place / name)
+
+
+def is_noticed(copy: Path, name: str, before: str, after: str, tests: Sequence[str]) -> bool:
+    """Whether the tests fail with this line broken. The line is mended afterwards."""
+    file = copy / name
+    whole = file.read_text(encoding="utf-8")
+    if before not in whole:
+        raise LookupError(f"{name} has no {before!r} any more: bring the list up to date")
+    file.write_text(whole.replace(before, after, 1), encoding="utf-8")
+    try:
+        return not tests_pass(copy, tests)
+    finally:
+        file.write_text(whole, encoding="utf-8")
+
+
+def tests_pass(copy: Path, tests: Sequence[str]) -> bool:
+    # Without bytecode: a line broken and mended within one second would leave a stale cache.
+    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    try:
+        done = subprocess.run([*command, *tests], cwd=copy, capture_output=True, timeout=120)
+    except subprocess.TimeoutExpired:  # the break made a loop endless, which nobody overlooks
+        return False
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
