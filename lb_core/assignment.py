@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lb_core import errors
 from lb_core.inventory import Inventory, Runs
-from lb_core.model import Queue, QueueRange, shorten
+from lb_core.model import Queue, QueueRange, shorten, sorted_texts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,8 +25,8 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
         return self.inventory.ranges(self.holdings[consumer])
 
     def __iter__(self) -> Iterator[str]:
-        """All consumers, idle ones too."""
-        return iter(self.holdings)
+        """All consumers in canonical order, idle ones too."""
+        return iter(sorted_texts(self.holdings))
 
     def __len__(self) -> int:
         """How many consumers there are."""

@@ -97,15 +97,17 @@ def _waterline(sizes: list[int], count: int) -> tuple[int, int]:
 
 def _cut(runs: list[range], count: int, topics: Topics, topic: int) -> list[range]:
     """Cut queues of one topic out of `runs`: the shortest runs first, which leaves the fewest."""
-    given = []
-    while count:
-        places = [at for at, run in enumerate(runs) if topics[run.start // SPAN] == topic]
-        place = min(places, key=lambda place: (len(runs[place]), -runs[place].start))
-        run = runs[place]
+    given: list[range] = []
+    left: dict[int, range] = {}
+    of_topic = (run for run in runs if topics[run.start // SPAN] == topic)
+    for run in sorted(of_topic, key=lambda run: (len(run), -run.start)):
         split = max(run.start, run.stop - count)
         given.append(range(split, run.stop))
+        left[run.start] = range(run.start, split)
         count -= run.stop - split
-        runs[place : place + 1] = [range(run.start, split)] if split > run.start else []
+        if not count:
+            break
+    runs[:] = filter(None, [left.get(run.start, run) for run in runs])
     return given
 
 
@@ -113,18 +115,37 @@ def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
     """Deal the whole pool: receiver i gets `needs[i]` queues, and a like share of each topic."""
     if len(needs) == 1:
         return [pool]
-    by_topic = [list(runs) for _, runs in groupby(pool, key=lambda run: topics[run.start // SPAN])]
-    counts = [sum(map(len, runs)) for runs in by_topic]
+    large, woven = _lines(pool, len(needs), topics)
+    lines = [*large, woven] if woven else large
+    counts = [inventory.size(runs) for runs in lines]
     spread = _spread_evenly if _is_level(needs) else _spread_by_need
     crossing: dict[int, list[range]] = {}
     columns = [
         _blocks(sizes, runs, crossing)
-        for sizes, runs in zip(spread(counts, needs), by_topic, strict=True)
+        for sizes, runs in zip(spread(counts, needs), lines, strict=True)
     ]
     dealt = [tuple(filter(None, row)) for row in zip(*columns, strict=True)]
-    for receiver, parts in crossing.items():
-        dealt[receiver] = inventory.merge((*dealt[receiver], *parts))
+    for receiver in range(len(needs)) if woven else crossing:
+        dealt[receiver] = inventory.merge((*dealt[receiver], *crossing.get(receiver, ())))
     return dealt
+
+
+def _lines(pool: Runs, receivers: int, topics: Topics) -> tuple[list[list[range]], list[range]]:
+    """
+    Lay the pool out in lines, to be cut into a block for each receiver.
+
+    A topic that has a queue for everybody is a line. All smaller ones are woven into one: the first
+    queue of each, the second of each, and so on, so that a block of it is of many topics.
+    """
+    large: list[list[range]] = []
+    small: list[tuple[int, int]] = []
+    for _, runs in groupby(pool, key=lambda run: topics[run.start // SPAN]):
+        line = list(runs)
+        if inventory.size(line) >= receivers:
+            large.append(line)
+        else:
+            small += enumerate(chain.from_iterable(line))
+    return large, [range(number, number + 1) for _, number in sorted(small)]
 
 
 def _is_level(needs: Sequence[int]) -> bool:
@@ -137,9 +158,9 @@ def _is_level(needs: Sequence[int]) -> bool:
 
 def _spread_evenly(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
     """
-    For each topic, how many each receiver gets, where all need the same or the first ones one more.
+    For each line, how many each receiver gets, where all need the same or the first ones one more.
 
-    What a topic has over an even share goes to consecutive receivers, and the next topic's goes on
+    What a line has over an even share goes to consecutive receivers, and the next line's goes on
     from there, round and round: so nobody is ever two ahead, and the last lap ends where it must.
     """
     receivers, first = len(needs), 0
@@ -151,7 +172,7 @@ def _spread_evenly(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list
 
 
 def _spread_by_need(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
-    """For each topic, how many each receiver gets: its part of what all still need, rounded."""
+    """For each line, how many each receiver gets: its part of what all still need, rounded."""
     left = list(needs)
     total = sum(left)
     for count in counts:

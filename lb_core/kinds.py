@@ -11,10 +11,13 @@ from collections.abc import Iterator, Sequence
 from lb_core import dealing, inventory, quota, rings
 from lb_core.group import Group
 from lb_core.inventory import SPAN, Inventory, Runs
+from lb_core.model import sorted_texts
 from lb_core.outcome import Claimants, Outcome
 from lb_core.policy import Policy, Zones
 
 Disputed = list[tuple[Runs, Claimants]]
+Claim = tuple[int, Runs, frozenset[str]]
+"""Queues of one kind that the same consumers claim."""
 
 
 def home_zones(queues: Inventory, group: Group, policy: Policy) -> list[str]:
@@ -69,16 +72,16 @@ def allocate(
     wanted = rings.settle(kinds, may_keep, quotas)
     _hand_over(outcome, queues, group, sorter, holds, wanted, free)
     for place, (_, runs, names) in enumerate(claims, start=sorter.elsewhere + 1):
-        outcome.given.append((names, runs))
+        outcome.given.append((tuple(sorted_texts(names)), runs))
         lacking = [-row[place] for row in wanted]
         dealing.redistribute(outcome, queues, group.eligible, lacking, runs)
 
 
-def _split_claims(sorter: Sorter, disputed: Disputed) -> Iterator[tuple[int, Runs, Claimants]]:
+def _split_claims(sorter: Sorter, disputed: Disputed) -> Iterator[Claim]:
     for all_runs, names in disputed:
         for kind, runs in enumerate(sorter.split(all_runs)):
             if runs:
-                yield kind, runs, names
+                yield kind, runs, frozenset(names)
 
 
 def _kinds(
@@ -86,7 +89,7 @@ def _kinds(
     group: Group,
     policy: Policy,
     sizes: list[list[int]],
-    claims: list[tuple[int, Runs, Claimants]],
+    claims: list[Claim],
 ) -> list[rings.Kind]:
     """The kinds of zones, the one of all other queues, and one for each set of claimants."""
     homes = [

@@ -117,8 +117,7 @@ def _conclude(
 ) -> Plan:
     """Gather what a reader of the plan wants to know."""
     for name in people.members.keys() - outcome.holdings.keys():
-        outcome.holdings[name] = ()
-        outcome.loads[name] = 0
+        outcome.add(name, ())
     imbalance, best = _imbalance(stock, people, policy, outcome)
     unowned = None
     if outcome.unowned:

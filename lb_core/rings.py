@@ -21,6 +21,7 @@ from lb_core.quota import Quota
 ZONE = 1_000
 """What a queue in its owner's zone is worth in moves: more than any one ring can save."""
 NO_LIMIT = 1 << 60
+NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,9 @@ class Edge:
     amount: int
 
 
+Edges = dict[tuple[int, int], list[Edge]]
+
+
 @dataclass(slots=True)
 class Table:
     """Who has how many of each kind. The voids are the last kinds, one for each open choice."""
@@ -52,6 +56,11 @@ class Table:
     """How many queues of a kind a consumer may keep without a move."""
     has: list[list[int]] = field(default_factory=list)
     voids: list[frozenset[int]] = field(default_factory=list)
+
+    @property
+    def width(self) -> int:
+        """How many kinds there are, voids included."""
+        return len(self.kinds) + len(self.voids)
 
     def giving(self, consumer: int, kind: int) -> tuple[int, int]:
         """The cost of giving one queue of a kind away, and for how many it holds."""
@@ -65,8 +74,7 @@ class Table:
     def taking(self, consumer: int, kind: int) -> tuple[int, int]:
         """The cost of taking one queue of a kind, and for how many it holds."""
         if kind >= len(self.kinds):
-            free = consumer in self.voids[kind - len(self.kinds)]
-            return 0, int(free) - self.has[consumer][kind]
+            return 0, int(kind in self.open_voids(consumer))
         at_home = consumer in self.kinds[kind].home
         if self.kinds[kind].only_home and not at_home:
             return 0, 0
@@ -74,12 +82,20 @@ class Table:
         missing = self.held[consumer][kind] - self.has[consumer][kind]
         return (-home - 1, missing) if missing > 0 else (-home, NO_LIMIT)
 
+    def open_voids(self, consumer: int) -> list[int]:
+        """The voids that a consumer could take."""
+        return [
+            kind
+            for kind, choosers in enumerate(self.voids, start=len(self.kinds))
+            if consumer in choosers and not self.has[consumer][kind]
+        ]
+
 
 def settle(kinds: list[Kind], held: list[list[int]], quota: Quota) -> list[list[int]]:
     """Return for each consumer how many queues of each kind it gets."""
     table = Table(kinds, held)
     _start(table, quota)
-    while ring := _find_ring(edges := _cheapest_edges(table), len(kinds) + len(quota.choices)):
+    while ring := _find_ring(edges := _cheapest_edges(table), table.width + 1):
         _turn(table, ring, edges)
     return [row[: len(kinds)] for row in table.has]
 
@@ -146,29 +162,36 @@ def _guess(table: Table, quota: Quota, consumers: Sequence[int], count: int) -> 
     return chosen
 
 
-def _cheapest_edges(table: Table) -> dict[tuple[int, int], list[Edge]]:
-    """For each pair of kinds all the cheapest ways to pass one for the other."""
-    kinds = range(len(table.kinds) + len(table.voids))
-    edges: dict[tuple[int, int], list[Edge]] = {}
-    for consumer in range(len(table.has)):
-        gives = [(kind, *table.giving(consumer, kind)) for kind in kinds]
-        takes = [(kind, *table.taking(consumer, kind)) for kind in kinds]
-        takes = [(kind, cost, most) for kind, cost, most in takes if most]
-        for give, loss, has in gives:
-            if not has:
-                continue
+def _cheapest_edges(table: Table) -> Edges:
+    """
+    For each pair of kinds all the cheapest ways to pass one for the other.
+
+    Nearly everybody takes nearly every kind at no cost. Such steps are not listed one by one: who
+    gives goes to the *hub*, and from the hub it costs nothing to any kind that may go anywhere.
+    """
+    hub = table.width
+    edges: Edges = {}
+    for consumer, row in enumerate(table.has):
+        takes = [(kind, *table.taking(consumer, kind)) for kind in range(hub)]
+        takes = [(kind, gain, most) for kind, gain, most in takes if gain and most]
+        takes += [(kind, 0, 1) for kind in table.open_voids(consumer)]
+        takes.append((hub, 0, NO_LIMIT))
+        for give in (kind for kind in range(hub) if row[kind]):
+            loss, has = table.giving(consumer, give)
             for take, gain, most in takes:
-                best = edges.setdefault((give, take), [])
-                if give == take or (best and best[0].cost < loss + gain):
-                    continue
                 edge = Edge(loss + gain, give, take, consumer, min(has, most))
-                if best and best[0].cost > edge.cost:
-                    best.clear()
-                best.append(edge)
-    return {pair: ways for pair, ways in edges.items() if ways}
+                best = edges.setdefault((give, take), [edge])
+                if best[0].cost > edge.cost:
+                    edges[give, take] = [edge]
+                elif best[0].cost == edge.cost and best[0] is not edge:
+                    best.append(edge)
+    for kind, facts in enumerate(table.kinds):
+        if not facts.only_home:
+            edges[hub, kind] = [Edge(0, hub, kind, NOBODY, NO_LIMIT)]
+    return {pair: ways for pair, ways in edges.items() if pair[0] != pair[1]}
 
 
-def _find_ring(edges: dict[tuple[int, int], list[Edge]], kinds: int) -> list[Edge]:
+def _find_ring(edges: Edges, kinds: int) -> list[Edge]:
     """Find a ring that costs less than nothing (Bellman and Ford), or return no edge."""
     cost = [0] * kinds
     into: dict[int, Edge] = {}
@@ -191,25 +214,22 @@ def _find_ring(edges: dict[tuple[int, int], list[Edge]], kinds: int) -> list[Edg
     return ring[::-1]
 
 
-def _turn(table: Table, ring: list[Edge], edges: dict[tuple[int, int], list[Edge]]) -> None:
+def _turn(table: Table, ring: list[Edge], edges: Edges) -> None:
     """Turn a ring, then the rings of equal cost beside it in which everybody is new."""
-    ring = _without_repeats(table, ring)
     busy: set[int] = set()
-    _pass_on(table, ring, busy)
-    waiting = [
-        iter(edges[edge.give, edge.take]) for edge in ring if (edge.give, edge.take) in edges
-    ]
-    while len(waiting) == len(ring):
-        following: list[Edge] = []
-        for ways in waiting:
-            for edge in ways:
-                if edge.consumer not in busy:
-                    busy.add(edge.consumer)
-                    following.append(edge)
-                    break
-        if len(following) < len(ring) or sum(edge.cost for edge in following) >= 0:
-            return
-        _pass_on(table, following, busy)
+    _pass_on(table, _without_repeats(table, _without_hub(table, ring)), busy)
+    lanes = [iter(edges[edge.give, edge.take]) for edge in ring]
+    while True:
+        beside: list[Edge] = []
+        for edge, lane in zip(ring, lanes, strict=True):
+            if edge.consumer == NOBODY:
+                beside.append(edge)
+            elif (other := next((one for one in lane if one.consumer not in busy), None)) is None:
+                return
+            else:
+                busy.add(other.consumer)
+                beside.append(other)
+        _pass_on(table, _without_hub(table, beside), busy)
 
 
 def _pass_on(table: Table, ring: list[Edge], busy: set[int]) -> None:
@@ -218,6 +238,16 @@ def _pass_on(table: Table, ring: list[Edge], busy: set[int]) -> None:
         table.has[edge.consumer][edge.give] -= amount
         table.has[edge.consumer][edge.take] += amount
         busy.add(edge.consumer)
+
+
+def _without_hub(table: Table, ring: list[Edge]) -> list[Edge]:
+    """Make one step of the two that lead to the hub and on from there."""
+    after = next((at for at, edge in enumerate(ring) if edge.consumer == NOBODY), None)
+    if after is None:
+        return ring
+    step = _direct(table, ring[after - 1].consumer, ring[after - 1].give, ring[after].take)
+    turned = ring[after:] + ring[:after]
+    return [*step, *turned[1:-1]]
 
 
 def _without_repeats(table: Table, ring: list[Edge]) -> list[Edge]:
