@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from lb_core import errors, plan, policy, pop, request, strategies
 from lb_core.inventory import SPAN
 from lb_core.model import Member, Queue, shorten
-from lb_core.request import Fields, RawQueue
+from lb_core.request import Fields, RawConsumer, RawQueue
 
 Clock = Callable[[], float]
 """Tells seconds, from whichever start."""
 Answer = dict[str, object]
 
-LARGEST_ANSWER = 20_000_000
-"""So many indices at most, where everybody may get everything."""
+LARGEST_ANSWER = 2_000_000
+"""So many entries at most, as where everybody gets everything; more would fill the memory."""
 
 
 def answer(line: bytes, clock: Clock) -> str:
@@ -106,24 +106,38 @@ def _ask_strategy(fields: Fields, clock: Clock) -> Answer:
         queues = [Queue(*raw) for raw in request.queues(fields)]
     if fields.get("consumers") is not None:
         consumers = request.consumers(fields)
+    names, working, config = _who_works(fields, consumers)
+    strategy.check(config)
+    if "caller" in fields:
+        return _ask_for_one(strategy, request.caller(fields), queues, names, working, config)
+    previous = request.previous(fields, len(queues or ()))
+    called = clock()
+    dealt = strategy.allocate(queues, working, config) if working or not names else {}
+    returned = clock()
+    _refuse_large(dealt)
+    owned = _places(dealt, queues or [])
+    assignment = {name: owned.get(name, []) for name in names or ()}
+    judged = _judge(assignment, previous, len(queues or ()))
+    return {"assignment": assignment, **judged, **_times(began, called, returned, clock())}
+
+
+def _who_works(
+    fields: Fields, consumers: list[RawConsumer] | None
+) -> tuple[list[str] | None, list[str] | None, dict[str, object]]:
+    """All consumers, those that are pinned (all, where nobody is), and the settings with zones."""
     config = dict(request.config(fields))
     config["consumerZones"] = {raw.id: raw.zone for raw in consumers or () if raw.zone is not None}
     names = None if consumers is None else [raw.id for raw in consumers]
     pinned = set(request.texts(config, "pinned"))
     working = [name for name in names if name in pinned] if names and pinned else names
-    strategy.check(config)
-    if "caller" in fields:
-        return _ask_for_one(strategy, request.caller(fields), queues, names, working, config)
-    previous = request.previous(fields, len(queues or ()))
-    if len(queues or ()) * len(names or ()) > LARGEST_ANSWER and name == "BROADCASTING":
-        raise errors.BadRequestError(f"everything for everybody is over {LARGEST_ANSWER} indices")
-    called = clock()
-    dealt = strategy.allocate(queues, working, config) if working or not names else {}
-    returned = clock()
-    owned = _places(dealt, queues or [])
-    assignment = {name: owned.get(name, []) for name in names or ()}
-    judged = _judge(assignment, previous, len(queues or ()))
-    return {"assignment": assignment, **judged, **_times(began, called, returned, clock())}
+    return names, working, config
+
+
+def _refuse_large(dealt: Mapping[str, list[Queue]]) -> None:
+    """Lists may be shared, and so be small where their answer is not."""
+    entries = sum(map(len, dealt.values()))
+    if entries > LARGEST_ANSWER:
+        raise errors.BadRequestError(f"the answer has {entries} entries, over {LARGEST_ANSWER}")
 
 
 def _ask_for_one(
@@ -135,8 +149,9 @@ def _ask_for_one(
     config: Fields,
 ) -> Answer:
     """Answer as RocketMQ's class does for one caller; one that is not pinned gets nothing."""
-    idle = caller and queues and names and working is not names and caller not in (working or ())
-    mine = [] if idle else strategy.allocate_one(caller, queues, working or names, config)
+    mine = strategy.allocate_one(caller, queues, working or names, config)
+    if mine and working is not names and caller not in (working or ()):
+        mine = []
     return {"assignment": None if mine is None else [_shown(queue) for queue in mine]}
 
 
@@ -148,10 +163,13 @@ def _places(dealt: Mapping[str, list[Queue]], queues: list[Queue]) -> dict[str, 
     brings its own, and may name queues that nobody asked about.
     """
     by_object = {id(queue): place for place, queue in enumerate(queues)}
-    by_name = {queue: place for place, queue in reversed(list(enumerate(queues)))}
+    by_name: dict[Queue, int] = {}
     found: dict[str, list[int]] = {}
     for consumer, mine in dealt.items():
-        places = [by_object.get(id(queue), by_name.get(queue, -1)) for queue in mine]
+        places = [by_object.get(id(queue), -1) for queue in mine]
+        if -1 in places:
+            by_name = by_name or {queue: place for place, queue in enumerate(queues)}
+            places = [by_name.get(queue, -1) for queue in mine]
         if -1 in places:
             queue = mine[places.index(-1)]
             raise errors.UnknownQueueError(
@@ -189,14 +207,16 @@ def _share_queues(fields: Fields) -> Answer:
         queues = [Queue("topic", "broker", number) for number in ids]
     else:
         queues = [Queue(*raw) for raw in request.queues(fields)]
-    names = [raw.id for raw in request.consumers(fields)]
+    names, working, config = _who_works(fields, request.consumers(fields))
     inner = fields.get("inner", "AVG")
     if not isinstance(inner, str):
         raise errors.BadRequestError(f"inner: {shorten(inner)} is not the name of a strategy")
-    _bounded(len(queues) * len(names), "queues times consumers")
     share = request.whole(fields, "popShareQueueNum")
-    dealt = pop.allocate(queues, names, share, inner, request.config(fields))
-    return {"assignment": {name: [queue.id for queue in mine] for name, mine in dealt.items()}}
+    dealt = pop.allocate(queues, working or [], share, inner, config)
+    _refuse_large(dealt)
+    return {
+        "assignment": {name: [queue.id for queue in dealt.get(name, ())] for name in names or ()}
+    }
 
 
 def _bounded(count: int, name: str) -> int:

@@ -14,28 +14,31 @@ from operator import attrgetter, is_not
 
 from lb_core import errors
 from lb_core.group import Group
-from lb_core.inventory import SPAN, Inventory, Runs
+from lb_core.inventory import SPAN, Inventory, Runs, size
 from lb_core.model import describe, shorten
+from lb_core.outcome import Outcome
 from lb_core.policy import Zones
 from lb_core.previous import Holdings
 
 start_of, stop_of = attrgetter("start"), attrgetter("stop")
 
 
-def refuse_bad(
-    queues: Inventory, before: Holdings, after: Holdings, free: Runs, unowned: Runs
-) -> None:
+def refuse_bad(queues: Inventory, before: Holdings, outcome: Outcome, free: Runs) -> None:
     """
-    Raise unless `after` owns what `before` owned and what was `free`, each queue once.
+    Raise unless the outcome owns what `before` owned and what was `free`, each queue once.
 
-    `before` must be sound itself: it was checked when it was made.
+    `before` must be sound itself: it was checked when it was made. That nothing was left out of it
+    is seen by counting: owned and unowned queues are all that there are.
     """
+    after, unowned = outcome.holdings, outcome.unowned
     plus: list[range] = [*unowned]
     minus: list[range] = [*free]
     for name, new in after.items():
         old = before.get(name, ())
         if old is new:
             continue
+        if size(new) != outcome.loads[name]:
+            raise errors.InvalidPlanError(f"the load of consumer {shorten(name)} is miscounted")
         if old:
             less, more = _differing(old, new)
             minus += less
@@ -45,7 +48,8 @@ def refuse_bad(
     for name in before.keys() - after.keys():
         minus += before[name]
     edges = _edges(plus)
-    if edges is None or edges != _edges(minus):
+    total = sum(outcome.loads.values()) + size(unowned)
+    if edges is None or edges != _edges(minus) or total != queues.count:
         raise _diagnose(queues, after, unowned)
 
 
@@ -112,6 +116,8 @@ def _diagnose(queues: Inventory, after: Holdings, unowned: Runs) -> errors.Inval
             return errors.QueueOwnedTwiceError(
                 f"{describe(queue)} has {times} owners: {', '.join(map(shorten, owners[:5]))}"
             )
-    lost = min(real - owned.keys())
+    lost = min(real - owned.keys(), default=None)
+    if lost is None:
+        return errors.InvalidPlanError("the plan does not follow from the last one")
     queue = next(queues.queues((range(lost, lost + 1),)))
     return errors.QueueLostError(f"{describe(queue)} has no owner and is not listed as unowned")

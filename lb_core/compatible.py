@@ -1,7 +1,8 @@
 """
 Plan with RocketMQ's strategies, or with a user's own.
 
-They are called as RocketMQ's rebalance loop calls them: topic by topic, both lists sorted.
+They are called as RocketMQ's rebalance loop calls them, topic by topic, both lists sorted. CONFIG
+is called once, as its settings name the queues of all topics.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,18 +16,25 @@ from lb_core.outcome import Outcome
 from lb_core.policy import Policy
 from lb_core.previous import Holdings, Previous
 
+BROADCASTING, CONFIG = "BROADCASTING", "CONFIG"
+
 
 def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous) -> Outcome:
     """Ask the strategy for each topic. A lost consumer counts as present while its grace lasts."""
+    if policy.strategy == BROADCASTING:
+        raise errors.BadRequestError(
+            "BROADCASTING gives every queue to everybody, so there is nothing to plan"
+        )
     strategy = strategies.find(policy.strategy)
     consumers = sorted_texts([*group.eligible, *group.waiting])
     numbers: dict[str, list[int]] = {name: [] for name in consumers}
     if consumers:
         zones = {name: group.members[name].zone for name in consumers}
         config = {"consumerZones": zones, **policy.config}
-        for of_topic in _by_topic(queues):
-            dealt = strategy.allocate(list(of_topic), consumers, config)
-            for name, found in _number(strategy.name, dealt, of_topic):
+        once = strategy.name == CONFIG
+        for listed in _lists(queues, by_topic=not once):
+            dealt = strategy.allocate(list(listed), consumers, config)
+            for name, found in _number(strategy.name, dealt, listed):
                 numbers[name] += found
     holdings = {
         name: inventory.merge(range(number, number + 1) for number in found)
@@ -35,34 +43,29 @@ def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous
     return _compare(queues, group, previous, holdings)
 
 
-def _by_topic(queues: Inventory) -> Iterable[dict[Queue, int]]:
-    """Each topic's queues in RocketMQ's order, and their numbers."""
+def _lists(queues: Inventory, *, by_topic: bool) -> Iterable[dict[Queue, int]]:
+    """Each topic's queues, or all, in RocketMQ's order, and their numbers."""
     found = (
         (queue, number)
         for run in queues.runs
         for number, queue in zip(run, queues.queues((run,)), strict=True)
     )
-    for _, of_topic in groupby(found, key=lambda pair: pair[0].topic):
-        yield dict(of_topic)
+    for _, listed in groupby(found, key=lambda pair: pair[0].topic if by_topic else None):
+        yield dict(listed)
 
 
 def _number(
-    name: str, dealt: Mapping[str, list[Queue]], of_topic: Mapping[Queue, int]
+    name: str, dealt: Mapping[str, list[Queue]], listed: Mapping[Queue, int]
 ) -> Iterator[tuple[str, list[int]]]:
-    """Turn queues into numbers. What is no queue of the topic, or listed twice, is refused here."""
+    """Turn queues into numbers. What is not on the list is refused here."""
     for consumer, queues in dealt.items():
-        strange = next((queue for queue in queues if queue not in of_topic), None)
+        strange = next((queue for queue in queues if queue not in listed), None)
         if strange is not None:
             raise errors.ForeignQueueError(
                 f"strategy {shorten(name)} gave {describe(strange)} to {shorten(consumer)}, "
                 "which was not in its list"
             )
-        numbers = [of_topic[queue] for queue in queues]
-        if len(set(numbers)) < len(numbers):
-            raise errors.QueueOwnedTwiceError(
-                f"strategy {shorten(name)} gave {shorten(consumer)} a queue twice"
-            )
-        yield consumer, numbers
+        yield consumer, [listed[queue] for queue in queues]
 
 
 def _compare(queues: Inventory, group: Group, previous: Previous, holdings: Holdings) -> Outcome:

@@ -36,11 +36,11 @@ class UnknownQueueError(AllocationError):
 
 
 class BadWeightError(AllocationError):
-    """A weight is not a finite number of zero or more."""
+    """A weight is not a number from 0 to 1e200."""
 
 
 class BadCapacityError(AllocationError):
-    """A capacity is not a finite number of zero or more."""
+    """A capacity is neither 0 nor a number from 1e-6 to 1e6."""
 
 
 class NoWritableQueueError(AllocationError):

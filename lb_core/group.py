@@ -24,7 +24,7 @@ class Group:
     members: Mapping[str, Member]
     eligible: list[str]
     waiting: list[str]
-    draining: list[str]
+    draining: frozenset[str]
     keeping: frozenset[str]
     """The eligible and the waiting: all whose queues need not leave."""
     capacities: list[float]
@@ -57,7 +57,7 @@ def sort_out(members: Iterable[Member], policy: Policy) -> Group:
         by_id,
         eligible,
         sorted_texts(waiting),
-        sorted_texts(draining),
+        frozenset(draining),
         frozenset(eligible + waiting),
         [by_id[name].capacity for name in eligible],
     )

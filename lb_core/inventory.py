@@ -3,7 +3,8 @@ Every queue of a group as a whole number, so that a plan can be worked out on ru
 
 A *source* is one topic on one broker (in one zone). Sources are sorted as RocketMQ sorts, source i
 owns the numbers from `i * SPAN` on, and a queue's number is that plus its id. So numbers sort as
-queues do, neighbours in number are neighbours in id, and a topic that grows renumbers nothing.
+queues do (on one broker zone by zone), neighbours in number are neighbours in id, and a topic that
+grows renumbers nothing.
 Runs are plain `range` objects: small, fast, and no work for the garbage collector.
 """
 
@@ -26,6 +27,7 @@ dictionaries of numbers would collide all over (seen: four times slower).
 """
 
 Runs = tuple[range, ...]
+NO_IDS: tuple[Runs, dict[int, int]] = ((), {})
 by_start = attrgetter("start")
 
 
@@ -57,11 +59,20 @@ class Inventory:
         return [places.setdefault(source.topic, len(places)) for source in self.sources]
 
     @cached_property
-    def _sources_by_name(self) -> dict[tuple[str, str], list[int]]:
-        found: dict[tuple[str, str], list[int]] = {}
-        for place, source in enumerate(self.sources):
-            found.setdefault((source.topic, source.broker), []).append(place)
-        return found
+    def _ids_by_name(self) -> dict[tuple[str, str], tuple[Runs, dict[int, int]]]:
+        """For each topic and broker its ids as runs, and the number that each run starts with."""
+        found: dict[tuple[str, str], list[tuple[range, int]]] = {}
+        for run in self.runs:
+            source, start = self.sources[run.start // SPAN], run.start % SPAN
+            ids = range(start, start + len(run))
+            found.setdefault((source.topic, source.broker), []).append((ids, run.start))
+        return {
+            name: (
+                tuple(sorted((ids for ids, _ in pairs), key=by_start)),
+                {ids.start: number for ids, number in pairs},
+            )
+            for name, pairs in found.items()
+        }
 
     def ranges(self, runs: Iterable[range]) -> tuple[QueueRange, ...]:
         """Name the queues behind these runs."""
@@ -88,14 +99,12 @@ class Inventory:
 
     def clip(self, topic: str, broker: str, start: int, stop: int) -> list[range]:
         """Those of the ids `start` to `stop - 1` that exist, in whichever zone."""
+        runs, numbers = self._ids_by_name.get((topic, broker), NO_IDS)
         found = []
-        for source in self._sources_by_name.get((topic, broker), ()):
-            base = source * SPAN
-            found += overlaps(range(base + start, base + stop), self.runs)
+        for place, part in overlaps_by_place(range(start, stop), runs):
+            base = numbers[runs[place].start] - runs[place].start
+            found.append(range(base + part.start, base + part.stop))
         return found
-
-
-EMPTY = Inventory((), ())
 
 
 def build(ranges: Iterable[QueueRange]) -> Inventory:
@@ -149,14 +158,17 @@ def join(runs: Runs, more: Runs) -> Runs:
 
 def overlaps(run: range, runs: Runs) -> list[range]:
     """The parts of `run` that lie in the sorted, disjoint `runs`."""
-    found = []
+    return [part for _, part in overlaps_by_place(run, runs)]
+
+
+def overlaps_by_place(run: range, runs: Runs) -> Iterator[tuple[int, range]]:
+    """The same parts, each with the place of the one of `runs` that it lies in."""
     for place in range(max(0, bisect_right(runs, run.start, key=by_start) - 1), len(runs)):
         other = runs[place]
         if other.start >= run.stop:
             break
         if other.stop > run.start:
-            found.append(range(max(run.start, other.start), min(run.stop, other.stop)))
-    return found
+            yield place, range(max(run.start, other.start), min(run.stop, other.stop))
 
 
 def subtract(runs: Runs, others: Runs) -> Runs:
@@ -170,9 +182,9 @@ def subtract(runs: Runs, others: Runs) -> Runs:
     return tuple(left)
 
 
-def _source_order(key: tuple[str, str, str | None]) -> tuple[bytes, bytes, bytes]:
+def _source_order(key: tuple[str, str, str | None]) -> tuple[bytes, bytes, bool, bytes]:
     topic, broker, zone = key
-    return text_order(topic), text_order(broker), text_order(zone or "")
+    return text_order(topic), text_order(broker), zone is not None, text_order(zone or "")
 
 
 def _refuse_repeated(groups: list[list[QueueRange]]) -> None:

@@ -8,12 +8,15 @@ queues are handed over kind by kind.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from lb_core import dealing, inventory, quota, rings
+from lb_core import dealing, errors, inventory, quota, rings
 from lb_core.group import Group
 from lb_core.inventory import SPAN, Inventory, Runs
 from lb_core.model import sorted_texts
 from lb_core.outcome import Claimants, Outcome
 from lb_core.policy import Policy, Zones
+
+MOST_CELLS = 2_000_000
+"""Zones times consumers. More would fill the memory; real clusters have a handful of zones."""
 
 Disputed = list[tuple[Runs, Claimants]]
 Claim = tuple[int, Runs, frozenset[str]]
@@ -60,6 +63,10 @@ def allocate(
 ) -> None:
     """Hand out `free` and `disputed` queues, and move others, for the best counts by kind."""
     sorter = Sorter(queues, home_zones(queues, group, policy))
+    if len(sorter.zones) * len(group.eligible) > MOST_CELLS:
+        raise errors.BadRequestError(
+            f"{len(sorter.zones)} zones and {len(group.eligible)} consumers are too many to weigh"
+        )
     holds = [sorter.sizes(outcome.holdings.get(name, ())) for name in group.eligible]
     claims = list(_split_claims(sorter, disputed))
     may_keep = [

@@ -1,7 +1,9 @@
 """
 The values everything else is made of: queues, ranges of queues, members.
 
-All are frozen. Each checks itself when it is made, so the functions that take them need not.
+All are frozen. Ranges and members check themselves when they are made, so the functions that take
+them need not. A `Queue` may be anything that RocketMQ's lists hold; `inventory` knows those that
+exist.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,8 +13,10 @@ from lb_core import errors
 
 MAX_QUEUE_ID = 2**31 - 1
 """RocketMQ keeps queue ids in a signed 32-bit integer."""
-LARGEST_AMOUNT = 1e15
-"""Capacities, weights and seconds above this are mistakes; below it sums stay exact enough."""
+LARGEST_AMOUNT = 1e200
+"""Weights and seconds above this are mistakes, and their sums would not be finite."""
+SMALLEST_CAPACITY, LARGEST_CAPACITY = 1e-6, 1e6
+"""Capacities are relative; nothing real is a million times another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,12 @@ class QueueRange:
 
     def __post_init__(self) -> None:
         """Refuse what is no range of queue ids."""
+        names = (self.topic, self.broker, self.zone or "")
+        if not all(isinstance(name, str) for name in names):
+            raise errors.BadRequestError(
+                f"queues of {shorten(self.topic)} on {shorten(self.broker)} in zone "
+                f"{shorten(self.zone)}: names must be texts"
+            )
         ends = (self.start, self.stop)
         if not all(map(_is_id, ends)) or self.start >= self.stop:
             raise errors.BadRequestError(
@@ -75,10 +85,16 @@ class Member:
         """Refuse an id, a capacity or a time that cannot be one."""
         if not isinstance(self.id, str) or not self.id:
             raise errors.BadRequestError("a consumer's id must be a text that is not empty")
-        if not is_amount(self.capacity):
+        if not isinstance(self.zone, str | None):
+            raise errors.BadRequestError(
+                f"consumer {shorten(self.id)}: zone {shorten(self.zone)} is no text"
+            )
+        if not is_amount(self.capacity) or not (
+            self.capacity == 0 or SMALLEST_CAPACITY <= self.capacity <= LARGEST_CAPACITY
+        ):
             raise errors.BadCapacityError(
                 f"consumer {shorten(self.id)}: capacity {shorten(self.capacity)} is not a number "
-                f"from 0 to {LARGEST_AMOUNT:.0e}"
+                f"from {SMALLEST_CAPACITY} to {LARGEST_CAPACITY:.0f}, or 0"
             )
         if self.lost_for_seconds is not None and not is_amount(self.lost_for_seconds):
             raise errors.BadRequestError(

@@ -59,7 +59,7 @@ class Plan:
     best_imbalance: float
     """What no plan could be below: with weights a bound, else the very best."""
     look_again_seconds: float | None
-    """When the same input would give another plan; None if never."""
+    """When the same input, with this plan as the last one, gives another plan; None if never."""
 
     @cached_property
     def moved(self) -> int:
@@ -94,7 +94,7 @@ def plan(
         moves, deferred = cap.hold_back(moves, limit, outcome, people, scale)
     contested = [run for runs, _ in before.disputed for run in runs]
     free = inventory.merge((*before.unheld, *contested))
-    check.refuse_bad(stock, before.holdings, outcome.holdings, free, outcome.unowned)
+    check.refuse_bad(stock, before.holdings, outcome, free)
     takers = people.eligible if is_sticky else people.keeping
     check.refuse_strangers(stock, people, zones, takers, outcome.received)
     return _conclude(stock, people, policy, outcome, moves, deferred)
@@ -102,8 +102,8 @@ def plan(
 
 def _recall(last: Plan | Given | None, stock: Inventory) -> Previous:
     if isinstance(last, Plan):
-        old = last.assignment
-        return previous.carry_over(old.inventory, stock, old.holdings, old.loads)
+        unowned = last.unowned.runs if last.unowned else ()
+        return previous.carry_over(last.assignment, unowned, stock)
     return previous.read(last or {}, stock)
 
 
@@ -131,7 +131,7 @@ def _conclude(
         tuple(people.waiting),
         imbalance,
         best,
-        _look_again(people, policy, deferred),
+        _look_again(people, policy, can_move_more=bool(deferred and policy.max_moves)),
     )
 
 
@@ -151,11 +151,11 @@ def _imbalance(
         loads = {name: scale.load(runs) for name, runs in outcome.holdings.items()}
     fixed_capacities = [people.members[name].capacity for name in people.waiting]
     total, capacity = sum(loads.values()), sum(people.capacities) + sum(fixed_capacities)
-    if not total or not capacity:
-        return 1.0, 1.0
     fixed = list(map(truediv, map(loads.__getitem__, people.waiting), fixed_capacities))
     levels = map(truediv, map(loads.__getitem__, people.eligible), people.capacities)
-    mean = total / capacity
+    mean = total / capacity if capacity else 0.0
+    if not mean:
+        return 1.0, 1.0
     return max(chain(levels, fixed)) / mean, max(outcome.best_top, *fixed, 0.0) / mean
 
 
@@ -169,9 +169,9 @@ def _why_unowned(people: Group, policy: Policy) -> str:
     return "no consumer may own queues" if people.members else "there is no consumer"
 
 
-def _look_again(people: Group, policy: Policy, deferred: list[Move]) -> float | None:
-    """At once while moves are held back, else when the first grace is over."""
-    if deferred:
+def _look_again(people: Group, policy: Policy, *, can_move_more: bool) -> float | None:
+    """At once while moves wait for the next round, else when the first grace is over."""
+    if can_move_more:
         return 0.0
     lost = (people.members[name].lost_for_seconds or 0.0 for name in people.waiting)
     return min((policy.grace_seconds - seconds for seconds in lost), default=None)

@@ -1,12 +1,14 @@
 """What a group asks of its plans: the strategy, and how queues may move."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from fractions import Fraction
 
 from lb_core import errors
-from lb_core.model import Queue, is_amount, shorten
+from lb_core.model import LARGEST_AMOUNT, Queue, is_amount, shorten
 
 STICKY = "STICKY"
 
@@ -44,6 +46,8 @@ class Policy:
 
     def __post_init__(self) -> None:
         """Refuse values that mean nothing, by name."""
+        if isinstance(self.pinned, str) or not all(isinstance(name, str) for name in self.pinned):
+            raise errors.BadRequestError(f"pinned: {shorten(self.pinned)} is no set of ids")
         if not isinstance(self.zones, Zones):
             raise errors.BadRequestError(f"zones: {shorten(self.zones)} is none of {zone_names()}")
         if not is_amount(self.grace_seconds):
@@ -59,7 +63,7 @@ class Policy:
             if not is_amount(weight):
                 raise errors.BadWeightError(
                     f"queue {queue.id} of {shorten(queue.topic)} on {shorten(queue.broker)}: "
-                    f"weight {shorten(weight)} is not a finite number of zero or more"
+                    f"weight {shorten(weight)} is not a number from 0 to {LARGEST_AMOUNT:.0e}"
                 )
 
     def move_limit(self, queues: int) -> float:
@@ -82,12 +86,9 @@ def zone_names() -> str:
     return ", ".join(zones.value for zones in Zones)
 
 
-def share(text: str, name: str) -> float:
-    """Read a percentage such as "10%" as 0.1."""
-    try:
-        number = float(text.removesuffix("%")) if text.endswith("%") else math.nan
-    except ValueError:
-        number = math.nan
-    if not 0 <= number <= 100:
+def share(text: str, name: str) -> Fraction:
+    """Read "10%" as exactly a tenth: 7% of 100 must not be 7.000000000000001."""
+    match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%", text)
+    if match is None or Fraction(match[1]) > 100:
         raise errors.BadRequestError(f'{name}: {shorten(text)} is no share such as "25%"')
-    return number / 100
+    return Fraction(match[1]) / 100

@@ -16,7 +16,7 @@ ANY_QUEUE = -1
 """The broker's queue id for "whichever queue has a message"."""
 SHARE_ALL = -1
 """RocketMQ's default: everybody reads everything."""
-MOST_ENTRIES = 20_000_000
+MOST_ENTRIES = 2_000_000
 """Entries in one answer. Above it the answer would fill the memory."""
 
 _NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
@@ -44,12 +44,13 @@ def allocate(
         return dict.fromkeys(consumers, _any_of(queues))
     if len(queues) < len(consumers):
         return _one_each(queues, consumers)
-    if len(queues) * (share + 1) > MOST_ENTRIES:
+    own = strategy.allocate(queues, consumers, settings)
+    if sum(map(len, own.values())) * (share + 1) > MOST_ENTRIES:
         raise errors.BadRequestError(
             f"popShareQueueNum {share} with {len(queues)} queues is an answer of more than "
             f"{MOST_ENTRIES} entries"
         )
-    return _own_and_next(strategy.allocate(queues, consumers, settings), consumers, share)
+    return _own_and_next(own, consumers, share)
 
 
 def _any_of(queues: Sequence[Queue]) -> list[Queue]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lb_core import inventory as inv
+from lb_core.assignment import Assignment
 from lb_core.inventory import Inventory, Runs
 from lb_core.model import Queue, QueueRange, sorted_texts
 
@@ -28,19 +29,18 @@ class Previous:
     """Queues that several consumers claimed. They stand in no holding."""
 
 
-def carry_over(
-    old: Inventory, new: Inventory, holdings: Mapping[str, Runs], loads: Mapping[str, int]
-) -> Previous:
+def carry_over(old: Assignment, unowned: Runs, new: Inventory) -> Previous:
     """Bring a plan's holdings into a new inventory; where nothing changed, at no cost."""
-    if old.sources != new.sources:
-        ranges = {consumer: old.ranges(runs) for consumer, runs in holdings.items()}
+    holdings, loads, known = old.holdings, old.loads, old.inventory
+    if known.sources != new.sources:
+        ranges = {consumer: known.ranges(runs) for consumer, runs in holdings.items()}
         return read(ranges, new)
-    appeared = inv.subtract(new.runs, old.runs)
-    gone = inv.subtract(old.runs, new.runs)
+    unheld = inv.subtract(new.runs, inv.subtract(known.runs, unowned))
+    gone = inv.subtract(known.runs, new.runs)
     if not gone:
-        return Previous(dict(holdings), dict(loads), appeared)
+        return Previous(dict(holdings), dict(loads), unheld)
     kept = {consumer: inv.subtract(runs, gone) for consumer, runs in holdings.items()}
-    return Previous(kept, _count(kept), appeared)
+    return Previous(kept, _count(kept), unheld)
 
 
 def read(given: Given, inventory: Inventory) -> Previous:

@@ -2,14 +2,13 @@
 Reading the requests of `python -m lb_core`.
 
 Everything that comes in may be wrong. Each function reads one field, and names that field and the
-value in its error. `Request.queues` and the like keep the order of the request, as answers speak
-of queues by their place in it.
+value in its error. Lists keep the order of the request, as answers speak of queues by their place.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from lb_core import errors, model
 from lb_core.model import Queue, QueueRange, shorten
@@ -38,7 +37,7 @@ class RawConsumer(NamedTuple):
 def parse(line: bytes) -> Fields:
     """Read the line itself."""
     try:
-        fields = json.loads(line.decode(), parse_constant=_refuse_constant)
+        fields = json.loads(line.decode())
     except RecursionError:
         raise errors.BadRequestError("the line is nested too deeply") from None
     except ValueError as error:
@@ -125,8 +124,8 @@ def weights(fields: Fields, queues: Sequence[RawQueue]) -> dict[Queue, float] | 
     for place, weight in enumerate(found):
         if not model.is_amount(weight):
             raise errors.BadWeightError(
-                f"config.weights: {shorten(weight)} for queue {place} is not a finite number of "
-                "zero or more"
+                f"config.weights: {shorten(weight)} for queue {place} is not a number from 0 to "
+                f"{model.LARGEST_AMOUNT:.0e}"
             )
     return {Queue(*queue): weight for queue, weight in zip(queues, found, strict=True)}
 
@@ -137,7 +136,7 @@ def min_gain(fields: Fields) -> float:
     if found is None:
         return 0.1
     if isinstance(found, str):
-        return share(found, "config.minGain")
+        return float(share(found, "config.minGain"))
     if not model.is_amount(found):
         raise errors.BadRequestError(f"config.minGain: {shorten(found)} is no share")
     return float(found)  # type: ignore[arg-type]  # is_amount saw a number
@@ -182,7 +181,7 @@ def _queue(place: int, value: object) -> RawQueue:
             isinstance(topic, str)
             and isinstance(broker, str)
             and _is_whole(number)
-            and abs(number) <= model.MAX_QUEUE_ID
+            and -model.MAX_QUEUE_ID - 1 <= number <= model.MAX_QUEUE_ID
             and (zone is None or isinstance(zone, str))
         ):
             return RawQueue(topic, broker, number, zone)
@@ -225,7 +224,3 @@ def _mapping(fields: Fields, name: str) -> Fields:
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise errors.BadRequestError(f"{name} is no number in JSON")

@@ -215,9 +215,14 @@ def _find_ring(edges: Edges, kinds: int) -> list[Edge]:
 
 
 def _turn(table: Table, ring: list[Edge], edges: Edges) -> None:
-    """Turn a ring, then the rings of equal cost beside it in which everybody is new."""
+    """
+    Turn a ring, then the rings of equal cost beside it in which everybody is new.
+
+    That one consumer stands in a ring twice does no harm: its steps concern different kinds, and
+    where it would take a kind and give it on, it really does neither, which costs no more.
+    """
     busy: set[int] = set()
-    _pass_on(table, _without_repeats(table, _without_hub(table, ring)), busy)
+    _pass_on(table, _without_hub(table, ring), busy)
     lanes = [iter(edges[edge.give, edge.take]) for edge in ring]
     while True:
         beside: list[Edge] = []
@@ -248,31 +253,6 @@ def _without_hub(table: Table, ring: list[Edge]) -> list[Edge]:
     step = _direct(table, ring[after - 1].consumer, ring[after - 1].give, ring[after].take)
     turned = ring[after:] + ring[:after]
     return [*step, *turned[1:-1]]
-
-
-def _without_repeats(table: Table, ring: list[Edge]) -> list[Edge]:
-    """
-    Shorten a ring in which one consumer stands twice; its two steps could cost more than they say.
-
-    Joined the other way round, its steps make two smaller rings, and one of them still gains.
-    """
-    seen: dict[int, int] = {}
-    for place, edge in enumerate(ring):
-        first = seen.setdefault(edge.consumer, place)
-        if first != place:
-            start, stop = ring[first], edge
-            inner = [
-                *ring[first + 1 : place],
-                *_direct(table, edge.consumer, stop.give, start.take),
-            ]
-            outer = [
-                *ring[:first],
-                *_direct(table, edge.consumer, start.give, stop.take),
-                *ring[place + 1 :],
-            ]
-            better = min(inner, outer, key=lambda edges: sum(edge.cost for edge in edges))
-            return _without_repeats(table, better)
-    return ring
 
 
 def _direct(table: Table, consumer: int, give: int, take: int) -> Iterator[Edge]:

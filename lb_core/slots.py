@@ -38,9 +38,13 @@ class Slot:
     executor: str | None = None
     empty_for_seconds: float = 0.0
     is_draining: bool = False
+    was_filled: bool = False
+    """Whether an executor has ever been here."""
 
     def __post_init__(self) -> None:
         """Refuse what is no number, no executor or no time."""
+        if self.executor is not None:
+            object.__setattr__(self, "was_filled", True)
         if not _is_count(self.number):
             raise errors.BadRequestError(f"slot {shorten(self.number)} has no number from 0 up")
         if self.executor is not None:
@@ -143,22 +147,30 @@ def step(
     return Step(Slots(slots.group, tuple(work.now.values())), waiting, released, tuple(work.events))
 
 
-def members(slots: Slots, zones: Mapping[str, str] = NO_ZONES) -> list[Member]:
+def members(
+    slots: Slots, zones: Mapping[str, str] = NO_ZONES, grace_seconds: float = 0.0
+) -> list[Member]:
     """
     The slots as `plan` takes them, by number.
 
     `zones` names the zone of executors; an empty slot is in none. An empty slot counts as lost for
-    as long as it has been empty, so it keeps its queues for the policy's grace.
+    as long as it has been empty, so it keeps its queues for the policy's grace. One that nobody has
+    filled yet counts as present for that time, so that a job's first plan is for all of its slots
+    and the executors that come one by one move nothing.
     """
     return [
         Member(
             slots.name(slot),
             zones.get(slot.executor) if slot.executor else None,
             draining=slot.is_draining,
-            lost_for_seconds=None if slot.executor else slot.empty_for_seconds,
+            lost_for_seconds=None if _is_present(slot, grace_seconds) else slot.empty_for_seconds,
         )
         for slot in slots.slots
     ]
+
+
+def _is_present(slot: Slot, grace_seconds: float) -> bool:
+    return bool(slot.executor) or not (slot.was_filled or slot.empty_for_seconds >= grace_seconds)
 
 
 @dataclass(slots=True)

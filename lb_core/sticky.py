@@ -59,7 +59,7 @@ def _settle_disputes(outcome: Outcome, group: Group, disputed: Disputed, most: i
     for runs, claimants in disputed:
         keepers = [name for name in claimants if name in group.waiting]
         if not keepers and len(left) >= most:
-            keepers = [name for name in claimants if name in group.eligible]
+            keepers = [name for name in claimants if name in group.keeping]
         if keepers:
             outcome.add(keepers[0], runs)
         elif len(left) >= most:

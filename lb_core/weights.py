@@ -17,9 +17,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 
+from lb_core import errors
 from lb_core.group import Group
 from lb_core.inventory import SPAN, Inventory
 from lb_core.policy import Policy, Zones
+
+MOST_STEPS = 20_000_000
+"""Queues times groups of equal consumers. Real ones have a handful of capacities and zones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,13 @@ class Dealer:
         }
         for heap in heaps.values():
             heapify(heap)
-        for number in sorted(numbers, key=lambda number: (-self.weigh(number), number)):
+        ordered = sorted(numbers, key=lambda number: (-self.weigh(number), number))
+        if len(heaps) * len(ordered) > MOST_STEPS:
+            raise errors.BadRequestError(
+                f"{len(heaps)} different capacities and zones are too many to weigh "
+                f"{len(ordered)} queues for"
+            )
+        for number in ordered:
             places = [_lowest(heap, split) for heap in heaps.values()]
             places += [had[number]] if number in had else []
             best = min(

@@ -16,6 +16,8 @@ from lb_core.model import Queue
 from lb_core.strategies import common, config, consistent_hash, registry
 
 NAME = "MACHINE_ROOM_NEARBY"
+MOST_DEALS = 1_000_000
+"""Rooms times consumers: each room without consumers is dealt among all of them."""
 LONGEST_SHOWN = 500
 """Characters of a queue or an id in a message: RocketMQ's words, but no hostile name's megabyte."""
 
@@ -29,6 +31,10 @@ def allocate(
     queues_in = _queues_by_room(queues)
     consumers_in = _consumers_by_room(consumers, settings)
     owned: common.Assignment = {consumer: [] for consumer in consumers}
+    if len(queues_in) * len(consumers) > MOST_DEALS:
+        raise errors.BadRequestError(
+            f"{len(queues_in)} rooms and {len(consumers)} consumers are too many to deal"
+        )
     for room in _rooms_in_order(queues_in, consumers_in):
         takers = consumers_in.get(room, consumers)
         for consumer, dealt in _deal(inner, queues_in[room], takers, settings).items():

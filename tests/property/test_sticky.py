@@ -162,6 +162,14 @@ def test_every_consumer_gets_a_like_share_of_every_topic() -> None:
             assert len(queues) // 7 <= held[queues.topic] <= len(queues) // 7 + 1
 
 
+def test_a_newcomer_fed_one_by_one_gets_some_of_every_topic() -> None:
+    stock = [QueueRange(f"topic-{number}", "broker-a", 0, 27) for number in range(4)]
+    first = plan.plan(None, stock, groups.members(*"abcdefghi"))
+    made = plan.plan(first, stock, groups.members(*"abcdefghij"))
+    held = [queues.topic for queues in made.assignment["j"] for _ in queues]
+    assert sorted(held.count(topic) for topic in set(held)) == [2, 2, 3, 3]
+
+
 def test_a_newcomer_gets_some_of_every_topic() -> None:
     stock = [QueueRange(f"topic-{number}", "broker-a", 0, 90) for number in range(3)]
     first = plan.plan(None, stock, groups.members(*"abcdefghi"))

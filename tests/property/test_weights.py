@@ -96,10 +96,12 @@ def test_zones_bind_weighted_queues_as_well(seed: int) -> None:
                 assert ranges.zone in (member.zone, "z2"), f"seed={seed}/{number}"
 
 
-def test_queues_of_no_weight_are_shared_evenly_too() -> None:
+@pytest.mark.parametrize("capacity", [1, 2])
+def test_queues_of_no_weight_are_shared_evenly_too(capacity: int) -> None:
     queues = [Queue("t", "b", number) for number in range(9)]
     policy = Policy(weights=dict.fromkeys(queues, 0.0))
-    made = plan.plan(None, model.ranges_of(queues), [Member("a"), Member("b"), Member("c")], policy)
+    people = [Member("a"), Member("b"), Member("c", capacity=capacity)]
+    made = plan.plan(None, model.ranges_of(queues), people, policy)
     assert set(made.assignment.loads.values()) == {3}
 
 

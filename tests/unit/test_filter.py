@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -69,11 +70,13 @@ def test_every_line_has_one_answer_also_a_blank_a_broken_and_an_unended_one() ->
 
 
 def test_an_answer_is_there_before_the_next_request_is_read() -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with subprocess.Popen(
         [sys.executable, "-S", "-m", "lb_core"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,
+        env=buffered,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -160,7 +163,7 @@ def test_rocketmq_strategies_tell_moves_too() -> None:
         "strategy": "AVG",
         "queues": QUEUES,
         "consumers": ["a", "b"],
-        "previous": {"a": [0, 3], "b": [1], "x": [1]},
+        "previous": {"a": [0, 3], "b": [1], "x": [0, 1]},
     }
     answer = ask(request)
     assert (answer["moved"], answer["deferred"]) == ([1, 3], [])
@@ -173,6 +176,20 @@ def test_pinned_consumers_share_the_queues_of_any_strategy() -> None:
     assert ask(pinned | {"caller": "b"}) == {"assignment": []}
     nobody = request | {"config": {"pinned": ["x"]}}
     assert ask(nobody)["unowned"] == [0, 1, 2, 3]
+
+
+def test_pop_requests_know_pins_and_zones() -> None:
+    request = {"popShareQueueNum": 1, "queues": 4, "consumers": ["a", "b", "c"]}
+    pinned = request | {"config": {"pinned": ["a", "c"]}}
+    assert ask(pinned)["assignment"] == {"a": [-1] * 4, "b": [], "c": [-1] * 4}
+    zoned = {
+        "popShareQueueNum": 1,
+        "queues": [["t", "b", number, "z1"] for number in range(3)],
+        "consumers": [{"id": name, "zone": "z1"} for name in "abc"],
+        "inner": "MACHINE_ROOM_NEARBY",
+        "config": {"inner": "AVG"},
+    }
+    assert ask(zoned)["assignment"] == {"a": [0, 1], "b": [1, 2], "c": [2, 0]}
 
 
 def test_broadcasting_gives_everybody_everything() -> None:
@@ -200,7 +217,7 @@ STICKY: dict[str, Any] = {"strategy": "STICKY", "queues": QUEUES, "consumers": [
         (STICKY | {"consumers": [""]}, "BadRequest"),
         (STICKY | {"consumers": [{"id": "a", "zone": 7}]}, "BadRequest"),
         (STICKY | {"consumers": [{"id": "a", "capacity": -1}]}, "BadCapacity"),
-        (STICKY | {"consumers": [{"id": "a", "capacity": 1e999}]}, "BadRequest"),
+        (STICKY | {"consumers": [{"id": "a", "capacity": 1e999}]}, "BadCapacity"),
         (STICKY | {"queues": [QUEUES[0], QUEUES[0]]}, "DuplicateQueue"),
         (STICKY | {"queues": None}, "BadRequest"),
         (STICKY | {"queues": [["t", "b"]]}, "BadRequest"),
@@ -244,6 +261,15 @@ STICKY: dict[str, Any] = {"strategy": "STICKY", "queues": QUEUES, "consumers": [
         ({"popShareQueueNum": "1", "queues": 4, "consumers": ["a"]}, "BadRequest"),
         ({"popShareQueueNum": 1, "queues": -4, "consumers": ["a"]}, "BadRequest"),
         (b'{"strategy": NaN}', "BadRequest"),
+        (
+            json.dumps(STICKY | {"config": {"weights": [1, 1, 1, float("nan")]}}).encode(),
+            "BadWeight",
+        ),
+        (
+            {"strategy": "BROADCASTING", "queues": 2_001 * [QUEUES[0]]}
+            | {"consumers": [str(number) for number in range(1_000)]},
+            "BadRequest",
+        ),
     ],
     ids=str,
 )

@@ -79,6 +79,31 @@ def test_a_broker_that_comes_in_the_middle_moves_no_other_queue() -> None:
     made = plan.plan(first, [*ends, *queues(3, broker="b")], members("x", "y", "z"))
     assert made.moved == 0
     assert set(made.assignment.loads.values()) == {3}
+    for name in first.assignment:
+        assert first.assignment.ids(name).items() <= made.assignment.ids(name).items()
+
+
+@pytest.mark.parametrize("strategy", ["STICKY", "AVG"])
+def test_a_group_that_was_empty_for_a_while_gets_its_queues_back(strategy: str) -> None:
+    """Queues without an owner are part of a plan, and the next one hands them out."""
+    policy = Policy(strategy=strategy)
+    first = plan.plan(None, queues(4), members("a", "b"), policy)
+    empty = plan.plan(first, queues(5), [], policy)
+    assert empty.unowned is not None
+    again = plan.plan(empty, queues(6), members("a", "b"), policy)
+    assert again.assignment.loads == {"a": 3, "b": 3}
+    assert (again.unowned, again.moved) == (None, 0)
+
+
+def test_the_largest_ids_there_are_stay_apart_from_the_next_topic() -> None:
+    stock = [QueueRange("s", "b", 2**31 - 2, 2**31), *queues(2, "t", "b")]
+    made = plan.plan(None, stock, members("a"))
+    assert made.assignment.ids("a") == {("s", "b"): "2147483646-2147483647", ("t", "b"): "0-1"}
+
+
+def test_single_queues_are_given_away_before_neighbours_are_parted() -> None:
+    made = plan.plan(owners(a=[0, 1, 2, 5], b=[3, 4]), queues(6), members("a", "b"))
+    assert (ids(made, "a"), ids(made, "b")) == ([0, 1, 2], [3, 4, 5])
 
 
 def test_two_claims_are_settled_without_a_move() -> None:
@@ -262,12 +287,33 @@ class TestMaxMoves:
         assert made.imbalance > made.best_imbalance == 1.0
 
     def test_the_most_loaded_gives_first(self) -> None:
-        before = owners(a=[0, 1, 2], b=[3, 4, 5, 6], c=[])
-        made = plan.plan(before, queues(7), members("a", "b", "c"), Policy(max_moves=1))
+        before = owners(a=[0, 1, 2, 3, 4], b=[5, 6, 7, 8, 9, 10, 11], c=[])
+        made = plan.plan(before, queues(12), members("a", "b", "c"), Policy(max_moves=1))
         assert [move.source for move in made.moves] == ["b"]
+
+    def test_a_percentage_is_taken_exactly(self) -> None:
+        assert Policy(max_moves="7%").move_limit(100) == 7
+        assert Policy(max_moves="14%").move_limit(50) == 7
+        assert Policy(max_moves="0.5%").move_limit(1_000) == 5
+
+    def test_a_cap_of_none_does_not_ask_to_be_called_again(self) -> None:
+        made = plan.plan(owners(a=[0, 1], b=[]), queues(2), members("a", "b"), Policy(max_moves=0))
+        assert made.deferred
+        assert made.look_again_seconds is None
 
 
 class TestOtherStrategies:
+    def test_config_names_the_queues_of_all_topics(self) -> None:
+        config = {"queues": {"a": [["s", "broker-a", 0]], "b": [["t", "broker-a", 0]]}}
+        stock = [*queues(1, "s"), *queues(1, "t")]
+        policy = Policy(strategy="CONFIG", config=config)
+        made = plan.plan(None, stock, members("a", "b"), policy)
+        assert made.assignment.loads == {"a": 1, "b": 1}
+
+    def test_broadcasting_is_nothing_to_plan(self) -> None:
+        with pytest.raises(errors.BadRequestError, match="nothing to plan"):
+            plan.plan(None, queues(1), members("a", "b"), Policy(strategy="BROADCASTING"))
+
     def test_rocketmq_strategies_deal_topic_by_topic(self) -> None:
         stock = [*queues(3, "s"), *queues(3, "t")]
         made = plan.plan(None, stock, members("a", "b"), Policy(strategy="AVG"))
@@ -302,6 +348,12 @@ class TestOtherStrategies:
         people = [Member("a", lost_for_seconds=5), Member("b")]
         policy = Policy(strategy="AVG", grace_seconds=60)
         assert plan.plan(owners(a=[0, 1], b=[2, 3]), queues(4), people, policy).moves == ()
+
+    def test_a_lost_consumer_may_even_get_queues_as_in_rocketmq(self) -> None:
+        people = [Member("a", lost_for_seconds=5), Member("b")]
+        policy = Policy(strategy="AVG", grace_seconds=60)
+        made = plan.plan(owners(a=[0], b=[1]), queues(4), people, policy)
+        assert made.assignment.loads == {"a": 2, "b": 2}
 
     def test_zones_bind_only_sticky(self) -> None:
         stock = [QueueRange("t", f"b{z}", 0, 2, f"z{z}") for z in (1, 2)]
@@ -392,6 +444,9 @@ class TestBadInput:
             {"max_moves": "ten"},
             {"max_moves": "101%"},
             {"max_moves": 1.5},
+            {"max_moves": "1_0%"},
+            {"max_moves": "٣%"},
+            {"pinned": "ab"},
             {"min_gain": 2},
             {"grace_seconds": -1},
             {"grace_seconds": float("nan")},
@@ -406,6 +461,22 @@ class TestBadInput:
     def test_a_range_that_is_none_is_refused(self, start: int, stop: int) -> None:
         with pytest.raises(errors.BadRequestError):
             QueueRange("t", "b", start, stop)
+
+    def test_names_that_are_no_texts_are_refused(self) -> None:
+        with pytest.raises(errors.BadRequestError, match="names must be texts"):
+            QueueRange("t", None, 0, 1)  # type: ignore[arg-type]  # that is the point
+        with pytest.raises(errors.BadRequestError, match="zone 5"):
+            Member("a", zone=5)  # type: ignore[arg-type]  # that is the point
+
+    def test_a_claim_of_an_impossible_id_claims_nothing(self) -> None:
+        stock = [*queues(1, "s"), *queues(1, "t")]
+        before = {"a": [Queue("s", "broker-a", 0x19E3779B1), Queue("s", "broker-a", -1)]}
+        assert plan.plan(before, stock, members("b")).moved == 0
+
+    def test_weights_of_next_to_nothing_are_weights(self) -> None:
+        weights = {Queue("orders", "broker-a", 0): 5e-324}
+        made = plan.plan(None, queues(1), members("a", "b", "c"), Policy(weights=weights))
+        assert sum(made.assignment.loads.values()) == 1
 
     def test_a_hostile_name_makes_a_short_message(self) -> None:
         name = "x" * 1_000_000

@@ -65,7 +65,7 @@ def test_an_executor_keeps_its_slot_for_life() -> None:
 
 def test_filled_to_free_when_its_executor_is_not_warm_any_more() -> None:
     found = step(job("1", "2"), ["1"], elapsed=5.0)
-    assert found.slots.slots[1] == Slot(1, None, 0.0)
+    assert found.slots.slots[1] == Slot(1, None, 0.0, was_filled=True)
     assert found.events == ("b-1: executor 2 is lost, the slot is empty",)
 
 
@@ -226,7 +226,7 @@ def test_a_number_is_not_used_again_while_its_slot_drains() -> None:
 
 def test_a_draining_slot_may_lose_its_executor() -> None:
     found = step(job("1", "2", draining=[1]), "1", wanted=1)
-    assert found.slots == job("1", None, draining=[1])
+    assert found.slots.slots[1] == Slot(1, None, is_draining=True, was_filled=True)
 
 
 def test_no_slot_wanted_drains_all() -> None:
@@ -314,6 +314,18 @@ def test_a_replacement_moves_nothing_and_a_slot_empty_beyond_its_grace_moves_its
     assert plan.plan(first, queues, slots.members(replaced), policy).moved == 0
     overdue = step(lost, "1", elapsed=60.0).slots
     assert plan.plan(first, queues, slots.members(overdue), policy).moved == 2
+
+
+def test_the_first_plan_is_for_all_slots_and_executors_that_come_move_nothing() -> None:
+    queues = [QueueRange("t", "a", 0, 4)]
+    policy = Policy(grace_seconds=60)
+    none_yet = step(Slots("b"), "", wanted=2).slots
+    first = plan.plan(None, queues, slots.members(none_yet, grace_seconds=60), policy)
+    assert first.assignment.loads == {"b-0": 2, "b-1": 2}
+    one = step(none_yet, "7", wanted=2, elapsed=30.0).slots
+    assert plan.plan(first, queues, slots.members(one, grace_seconds=60), policy).moved == 0
+    late = step(one, "7", wanted=2, elapsed=30.0).slots
+    assert plan.plan(first, queues, slots.members(late, grace_seconds=60), policy).moved == 2
 
 
 # --- always
