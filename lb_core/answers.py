@@ -8,7 +8,7 @@ are given; and the share rule of message-granular mode.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from lb_core import errors, plan, policy, pop, request, strategies
+from lb_core import errors, model, plan, policy, pop, request, strategies
 from lb_core.inventory import SPAN
 from lb_core.model import Member, Queue, shorten
 from lb_core.request import Fields, RawConsumer, RawQueue
@@ -57,10 +57,10 @@ def _plan(fields: Fields, clock: Clock) -> Answer:
     )
     previous = request.previous(fields, len(queues))
     last = {
-        consumer: request.ranges(queues[place] for place in {*places})
+        consumer: model.ranges_of(queues[place] for place in {*places})
         for consumer, places in previous.items()
     }
-    ranges = request.ranges(queues)
+    ranges = model.ranges_of(queues)
     called = clock()
     made = plan.plan(last, ranges, members, wish)
     returned = clock()

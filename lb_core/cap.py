@@ -13,11 +13,10 @@ from lb_core import inventory
 from lb_core.group import Group
 from lb_core.moves import Move
 from lb_core.outcome import Outcome
-from lb_core.weights import Scale
 
 
 def hold_back(
-    moves: Sequence[Move], limit: float, outcome: Outcome, group: Group, scale: Scale
+    moves: Sequence[Move], limit: float, outcome: Outcome, group: Group
 ) -> tuple[list[Move], list[Move]]:
     """Split moves into those to make and those to defer; deferred ones are undone in `outcome`."""
     chosen = [move for move in moves if move.chosen]
@@ -25,21 +24,21 @@ def hold_back(
         return list(moves), []
     for move in chosen:
         _shift(outcome, move, back=True)
-    made, deferred = _pick(chosen, int(limit), outcome, group, scale)
+    made, deferred = _pick(chosen, int(limit), outcome, group)
     for move in made:
         _shift(outcome, move, back=False)
     return [*(move for move in moves if not move.chosen), *made], deferred
 
 
 def _pick(
-    chosen: Sequence[Move], limit: int, outcome: Outcome, group: Group, scale: Scale
+    chosen: Sequence[Move], limit: int, outcome: Outcome, group: Group
 ) -> tuple[list[Move], list[Move]]:
     """
     Choose single queues, the most urgent first, until the limit is reached.
 
     Urgency is looked up again when a move's turn comes, as earlier ones may have met its need.
     """
-    loads = {name: scale.load(runs) for name, runs in outcome.holdings.items()}
+    loads = {name: outcome.scale.load(runs) for name, runs in outcome.holdings.items()}
 
     def level(name: str) -> float:
         return loads.get(name, 0) / group.members[name].capacity
@@ -58,7 +57,7 @@ def _pick(
         if now > waiting[0]:
             heapreplace(waiting, now)
             continue
-        weight = scale.weight(numbers[place][taken[place]])
+        weight = outcome.scale.weight(numbers[place][taken[place]])
         loads[str(chosen[place].source)] = loads.get(str(chosen[place].source), 0) - weight
         loads[str(chosen[place].target)] = loads.get(str(chosen[place].target), 0) + weight
         taken[place] += 1

@@ -8,6 +8,8 @@ exist.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Protocol
 
 from lb_core import errors
 
@@ -102,24 +104,40 @@ class Member:
             )
 
 
-def ranges_of(queues: Iterable[Queue]) -> list[QueueRange]:
-    """Gather single queues into ranges, in RocketMQ's order. A repeated queue is refused."""
-    ranges: list[QueueRange] = []
-    key: tuple[str, str, str | None] | None = None
-    start = stop = 0
-    for queue in sorted(queues, key=queue_order):
-        if key == (queue.topic, queue.broker, queue.zone) and queue.id == stop:
-            stop += 1
-            continue
-        if key is not None:
-            ranges.append(QueueRange(key[0], key[1], start, stop, key[2]))
-            if key[:2] == (queue.topic, queue.broker) and queue.id < stop:
-                raise errors.DuplicateQueueError(f"{describe(queue)} is listed twice")
-        key = (queue.topic, queue.broker, queue.zone)
-        start, stop = queue.id, queue.id + 1
-    if key is not None:
-        ranges.append(QueueRange(key[0], key[1], start, stop, key[2]))
-    return ranges
+class Named(Protocol):
+    """Whatever names a queue: a `Queue`, or a row of a request."""
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+
+    @property
+    def broker(self) -> str:
+        """The broker."""
+
+    @property
+    def id(self) -> int:
+        """The id on that broker."""
+
+    @property
+    def zone(self) -> str | None:
+        """The zone, if it is known."""
+
+
+def ranges_of(queues: Iterable[Named]) -> list[QueueRange]:
+    """Gather single queues into ranges. A repeated one makes two ranges, which a plan refuses."""
+    by_source: dict[tuple[str, str, str | None], list[int]] = {}
+    for queue in queues:
+        by_source.setdefault((queue.topic, queue.broker, queue.zone), []).append(queue.id)
+    found = []
+    for (topic, broker, zone), ids in by_source.items():
+        ids.sort()
+        cuts = [0, *(at for at, (a, b) in enumerate(pairwise(ids), 1) if b != a + 1), len(ids)]
+        found += [
+            QueueRange(topic, broker, ids[start], ids[stop - 1] + 1, zone)
+            for start, stop in pairwise(cuts)
+        ]
+    return found
 
 
 def text_order(text: str) -> bytes:

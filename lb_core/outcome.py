@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from lb_core import inventory
 from lb_core.inventory import Runs
 from lb_core.previous import Holdings
+from lb_core.scale import Scale
 
 Claimants = tuple[str, ...]
+COUNT = Scale()
 
 
 @dataclass(slots=True)
@@ -25,6 +27,8 @@ class Outcome:
     unowned: Runs = ()
     best_top: float = 0.0
     """The highest load/capacity that any legal plan must have (or a lower bound of it)."""
+    scale: Scale = COUNT
+    """What the queues weigh."""
 
     def give_up(self, name: str) -> None:
         """Take everything from a consumer that may not keep it."""

@@ -12,13 +12,13 @@ from functools import cached_property
 from itertools import chain
 from operator import truediv
 
-from lb_core import cap, check, compatible, group, inventory, previous, sticky, weights
+from lb_core import cap, check, compatible, group, inventory, previous, sticky
 from lb_core.assignment import Assignment
 from lb_core.group import Group
 from lb_core.inventory import Inventory, Runs
 from lb_core.model import Member, QueueRange
 from lb_core.moves import Judge, Move
-from lb_core.outcome import Outcome
+from lb_core.outcome import COUNT, Outcome
 from lb_core.policy import STICKY, Policy, Zones
 from lb_core.previous import Given, Previous
 
@@ -90,8 +90,8 @@ def plan(
     moves = judge.explain(outcome)
     deferred: list[Move] = []
     if is_sticky and policy.max_moves is not None:
-        limit, scale = policy.move_limit(stock.count), weights.scale(stock, policy)
-        moves, deferred = cap.hold_back(moves, limit, outcome, people, scale)
+        limit = policy.move_limit(stock.count)
+        moves, deferred = cap.hold_back(moves, limit, outcome, people)
     contested = [run for runs, _ in before.disputed for run in runs]
     free = inventory.merge((*before.unheld, *contested))
     check.refuse_bad(stock, before.holdings, outcome, free)
@@ -118,7 +118,7 @@ def _conclude(
     """Gather what a reader of the plan wants to know."""
     for name in people.members.keys() - outcome.holdings.keys():
         outcome.add(name, ())
-    imbalance, best = _imbalance(stock, people, policy, outcome)
+    imbalance, best = _imbalance(people, outcome)
     unowned = None
     if outcome.unowned:
         unowned = Unowned(stock, outcome.unowned, _why_unowned(people, policy))
@@ -141,14 +141,11 @@ def _idle(people: Group, outcome: Outcome) -> tuple[str, ...]:
     return tuple(name for name in people.eligible if not outcome.loads[name])
 
 
-def _imbalance(
-    stock: Inventory, people: Group, policy: Policy, outcome: Outcome
-) -> tuple[float, float]:
+def _imbalance(people: Group, outcome: Outcome) -> tuple[float, float]:
     """The highest load/capacity and the lowest that it could be, both divided by the mean."""
     loads: Mapping[str, float] = outcome.loads
-    if policy.weights is not None:
-        scale = weights.scale(stock, policy)
-        loads = {name: scale.load(runs) for name, runs in outcome.holdings.items()}
+    if outcome.scale is not COUNT:
+        loads = {name: outcome.scale.load(runs) for name, runs in outcome.holdings.items()}
     fixed_capacities = [people.members[name].capacity for name in people.waiting]
     total, capacity = sum(loads.values()), sum(people.capacities) + sum(fixed_capacities)
     fixed = list(map(truediv, map(loads.__getitem__, people.waiting), fixed_capacities))

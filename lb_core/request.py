@@ -6,12 +6,11 @@ value in its error. Lists keep the order of the request, as answers speak of que
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from lb_core import errors, model
-from lb_core.model import Queue, QueueRange, shorten
+from lb_core.model import Queue, shorten
 from lb_core.policy import Zones, share, zone_names
 
 Fields = Mapping[str, object]
@@ -148,22 +147,6 @@ def max_moves(fields: Fields) -> int | str | None:
     if found is not None and not isinstance(found, str) and not _is_whole(found):
         raise errors.BadRequestError(f"config.maxMoves: {shorten(found)} is no count or share")
     return found  # type: ignore[return-value]  # narrowed above
-
-
-def ranges(queues: Iterable[RawQueue]) -> list[QueueRange]:
-    """Gather queues into ranges; a repeated one is refused when they are numbered."""
-    by_source: dict[tuple[str, str, str | None], list[int]] = {}
-    for topic, broker, number, zone in queues:
-        by_source.setdefault((topic, broker, zone), []).append(number)
-    found = []
-    for (topic, broker, zone), ids in by_source.items():
-        ids.sort()
-        cuts = [0, *(at for at, (a, b) in enumerate(pairwise(ids), 1) if b != a + 1), len(ids)]
-        found += [
-            QueueRange(topic, broker, ids[start], ids[stop - 1] + 1, zone)
-            for start, stop in pairwise(cuts)
-        ]
-    return found
 
 
 def whole(fields: Fields, name: str) -> int:

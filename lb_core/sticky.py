@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import sub
 
-from lb_core import dealing, inventory, kinds, quota, weights
+from lb_core import dealing, inventory, kinds, quota, scale, weights
 from lb_core.group import Group
 from lb_core.inventory import Inventory, Runs
 from lb_core.kinds import Disputed
@@ -101,8 +101,9 @@ def _allocate_weighted(
         for number in run
     }
     loose = [number for run in free for number in run]
-    owners = weights.choose_owners(queues, group, policy, held, loose)
-    outcome.best_top = weights.lower_bound(queues, group, policy, owners)
+    outcome.scale = scale.read(queues, policy)
+    owners = weights.choose_owners(queues, group, policy, outcome.scale, held, loose)
+    outcome.best_top = weights.lower_bound(group, outcome.scale, owners)
     changed = {number: place for number, place in owners.items() if held.get(number) != place}
     for place, runs in _gather((number, held[number]) for number in changed if number in held):
         name = group.eligible[place]

@@ -14,39 +14,17 @@ Kept stays unless repaired (or fresh) lowers the top by `minGain`.
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heapify, heapreplace
 
 from lb_core import errors
 from lb_core.group import Group
 from lb_core.inventory import SPAN, Inventory
 from lb_core.policy import Policy, Zones
+from lb_core.scale import Scale
 
 MOST_STEPS = 20_000_000
 """Queues times groups of equal consumers. Real ones have a handful of capacities and zones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """What queues weigh. Without weights each weighs 1."""
-
-    weights: dict[int, float] = field(default_factory=dict)
-
-    def weight(self, number: int) -> float:
-        """The weight of one queue."""
-        return self.weights.get(number, 1)
-
-    def load(self, runs: Iterable[range]) -> float:
-        """The weight of all these queues."""
-        if not self.weights:
-            return sum(map(len, runs))
-        return sum(self.weight(number) for run in runs for number in run)
-
-
-def scale(queues: Inventory, policy: Policy) -> Scale:
-    """The weights by number. One for a queue that does not exist weighs nothing."""
-    found = ((queues.find(queue), weight) for queue, weight in (policy.weights or {}).items())
-    return Scale({number: float(weight) for number, weight in found if number is not None})
 
 
 @dataclass(slots=True)
@@ -73,10 +51,10 @@ class Split:
 class Dealer:
     """Knows the queues, the consumers and who may own what; deals queues to whoever ends lowest."""
 
-    def __init__(self, queues: Inventory, group: Group, policy: Policy) -> None:
+    def __init__(self, queues: Inventory, group: Group, policy: Policy, scale: Scale) -> None:
         """Gather equal consumers (one zone, one capacity), as only the lowest of them matters."""
         members = [group.members[name] for name in group.eligible]
-        self.weigh = scale(queues, policy).weight
+        self.weigh = scale.weight
         self.capacities = group.capacities
         self.zones = [None if policy.zones is Zones.IGNORE else member.zone for member in members]
         self.equals: dict[tuple[str | None, float], list[int]] = {}
@@ -164,14 +142,19 @@ def _lowest(heap: list[tuple[float, int, int]], split: Split) -> int:
 
 
 def choose_owners(
-    queues: Inventory, group: Group, policy: Policy, held: dict[int, int], free: Iterable[int]
+    queues: Inventory,
+    group: Group,
+    policy: Policy,
+    scale: Scale,
+    held: dict[int, int],
+    free: Iterable[int],
 ) -> dict[int, int]:
     """
     For each queue the place of its owner among the eligible.
 
     `held` has the queues with an owner; whoever may not own a queue any more loses it.
     """
-    dealer = Dealer(queues, group, policy)
+    dealer = Dealer(queues, group, policy, scale)
     numbers = [*held, *free]
     stays = {number: place for number, place in held.items() if dealer.may_own(place, number)}
     loose = [number for number in numbers if number not in stays]
@@ -186,10 +169,9 @@ def choose_owners(
     return (repaired if dealer.top(repaired) <= limit else fresh).owners
 
 
-def lower_bound(queues: Inventory, group: Group, policy: Policy, numbers: Iterable[int]) -> float:
+def lower_bound(group: Group, scale: Scale, numbers: Iterable[int]) -> float:
     """What the highest load/capacity must be at least: the mean, or the heaviest queue alone."""
-    weigh = scale(queues, policy).weight
-    weights = [weigh(number) for number in numbers]
+    weights = [scale.weight(number) for number in numbers]
     mean = sum(weights) / sum(group.capacities)
     return max(mean, max(weights, default=0) / max(group.capacities))
 

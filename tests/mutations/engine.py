@@ -93,7 +93,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
         'text.encode("utf-16-be", "surrogatepass")',
         'text.encode("utf-8", "surrogatepass")',
     ),
-    ("lb_core/model.py", "stop += 1\n            continue", "stop += 1"),
+    ("lb_core/model.py", "if b != a + 1)", "if b < a)"),
     ("lb_core/compatible.py", "[*group.eligible, *group.waiting]", "group.eligible"),
     ("lb_core/compatible.py", "once = strategy.name == CONFIG", "once = False"),
     ("lb_core/assignment.py", "int(last if dash else first) + 1", "int(last if dash else first)"),

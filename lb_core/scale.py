@@ -1,0 +1,31 @@
+"""What queues weigh, by their numbers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lb_core import inventory
+from lb_core.inventory import Inventory
+from lb_core.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What queues weigh. Without weights each weighs 1."""
+
+    weights: dict[int, float] = field(default_factory=dict)
+
+    def weight(self, number: int) -> float:
+        """The weight of one queue."""
+        return self.weights.get(number, 1)
+
+    def load(self, runs: Iterable[range]) -> float:
+        """The weight of all these queues."""
+        if not self.weights:
+            return inventory.size(runs)
+        return sum(self.weight(number) for run in runs for number in run)
+
+
+def read(queues: Inventory, policy: Policy) -> Scale:
+    """The policy's weights. One for a queue that does not exist weighs nothing."""
+    found = ((queues.find(queue), weight) for queue, weight in (policy.weights or {}).items())
+    return Scale({number: float(weight) for number, weight in found if number is not None})
