@@ -155,5 +155,5 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ("lb_core/pop.py", "circle[start : start + share + 1]", "circle[start : start + share]"),
     ("lb_core/pop.py", "queue.broker, ANY_QUEUE,", "queue.broker, queue.id,"),
     ("lb_core/pop.py", "one.isspace() and one not in _NOT_BLANK_IN_JAVA", "one.isspace()"),
-    ("lb_core/pop.py", "len(queues) * (share + 1) > MOST_ENTRIES", "False"),
+    ("lb_core/pop.py", "sum(map(len, own.values())) * (share + 1) > MOST_ENTRIES", "False"),
 ]
