@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lb_core import errors, model, plan, policy, pop, request, strategies
 from lb_core.inventory import SPAN
-from lb_core.model import Member, Queue, shorten
+from lb_core.model import Member, Queue, quote, shorten
 from lb_core.request import Fields, RawConsumer, RawQueue
 
 Clock = Callable[[], float]
@@ -99,7 +99,7 @@ def _ask_strategy(fields: Fields, clock: Clock) -> Answer:
     began = clock()
     name = fields.get("strategy")
     if not isinstance(name, str):
-        raise errors.BadRequestError(f"strategy: {shorten(name)} is not the name of a strategy")
+        raise errors.BadRequestError(f"strategy: {quote(name)} is not the name of a strategy")
     strategy = strategies.find(name)
     queues = consumers = None
     if fields.get("queues") is not None:
@@ -210,7 +210,7 @@ def _share_queues(fields: Fields) -> Answer:
     names, working, config = _who_works(fields, request.consumers(fields))
     inner = fields.get("inner", "AVG")
     if not isinstance(inner, str):
-        raise errors.BadRequestError(f"inner: {shorten(inner)} is not the name of a strategy")
+        raise errors.BadRequestError(f"inner: {quote(inner)} is not the name of a strategy")
     share = request.whole(fields, "popShareQueueNum")
     dealt = pop.allocate(queues, working or [], share, inner, config)
     _refuse_large(dealt)

@@ -34,6 +34,9 @@ class Group:
 def sort_out(members: Iterable[Member], policy: Policy) -> Group:
     """Apply the rules of eligibility. A repeated id is refused: RocketMQ would orphan queues."""
     members = list(members)
+    strangers = set(map(type, members)) - {Member}
+    if strangers:
+        raise errors.BadRequestError(f"members: {strangers.pop().__name__} is no Member")
     by_id = dict(zip(map(id_of, members), members, strict=True))
     if len(by_id) != len(members):
         twice = next(name for name, count in Counter(m.id for m in members).items() if count > 1)

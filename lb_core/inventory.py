@@ -16,7 +16,7 @@ from itertools import chain, groupby
 from operator import attrgetter
 
 from lb_core import errors
-from lb_core.model import Queue, QueueRange, shorten, text_order
+from lb_core.model import Queue, QueueRange, quote, shorten, text_order
 
 SPAN = 0x1_9E37_79B1
 """
@@ -111,6 +111,8 @@ def build(ranges: Iterable[QueueRange]) -> Inventory:
     """Number the queues of these ranges. A queue that is listed twice is refused."""
     by_source: dict[tuple[str, str, str | None], list[QueueRange]] = {}
     for queues in ranges:
+        if not isinstance(queues, QueueRange):
+            raise errors.BadRequestError(f"queues: {quote(queues)} is no QueueRange")
         by_source.setdefault((queues.topic, queues.broker, queues.zone), []).append(queues)
     keys = sorted(by_source, key=_source_order)
     runs = [

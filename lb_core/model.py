@@ -52,8 +52,9 @@ class QueueRange:
         ends = (self.start, self.stop)
         if not all(map(_is_id, ends)) or self.start >= self.stop:
             raise errors.BadRequestError(
-                f"queues {shorten(self.start)} to {shorten(self.stop)} of {shorten(self.topic)} "
-                f"on {shorten(self.broker)}: ids run from 0 to {MAX_QUEUE_ID}, upwards"
+                f"queues from {quote(self.start)} up to, not including, {quote(self.stop)} of "
+                f"{shorten(self.topic)} on {shorten(self.broker)}: ids are whole numbers from 0 to "
+                f"{MAX_QUEUE_ID}, and the second must be the larger"
             )
 
     def __len__(self) -> int:
@@ -89,18 +90,23 @@ class Member:
             raise errors.BadRequestError("a consumer's id must be a text that is not empty")
         if not isinstance(self.zone, str | None):
             raise errors.BadRequestError(
-                f"consumer {shorten(self.id)}: zone {shorten(self.zone)} is no text"
+                f"consumer {shorten(self.id)}: zone {quote(self.zone)} is no text"
             )
         if not is_amount(self.capacity) or not (
             self.capacity == 0 or SMALLEST_CAPACITY <= self.capacity <= LARGEST_CAPACITY
         ):
             raise errors.BadCapacityError(
-                f"consumer {shorten(self.id)}: capacity {shorten(self.capacity)} is not a number "
+                f"consumer {shorten(self.id)}: capacity {quote(self.capacity)} is not a number "
                 f"from {SMALLEST_CAPACITY} to {LARGEST_CAPACITY:.0f}, or 0"
+            )
+        if not isinstance(self.draining, bool):
+            raise errors.BadRequestError(
+                f"consumer {shorten(self.id)}: draining is True or False, "
+                f"not {quote(self.draining)}"
             )
         if self.lost_for_seconds is not None and not is_amount(self.lost_for_seconds):
             raise errors.BadRequestError(
-                f"consumer {shorten(self.id)}: lost for {shorten(self.lost_for_seconds)} seconds"
+                f"consumer {shorten(self.id)}: lost for {quote(self.lost_for_seconds)} seconds"
             )
 
 
@@ -162,11 +168,17 @@ def describe(queue: Queue) -> str:
 
 
 def shorten(text: object, limit: int = 80) -> str:
-    """Show a value of any origin and length in a message."""
-    if isinstance(text, int) and text.bit_length() > 4 * limit:
-        return f"a number of {text.bit_length()} bits"
-    shown = repr(text) if len(str(text)) <= limit else repr(str(text)[:limit]) + "..."
+    """Show a name of any origin and length in a message, without quotes."""
+    shown = quote(text, limit)
     return shown[1:-1] if shown.startswith("'") and shown.endswith("'") else shown
+
+
+def quote(value: object, limit: int = 80) -> str:
+    """Show a value of any origin and length in a message, as Python writes it."""
+    if isinstance(value, int) and value.bit_length() > 4 * limit:
+        return f"a number of {value.bit_length()} bits"
+    shown = repr(value)
+    return shown if len(shown) <= limit + 2 else shown[:limit] + "..."
 
 
 def is_amount(value: object) -> bool:

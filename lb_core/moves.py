@@ -9,7 +9,7 @@ from lb_core.group import Group
 from lb_core.inventory import SPAN, Inventory, Runs
 from lb_core.model import QueueRange
 from lb_core.outcome import Claimants, Outcome
-from lb_core.policy import Zones
+from lb_core.policy import STICKY, Zones
 
 NEW_QUEUE = "new queue"
 NOBODY = "nobody eligible"
@@ -38,6 +38,11 @@ class Move(NamedTuple):
         """The queues by name."""
         return self.inventory.ranges(self.runs)
 
+    def __str__(self) -> str:
+        """Say it in one line."""
+        named = ", ".join(f"{q.topic}@{q.broker} {q.start}-{q.stop - 1}" for q in self.queues)
+        return f"{self.source} -> {self.target}, {self.reason}: {named}"
+
     @property
     def size(self) -> int:
         """How many queues."""
@@ -52,6 +57,7 @@ class Judge:
     group: Group
     zones: Zones
     before: frozenset[str]
+    strategy: str
 
     def explain(self, outcome: Outcome) -> list[Move]:
         """Every change of owner in `outcome`, in the order of the receivers."""
@@ -82,12 +88,14 @@ class Judge:
         if source is None:
             return NEW_QUEUE, False
         if target is None:
-            return NOBODY, False
+            return (NOBODY if not self.group.keeping else f"{self.strategy} left it out"), False
         members = self.group.members
         if source in self.group.draining:
             return "draining", True
         if source not in self.group.keeping:
             return self._why_it_lost_all(source, target), False
+        if self.strategy != STICKY:
+            return self.strategy, True
         zone = self.inventory.sources[run.start // SPAN].zone
         better = zone is not None and members[source].zone != zone == members[target].zone
         if better:

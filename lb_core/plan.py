@@ -12,11 +12,11 @@ from functools import cached_property
 from itertools import chain
 from operator import truediv
 
-from lb_core import cap, check, compatible, group, inventory, previous, sticky
+from lb_core import cap, check, compatible, errors, group, inventory, previous, sticky
 from lb_core.assignment import Assignment
 from lb_core.group import Group
 from lb_core.inventory import Inventory, Runs
-from lb_core.model import Member, QueueRange
+from lb_core.model import Member, QueueRange, quote
 from lb_core.moves import Judge, Move
 from lb_core.outcome import COUNT, Outcome
 from lb_core.policy import STICKY, Policy, Zones
@@ -79,6 +79,8 @@ def plan(
     `last` is the plan of last time, or a list of owners from anywhere. Queues it names that do not
     exist any more are ignored; what nobody is seen to have owned counts as new.
     """
+    if not isinstance(policy, Policy):
+        raise errors.BadRequestError(f"policy: {quote(policy)} is no Policy")
     stock = inventory.build(queues)
     before = _recall(last, stock)
     people = group.sort_out(members, policy)
@@ -86,7 +88,7 @@ def plan(
     allocate = sticky.allocate if is_sticky else compatible.allocate
     outcome = allocate(stock, people, policy, before)
     zones = policy.zones if is_sticky else Zones.IGNORE
-    judge = Judge(stock, people, zones, frozenset(before.loads))
+    judge = Judge(stock, people, zones, frozenset(before.loads), policy.strategy)
     moves = judge.explain(outcome)
     deferred: list[Move] = []
     if is_sticky and policy.max_moves is not None:

@@ -8,7 +8,7 @@ from enum import Enum
 from fractions import Fraction
 
 from lb_core import errors
-from lb_core.model import LARGEST_AMOUNT, Queue, is_amount, shorten
+from lb_core.model import LARGEST_AMOUNT, Queue, is_amount, quote, shorten
 
 STICKY = "STICKY"
 
@@ -47,23 +47,27 @@ class Policy:
     def __post_init__(self) -> None:
         """Refuse values that mean nothing, by name."""
         if isinstance(self.pinned, str) or not all(isinstance(name, str) for name in self.pinned):
-            raise errors.BadRequestError(f"pinned: {shorten(self.pinned)} is no set of ids")
+            raise errors.BadRequestError(f"pinned: {quote(self.pinned)} is no set of ids")
         if not isinstance(self.zones, Zones):
-            raise errors.BadRequestError(f"zones: {shorten(self.zones)} is none of {zone_names()}")
+            raise errors.BadRequestError(f"zones: {quote(self.zones)} is none of {zone_names()}")
         if not is_amount(self.grace_seconds):
             raise errors.BadRequestError(
-                f"grace: {shorten(self.grace_seconds)} seconds is no duration"
+                f"grace: {quote(self.grace_seconds)} seconds is no duration"
             )
         if not is_amount(self.min_gain) or self.min_gain > 1:
-            raise errors.BadRequestError(
-                f"minGain: {shorten(self.min_gain)} is no share from 0 to 1"
-            )
+            raise errors.BadRequestError(f"minGain: {quote(self.min_gain)} is no share from 0 to 1")
         self.move_limit(1)
+        if self.strategy != STICKY and (self.max_moves, self.weights) != (None, None):
+            raise errors.BadRequestError(
+                f"max_moves and weights belong to STICKY; {shorten(self.strategy)} has neither"
+            )
         for queue, weight in (self.weights or {}).items():
+            if not isinstance(queue, Queue):
+                raise errors.BadRequestError(f"weights: {quote(queue)} is no Queue")
             if not is_amount(weight):
                 raise errors.BadWeightError(
                     f"queue {queue.id} of {shorten(queue.topic)} on {shorten(queue.broker)}: "
-                    f"weight {shorten(weight)} is not a number from 0 to {LARGEST_AMOUNT:.0e}"
+                    f"weight {quote(weight)} is not a number from 0 to {LARGEST_AMOUNT:.0e}"
                 )
 
     def move_limit(self, queues: int) -> float:
@@ -73,11 +77,9 @@ class Policy:
         if isinstance(self.max_moves, str):
             return max(1, math.ceil(share(self.max_moves, "maxMoves") * queues))
         if isinstance(self.max_moves, bool) or not isinstance(self.max_moves, int):
-            raise errors.BadRequestError(
-                f"maxMoves: {shorten(self.max_moves)} is no count or share"
-            )
+            raise errors.BadRequestError(f"maxMoves: {quote(self.max_moves)} is no count or share")
         if self.max_moves < 0:
-            raise errors.BadRequestError(f"maxMoves: {shorten(self.max_moves)} is below zero")
+            raise errors.BadRequestError(f"maxMoves: {quote(self.max_moves)} is below zero")
         return self.max_moves
 
 
@@ -90,5 +92,7 @@ def share(text: str, name: str) -> Fraction:
     """Read "10%" as exactly a tenth: 7% of 100 must not be 7.000000000000001."""
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%", text)
     if match is None or Fraction(match[1]) > 100:
-        raise errors.BadRequestError(f'{name}: {shorten(text)} is no share such as "25%"')
+        raise errors.BadRequestError(
+            f'{name}: {quote(text)} is no share such as "25%", 100% at most'
+        )
     return Fraction(match[1]) / 100

@@ -8,10 +8,11 @@ back, another program's list) may be wrong in every way, so it is looked through
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from lb_core import errors
 from lb_core import inventory as inv
 from lb_core.assignment import Assignment
 from lb_core.inventory import Inventory, Runs
-from lb_core.model import Queue, QueueRange, sorted_texts
+from lb_core.model import Queue, QueueRange, quote, sorted_texts
 
 Holdings = dict[str, Runs]
 Given = Mapping[str, Iterable[QueueRange | Queue]]
@@ -69,6 +70,8 @@ def read(given: Given, inventory: Inventory) -> Previous:
 def _find(queues: QueueRange | Queue, inventory: Inventory) -> list[range]:
     if isinstance(queues, Queue):
         return inventory.clip(queues.topic, queues.broker, queues.id, queues.id + 1)
+    if not isinstance(queues, QueueRange):
+        raise errors.BadRequestError(f"previous: {quote(queues)} is neither Queue nor QueueRange")
     return inventory.clip(queues.topic, queues.broker, queues.start, queues.stop)
 
 

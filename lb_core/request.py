@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from lb_core import errors, model
-from lb_core.model import Queue, shorten
+from lb_core.model import Queue, quote, shorten
 from lb_core.policy import Zones, share, zone_names
 
 Fields = Mapping[str, object]
@@ -42,7 +42,7 @@ def parse(line: bytes) -> Fields:
     except ValueError as error:
         raise errors.BadRequestError(f"the line is not JSON: {shorten(str(error), 200)}") from None
     if not isinstance(fields, dict):
-        raise errors.BadRequestError(f"a request is an object, not {shorten(fields)}")
+        raise errors.BadRequestError(f"a request is an object, not {quote(fields)}")
     return fields
 
 
@@ -65,7 +65,7 @@ def caller(fields: Fields) -> str | None:
     """Read the one consumer that asks; null stands for RocketMQ's null."""
     found = fields["caller"]
     if found is not None and not isinstance(found, str):
-        raise errors.BadRequestError(f"caller: {shorten(found)} is no consumer's id")
+        raise errors.BadRequestError(f"caller: {quote(found)} is no consumer's id")
     return found
 
 
@@ -75,16 +75,16 @@ def previous(fields: Fields, count: int) -> dict[str, list[int]]:
     for consumer, places in _mapping(fields, "previous").items():
         if not isinstance(places, list):
             raise errors.BadRequestError(
-                f"previous.{shorten(consumer)}: {shorten(places)} is no list of indices"
+                f"previous.{shorten(consumer)}: {quote(places)} is no list of indices"
             )
         for place in places:
             if not _is_whole(place):
                 raise errors.BadRequestError(
-                    f"previous.{shorten(consumer)}: {shorten(place)} is no index"
+                    f"previous.{shorten(consumer)}: {quote(place)} is no index"
                 )
             if not 0 <= place < count:
                 raise errors.UnknownQueueError(
-                    f"previous.{shorten(consumer)}: there is no queue {shorten(place)} "
+                    f"previous.{shorten(consumer)}: there is no queue {quote(place)} "
                     f"among {count} queues"
                 )
         found[consumer] = places
@@ -97,7 +97,7 @@ def texts(fields: Fields, name: str) -> list[str]:
     if found is None:
         return []
     if not isinstance(found, list) or not all(isinstance(value, str) for value in found):
-        raise errors.BadRequestError(f"config.{name}: {shorten(found)} is no list of texts")
+        raise errors.BadRequestError(f"config.{name}: {quote(found)} is no list of texts")
     return found
 
 
@@ -107,7 +107,7 @@ def zones(fields: Fields) -> Zones:
     if found is None:
         return Zones.PREFER
     if not isinstance(found, str) or found not in [zones.value for zones in Zones]:
-        raise errors.BadRequestError(f"config.zones: {shorten(found)} is none of {zone_names()}")
+        raise errors.BadRequestError(f"config.zones: {quote(found)} is none of {zone_names()}")
     return Zones(found)
 
 
@@ -123,7 +123,7 @@ def weights(fields: Fields, queues: Sequence[RawQueue]) -> dict[Queue, float] | 
     for place, weight in enumerate(found):
         if not model.is_amount(weight):
             raise errors.BadWeightError(
-                f"config.weights: {shorten(weight)} for queue {place} is not a number from 0 to "
+                f"config.weights: {quote(weight)} for queue {place} is not a number from 0 to "
                 f"{model.LARGEST_AMOUNT:.0e}"
             )
     return {Queue(*queue): weight for queue, weight in zip(queues, found, strict=True)}
@@ -137,7 +137,7 @@ def min_gain(fields: Fields) -> float:
     if isinstance(found, str):
         return float(share(found, "config.minGain"))
     if not model.is_amount(found):
-        raise errors.BadRequestError(f"config.minGain: {shorten(found)} is no share")
+        raise errors.BadRequestError(f"config.minGain: {quote(found)} is no share")
     return float(found)  # type: ignore[arg-type]  # is_amount saw a number
 
 
@@ -145,7 +145,7 @@ def max_moves(fields: Fields) -> int | str | None:
     """Read a count or a share as "25%"; null is any."""
     found = fields.get("maxMoves")
     if found is not None and not isinstance(found, str) and not _is_whole(found):
-        raise errors.BadRequestError(f"config.maxMoves: {shorten(found)} is no count or share")
+        raise errors.BadRequestError(f"config.maxMoves: {quote(found)} is no count or share")
     return found  # type: ignore[return-value]  # narrowed above
 
 
@@ -153,7 +153,7 @@ def whole(fields: Fields, name: str) -> int:
     """Read a whole number."""
     found = fields.get(name)
     if not _is_whole(found):
-        raise errors.BadRequestError(f"{name}: {shorten(found)} is no whole number")
+        raise errors.BadRequestError(f"{name}: {quote(found)} is no whole number")
     return found  # type: ignore[return-value]  # narrowed above
 
 
@@ -169,8 +169,7 @@ def _queue(place: int, value: object) -> RawQueue:
         ):
             return RawQueue(topic, broker, number, zone)
     raise errors.BadRequestError(
-        f"queues: {shorten(value)} at {place} is not [topic, broker, id] or "
-        "[topic, broker, id, zone]"
+        f"queues: {quote(value)} at {place} is not [topic, broker, id] or [topic, broker, id, zone]"
     )
 
 
@@ -179,20 +178,22 @@ def _consumer(place: int, value: object) -> RawConsumer:
         return RawConsumer(value)
     if not isinstance(value, dict) or not isinstance(value.get("id"), str):
         raise errors.BadRequestError(
-            f"consumers: {shorten(value)} at {place} is neither an id nor an object with an id"
+            f"consumers: {quote(value)} at {place} is neither an id nor an object with an id"
         )
     zone, capacity = value.get("zone"), value.get("capacity", 1)
     if zone is not None and not isinstance(zone, str):
         raise errors.BadRequestError(
-            f"consumers: {shorten(value['id'])} has the zone {shorten(zone)}, which is no text"
+            f"consumers: {shorten(value['id'])} has the zone {quote(zone)}, which is no text"
         )
     return RawConsumer(value["id"], zone, capacity)
 
 
 def _list(fields: Fields, name: str) -> list[object]:
-    found = fields.get(name)
+    if name not in fields:
+        raise errors.BadRequestError(f"{name} is missing")
+    found = fields[name]
     if not isinstance(found, list):
-        raise errors.BadRequestError(f"{name}: {shorten(found)} is no list")
+        raise errors.BadRequestError(f"{name}: {quote(found)} is no list")
     return found
 
 
@@ -201,7 +202,7 @@ def _mapping(fields: Fields, name: str) -> Fields:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise errors.BadRequestError(f"{name}: {shorten(found)} is no object")
+        raise errors.BadRequestError(f"{name}: {quote(found)} is no object")
     return found
 
 

@@ -102,7 +102,8 @@ def _checked_answer(name: str, given: object, consumers: Sequence[str]) -> commo
             )
         if not isinstance(queues, list | tuple) or not all(isinstance(q, Queue) for q in queues):
             raise errors.StrategyFailedError(
-                f"strategy {name} gave {model.shorten(consumer)} no list of queues"
+                f"strategy {name} gave {model.shorten(consumer)} something else than a list of "
+                f"Queue: {model.quote(queues)}"
             )
         owned[consumer] = list(queues)
     return owned

@@ -1,5 +1,7 @@
 """What a plan promises, case by case."""
 
+from typing import Any
+
 import pytest
 
 from lb_core import (
@@ -99,6 +101,15 @@ def test_the_largest_ids_there_are_stay_apart_from_the_next_topic() -> None:
     stock = [QueueRange("s", "b", 2**31 - 2, 2**31), *queues(2, "t", "b")]
     made = plan.plan(None, stock, members("a"))
     assert made.assignment.ids("a") == {("s", "b"): "2147483646-2147483647", ("t", "b"): "0-1"}
+
+
+def test_ranges_stand_in_order_where_a_topic_has_a_queue_for_a_few_only() -> None:
+    stock = [*queues(1, "a"), *queues(4, "b")]
+    made = plan.plan(None, stock, members("x", "y"))
+    assert made.assignment["x"] == (
+        QueueRange("a", "broker-a", 0, 1),
+        QueueRange("b", "broker-a", 0, 2),
+    )
 
 
 def test_single_queues_are_given_away_before_neighbours_are_parted() -> None:
@@ -322,7 +333,7 @@ class TestOtherStrategies:
     def test_their_moves_are_told_like_ours(self) -> None:
         first = plan.plan(None, queues(6), members("a", "b"), Policy(strategy="AVG"))
         made = plan.plan(first, queues(6), members("a", "aa", "b"), Policy(strategy="AVG"))
-        assert reasons(made.moves) == [("a", "aa", 1, "joined"), ("b", "aa", 1, "joined")]
+        assert reasons(made.moves) == [("a", "aa", 1, "AVG"), ("b", "aa", 1, "AVG")]
 
     def test_a_list_that_two_consumers_read_is_refused(self) -> None:
         config = {"queues": [["orders", "broker-a", 0]]}
@@ -342,7 +353,7 @@ class TestOtherStrategies:
         made = plan.plan(owners(b=[1]), queues(2), members("a", "b"), policy)
         assert made.unowned is not None
         assert made.unowned.reason == "strategy CONFIG gave it to nobody"
-        assert made.moved == 1
+        assert reasons(made.moves)[-1] == ("b", "", 1, "CONFIG left it out")
 
     def test_a_lost_consumer_counts_as_present_during_its_grace(self) -> None:
         people = [Member("a", lost_for_seconds=5), Member("b")]
@@ -461,6 +472,34 @@ class TestBadInput:
     def test_a_range_that_is_none_is_refused(self, start: int, stop: int) -> None:
         with pytest.raises(errors.BadRequestError):
             QueueRange("t", "b", start, stop)
+
+    @pytest.mark.parametrize(
+        ("stock", "people", "policy", "message"),
+        [
+            (queues(1), ["a"], Policy(), "members: str is no Member"),
+            (members("a"), queues(1), Policy(), "is no QueueRange"),
+            ([Queue("t", "b", 0)], members("a"), Policy(), "is no QueueRange"),
+            (queues(1), members("a"), "AVG", "policy: 'AVG' is no Policy"),
+        ],
+    )
+    def test_an_argument_of_another_kind_is_refused(
+        self, stock: Any, people: Any, policy: Any, message: str
+    ) -> None:
+        with pytest.raises(errors.BadRequestError, match=message):
+            plan.plan(None, stock, people, policy)
+
+    def test_ids_as_text_are_no_owners(self) -> None:
+        before: Any = {"a": {("orders", "broker-a"): "0-3"}}
+        with pytest.raises(errors.BadRequestError, match="neither Queue nor QueueRange"):
+            plan.plan(before, queues(4), members("a"))
+
+    def test_a_cap_that_a_strategy_cannot_keep_is_refused(self) -> None:
+        with pytest.raises(errors.BadRequestError, match="belong to STICKY; AVG has neither"):
+            Policy(strategy="AVG", max_moves=1)
+
+    def test_text_is_no_yes_or_no(self) -> None:
+        with pytest.raises(errors.BadRequestError, match="draining is True or False, not 'no'"):
+            Member("a", draining="no")  # type: ignore[arg-type]  # that is the point
 
     def test_names_that_are_no_texts_are_refused(self) -> None:
         with pytest.raises(errors.BadRequestError, match="names must be texts"):

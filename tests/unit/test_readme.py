@@ -4,16 +4,28 @@ import json
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
 
 
-def block_after(language: str) -> tuple[str, str]:
-    """The first block in a language, and the one that shows its output."""
-    place = next(at for at, (name, _) in enumerate(BLOCKS) if name == language)
-    return BLOCKS[place][1], BLOCKS[place + 1][1]
+def blocks(name: str) -> list[tuple[str, str]]:
+    """The code blocks of a page: their language and their text."""
+    page = (ROOT / name).read_text(encoding="utf-8")
+    return re.findall(r"```(\w+)\n(.*?)```", page, re.S)
+
+
+def shown_programs(name: str, language: str) -> list[tuple[str, str]]:
+    """Each program in a language that is followed by its output, and that output."""
+    found = blocks(name)
+    return [
+        (program, output)
+        for (kind, program), (after, output) in pairwise(found)
+        if (kind, after) == (language, "text")
+    ]
 
 
 def output(*command: str) -> str:
@@ -22,17 +34,18 @@ def output(*command: str) -> str:
 
 
 def test_the_readme_shows_what_the_filter_answers() -> None:
-    script, shown = block_after("sh")
-    found, expected = (
-        json.loads(output("sh", "-c", script.replace("python3", sys.executable))),
-        json.loads(shown),
-    )
+    [(script, shown)] = shown_programs("README.md", "sh")
+    found = json.loads(output("sh", "-c", script.replace("python3", sys.executable)))
+    expected = json.loads(shown)
     for answer in (found, expected):
         assert answer.pop("planMs") >= 0
         assert answer.pop("elapsedMs") >= 0
     assert found == expected
 
 
-def test_the_readme_shows_what_the_library_prints() -> None:
-    program, shown = block_after("python")
-    assert output(sys.executable, "-c", program) == shown
+@pytest.mark.parametrize(("page", "programs"), [("README.md", 1), ("docs/python.md", 2)])
+def test_the_pages_show_what_their_programs_print(page: str, programs: int) -> None:
+    shown = shown_programs(page, "python")
+    assert len(shown) == programs
+    for program, expected in shown:
+        assert output(sys.executable, "-c", program) == expected
