@@ -1,6 +1,11 @@
 """Breaks of STICKY, of what it stands on, and of the filter."""
 
-NOTICED_BY = ["tests/unit/test_plan.py", "tests/unit/test_filter.py", "tests/property"]
+NOTICED_BY = [
+    "tests/unit/test_plan.py",
+    "tests/unit/test_check.py",
+    "tests/unit/test_filter.py",
+    "tests/property",
+]
 
 MUTATIONS = [  # file, the code as it is, the code once broken
     ("lb_core/quota.py", "if not above:\n            break", "break"),
