@@ -1,12 +1,13 @@
 """
 Hold back moves beyond `maxMoves`, so that a plan changes hands in rounds.
 
-Forced moves are free. Of the chosen ones those off draining consumers go first, then whichever
-lowers the most loaded giver most. What is held back stays with its owner until the next round,
-which counts again from there: every round leaves fewer moves to make, so the rounds end.
+Forced moves are free. Of the chosen ones those off draining consumers go first, then from whoever
+is most loaded to its least loaded taker. What is held back stays with its owner until the next
+round, which counts again from there: every round leaves fewer moves to make, so the rounds end.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heapreplace
 
 from lb_core import inventory
@@ -33,50 +34,52 @@ def hold_back(
 def _pick(
     chosen: Sequence[Move], limit: int, outcome: Outcome, group: Group
 ) -> tuple[list[Move], list[Move]]:
-    """
-    Choose single queues, the most urgent first, until the limit is reached.
-
-    Urgency is looked up again when a move's turn comes, as earlier ones may have met its need.
-    """
+    """Choose single queues up to the limit: from the most loaded, to its least loaded taker."""
     loads = {name: outcome.scale.load(runs) for name, runs in outcome.holdings.items()}
 
-    def level(name: str) -> float:
-        return loads.get(name, 0) / group.members[name].capacity
+    def level(name: str | None) -> float:
+        return loads.get(str(name), 0) / group.members[str(name)].capacity
 
-    def urgency(place: int) -> tuple[bool, float, int]:
-        source, target = str(chosen[place].source), str(chosen[place].target)
-        return source not in group.draining, level(target) - level(source), place
-
-    waiting = [urgency(place) for place in range(len(chosen))]
-    heapify(waiting)
-    numbers = [[number for run in move.runs for number in run] for move in chosen]
-    taken = [0] * len(chosen)
-    while limit and waiting:
-        place = waiting[0][2]
-        now = urgency(place)
-        if now > waiting[0]:
-            heapreplace(waiting, now)
-            continue
-        weight = outcome.scale.weight(numbers[place][taken[place]])
-        loads[str(chosen[place].source)] = loads.get(str(chosen[place].source), 0) - weight
-        loads[str(chosen[place].target)] = loads.get(str(chosen[place].target), 0) + weight
-        taken[place] += 1
-        limit -= 1
-        if taken[place] == len(numbers[place]):
-            heappop(waiting)
-        else:
-            heapreplace(waiting, urgency(place))
-    made = [_part(chosen[i], numbers[i][: taken[i]]) for i in range(len(chosen)) if taken[i]]
-    deferred = [
-        _part(chosen[i], numbers[i][taken[i] :])
-        for i in range(len(chosen))
-        if taken[i] < len(numbers[i])
+    numbers = [deque(number for run in move.runs for number in run) for move in chosen]
+    made: list[list[int]] = [[] for _ in chosen]
+    moves_of: dict[str | None, list[tuple[float, int]]] = {}
+    for place, move in enumerate(chosen):
+        moves_of.setdefault(move.source, []).append((level(move.target), place))
+    givers = [
+        (name not in group.draining, -level(name), takers[0][1])
+        for name, takers in moves_of.items()
     ]
-    return made, deferred
+    heapify(givers)
+    for takers in moves_of.values():
+        heapify(takers)
+    while limit and givers:
+        may_wait, _, first = givers[0]
+        source = chosen[first].source
+        takers = moves_of[source]
+        while (now := (level(chosen[takers[0][1]].target), takers[0][1])) > takers[0]:
+            heapreplace(takers, now)
+        place = takers[0][1]
+        made[place].append(numbers[place].popleft())
+        weight = outcome.scale.weight(made[place][-1])
+        loads[str(source)] = loads.get(str(source), 0) - weight
+        loads[str(chosen[place].target)] = loads.get(str(chosen[place].target), 0) + weight
+        limit -= 1
+        if not numbers[place]:
+            heappop(takers)
+        if takers:
+            heapreplace(givers, (may_wait, -level(source), first))
+        else:
+            heappop(givers)
+    return _parts(chosen, made), _parts(chosen, numbers)
 
 
-def _part(move: Move, numbers: Sequence[int]) -> Move:
-    return move._replace(runs=inventory.merge(range(number, number + 1) for number in numbers))
+def _parts(moves: Sequence[Move], numbers: Sequence[Collection[int]]) -> list[Move]:
+    """Of each move those of its queues that are listed, if there are any."""
+    return [
+        move._replace(runs=inventory.merge(range(number, number + 1) for number in listed))
+        for move, listed in zip(moves, numbers, strict=True)
+        if listed
+    ]
 
 
 def _shift(outcome: Outcome, move: Move, *, back: bool) -> None:

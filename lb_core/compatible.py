@@ -81,7 +81,7 @@ def _compare(queues: Inventory, group: Group, previous: Previous, holdings: Hold
             outcome.received.append((name, got))
     outcome.given += [(claimants, runs) for runs, claimants in previous.disputed]
     capacities = [group.members[name].capacity for name in holdings]
-    outcome.best_top = quota.level(capacities, queues.count).top(capacities)
+    outcome.best_top = quota.level(capacities, sum(loads.values())).top(capacities)
     return outcome
 
 

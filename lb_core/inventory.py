@@ -53,6 +53,11 @@ class Inventory:
         return size(self.runs)
 
     @cached_property
+    def splits_brokers(self) -> bool:
+        """Whether some broker stands in two zones, so that an id may go from source to source."""
+        return len({(source.topic, source.broker) for source in self.sources}) < len(self.sources)
+
+    @cached_property
     def topic_of_source(self) -> list[int]:
         """For each source the place of its topic among the sorted topics."""
         places: dict[str, int] = {}

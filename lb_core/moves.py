@@ -98,7 +98,7 @@ class Judge:
             return self.strategy, True
         zone = self.inventory.sources[run.start // SPAN].zone
         better = zone is not None and members[source].zone != zone == members[target].zone
-        if better:
+        if better and self.zones is not Zones.IGNORE:
             return "zone", self.zones is not Zones.REQUIRE
         return ("balance" if target in self.before else "joined"), True
 

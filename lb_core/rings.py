@@ -74,7 +74,8 @@ class Table:
     def taking(self, consumer: int, kind: int) -> tuple[int, int]:
         """The cost of taking one queue of a kind, and for how many it holds."""
         if kind >= len(self.kinds):
-            return 0, int(kind in self.open_voids(consumer))
+            free = consumer in self.voids[kind - len(self.kinds)]
+            return 0, int(free and not self.has[consumer][kind])
         at_home = consumer in self.kinds[kind].home
         if self.kinds[kind].only_home and not at_home:
             return 0, 0
@@ -172,7 +173,7 @@ def _cheapest_edges(table: Table) -> Edges:
     hub = table.width
     edges: Edges = {}
     for consumer, row in enumerate(table.has):
-        takes = [(kind, *table.taking(consumer, kind)) for kind in range(hub)]
+        takes = [(kind, *table.taking(consumer, kind)) for kind in range(len(table.kinds))]
         takes = [(kind, gain, most) for kind, gain, most in takes if gain and most]
         takes += [(kind, 0, 1) for kind in table.open_voids(consumer)]
         takes.append((hub, 0, NO_LIMIT))

@@ -32,6 +32,8 @@ MOST_DISPUTES = 24
 def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous) -> Outcome:
     """Plan anew from what was."""
     outcome = Outcome(dict(previous.holdings), dict(previous.loads))
+    if policy.weights is not None:
+        outcome.scale = scale.read(queues, policy)
     most = MOST_DISPUTES if policy.weights is None else 0
     disputed = _settle_disputes(outcome, group, previous.disputed, most)
     for name in [name for name in outcome.holdings if name not in group.keeping]:
@@ -101,7 +103,6 @@ def _allocate_weighted(
         for number in run
     }
     loose = [number for run in free for number in run]
-    outcome.scale = scale.read(queues, policy)
     owners = weights.choose_owners(queues, group, policy, outcome.scale, held, loose)
     outcome.best_top = weights.lower_bound(group, outcome.scale, owners)
     changed = {number: place for number, place in owners.items() if held.get(number) != place}

@@ -23,7 +23,7 @@ from lb_core.inventory import SPAN, Inventory
 from lb_core.policy import Policy, Zones
 from lb_core.scale import Scale
 
-MOST_STEPS = 20_000_000
+MOST_STEPS = 4_000_000
 """Queues times groups of equal consumers. Real ones have a handful of capacities and zones."""
 
 

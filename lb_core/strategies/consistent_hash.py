@@ -25,7 +25,7 @@ def allocate(
     queues: common.Queues, consumers: common.Consumers, config: common.Config
 ) -> common.Assignment:
     """Build the ring once and look every queue up once."""
-    nodes = _nodes(config)
+    nodes = nodes_of(config)
     queues, consumers = common.checked_group(queues, consumers)
     owned: common.Assignment = {consumer: [] for consumer in consumers}
     places, owners = build_ring(consumers, nodes)
@@ -39,7 +39,7 @@ def allocate_one(
     caller: str | None, queues: common.Queues, consumers: common.Consumers, config: common.Config
 ) -> list[Queue]:
     """Keep the queues whose next point on the ring belongs to the caller."""
-    nodes = _nodes(config)
+    nodes = nodes_of(config)
     caller, queues, consumers = common.checked_call(caller, queues, consumers)
     if caller not in consumers:
         return []
@@ -93,7 +93,7 @@ def printed(queue: Queue) -> str:
 
 def check(config: common.Config) -> None:
     """Refuse a number of points that is none."""
-    _nodes(config)
+    nodes_of(config)
 
 
 def _next_point(places: list[int], queue: Queue) -> int:
@@ -107,7 +107,8 @@ def _as_java_writes(text: str) -> bytes:
     return joined.encode("utf-8", "replace")
 
 
-def _nodes(config: common.Config) -> int:
+def nodes_of(config: common.Config) -> int:
+    """How many points each consumer has on the ring."""
     nodes = config.get("virtualNodes")
     if nodes is None:
         return DEFAULT_NODES

@@ -16,8 +16,12 @@ from lb_core.model import Queue
 from lb_core.strategies import common, config, consistent_hash, registry
 
 NAME = "MACHINE_ROOM_NEARBY"
-MOST_DEALS = 1_000_000
-"""Rooms times consumers: each room without consumers is dealt among all of them."""
+MOST_STEPS = 4_000_000
+"""
+Consumers (on a hash ring, points) of all rooms together, and queues dealt in all.
+
+Each room without consumers is dealt among everybody, so hostile settings could ask for any amount.
+"""
 LONGEST_SHOWN = 500
 """Characters of a queue or an id in a message: RocketMQ's words, but no hostile name's megabyte."""
 
@@ -31,13 +35,16 @@ def allocate(
     queues_in = _queues_by_room(queues)
     consumers_in = _consumers_by_room(consumers, settings)
     owned: common.Assignment = {consumer: [] for consumer in consumers}
-    if len(queues_in) * len(consumers) > MOST_DEALS:
-        raise errors.BadRequestError(
-            f"{len(queues_in)} rooms and {len(consumers)} consumers are too many to deal"
-        )
+    steps = _points(inner, settings) * sum(
+        len(consumers_in.get(room, consumers)) for room in queues_in
+    )
+    _refuse_absurd(steps)
+    given = 0
     for room in _rooms_in_order(queues_in, consumers_in):
         takers = consumers_in.get(room, consumers)
         for consumer, dealt in _deal(inner, queues_in[room], takers, settings).items():
+            given += len(dealt)
+            _refuse_absurd(given)
             owned[consumer] += dealt
     return owned
 
@@ -69,6 +76,16 @@ def check(settings: common.Config) -> None:
     """Refuse an inner strategy that is missing, unknown or does not like the settings."""
     _inner(settings)
     _zones(settings)
+
+
+def _points(inner: common.Strategy, settings: common.Config) -> int:
+    """How much work a consumer of a room is."""
+    return consistent_hash.nodes_of(settings) if inner is consistent_hash.STRATEGY else 1
+
+
+def _refuse_absurd(steps: int) -> None:
+    if steps > MOST_STEPS:
+        raise errors.BadRequestError(f"{NAME}: {steps} steps to deal all rooms are too many")
 
 
 def _rooms_in_order(

@@ -105,6 +105,16 @@ def test_queues_of_no_weight_are_shared_evenly_too(capacity: int) -> None:
     assert set(made.assignment.loads.values()) == {3}
 
 
+def test_weights_count_in_the_imbalance_while_everybody_is_lost() -> None:
+    queues = [Queue("t", "b", number) for number in range(4)]
+    weights = {queue: 1000.0 if queue.id == 0 else 1.0 for queue in queues}
+    policy = Policy(weights=weights, grace_seconds=60)
+    lost = [Member("a", lost_for_seconds=1), Member("b", lost_for_seconds=1)]
+    last = {"a": queues[:1], "b": queues[1:]}
+    made = plan.plan(last, model.ranges_of(queues), lost, policy)
+    assert made.imbalance == made.best_imbalance == pytest.approx(1000 / 501.5)
+
+
 def test_weighted_rounds_under_max_moves_end(seed: int) -> None:
     for number in range(200):
         rng = random.Random(f"{seed}/{number}")

@@ -273,6 +273,20 @@ class TestZones:
         made = plan.plan(None, stock, self.people, Policy(zones=Zones.REQUIRE))
         assert made.assignment.loads == {"a": 6, "b": 6}
 
+    def test_queues_that_swap_their_zones_on_one_broker_keep_their_owners(self) -> None:
+        def stock(first: str, second: str) -> list[QueueRange]:
+            return [QueueRange("t", "b", 0, 4, first), QueueRange("t", "b", 4, 8, second)]
+
+        before = plan.plan(None, stock("z1", "z2"), members("a", "b"))
+        made = plan.plan(before, stock("z2", "z1"), members("a", "b"))
+        assert made.moves == ()
+        assert ids(made, "a") == ids(before, "a")
+
+    def test_a_zone_that_is_ignored_is_no_reason(self) -> None:
+        policy, stock = Policy(zones=Zones.IGNORE), [QueueRange("t", "b", 0, 4, "z2")]
+        made = plan.plan({"a": stock}, stock, [Member("a"), Member("b", "z2")], policy)
+        assert reasons(made.moves) == [("a", "b", 2, "joined")]
+
     def test_a_broker_that_changes_its_zone_is_the_same_broker(self) -> None:
         first = plan.plan(None, queues(4), members("a", "b"))
         moved = [QueueRange("orders", "broker-a", 0, 4, "z1")]
@@ -347,6 +361,12 @@ class TestOtherStrategies:
         policy = Policy(strategy="CONFIG", config={"queues": {"a": [["orders", "broker-a", 9]]}})
         with pytest.raises(errors.ForeignQueueError, match="queue 9 of orders"):
             plan.plan(None, queues(1), members("a"), policy)
+
+    def test_the_best_imbalance_is_of_what_is_owned(self) -> None:
+        stock = [QueueRange("t", "r@a", 0, 2), QueueRange("t", "b", 0, 8)]
+        policy = Policy(strategy="MACHINE_ROOM", config={"rooms": ["r"]})
+        made = plan.plan(None, stock, members("a", "b"), policy)
+        assert (made.imbalance, made.best_imbalance) == (1.0, 1.0)
 
     def test_what_a_strategy_hands_to_nobody_is_unowned(self) -> None:
         policy = Policy(strategy="CONFIG", config={"queues": {"a": [["orders", "broker-a", 0]]}})
