@@ -23,11 +23,9 @@ def hold_back(
     chosen = [move for move in moves if move.chosen]
     if sum(move.size for move in chosen) <= limit:
         return list(moves), []
-    for move in chosen:
-        _shift(outcome, move, back=True)
+    _shift(outcome, chosen, back=True)
     made, deferred = _pick(chosen, int(limit), outcome, group)
-    for move in made:
-        _shift(outcome, move, back=False)
+    _shift(outcome, made, back=False)
     return [*(move for move in moves if not move.chosen), *made], deferred
 
 
@@ -82,7 +80,15 @@ def _parts(moves: Sequence[Move], numbers: Sequence[Collection[int]]) -> list[Mo
     ]
 
 
-def _shift(outcome: Outcome, move: Move, *, back: bool) -> None:
-    giver, taker = (move.target, move.source) if back else (move.source, move.target)
-    outcome.remove(str(giver), move.runs)
-    outcome.add(str(taker), move.runs)
+def _shift(outcome: Outcome, moves: Sequence[Move], *, back: bool) -> None:
+    """Make moves, or undo them: all that each consumer loses at once, then all that it gets."""
+    lost: dict[str, list[range]] = {}
+    got: dict[str, list[range]] = {}
+    for move in moves:
+        giver, taker = (move.target, move.source) if back else (move.source, move.target)
+        lost.setdefault(str(giver), []).extend(move.runs)
+        got.setdefault(str(taker), []).extend(move.runs)
+    for name, runs in lost.items():
+        outcome.remove(name, inventory.merge(runs))
+    for name, runs in got.items():
+        outcome.add(name, inventory.merge(runs))
