@@ -88,7 +88,7 @@ class Judge:
         if source is None:
             return NEW_QUEUE, False
         if target is None:
-            return (NOBODY if not self.group.keeping else f"{self.strategy} left it out"), False
+            return (NOBODY if self.strategy == STICKY else f"{self.strategy} left it out"), False
         members = self.group.members
         if source in self.group.draining:
             return "draining", True

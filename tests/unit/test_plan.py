@@ -231,6 +231,10 @@ class TestGrace:
         assert made.unowned is not None
         assert [len(ranges) for ranges in made.unowned.queues] == [1]
 
+    def test_nobody_is_eligible_where_only_lost_consumers_are_left(self) -> None:
+        made = plan.plan(owners(a=[0], gone=[1]), queues(2), [self.lost], self.policy)
+        assert reasons(made.moves) == [("gone", "", 1, "nobody eligible")]
+
     def test_a_disputed_queue_stays_with_the_one_that_waits(self) -> None:
         made = plan.plan(owners(a=[0], b=[0, 1]), queues(2), [self.lost, Member("b")], self.policy)
         assert (ids(made, "a"), ids(made, "b"), made.moved) == ([0], [1], 0)
