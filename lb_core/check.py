@@ -37,8 +37,6 @@ def refuse_bad(queues: Inventory, before: Holdings, outcome: Outcome, free: Runs
         old = before.get(name, ())
         if old is new:
             continue
-        if size(new) != outcome.loads[name]:
-            raise errors.InvalidPlanError(f"the load of consumer {shorten(name)} is miscounted")
         if old:
             less, more = _differing(old, new)
             minus += less
@@ -118,6 +116,6 @@ def _diagnose(queues: Inventory, after: Holdings, unowned: Runs) -> errors.Inval
             )
     lost = min(real - owned.keys(), default=None)
     if lost is None:
-        return errors.InvalidPlanError("the plan does not follow from the last one")
+        return errors.InvalidPlanError("loads are miscounted, or the last plan was not sound")
     queue = next(queues.queues((range(lost, lost + 1),)))
     return errors.QueueLostError(f"{describe(queue)} has no owner and is not listed as unowned")

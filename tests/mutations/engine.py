@@ -88,7 +88,6 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ("lb_core/weights.py", "(repaired if dealer.top(repaired) <= limit else fresh)", "fresh"),
     ("lb_core/check.py", "edges is None or edges != _edges(minus) or", ""),
     ("lb_core/check.py", " or total != queues.count", ""),
-    ("lb_core/check.py", "if size(new) != outcome.loads[name]:", "if False:"),
     ("lb_core/check.py", "if name not in eligible:", "if False:"),
     ("lb_core/plan.py", "people.eligible if is_sticky else people.keeping", "people.eligible"),
     ("lb_core/plan.py", "policy.zones if is_sticky else Zones.IGNORE", "policy.zones"),

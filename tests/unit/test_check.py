@@ -56,7 +56,7 @@ def test_a_queue_forgotten_on_both_sides_is_missed_in_the_count() -> None:
 
 
 def test_a_miscounted_load_is_refused() -> None:
-    with pytest.raises(errors.InvalidPlanError, match="load of consumer a"):
+    with pytest.raises(errors.InvalidPlanError, match="loads are miscounted"):
         check.refuse_bad(STOCK, {}, Outcome({"a": STOCK.runs}, {"a": 3}), STOCK.runs)
 
 
