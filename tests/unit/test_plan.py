@@ -315,6 +315,11 @@ class TestMaxMoves:
         assert made.look_again_seconds == 0.0
         assert made.imbalance > made.best_imbalance == 1.0
 
+    def test_the_least_loaded_gets_first(self) -> None:
+        before = owners(a=range(9), b=[], c=[])
+        made = plan.plan(before, queues(9), members("a", "b", "c"), Policy(max_moves=2))
+        assert made.assignment.loads == {"a": 7, "b": 1, "c": 1}
+
     def test_the_most_loaded_gives_first(self) -> None:
         before = owners(a=[0, 1, 2, 3, 4], b=[5, 6, 7, 8, 9, 10, 11], c=[])
         made = plan.plan(before, queues(12), members("a", "b", "c"), Policy(max_moves=1))
