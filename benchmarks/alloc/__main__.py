@@ -7,6 +7,7 @@ Prints what was measured and one line a figure; exits with 1 when one falls shor
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.alloc import programs, report, scenarios
@@ -16,6 +17,8 @@ from benchmarks.alloc.scenarios import Limits, Size
 from sandbox import jars
 
 RESULTS = Path(__file__).parents[1] / "RESULTS.md"
+SHORT_WARM_UP = 0.2
+"""Seconds for programs that are compiled before they start, or never."""
 QUICK = (scenarios.SMALL, scenarios.MIDDLE)
 
 
@@ -54,11 +57,12 @@ def _measure(size: Size, limits: Limits, options: argparse.Namespace) -> Iterato
     for program in programs.ALL:
         if options.only and options.only not in program.name and program != programs.STICKY:
             continue
+        own = limits if program.is_jvm else replace(limits, warm_up_seconds=SHORT_WARM_UP)
         if size in program.sizes:
-            script = scenarios.fresh(size, limits, rehearse=program.rehearse)
+            script = scenarios.fresh(size, own, rehearse=program.rehearse)
             yield from _rows(program, size, script)
         if size in program.fragmented and not options.quick:
-            script = scenarios.fragmented(size, limits, rehearse=program.rehearse)
+            script = scenarios.fragmented(size, own, rehearse=program.rehearse)
             yield from _rows(program, size, script)
 
 

@@ -42,6 +42,8 @@ class Program:
     sizes: tuple[Size, ...] = SIZES
     fragmented: tuple[Size, ...] = ()
     """Sizes at which it goes through all joins and leaves in minutes at most."""
+    is_jvm: bool = False
+    """Whether it gets faster while it runs, and so needs a long warm-up."""
     rehearse: bool = False
     """Whether its virtual machine must see all events once before it is warm."""
 
@@ -118,14 +120,25 @@ AVG = Program("AVG", lambda: our("AVG"))
 CIRCLE = Program("AVG_BY_CIRCLE", lambda: our("AVG_BY_CIRCLE"))
 HASH = Program("CONSISTENT_HASH", lambda: our("CONSISTENT_HASH"))
 
-ROCKETMQ_AVG = Program("RocketMQ AVG", lambda: _jvm("RocketMq", "AVG"))
-ROCKETMQ_CIRCLE = Program("RocketMQ AVG_BY_CIRCLE", lambda: _jvm("RocketMq", "AVG_BY_CIRCLE"))
-ROCKETMQ_HASH = Program("RocketMQ CONSISTENT_HASH", lambda: _jvm("RocketMq", "CONSISTENT_HASH"))
-UNIFORM = Program("Kafka Uniform", lambda: _jvm("KafkaUniform"), fragmented=SIZES, rehearse=True)
+ROCKETMQ_AVG = Program("RocketMQ AVG", lambda: _jvm("RocketMq", "AVG"), is_jvm=True)
+ROCKETMQ_CIRCLE = Program(
+    "RocketMQ AVG_BY_CIRCLE", lambda: _jvm("RocketMq", "AVG_BY_CIRCLE"), is_jvm=True
+)
+ROCKETMQ_HASH = Program(
+    "RocketMQ CONSISTENT_HASH", lambda: _jvm("RocketMq", "CONSISTENT_HASH"), is_jvm=True
+)
+UNIFORM = Program(
+    "Kafka Uniform",
+    lambda: _jvm("KafkaUniform"),
+    fragmented=SIZES,
+    is_jvm=True,
+    rehearse=True,
+)
 COOPERATIVE = Program(
     "Kafka CooperativeSticky",
     lambda: _jvm("KafkaCooperative"),
     fragmented=(SMALL, MIDDLE, LARGE),
+    is_jvm=True,
     rehearse=True,
 )
 FRANZ_GO = Program("franz-go", _franz_go, fragmented=(SMALL, MIDDLE, LARGE))

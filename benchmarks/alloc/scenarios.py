@@ -43,7 +43,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long to measure. Peers on a JVM need the warm-up, all get it."""
+    """How long to measure. The warm-up is what peers on a JVM need."""
 
     warm_up_seconds: float = 1.5
     runs: int = 7
