@@ -3,6 +3,7 @@
 NOTICED_BY = [
     "tests/unit/test_plan.py",
     "tests/unit/test_check.py",
+    "tests/unit/test_quota.py",
     "tests/unit/test_filter.py",
     "tests/property",
 ]

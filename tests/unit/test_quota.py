@@ -1,0 +1,12 @@
+"""How many queues each gets, where a zone's own queues stand above the common level."""
+
+from lb_core import quota
+
+
+def test_a_zone_that_needs_more_choices_than_there_are_is_poured_alone() -> None:
+    """4 queues are bound to 2 of 4 consumers, 1 is free: level 1 and one choice are too little."""
+    found = quota.level_by_zone([1, 1, 1, 1], [([0, 1], 4)], 5)
+    assert found.base == [2, 2, 0, 0]
+    assert [(list(choice.consumers), choice.count) for choice in found.choices if choice.count] == [
+        ([2, 3], 1)
+    ]
