@@ -91,7 +91,7 @@ def plan(
     judge = Judge(stock, people, zones, frozenset(before.loads), policy.strategy)
     moves = judge.explain(outcome)
     deferred: list[Move] = []
-    if is_sticky and policy.max_moves is not None:
+    if policy.max_moves is not None:
         limit = policy.move_limit(stock.count)
         moves, deferred = cap.hold_back(moves, limit, outcome, people)
     contested = [run for runs, _ in before.disputed for run in runs]

@@ -85,11 +85,8 @@ class Table:
 
     def open_voids(self, consumer: int) -> list[int]:
         """The voids that a consumer could take."""
-        return [
-            kind
-            for kind, choosers in enumerate(self.voids, start=len(self.kinds))
-            if consumer in choosers and not self.has[consumer][kind]
-        ]
+        voids = range(len(self.kinds), self.width)
+        return [kind for kind in voids if self.taking(consumer, kind)[1]]
 
 
 def settle(kinds: list[Kind], held: list[list[int]], quota: Quota) -> list[list[int]]:

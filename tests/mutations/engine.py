@@ -49,8 +49,8 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ("lb_core/rings.py", "home = ZONE if at_home else 0", "home = 0"),
     (
         "lb_core/rings.py",
-        "if consumer in choosers and not self.has[consumer][kind]",
-        "if consumer in choosers",
+        "int(free and not self.has[consumer][kind])",
+        "int(free)",
     ),
     ("lb_core/rings.py", "if not facts.only_home:", "if facts.home:"),
     ("lb_core/dealing.py", "range(len(needs)) if woven else crossing", "crossing"),
