@@ -33,8 +33,8 @@ bench-alloc: .venv-bench/ready ## Measure the allocation engine against its peer
 	@.venv-bench/bin/python -m benchmarks.alloc $(ARGS)
 
 lock: setup ## Update every pinned version in requirements/
-	@$(IN_DEV) uv pip compile requirements/dev.in -o requirements/dev.txt $(LOCK_OPTIONS)
-	@$(IN_DEV) uv pip compile requirements/bench.in -o requirements/bench.txt $(LOCK_OPTIONS)
+	@$(IN_DEV) uv pip compile requirements/mq.in requirements/dev.in -o requirements/dev.txt $(LOCK_OPTIONS)
+	@$(IN_DEV) uv pip compile requirements/mq.in requirements/bench.in -o requirements/bench.txt $(LOCK_OPTIONS)
 
 check: lint test ## What the pipeline runs
 

@@ -1,0 +1,38 @@
+"""
+Signs requests for brokers that ask who calls.
+
+The signature is the base64 of HMAC-SHA1 over the values of all fields, in the order of their names,
+and the body. It goes into the fields, next to the access key.
+"""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mq_client import errors
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Who calls. The secret never shows in a representation."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    security_token: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse half a pair."""
+        if not self.access_key or not self.secret_key:
+            raise errors.UsageError("credentials need an access key and a secret key")
+
+
+def sign(fields: Mapping[str, str], body: bytes, who: Credentials) -> dict[str, str]:
+    """Return the fields with access key and signature."""
+    signed = {**fields, "AccessKey": who.access_key}
+    if who.security_token is not None:
+        signed["SecurityToken"] = who.security_token
+    content = "".join(signed[name] for name in sorted(signed)).encode() + body
+    digest = hmac.new(who.secret_key.encode(), content, hashlib.sha1).digest()
+    return {**signed, "Signature": base64.b64encode(digest).decode()}

@@ -1,0 +1,127 @@
+"""
+The blocking client: each operation as a method that returns when it is done.
+
+A client may be used by any number of threads. It opens connections when they are needed, one an
+address, and shares them.
+"""
+
+import functools
+import ssl
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+from mq_client.acl import Credentials
+from mq_client.blocking.engine import Engine, Task
+from mq_client.blocking.membership import Membership
+from mq_client.blocking.reader import Reader
+from mq_client.directory import DEFAULT_TIMES, Directory, Times
+from mq_client.filters import Filter
+from mq_client.flows import Flow
+from mq_client.frames import Frame
+from mq_client.notices import members_changed
+from mq_client.operations import membership, offsets, pulling, routing, sending
+from mq_client.pulling import Position
+
+Value = TypeVar("Value")
+P = ParamSpec("P")
+
+
+def _runs(
+    operation: Callable[Concatenate[Directory, P], Flow[Value]],
+) -> Callable[Concatenate["Client", P], Value]:
+    """Make a method of an operation: run its flow to the end."""
+
+    @functools.wraps(operation)
+    def method(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> Value:
+        return client.engine.run(operation(client.directory, *args, **kwargs))
+
+    return method
+
+
+def wall_ms() -> int:
+    """Tell the time that people read, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Client:
+    """Talks to one RocketMQ cluster."""
+
+    def __init__(
+        self,
+        name_servers: str | Sequence[str],
+        *,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+        times: Times = DEFAULT_TIMES,
+    ) -> None:
+        """Connect to nothing yet."""
+        self.directory = Directory(name_servers, time.monotonic, wall_ms, times, credentials)
+        self.engine = Engine(self.directory, tls, self._pushed)
+        self._listeners: dict[str, Callable[[], None]] = {}
+
+    route = _runs(routing.route)
+    topics = _runs(routing.topics)
+    brokers = _runs(routing.brokers)
+    put_topics = _runs(routing.put_topics)
+    min_offset = _runs(offsets.min_offset)
+    max_offset = _runs(offsets.max_offset)
+    search_offset = _runs(offsets.search_offset)
+    topic_offsets = _runs(offsets.topic_offsets)
+    committed = _runs(offsets.committed)
+    commit = _runs(offsets.commit)
+    lag = _runs(offsets.lag)
+    heartbeat = _runs(membership.heartbeat)
+    unregister = _runs(membership.unregister)
+    member_ids = _runs(membership.member_ids)
+    members = _runs(membership.members)
+    lock = _runs(membership.lock)
+    unlock = _runs(membership.unlock)
+    assignment = _runs(membership.assignment)
+    next_batch = _runs(pulling.next_batch)
+    send = _runs(sending.send)
+    send_one_way = _runs(sending.send_one_way)
+
+    def start(self, flow: Flow[Value]) -> Task[Value]:
+        """Start an operation of `mq_client.operations` and go on; see `Engine.wait`."""
+        return self.engine.start(flow)
+
+    def read(self, group: str, positions: Iterable[Position]) -> Reader:
+        """Pull many queues side by side: iterate over the batches as they come."""
+        return Reader(self.engine, self.directory, group, positions)
+
+    def join(
+        self,
+        group: str,
+        client_id: str,
+        subscriptions: dict[str, Filter],
+        members_changed: Callable[[], None] | None = None,
+    ) -> Membership:
+        """Become a member of a group, until the membership is left."""
+        if members_changed is not None:
+            self._listeners[group] = members_changed
+        return Membership(self.engine, self.directory, group, client_id, subscriptions)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.close()
+
+    def __enter__(self) -> Self:
+        """Nothing is opened before it is needed."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close all connections."""
+        self.close()
+
+    def _pushed(self, address: str, frame: Frame) -> None:
+        group = members_changed(frame)
+        listener = self._listeners.get(group) if group is not None else None
+        if listener is not None:
+            listener()

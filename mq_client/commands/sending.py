@@ -1,0 +1,76 @@
+"""What producers ask of brokers."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mq_client.commands.base import Request, whole
+from mq_client.frames import Frame
+from mq_client.values import Queue, Sent
+
+FLUSH_OR_SLAVE_LATE = frozenset({10, 11, 12})
+"""Stored, but the disk or the slave was not waited for long enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Request[Sent]):
+    """Store one message, or a batch that `messages.encode_batch` made."""
+
+    code: ClassVar[int] = 310
+    name: ClassVar[str] = "SEND_MESSAGE_V2"
+    good_codes: ClassVar[frozenset[int]] = frozenset({0}) | FLUSH_OR_SLAVE_LATE
+    group: str
+    queue: Queue
+    content: bytes
+    properties: str
+    born_ms: int
+    sys_flag: int = 0
+    flag: int = 0
+    is_batch: bool = False
+
+    @property
+    def topic(self) -> str:
+        """The queue's topic."""
+        return self.queue.topic
+
+    @property
+    def queue_id(self) -> int:
+        """The queue's number on its broker."""
+        return self.queue.id
+
+    def fields(self) -> dict[str, str]:
+        """Give the short names of the second version of this request."""
+        return {
+            "a": self.group,
+            "b": self.queue.topic,
+            "c": "TBW102",
+            "d": "4",
+            "e": str(self.queue.id),
+            "f": str(self.sys_flag),
+            "g": str(self.born_ms),
+            "h": str(self.flag),
+            "i": self.properties,
+            "j": "0",
+            "k": "false",
+            "l": "0",
+            "m": str(self.is_batch).lower(),
+            "n": self.queue.broker,
+        }
+
+    def body(self) -> bytes:
+        """Carry the message."""
+        return self.content
+
+    def read(self, answer: Frame) -> Sent:
+        """Read where it was stored."""
+        queue = Queue(self.queue.topic, self.queue.broker, whole(answer, "queueId"))
+        ids = answer.fields.get("msgId", "").split(",")
+        return Sent(queue, whole(answer, "queueOffset"), tuple(ids))
+
+
+@dataclass(frozen=True, slots=True)
+class SendBatch(Send):
+    """Store a batch."""
+
+    code: ClassVar[int] = 320
+    name: ClassVar[str] = "SEND_BATCH_MESSAGE"
+    is_batch: bool = True

@@ -1,0 +1,207 @@
+"""
+Frames of the RocketMQ remoting protocol, in memory.
+
+`int32 total | int32 (encoding << 24 | header length) | header | body`, big endian. A `Reader` gives
+the space that a socket reads into, is told how much came, and hands out frames. Nothing here opens
+a socket or reads a clock, so every test is a list of byte strings.
+
+Headers are JSON, or RocketMQ's binary form where a broker was told to push requests so; we write
+JSON and the peer answers in kind.
+"""
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Any
+
+from mq_client import errors, lenient_json
+
+FRAME_MAX = 16 * 1024 * 1024
+"""Above it the broker hangs up without a word; we refuse first and say why."""
+ANSWER, ONE_WAY = 1, 2
+"""The bits of `flag`."""
+VERSION = 493
+"""What RocketMQ 5.4.0 calls itself. Name servers answer newer clients in standard JSON."""
+JSON, BINARY = 0, 1
+SCRATCH = 64 * 1024
+
+_LENGTHS = Struct(">II")
+_LENGTH = Struct(">I")
+_BINARY_HEAD = Struct(">hBhii")
+_NO_FIELDS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A request or an answer. `opaque` is the requester's number for the pair of them."""
+
+    code: int
+    opaque: int
+    flag: int = 0
+    fields: Mapping[str, str] = field(default_factory=dict)
+    remark: str | None = None
+    body: bytes | memoryview = b""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it answers a request of ours."""
+        return bool(self.flag & ANSWER)
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether nobody waits for an answer to it."""
+        return bool(self.flag & ONE_WAY)
+
+
+def encode(frame: Frame) -> bytes:
+    """Write a frame, with a JSON header."""
+    header: dict[str, Any] = {
+        "code": frame.code,
+        "language": "PYTHON",
+        "version": VERSION,
+        "opaque": frame.opaque,
+        "flag": frame.flag,
+        "extFields": frame.fields,
+        "serializeTypeCurrentRPC": "JSON",
+    }
+    if frame.remark is not None:
+        header["remark"] = frame.remark
+    data = json.dumps(header, separators=(",", ":")).encode()
+    total = 4 + len(data) + len(frame.body)
+    if total > FRAME_MAX:
+        raise errors.UsageError(f"a frame of {total:,} bytes: a broker takes {FRAME_MAX:,} at most")
+    return b"".join((_LENGTHS.pack(total, len(data)), data, frame.body))
+
+
+class Reader:
+    """
+    Turns what a socket reads into frames.
+
+    Small frames pass through a scratch area, many by one read. A frame that does not fit gets its
+    own buffer, which the socket fills and the frame's body then is: it is not copied.
+    """
+
+    def __init__(self, limit: int = FRAME_MAX) -> None:
+        """Refuse frames above `limit` bytes."""
+        self._limit = limit
+        self._scratch = memoryview(bytearray(SCRATCH))
+        self._start = self._end = 0
+        self._large: memoryview | None = None
+        self._filled = 0
+
+    def space(self) -> memoryview:
+        """Where the next bytes belong. Valid until `filled` is called."""
+        if self._large is not None:
+            return self._large[self._filled :]
+        if self._start:
+            unread = bytes(self._scratch[self._start : self._end])
+            self._scratch[: len(unread)] = unread
+            self._start, self._end = 0, len(unread)
+        return self._scratch[self._end :]
+
+    def filled(self, count: int) -> list[Frame]:
+        """Take note of `count` new bytes; the frames that they complete."""
+        if self._large is not None:
+            self._filled += count
+            if self._filled < len(self._large):
+                return []
+            whole, self._large = self._large, None
+            return [parse(whole)]
+        self._end += count
+        return list(iter(self._next_small, None))
+
+    @property
+    def is_within_frame(self) -> bool:
+        """Whether a frame has begun that is not complete."""
+        return self._large is not None or self._start != self._end
+
+    def _next_small(self) -> Frame | None:
+        unread = self._end - self._start
+        if unread < _LENGTH.size:
+            return None
+        (total,) = _LENGTH.unpack_from(self._scratch, self._start)
+        if not _LENGTH.size <= total <= self._limit:
+            raise errors.ProtocolError(
+                f"a frame of {total:,} bytes was announced: from 4 to {self._limit:,} are taken; "
+                "is this the port of a RocketMQ broker or name server?"
+            )
+        begin = self._start + _LENGTH.size
+        if unread - _LENGTH.size >= total:
+            self._start = begin + total
+            return parse(memoryview(bytes(self._scratch[begin : self._start])))
+        if total > SCRATCH - _LENGTH.size:
+            self._large = memoryview(bytearray(total))
+            self._filled = self._end - begin
+            self._large[: self._filled] = self._scratch[begin : self._end]
+            self._start = self._end = 0
+        return None
+
+
+def parse(data: memoryview) -> Frame:
+    """Read what follows the total length."""
+    (word,) = _LENGTH.unpack_from(data)
+    encoding, length = word >> 24, word & 0xFF_FFFF
+    end = _LENGTH.size + length
+    if end > len(data):
+        raise errors.ProtocolError(
+            f"a header of {length:,} bytes in a frame of {len(data):,}: the frame is broken"
+        )
+    header = data[_LENGTH.size : end]
+    if encoding == JSON:
+        return _read_json(header, data[end:])
+    if encoding == BINARY:
+        return _read_binary(header, data[end:])
+    raise errors.ProtocolError(f"header encoding {encoding} is unknown: 0 is JSON, 1 is binary")
+
+
+def _read_json(data: memoryview, body: memoryview) -> Frame:
+    header = lenient_json.loads(data)
+    if not isinstance(header, dict):
+        raise errors.ProtocolError("a header that is no JSON object")
+    numbers = [header.get(name, 0) for name in ("code", "opaque", "flag")]
+    if not all(type(number) is int for number in numbers):
+        raise errors.ProtocolError(f"code, opaque and flag {numbers} are not all whole numbers")
+    remark = header.get("remark")
+    fields = header.get("extFields") or _NO_FIELDS
+    if not isinstance(fields, dict) and fields is not _NO_FIELDS:
+        raise errors.ProtocolError("extFields are no JSON object")
+    code, opaque, flag = numbers
+    texts = {str(name): _text(value) for name, value in fields.items() if value is not None}
+    return Frame(code, opaque, flag, texts, None if remark is None else str(remark), body)
+
+
+def _text(value: object) -> str:
+    """Write a value as Java does: a field may come as a JSON number or boolean."""
+    if isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _read_binary(data: memoryview, body: memoryview) -> Frame:
+    try:
+        code, _language, _version, opaque, flag = _BINARY_HEAD.unpack_from(data)
+        remark, place = _read_text(data, _BINARY_HEAD.size, ">I")
+        (size,) = _LENGTH.unpack_from(data, place)
+        fields = dict(_read_pairs(data, place + _LENGTH.size, size))
+    except (struct.error, UnicodeDecodeError) as error:
+        raise errors.ProtocolError(f"a broken binary header: {error}") from error
+    return Frame(code, opaque, flag, fields, remark or None, body)
+
+
+def _read_pairs(data: memoryview, place: int, size: int) -> Iterator[tuple[str, str]]:
+    end = place + size
+    while place < end:
+        name, place = _read_text(data, place, ">H")
+        value, place = _read_text(data, place, ">I")
+        yield name, value
+
+
+def _read_text(data: memoryview, place: int, length: str) -> tuple[str, int]:
+    prefix = Struct(length)
+    (size,) = prefix.unpack_from(data, place)
+    begin = place + prefix.size
+    if begin + size > len(data):
+        raise errors.ProtocolError(f"a binary header ends within a text of {size:,} bytes")
+    return str(data[begin : begin + size], "utf-8"), begin + size

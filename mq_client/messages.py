@@ -1,0 +1,290 @@
+"""
+Messages as values: one to be sent, and one as a broker stored it.
+
+`decode` is the plain way to read a pull's answer, an object a message; `columns.read` does the same
+for many messages at once. Any bytes give messages or a `ProtocolError`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address, ip_address
+from itertools import pairwise
+from struct import Struct
+from typing import Any
+
+from mq_client import batch_body, compression, errors, properties, wire
+
+TOPIC_MAX = 127
+EXPANDED_MAX = 256 * 1024 * 1024
+"""What the compressed bodies of one answer may expand to: 16 times the largest answer."""
+OFFSET_MAX = (1 << 63) - 1
+
+_UINT8, _INT16, _UINT32, _INT64 = Struct(">B"), Struct(">h"), Struct(">I"), Struct(">q")
+_TAIL = Struct(">iqi")  # reconsume times, prepared transaction offset, body length
+_OWN_PROPERTIES = frozenset(
+    (properties.TAGS, properties.KEYS, properties.DELAY_LEVEL, properties.DELIVER_AT_MS)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message to be sent. What no broker could store is a `UsageError` at once."""
+
+    topic: str
+    body: bytes
+    tags: str | None = None
+    """What filters look at: in spite of its name, one tag."""
+    keys: tuple[str, ...] = ()
+    """Words by which people find the message again."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    delay_level: int | None = None
+    """Deliver later, after the broker's delay of this number, from 1."""
+    deliver_at_ms: int | None = None
+    """Deliver later, at this time."""
+    flag: int = 0
+    """For the application; RocketMQ does not look at it."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if complaint := self._complaint():
+            raise errors.UsageError(f"message to topic {self.topic!r}: {complaint}")
+
+    def _complaint(self) -> str | None:
+        if not self.topic:
+            return "the topic is empty"
+        if len(self.topic) > TOPIC_MAX:
+            return f"its name has {len(self.topic)} characters, at most {TOPIC_MAX}"
+        if any(not key or " " in key for key in self.keys):
+            return f"keys {self.keys}: no key may be empty or hold a space, which separates them"
+        if self.delay_level is not None and self.deliver_at_ms is not None:
+            return "both delay_level and deliver_at_ms are given"
+        if own := sorted(_OWN_PROPERTIES & self.properties.keys()):
+            return f"properties {', '.join(own)} have fields of their own"
+        return None
+
+    @property
+    def unique_key(self) -> str | None:
+        """The message id as users see it, if it has one already."""
+        return self.properties.get(properties.UNIQUE_KEY)
+
+    def with_unique_key(self, key: str) -> "Message":
+        """Give it a message id, unless it has one."""
+        return replace(self, properties={properties.UNIQUE_KEY: key, **self.properties})
+
+    @property
+    def wire_properties(self) -> dict[str, str]:
+        """All properties, as the broker stores them."""
+        own = {
+            properties.TAGS: self.tags,
+            properties.KEYS: " ".join(self.keys) or None,
+            properties.DELAY_LEVEL: self.delay_level,
+            properties.DELIVER_AT_MS: self.deliver_at_ms,
+        }
+        given = {name: str(value) for name, value in own.items() if value is not None}
+        return given | dict(self.properties)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message as a broker stored it, but that its body is expanded."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    queue_offset: int
+    body: bytes
+    properties: Mapping[str, str]
+    flag: int
+    sys_flag: int
+    """As stored: it still says how the body was compressed."""
+    born_timestamp_ms: int
+    born_address: bytes
+    """The producer: an IP address and four bytes for the port. `born_host` shows it."""
+    store_timestamp_ms: int
+    store_address: bytes
+    reconsume_times: int
+    prepared_transaction_offset: int
+    commit_log_offset: int
+
+    @property
+    def tags(self) -> str | None:
+        """The tag, as filters see it."""
+        return self.properties.get(properties.TAGS)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The words by which people find the message."""
+        return tuple(self.properties.get(properties.KEYS, "").split())
+
+    @property
+    def msg_id(self) -> str:
+        """The id that the producer gave, else the place where the broker stored the message."""
+        return self.properties.get(properties.UNIQUE_KEY) or self.offset_msg_id
+
+    @property
+    def offset_msg_id(self) -> str:
+        """Where the broker stored it. The messages of one inner batch have the same place."""
+        return (self.store_address + _INT64.pack(self.commit_log_offset)).hex().upper()
+
+    @property
+    def born_host(self) -> str:
+        """Who sent it, as `10.0.0.7:41234` or `[fe80::7]:41234`."""
+        return _host(self.born_address)
+
+    @property
+    def store_host(self) -> str:
+        """The broker that stored it."""
+        return _host(self.store_address)
+
+
+def common_topic(messages: Sequence[Message]) -> str:
+    """Tell the one topic of these messages. A `UsageError` if there is none, or more than one."""
+    topics = sorted({message.topic for message in messages})
+    if len(topics) != 1:
+        raise errors.UsageError(
+            f"messages to {topics}: a batch goes to one topic, and is not empty"
+        )
+    return topics[0]
+
+
+def encode_batch(messages: Sequence[Message]) -> bytes:
+    """Write several messages of one topic as the body of a batch send."""
+    common_topic(messages)
+    if any(message.delay_level or message.deliver_at_ms for message in messages):
+        raise errors.UsageError("a broker delivers no batch later: send these messages one by one")
+    return batch_body.encode(
+        (message.flag, message.body, properties.encode(message.wire_properties))
+        for message in messages
+    )
+
+
+def decode(
+    data: bytes | bytearray | memoryview,
+    broker: str,
+    *,
+    check_crc: bool = True,
+    expanded_max: int = EXPANDED_MAX,
+) -> Iterator[StoredMessage]:
+    """
+    Read the messages of a pull's answer, one after the other.
+
+    A queue that keeps batches answers with the whole batch that holds the offset asked for, so the
+    first messages may lie below it. Raises `ProtocolError` where the bytes are no message, and
+    `CorruptMessageError` where the checksum is wrong or the body does not expand.
+    """
+    view = memoryview(data).cast("B")
+    room = expanded_max
+    for start, end in pairwise([*wire.starts(view), len(view)]):
+        if _magic(view, start) == wire.BLANK:
+            continue
+        stored = _stored(_Cursor(view[start:end], start), broker, check_crc)
+        outer = _expanded(stored, room)
+        room -= len(outer.body) if outer is not stored else 0
+        if outer.sys_flag & wire.WRAPPED == wire.WRAPPED:
+            yield from _unwrapped(outer)
+        else:
+            yield outer
+
+
+class _Cursor:
+    """Walks over the bytes of one message, and does not leave them."""
+
+    def __init__(self, record: memoryview, start: int) -> None:
+        self._record = record
+        self._start = start
+        self._place = 0
+
+    def take(self, length: int) -> bytes:
+        place = self._place
+        if not 0 <= length <= len(self._record) - place:
+            raise errors.ProtocolError(
+                f"message at byte {self._start}: {length} bytes wanted, "
+                f"{len(self._record) - place} left"
+            )
+        self._place += length
+        return bytes(self._record[place : self._place])
+
+    def unpack(self, struct: Struct) -> tuple[Any, ...]:
+        return struct.unpack(self.take(struct.size))
+
+    def number(self, struct: Struct) -> int:
+        (number,) = self.unpack(struct)
+        return int(number)
+
+
+def _magic(view: memoryview, start: int) -> int:
+    magic = _UINT32.unpack_from(view, start + wire.MAGIC)[0]
+    if magic not in (wire.V1, wire.V2, wire.BLANK):
+        raise errors.ProtocolError(f"message at byte {start}: magic number {magic:#x} is unknown")
+    return int(magic)
+
+
+def _stored(cursor: _Cursor, broker: str, check_crc: bool) -> StoredMessage:
+    """Read a message as it is, with its stored body."""
+    _, magic, crc, queue_id, flag, offset, place, sys_flag, born_ms = cursor.unpack(wire.HEAD)
+    born_address = cursor.take(wire.host_length(sys_flag & wire.BORN_V6))
+    stored_ms = cursor.number(_INT64)
+    store_address = cursor.take(wire.host_length(sys_flag & wire.STORE_V6))
+    times, prepared, body_length = cursor.unpack(_TAIL)
+    body = cursor.take(body_length)
+    topic = cursor.take(cursor.number(_UINT8 if magic == wire.V1 else _INT16))
+    texts = cursor.take(cursor.number(_INT16))
+    message = StoredMessage(
+        topic=str(topic, "utf-8", "replace"),
+        broker=broker,
+        queue_id=queue_id,
+        queue_offset=offset,
+        body=body,
+        properties=properties.parse(texts),
+        flag=flag,
+        sys_flag=sys_flag,
+        born_timestamp_ms=born_ms,
+        born_address=born_address,
+        store_timestamp_ms=stored_ms,
+        store_address=store_address,
+        reconsume_times=times,
+        prepared_transaction_offset=prepared,
+        commit_log_offset=place,
+    )
+    if check_crc and (found := wire.crc(body)) != crc:
+        raise _corrupt(message, f"the checksum of its body is {found:#x}, not {crc:#x}")
+    return message
+
+
+def _expanded(stored: StoredMessage, room: int) -> StoredMessage:
+    """Expand the body, to at most `room` bytes. The same object: it was not compressed."""
+    try:
+        body = bytes(compression.restore(stored.body, stored.sys_flag, room))
+    except errors.ProtocolError as error:
+        raise _corrupt(stored, str(error)) from error
+    return stored if body is stored.body else replace(stored, body=body)
+
+
+def _unwrapped(outer: StoredMessage) -> Iterator[StoredMessage]:
+    """Take an inner batch apart; its messages have consecutive offsets."""
+    try:
+        parts = batch_body.parts(outer.body)
+    except errors.ProtocolError as error:
+        raise _corrupt(outer, str(error)) from error
+    if outer.queue_offset > OFFSET_MAX - len(parts):
+        raise _corrupt(outer, f"it holds {len(parts)} messages, more than there are offsets")
+    for place, part in enumerate(parts):
+        texts = outer.body[part.properties : part.properties + part.properties_length]
+        yield replace(
+            outer,
+            queue_offset=outer.queue_offset + place,
+            flag=part.flag,
+            body=outer.body[part.body : part.body + part.body_length],
+            properties=properties.parse(texts),
+        )
+
+
+def _corrupt(message: StoredMessage, complaint: str) -> errors.CorruptMessageError:
+    return errors.CorruptMessageError(
+        complaint, message.topic, message.queue_id, message.queue_offset
+    )
+
+
+def _host(address: bytes) -> str:
+    ip, port = ip_address(address[:-4]), int.from_bytes(address[-4:])
+    return f"{ip}:{port}" if isinstance(ip, IPv4Address) else f"[{ip}]:{port}"

@@ -1,0 +1,1 @@
+"""Everything that a client can do, as flows. Each function's first argument is the directory."""

@@ -1,0 +1,115 @@
+"""Who reads as which group: heartbeats, members, locks, and RocketMQ's own assignment."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from mq_client import errors, flows
+from mq_client.commands import consuming
+from mq_client.commands.base import Request
+from mq_client.directory import Directory
+from mq_client.filters import Filter
+from mq_client.flows import Flow
+from mq_client.operations import routing
+from mq_client.operations.routing import Place
+from mq_client.values import Members, Queue
+
+Value = TypeVar("Value")
+
+
+def heartbeat(
+    directory: Directory, group: str, client_id: str, subscriptions: Mapping[str, Filter]
+) -> Flow[dict[str, errors.MqError]]:
+    """Tell every broker of the topics, slaves too, that the client lives; the errors by address."""
+    request = consuming.Heartbeat(client_id, group, tuple(sorted(subscriptions.items())))
+    return (yield from _tell_everyone(directory, subscriptions, request))
+
+
+def unregister(
+    directory: Directory, group: str, client_id: str, topics: Sequence[str]
+) -> Flow[dict[str, errors.MqError]]:
+    """Tell every broker of the topics that the client leaves; the errors by address."""
+    request = consuming.Unregister(client_id, group)
+    return (yield from _tell_everyone(directory, topics, request))
+
+
+def _tell_everyone(
+    directory: Directory, topics: Mapping[str, Filter] | Sequence[str], request: Request[None]
+) -> Flow[dict[str, errors.MqError]]:
+    addresses = set()
+    for topic in topics:
+        found = yield from routing.route(directory, topic)
+        addresses |= {address for broker in found.brokers for address in broker.addresses.values()}
+    by_address = {address: address for address in sorted(addresses)}
+    answers = yield from flows.ask_all(by_address, request, directory.times.answer)
+    return {
+        address: outcome
+        for address, outcome in answers.items()
+        if isinstance(outcome, errors.MqError)
+    }
+
+
+def member_ids(directory: Directory, group: str, topic: str) -> Flow[list[str]]:
+    """List the ids of a group's clients, as the brokers of a topic know them."""
+    answers = yield from routing.ask_brokers(directory, topic, consuming.GetMemberIds(group))
+    return sorted({name for found in _seen(answers) for name in found})
+
+
+def members(directory: Directory, group: str, topic: str) -> Flow[Members]:
+    """List a group's clients and their subscriptions, as the brokers of a topic know them."""
+    answers = yield from routing.ask_brokers(directory, topic, consuming.GetMembers(group))
+    known = _seen(answers)
+    by_id = {member.client_id: member for seen in known for member in seen.members}
+    last = known[-1] if known else None
+    return Members(
+        group,
+        tuple(by_id[name] for name in sorted(by_id)),
+        last.consume_type if last else None,
+        last.message_model if last else None,
+        {topic: text for seen in known for topic, text in seen.subscriptions.items()},
+    )
+
+
+def _seen(answers: Mapping[str, Value | errors.MqError]) -> list[Value]:
+    """Leave out brokers without a member; any other error is raised, for it is no empty group."""
+    for answer in answers.values():
+        if isinstance(answer, errors.MqError) and not isinstance(answer, errors.GroupEmptyError):
+            raise answer
+    return [answer for answer in answers.values() if not isinstance(answer, errors.MqError)]
+
+
+def lock(
+    directory: Directory, group: str, client_id: str, queues: Sequence[Queue]
+) -> Flow[list[Queue]]:
+    """Lock queues for a client for a minute; those that it got. Brokers do not enforce it."""
+    locked: list[Queue] = []
+    for place, here in _by_broker(queues).items():
+        request = consuming.LockQueues(group, client_id, tuple(here))
+        locked += yield from routing.ask_broker(directory, place, request)
+    return sorted(locked)
+
+
+def unlock(directory: Directory, group: str, client_id: str, queues: Sequence[Queue]) -> Flow[None]:
+    """Give locks back."""
+    for place, here in _by_broker(queues).items():
+        request = consuming.UnlockQueues(group, client_id, tuple(here))
+        yield from routing.ask_broker(directory, place, request)
+
+
+def _by_broker(queues: Sequence[Queue]) -> dict[Place, list[Queue]]:
+    found: dict[Place, list[Queue]] = defaultdict(list)
+    for queue in queues:
+        found[Place(queue.topic, queue.broker)].append(queue)
+    return found
+
+
+def assignment(
+    directory: Directory, group: str, topic: str, client_id: str, strategy: str = "AVG"
+) -> Flow[list[Queue]]:
+    """Ask which queues RocketMQ's brokers would give a client that heartbeats."""
+    request = consuming.GetAssignment(group, topic, client_id, strategy)
+    answers = yield from routing.ask_brokers(directory, topic, request)
+    for answer in answers.values():
+        if not isinstance(answer, errors.MqError):
+            return answer
+    raise next(error for error in answers.values() if isinstance(error, errors.MqError))

@@ -1,0 +1,119 @@
+"""Find topics and brokers, and make topics."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from mq_client import errors, flows
+from mq_client.commands import cluster
+from mq_client.commands.base import Request
+from mq_client.directory import Directory
+from mq_client.flows import Flow
+from mq_client.values import MASTER_ID, Cluster, Route, TopicConfig
+
+Value = TypeVar("Value")
+
+
+def ask_name_server(directory: Directory, request: Request[Value]) -> Flow[Value]:
+    """Ask one name server after the other until one answers."""
+    failures = []
+    for address in list(directory.name_servers):
+        try:
+            answer = yield from flows.ask(address, request, directory.times.answer)
+        except errors.UnavailableError as error:
+            failures.append(str(error))
+            continue
+        directory.trust(address)
+        return answer
+    raise errors.NoNameServerError(
+        f"none of {len(failures)} name servers answered: {'; '.join(failures)}"
+    )
+
+
+def route(directory: Directory, topic: str, max_age: float | None = None) -> Flow[Route]:
+    """Find a topic's queues. `max_age` 0 asks anew; without it the directory's age counts."""
+    age = directory.times.route_age if max_age is None else max_age
+    known = directory.route(topic, age) if age > 0 else None
+    if known is not None:
+        return known
+    found = yield from ask_name_server(directory, cluster.GetRoute(topic))
+    directory.note(found)
+    return found
+
+
+def topics(directory: Directory) -> Flow[list[str]]:
+    """List all topics of the cluster, those of RocketMQ itself included."""
+    return (yield from ask_name_server(directory, cluster.GetTopics()))
+
+
+def brokers(directory: Directory) -> Flow[Cluster]:
+    """List all brokers."""
+    return (yield from ask_name_server(directory, cluster.GetCluster()))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A broker of a topic, and which of its group is meant. It is looked up at each try."""
+
+    topic: str
+    broker: str
+    broker_id: int = MASTER_ID
+
+
+def ask_broker(directory: Directory, place: Place, request: Request[Value]) -> Flow[Value]:
+    """Ask a broker; if it is out of reach, ask the name server where it is now, and once more."""
+    try:
+        address = yield from address_of(directory, place)
+        return (yield from flows.ask(address, request, directory.times.answer))
+    except errors.UnavailableError:
+        address = yield from address_of(directory, place, max_age=0)
+        return (yield from flows.ask(address, request, directory.times.answer))
+
+
+def address_of(directory: Directory, place: Place, max_age: float | None = None) -> Flow[str]:
+    """Look up where a broker answers."""
+    found = (yield from route(directory, place.topic, max_age)).broker(place.broker)
+    address = found.address(place.broker_id) if found else None
+    if address is None:
+        raise errors.NoBrokerError(
+            f"topic {place.topic!r}: the name server knows no address of {place.broker!r} now"
+        )
+    return address
+
+
+def masters(directory: Directory, topic: str) -> Flow[dict[str, str]]:
+    """Look up the brokers of a topic; where there is no master, a slave stands in."""
+    found = yield from route(directory, topic)
+    by_name = {broker.broker: broker.address() for broker in found.brokers}
+    return {name: address for name, address in by_name.items() if address is not None}
+
+
+def ask_brokers(
+    directory: Directory, topic: str, request: Request[Value]
+) -> Flow[dict[str, Value | errors.MqError]]:
+    """Ask all brokers of a topic side by side; by name its answer, or the error."""
+    addresses = yield from masters(directory, topic)
+    return (yield from flows.ask_all(addresses, request, directory.times.answer))
+
+
+def put_topics(
+    directory: Directory, configs: Sequence[TopicConfig], on: Sequence[str] | None = None
+) -> Flow[None]:
+    """
+    Make topics, or change their counts and perm, on these brokers or on all.
+
+    The first broker that refuses ends it; calling again brings the rest about.
+    """
+    known = (yield from brokers(directory)).brokers
+    missing = sorted(set(on or ()) - set(known))
+    if missing:
+        raise errors.NoBrokerError(f"the name server knows no broker {', '.join(missing)}")
+    found = {name: known[name].get(MASTER_ID) for name in (known if on is None else on)}
+    addresses = {name: address for name, address in found.items() if address is not None}
+    if not addresses:
+        raise errors.NoBrokerError("the name server knows no broker with a master now")
+    request = cluster.PutTopics(tuple(configs))
+    answers = yield from flows.ask_all(addresses, request, directory.times.answer)
+    for outcome in answers.values():
+        if isinstance(outcome, errors.MqError):
+            raise outcome

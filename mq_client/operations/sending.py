@@ -1,0 +1,120 @@
+"""Send messages: one or a batch; to a queue that a chooser picks, on another broker at a retry."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from mq_client import errors, flows, messages, properties
+from mq_client.commands.sending import Send, SendBatch
+from mq_client.directory import Directory
+from mq_client.flows import Flow, Tell
+from mq_client.messages import Message
+from mq_client.operations import routing
+from mq_client.operations.routing import Place
+from mq_client.values import Queue, Route, Sent
+
+MAY_PASS = (errors.UnavailableError, errors.BusyError)
+
+
+class Chooser(Protocol):
+    """Picks queues. It may learn from how sends end."""
+
+    def choose(self, route: Route, failed_broker: str | None) -> Queue:
+        """Pick a writable queue, if possible not on the broker that just failed."""
+
+    def ended(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
+        """Hear how a send ended."""
+
+
+class RoundRobin:
+    """Goes round all writable queues, and avoids the broker that just failed."""
+
+    def __init__(self) -> None:
+        """Start at the first queue."""
+        self._next = 0
+
+    def choose(self, route: Route, failed_broker: str | None) -> Queue:
+        """Pick the next queue of a broker that did not fail, if there is one."""
+        queues = route.writable
+        if not queues:
+            raise errors.NoBrokerError(
+                f"topic {route.topic!r} has no writable queue on a broker with a master"
+            )
+        good = [queue for queue in queues if queue.broker != failed_broker] or queues
+        self._next += 1
+        return good[(self._next - 1) % len(good)]
+
+    def ended(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
+        """Learn nothing."""
+
+
+class To:
+    """Picks one queue, for those who know it."""
+
+    def __init__(self, queue: Queue) -> None:
+        """Take the queue."""
+        self._queue = queue
+
+    def choose(self, route: Route, failed_broker: str | None) -> Queue:
+        """Pick it."""
+        return self._queue
+
+    def ended(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
+        """Learn nothing."""
+
+
+def send(
+    directory: Directory,
+    batch: Sequence[Message],
+    chooser: Chooser,
+    group: str = "evenkeel",
+    tries: int = 3,
+) -> Flow[Sent]:
+    """
+    Store messages of one topic, all in one queue, and wait until the broker has them.
+
+    At a failure the chooser picks again. A broker that fell silent may have stored them all the
+    same, so with more than one try a message can be there twice.
+    """
+    topic = messages.common_topic(batch)
+    failed: str | None = None
+    for left in reversed(range(tries)):
+        route = yield from routing.route(directory, topic, None if failed is None else 0)
+        queue = chooser.choose(route, failed)
+        since = directory.now()
+        try:
+            sent = yield from _store(directory, batch, queue, group)
+        except errors.MqError as error:
+            chooser.ended(queue.broker, directory.now() - since, error)
+            if not left or not isinstance(error, MAY_PASS):
+                raise
+            failed = queue.broker
+            continue
+        chooser.ended(queue.broker, directory.now() - since, None)
+        return sent
+    raise errors.UsageError(f"{tries} tries: at least one is needed")
+
+
+def send_one_way(
+    directory: Directory, message: Message, chooser: Chooser, group: str = "evenkeel"
+) -> Flow[None]:
+    """Send a message and do not wait: nobody hears whether it was stored."""
+    route = yield from routing.route(directory, message.topic)
+    queue = chooser.choose(route, None)
+    address = yield from routing.address_of(directory, Place(queue.topic, queue.broker))
+    yield Tell(address, _request([message], queue, group, directory.wall_ms()))
+
+
+def _store(
+    directory: Directory, batch: Sequence[Message], queue: Queue, group: str
+) -> Flow[Sent]:
+    address = yield from routing.address_of(directory, Place(queue.topic, queue.broker))
+    request = _request(batch, queue, group, directory.wall_ms())
+    return (yield from flows.ask(address, request, directory.times.answer))
+
+
+def _request(batch: Sequence[Message], queue: Queue, group: str, now_ms: int) -> Send:
+    if len(batch) == 1:
+        (message,) = batch
+        text = str(properties.encode(message.wire_properties), "utf-8")
+        return Send(group, queue, message.body, text, now_ms, flag=message.flag)
+    return SendBatch(group, queue, messages.encode_batch(batch), "", now_ms)

@@ -1,0 +1,130 @@
+"""
+Where one queue's pull sequence stands, and what an answer means for it.
+
+A `Position` moves on only when an answer was taken, and only forward. So whatever is tried again
+after a failure, no message is given twice and none is passed over:
+
+- found: give [next, answer's next), cut at the end that was asked for;
+- nothing matches the filter: go on behind the stretch that was looked through;
+- the offset is gone, as the broker has deleted it: an error, or a gap on record, as asked;
+- the offset is beyond the broker's end: wait, for a slave may lag behind the master that gave it.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mq_client import errors, filters
+from mq_client.commands.consuming import Pull
+from mq_client.filters import Filter
+from mq_client.values import MASTER_ID, Pulled, PullStatus, Queue
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mq_client.messages import StoredMessage
+
+MOST_MESSAGES = 4096
+MOST_BYTES = 8 * 1024 * 1024
+"""What is asked for at most; brokers give less by their own settings."""
+POLL_MS = 15_000
+"""How long a broker holds a pull while there is nothing. RocketMQ's clients ask for the same."""
+
+
+class OffsetGoneError(errors.MqError):
+    """The broker does not hold these messages any more."""
+
+    def __init__(self, queue: Queue, asked: int, first: int) -> None:
+        """Name the gap."""
+        super().__init__(
+            f"{queue}: offsets {asked} to {first - 1} are deleted on the broker; "
+            f"go on at {first}, or allow gaps"
+        )
+        self.queue = queue
+        self.asked = asked
+        self.first = first
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages of one queue as they came, for the offsets from `first` up to, without, `stop`."""
+
+    queue: Queue
+    first: int
+    stop: int
+    body: bytes | memoryview = field(repr=False)
+    wanted: Filter = filters.EVERYTHING
+
+    def messages(self) -> "list[StoredMessage]":
+        """Read them as values."""
+        from mq_client import messages
+
+        found = messages.decode(self.body, self.queue.broker)
+        return [
+            message
+            for message in found
+            if self.first <= message.queue_offset < self.stop and self.wanted.matches(message.tags)
+        ]
+
+    def columns(self) -> "pa.RecordBatch":
+        """Read them as Arrow columns. Needs numpy and pyarrow."""
+        from mq_client import columns
+
+        return columns.read(
+            self.body, broker=self.queue.broker, first=self.first, stop=self.stop,
+            wanted=self.wanted,
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Position:
+    """One queue's place in a pull sequence."""
+
+    queue: Queue
+    next: int
+    stop: int | None = None
+    wanted: Filter = filters.EVERYTHING
+    allow_gaps: bool = False
+    broker_id: int = MASTER_ID
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all was read that was asked for."""
+        return self.stop is not None and self.next >= self.stop
+
+    def request(self, group: str) -> Pull:
+        """Ask for what comes next."""
+        return Pull(
+            group, self.queue.topic, self.queue.id, self.next, MOST_MESSAGES, MOST_BYTES,
+            POLL_MS, self.wanted,
+        )  # fmt: skip
+
+    def take(self, pulled: Pulled) -> Batch | None:
+        """Move on by an answer; the messages that it brought, if any."""
+        self.broker_id = pulled.suggested_broker_id
+        first, stop = self.next, self._cut(pulled.next_offset)
+        match pulled.status:
+            case PullStatus.FOUND if stop > first:
+                self.next = stop
+                return Batch(self.queue, first, stop, pulled.body, self.wanted)
+            case PullStatus.NOTHING_MATCHED:
+                self.next = max(first, stop)
+            case PullStatus.OFFSET_MOVED if pulled.next_offset > first:
+                self._leap(pulled.next_offset)
+            case _:
+                pass
+        return None
+
+    def is_ahead(self, pulled: Pulled) -> bool:
+        """Whether this broker ends before the place that was asked for."""
+        return pulled.status is PullStatus.OFFSET_MOVED and pulled.next_offset < self.next
+
+    def _leap(self, first: int) -> None:
+        if not self.allow_gaps:
+            raise OffsetGoneError(self.queue, self.next, first)
+        stop = self._cut(first)
+        self.gaps.append((self.next, stop))
+        self.next = stop
+
+    def _cut(self, offset: int) -> int:
+        return offset if self.stop is None else min(offset, self.stop)

@@ -1,0 +1,177 @@
+"""
+What the client hands out: queues, routes, what a pull brought, who reads and how far behind.
+
+All are frozen. Times are milliseconds since 1970, as in RocketMQ.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+MASTER_ID = 0
+READ, WRITE = 4, 2
+"""The bits of `perm`."""
+
+
+class Queue(NamedTuple):
+    """One queue of a topic. Queues sort as RocketMQ sorts them, but for odd letters in names."""
+
+    topic: str
+    broker: str
+    id: int
+
+    def __str__(self) -> str:
+        """Show it as `orders@broker-a 3`."""
+        return f"{self.topic}@{self.broker} {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRoute:
+    """What a topic has on one broker, and where that broker answers, by broker id (0: master)."""
+
+    broker: str
+    cluster: str
+    addresses: Mapping[int, str]
+    read_queues: int
+    write_queues: int
+    perm: int
+
+    @property
+    def master(self) -> str | None:
+        """Where to write; None while there is no master."""
+        return self.addresses.get(MASTER_ID)
+
+    def address(self, broker_id: int = MASTER_ID) -> str | None:
+        """Where to read: at this one of the group, else at the master, else at any slave."""
+        found = self.addresses.get(broker_id) or self.master
+        return found or next(iter(self.addresses.values()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a topic's queues are. Two routes that say the same are equal."""
+
+    topic: str
+    brokers: tuple[BrokerRoute, ...]
+    answer: Mapping[str, Any] = field(compare=False, repr=False, default_factory=dict)
+    """The name server's own words, for those who read more in them."""
+
+    def broker(self, name: str) -> BrokerRoute | None:
+        """Find a broker by name."""
+        return next((broker for broker in self.brokers if broker.broker == name), None)
+
+    @property
+    def readable(self) -> list[Queue]:
+        """The queues that consumers see."""
+        return [
+            Queue(self.topic, broker.broker, number)
+            for broker in self.brokers
+            if broker.perm & READ
+            for number in range(broker.read_queues)
+        ]
+
+    @property
+    def writable(self) -> list[Queue]:
+        """The queues that producers see: only where there is a master."""
+        return [
+            Queue(self.topic, broker.broker, number)
+            for broker in self.brokers
+            if broker.perm & WRITE and broker.master is not None
+            for number in range(broker.write_queues)
+        ]
+
+
+class Cluster(NamedTuple):
+    """Who serves: broker groups by cluster, and addresses by broker group and id."""
+
+    clusters: Mapping[str, tuple[str, ...]]
+    brokers: Mapping[str, Mapping[int, str]]
+
+
+class PullStatus(Enum):
+    """How a pull ended. The value is the answer's code."""
+
+    FOUND = 0
+    NOTHING_NEW = 19
+    NOTHING_MATCHED = 20
+    """Nothing in this stretch passes the filter: go on at `next_offset` at once."""
+    OFFSET_MOVED = 21
+    """There is no such offset: `next_offset` is the nearest one there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """The answer to one pull. `body` holds the messages as they were stored."""
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int
+    body: bytes | memoryview
+    remark: str | None = None
+
+
+class Offsets(NamedTuple):
+    """What a queue holds: offsets from `min` up to, and without, `max`."""
+
+    min: int
+    max: int
+    last_store_ms: int
+
+
+class Lag(NamedTuple):
+    """How far a group is behind on one queue."""
+
+    queue: Queue
+    broker_offset: int
+    consumer_offset: int
+    last_timestamp_ms: int
+
+    @property
+    def messages(self) -> int:
+        """How many messages wait."""
+        return max(0, self.broker_offset - self.consumer_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A client that heartbeats for a group, as one broker sees it."""
+
+    client_id: str
+    address: str
+    language: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Who is connected for a group, and what they asked for. A filter text by topic."""
+
+    group: str
+    members: tuple[Member, ...]
+    consume_type: str | None
+    message_model: str | None
+    subscriptions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """A topic on one broker. Writing it creates the topic or changes its counts."""
+
+    topic: str
+    read_queues: int = 8
+    write_queues: int = 8
+    perm: int = READ | WRITE
+    order: bool = False
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Where a message, or the first of a batch, was stored."""
+
+    queue: Queue
+    offset: int
+    message_ids: tuple[str, ...]

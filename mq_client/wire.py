@@ -1,0 +1,74 @@
+"""
+Where each field of a stored message stands in the bytes of a pull's answer.
+
+Big endian, back to back. The head is fixed; hosts are 8 bytes, or 20 with IPv6; after them lengths
+lead the way:
+
+    size 4 | magic 4 | CRC 4 | queue id 4 | flag 4 | queue offset 8 | commit-log offset 8 |
+    sysFlag 4 | born timestamp 8 | born host | store timestamp 8 | store host | reconsume times 4 |
+    prepared transaction offset 8 | body length 4 | body | topic length 1 or 2 | topic |
+    properties length 2 | properties
+"""
+
+import struct
+import zlib
+from struct import Struct
+
+from mq_client import errors
+
+HEAD = Struct(">iIIiiqqiq")
+SIZE, MAGIC, CRC, QUEUE_ID, FLAG = 0, 4, 8, 12, 16
+QUEUE_OFFSET, COMMIT_LOG_OFFSET, SYS_FLAG, BORN_TIMESTAMP, BORN_HOST = 20, 28, 36, 40, 48
+
+# From here on as with two IPv4 hosts; each IPv6 host puts what follows it 12 bytes further.
+STORE_TIMESTAMP, STORE_HOST, RECONSUME_TIMES, PREPARED_OFFSET = 56, 64, 72, 76
+BODY_LENGTH, BODY = 84, 88
+IPV4_HOST, IPV6_EXTRA = 8, 12
+
+V1, V2 = 0xDAA320A7, 0xDAA320AB
+"""The magic numbers. In v2 a topic's length takes two bytes, so it may exceed 127."""
+BLANK = 0xCBD43194
+"""Not a message: what is left of a commit-log file."""
+LEAST = BODY + 1 + 2
+"""No message is shorter than an empty body, topic and properties."""
+LEAST_BLANK = 8
+
+BORN_V6, STORE_V6 = 0x10, 0x20
+INNER_BATCH, NEED_UNWRAP = 0x80, 0x40
+WRAPPED = INNER_BATCH | NEED_UNWRAP
+"""Both bits: the body is a batch of messages, and it is the reader who takes them apart."""
+CRC_MASK = 0x7FFF_FFFF
+MOST_BYTES = 0x7FFF_FFFF
+"""Lengths on the wire, and places in an Arrow view, are signed 32-bit numbers."""
+
+_SIZE = Struct(">i")
+
+
+def crc(body: bytes | memoryview) -> int:
+    """Sum up a body as it is stored, the way RocketMQ does."""
+    return zlib.crc32(body) & CRC_MASK
+
+
+def host_length(is_v6: int) -> int:
+    """Tell how many bytes a host takes: the address, and four for the port."""
+    return IPV4_HOST + IPV6_EXTRA if is_v6 else IPV4_HOST
+
+
+def starts(data: bytes | bytearray | memoryview) -> list[int]:
+    """Tell where each message or blank begins; the last one ends where the data ends."""
+    if len(data) > MOST_BYTES:
+        raise errors.ProtocolError(f"messages of {len(data):,} bytes: at most {MOST_BYTES:,}")
+    found = []
+    place, end, size_at = 0, len(data), _SIZE.unpack_from
+    try:
+        while place < end:
+            found.append(place)
+            (size,) = size_at(data, place)
+            if size < LEAST_BLANK:
+                raise errors.ProtocolError(f"message at byte {place}: its size is {size}")
+            place += size
+    except struct.error:
+        raise errors.ProtocolError(f"{end - place} bytes at the end are no message") from None
+    if place > end:
+        raise errors.ProtocolError(f"message at byte {found[-1]}: {place - end} bytes are missing")
+    return found
