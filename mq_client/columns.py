@@ -2,94 +2,138 @@
 Read the messages of a pull's answer as Arrow columns, without a Python object a message.
 
 One pass over the sizes tells where messages start; numpy then fetches each field of all messages at
-once. Bodies and properties are views into the received bytes, which live as long as the columns.
-Compressed bodies and inner batches are expanded into a copy behind them; order is kept.
-
-The rules are those of `messages.decode`. Where something is wrong here, it is asked to say what.
+once. Bodies and properties are views into the received bytes, which live as long as the columns and
+must not be changed. Compressed bodies and inner batches are expanded into a copy; order is kept.
 """
-
-import zlib
-from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from mq_client import (
-    batch_body,
-    compression,
-    errors,
-    filters,
-    gather,
-    messages,
-    properties,
-    property_columns,
-    wire,
-)
-from mq_client.gather import Bytes, Places
+from mq_client import errors, filters, gather, messages, properties, rows, wire
+from mq_client.gather import Bytes
+from mq_client.property_columns import Properties
+from mq_client.rows import Rows
 
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
 SCHEMA = pa.schema(
     [
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("broker_name", pa.string(), nullable=False),
-        pa.field("queue_id", pa.int32(), nullable=False),
-        pa.field("queue_offset", pa.int64(), nullable=False),
-        pa.field("flag", pa.int32(), nullable=False),
-        pa.field("sys_flag", pa.int32(), nullable=False),
-        pa.field("born_timestamp", TIMESTAMP, nullable=False),
-        pa.field("store_timestamp", TIMESTAMP, nullable=False),
-        pa.field("reconsume_times", pa.int32(), nullable=False),
-        pa.field("commit_log_offset", pa.int64(), nullable=False),
-        pa.field("store_host", pa.binary(), nullable=False),
-        pa.field("body", pa.binary_view(), nullable=False),
-        pa.field("properties", pa.binary_view(), nullable=False),
+        pa.field(name, kind, nullable=False)
+        for name, kind in {
+            "topic": pa.string(),
+            "broker_name": pa.string(),
+            "queue_id": pa.int32(),
+            "queue_offset": pa.int64(),
+            "flag": pa.int32(),
+            "sys_flag": pa.int32(),
+            "born_timestamp": TIMESTAMP,
+            "store_timestamp": TIMESTAMP,
+            "reconsume_times": pa.int32(),
+            "commit_log_offset": pa.int64(),
+            "store_host": pa.binary(),
+            "body": pa.binary_view(),
+            "properties": pa.binary_view(),
+        }.items()
     ]
 )
 
-_HEAD = np.dtype(
-    {
-        "names": ["crc", "queue_id", "flag", "queue_offset", "place", "sys_flag", "born"],
-        "formats": [">u4", ">i4", ">i4", ">i8", ">i8", ">i4", ">i8"],
-        "offsets": [
-            wire.CRC, wire.QUEUE_ID, wire.FLAG, wire.QUEUE_OFFSET, wire.COMMIT_LOG_OFFSET,
-            wire.SYS_FLAG, wire.BORN_TIMESTAMP,
-        ],
-        "itemsize": wire.HEAD.size,
-    }
-)  # fmt: skip
-_TAIL = np.dtype([("reconsume_times", ">i4"), ("prepared", ">i8"), ("body_length", ">i4")])
+
+def read(
+    data: bytes | bytearray | memoryview,
+    *,
+    broker: str,
+    first: int | None = None,
+    stop: int | None = None,
+    wanted: filters.Filter = filters.EVERYTHING,
+    check_crc: bool = True,
+    expanded_max: int = messages.EXPANDED_MAX,
+) -> pa.RecordBatch:
+    """
+    Read the messages with offsets from `first` up to, without, `stop`, whose tag is wanted.
+
+    Raises what `messages.decode` raises for the same bytes: `ProtocolError` where they are no
+    messages, `CorruptMessageError` where a checksum is wrong or a body does not expand.
+    """
+    found = np.frombuffer(data, np.uint8)
+    starts = np.array(wire.starts(memoryview(data).cast("B")), np.int64)
+    if not len(starts):
+        return pa.RecordBatch.from_pylist([], SCHEMA)
+    try:
+        all_rows = rows.find(found, starts)
+        if check_crc:
+            rows.check_crc(found, all_rows)
+        found, all_rows = rows.expand(found, all_rows, expanded_max)
+    except (rows.RefusedError, errors.ProtocolError) as error:
+        raise _refusal(data, broker, check_crc, expanded_max) from error
+    batch = _batch(found, _between(all_rows, first, stop), broker)
+    return _wanted(batch, wanted) if wanted.names else batch
 
 
-@dataclass(slots=True)
-class _Rows:
-    """The fields of all messages; of texts, where they begin in the bytes and how long they are."""
+def message_ids(batch: pa.RecordBatch, texts: Properties | None = None) -> pa.Array:
+    """
+    Tell the id of each message: what its producer gave, else the place where it is stored.
 
-    crc: NDArray[np.uint32]
-    queue_id: NDArray[np.int32]
-    queue_offset: NDArray[np.int64]
-    flag: NDArray[np.int32]
-    sys_flag: NDArray[np.int32]
-    born: NDArray[np.int64]
-    stored: NDArray[np.int64]
-    reconsume_times: NDArray[np.int32]
-    place: NDArray[np.int64]
-    host: Places
-    host_length: Places
-    body: Places
-    body_length: Places
-    topic: Places
-    topic_length: Places
-    texts: Places
-    texts_length: Places
-
-    def __len__(self) -> int:
-        return len(self.crc)
-
-    def take(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> "_Rows":
-        return _Rows(*(getattr(self, field.name)[which] for field in fields(self)))
+    `texts` are the batch's properties, for those who have them already.
+    """
+    given = (texts or Properties(batch["properties"])).get(properties.UNIQUE_KEY)
+    return pc.coalesce(given, _place_ids(batch)) if given.null_count else given
 
 
-class _RefusedError(Exception):
-    """Something is wrong with these bytes."""
+def binary(column: pa.Array) -> pa.Array:
+    """Copy a column of views into one of plain binaries, for those who do not know views."""
+    return column.cast(pa.binary())
+
+
+def _between(found: Rows, first: int | None, stop: int | None) -> Rows:
+    keep = np.ones(len(found), np.bool_)
+    if first is not None:
+        keep &= found.queue_offset >= first
+    if stop is not None:
+        keep &= found.queue_offset < stop
+    return found if keep.all() else found.take(keep)
+
+
+def _wanted(batch: pa.RecordBatch, wanted: filters.Filter) -> pa.RecordBatch:
+    tags = Properties(batch["properties"]).get(properties.TAGS)
+    return batch.filter(pc.is_in(tags, pa.array(sorted(wanted.names))))
+
+
+def _batch(data: Bytes, found: Rows, broker: str) -> pa.RecordBatch:
+    buffer = pa.py_buffer(data)
+    columns = [
+        gather.text(gather.binary(data, found.topic, found.topic_length)),
+        gather.repeated(broker, len(found)),
+        gather.numbers(found.queue_id, pa.int32()),
+        gather.numbers(found.queue_offset, pa.int64()),
+        gather.numbers(found.flag, pa.int32()),
+        gather.numbers(found.sys_flag, pa.int32()),
+        gather.numbers(found.born, TIMESTAMP),
+        gather.numbers(found.stored, TIMESTAMP),
+        gather.numbers(found.reconsume_times, pa.int32()),
+        gather.numbers(found.place, pa.int64()),
+        gather.binary(data, found.host, found.host_length),
+        gather.binary_view(data, buffer, found.body, found.body_length),
+        gather.binary_view(data, buffer, found.texts, found.texts_length),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _place_ids(batch: pa.RecordBatch) -> pa.Array:
+    places = batch["commit_log_offset"].to_numpy().astype(">i8")
+    tails = gather.values(places.view(np.uint8), np.arange(len(places) + 1) * 8, pa.binary())
+    joined = pc.binary_join_element_wise(batch["store_host"], tails, b"")
+    _, offsets, data = joined.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(joined) + 1).astype(np.int64)
+    return gather.values(data.to_pybytes().hex().upper().encode(), ends * 2, pa.string())
+
+
+def _refusal(
+    data: bytes | bytearray | memoryview, broker: str, check_crc: bool, expanded_max: int
+) -> errors.ProtocolError:
+    """Ask for the complaint where it is made: message by message."""
+    try:
+        for _ in messages.decode(data, broker, check_crc=check_crc, expanded_max=expanded_max):
+            pass
+    except errors.ProtocolError as error:
+        return error
+    raise AssertionError("columns refuse what the plain path reads")

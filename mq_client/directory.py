@@ -1,15 +1,19 @@
 """
 What a client remembers between calls: which name server answers, and where topics are.
 
-The clocks are the transport's: `now` in seconds never goes back, `wall_ms` is what people read. Nothing is lost if a directory is: it is asked for again.
+Nothing is lost if a directory is: it is asked for again.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mq_client import errors
 from mq_client.acl import Credentials
 from mq_client.values import Route
+
+if TYPE_CHECKING:
+    from mq_client.machine import Machine
 
 ON_CHANGE = Callable[[str, Route | None, Route], None]
 
@@ -31,6 +35,8 @@ class Times:
     """A pull that meets a dead broker tries for so long; then the error is the caller's."""
 
 
+IDLE_SECONDS = 60.0
+"""Brokers close a connection after 120 s without traffic; one that may be closing is not used."""
 LATE_POLL = 5.0
 """Brokers look only every 5 s whether a long poll is over."""
 DEFAULT_TIMES = Times()
@@ -42,8 +48,7 @@ class Directory:
     def __init__(
         self,
         name_servers: str | Sequence[str],
-        now: Callable[[], float],
-        wall_ms: Callable[[], int],
+        machine: "Machine",
         times: Times = DEFAULT_TIMES,
         credentials: Credentials | None = None,
     ) -> None:
@@ -52,8 +57,9 @@ class Directory:
         self.name_servers = [checked_address(text) for text in found if text.strip()]
         if not self.name_servers:
             raise errors.UsageError("no name server was given, as in 'localhost:9876'")
-        self.now = now
-        self.wall_ms = wall_ms
+        self.now = machine.now
+        self.wall_ms = machine.wall_ms
+        self.new_key = machine.new_key
         self.times = times
         self.credentials = credentials
         self.on_route_change: ON_CHANGE | None = None

@@ -66,9 +66,11 @@ def ask_all(
     return dict(zip(addresses, outcomes, strict=True))
 
 
-def no_answer(step: Ask | Tell, seconds: float) -> errors.DeadlineError:
-    """Make the error for an answer that did not come."""
-    return errors.DeadlineError(
-        f"{step.request.about()} to {step.address}: no answer within {seconds:g} s; "
-        "the peer may be overloaded or out of reach"
-    )
+def failure(ask: Ask, cause: errors.MqError) -> errors.MqError:
+    """Make the error for an answer that did not come: it names the request and the peer."""
+    what = f"{ask.request.about()} to {ask.address}"
+    if isinstance(cause, errors.DeadlineError):
+        return errors.DeadlineError(
+            f"{what}: no answer within {ask.timeout:g} s; is it overloaded, or out of reach?"
+        )
+    return errors.ConnectionLostError(f"{what}: {cause}; does it run, is the address right?")

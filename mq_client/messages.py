@@ -5,12 +5,12 @@ Messages as values: one to be sent, and one as a broker stored it.
 for many messages at once. Any bytes give messages or a `ProtocolError`.
 """
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, ip_address
 from itertools import pairwise
 from struct import Struct
-from typing import Any
 
 from mq_client import batch_body, compression, errors, properties, wire
 
@@ -20,7 +20,13 @@ EXPANDED_MAX = 256 * 1024 * 1024
 OFFSET_MAX = (1 << 63) - 1
 
 _UINT8, _INT16, _UINT32, _INT64 = Struct(">B"), Struct(">h"), Struct(">I"), Struct(">q")
-_TAIL = Struct(">iqi")  # reconsume times, prepared transaction offset, body length
+_RESTS = {
+    0: Struct(">8sq8siqi"),
+    wire.BORN_V6: Struct(">20sq8siqi"),
+    wire.STORE_V6: Struct(">8sq20siqi"),
+    wire.BORN_V6 | wire.STORE_V6: Struct(">20sq20siqi"),
+}
+"""What follows the head up to the body: hosts with or without IPv6, and the fields between."""
 _OWN_PROPERTIES = frozenset(
     (properties.TAGS, properties.KEYS, properties.DELAY_LEVEL, properties.DELIVER_AT_MS)
 )
@@ -175,9 +181,9 @@ def decode(
     view = memoryview(data).cast("B")
     room = expanded_max
     for start, end in pairwise([*wire.starts(view), len(view)]):
-        if _magic(view, start) == wire.BLANK:
+        stored = _stored(view[start:end], start, broker, check_crc)
+        if stored is None:
             continue
-        stored = _stored(_Cursor(view[start:end], start), broker, check_crc)
         outer = _expanded(stored, room)
         room -= len(outer.body) if outer is not stored else 0
         if outer.sys_flag & wire.WRAPPED == wire.WRAPPED:
@@ -186,69 +192,52 @@ def decode(
             yield outer
 
 
-class _Cursor:
-    """Walks over the bytes of one message, and does not leave them."""
-
-    def __init__(self, record: memoryview, start: int) -> None:
-        self._record = record
-        self._start = start
-        self._place = 0
-
-    def take(self, length: int) -> bytes:
-        place = self._place
-        if not 0 <= length <= len(self._record) - place:
-            raise errors.ProtocolError(
-                f"message at byte {self._start}: {length} bytes wanted, "
-                f"{len(self._record) - place} left"
-            )
-        self._place += length
-        return bytes(self._record[place : self._place])
-
-    def unpack(self, struct: Struct) -> tuple[Any, ...]:
-        return struct.unpack(self.take(struct.size))
-
-    def number(self, struct: Struct) -> int:
-        (number,) = self.unpack(struct)
-        return int(number)
-
-
-def _magic(view: memoryview, start: int) -> int:
-    magic = _UINT32.unpack_from(view, start + wire.MAGIC)[0]
-    if magic not in (wire.V1, wire.V2, wire.BLANK):
+def _stored(record: memoryview, start: int, broker: str, check_crc: bool) -> StoredMessage | None:
+    """Read a message as it is, with its stored body. None: it is a blank."""
+    (magic,) = _UINT32.unpack_from(record, wire.MAGIC)
+    if magic == wire.BLANK:
+        return None
+    if magic not in (wire.V1, wire.V2):
         raise errors.ProtocolError(f"message at byte {start}: magic number {magic:#x} is unknown")
-    return int(magic)
+    try:
+        message, crc = _parsed(record, broker, _UINT8 if magic == wire.V1 else _INT16)
+    except struct.error as error:
+        raise errors.ProtocolError(f"message at byte {start} is broken: {error}") from error
+    if check_crc and (found := wire.crc(message.body)) != crc:
+        raise _corrupt(message, f"the checksum of its body is {found:#x}, not {crc:#x}")
+    return message
 
 
-def _stored(cursor: _Cursor, broker: str, check_crc: bool) -> StoredMessage:
-    """Read a message as it is, with its stored body."""
-    _, magic, crc, queue_id, flag, offset, place, sys_flag, born_ms = cursor.unpack(wire.HEAD)
-    born_address = cursor.take(wire.host_length(sys_flag & wire.BORN_V6))
-    stored_ms = cursor.number(_INT64)
-    store_address = cursor.take(wire.host_length(sys_flag & wire.STORE_V6))
-    times, prepared, body_length = cursor.unpack(_TAIL)
-    body = cursor.take(body_length)
-    topic = cursor.take(cursor.number(_UINT8 if magic == wire.V1 else _INT16))
-    texts = cursor.take(cursor.number(_INT16))
+def _parsed(record: memoryview, broker: str, length: Struct) -> tuple[StoredMessage, int]:
+    _, _, crc, queue_id, flag, offset, place, sys_flag, born_ms = wire.HEAD.unpack_from(record)
+    rest = _RESTS[sys_flag & (wire.BORN_V6 | wire.STORE_V6)]
+    born, stored_ms, store, times, prepared, body_length = rest.unpack_from(record, wire.HEAD.size)
+    body = wire.HEAD.size + rest.size
+    topic = body + body_length + length.size
+    (topic_length,) = length.unpack_from(record, topic - length.size)
+    texts = topic + topic_length + _INT16.size
+    (texts_length,) = _INT16.unpack_from(record, texts - _INT16.size)
+    # A negative length took a step back, perhaps onto bytes that can be read: so only now.
+    if min(body_length, topic_length, texts_length) < 0 or texts + texts_length > len(record):
+        raise struct.error(f"lengths {body_length}, {topic_length}, {texts_length} do not fit in")
     message = StoredMessage(
-        topic=str(topic, "utf-8", "replace"),
+        topic=str(record[topic : topic + topic_length], "utf-8", "replace"),
         broker=broker,
         queue_id=queue_id,
         queue_offset=offset,
-        body=body,
-        properties=properties.parse(texts),
+        body=bytes(record[body : body + body_length]),
+        properties=properties.parse(record[texts : texts + texts_length]),
         flag=flag,
         sys_flag=sys_flag,
         born_timestamp_ms=born_ms,
-        born_address=born_address,
+        born_address=born,
         store_timestamp_ms=stored_ms,
-        store_address=store_address,
+        store_address=store,
         reconsume_times=times,
         prepared_transaction_offset=prepared,
         commit_log_offset=place,
     )
-    if check_crc and (found := wire.crc(body)) != crc:
-        raise _corrupt(message, f"the checksum of its body is {found:#x}, not {crc:#x}")
-    return message
+    return message, crc
 
 
 def _expanded(stored: StoredMessage, room: int) -> StoredMessage:

@@ -49,11 +49,6 @@ def crc(body: bytes | memoryview) -> int:
     return zlib.crc32(body) & CRC_MASK
 
 
-def host_length(is_v6: int) -> int:
-    """Tell how many bytes a host takes: the address, and four for the port."""
-    return IPV4_HOST + IPV6_EXTRA if is_v6 else IPV4_HOST
-
-
 def starts(data: bytes | bytearray | memoryview) -> list[int]:
     """Tell where each message or blank begins; the last one ends where the data ends."""
     if len(data) > MOST_BYTES:

@@ -7,7 +7,6 @@ address, and shares them.
 
 import functools
 import ssl
-import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
@@ -20,6 +19,7 @@ from mq_client.directory import DEFAULT_TIMES, Directory, Times
 from mq_client.filters import Filter
 from mq_client.flows import Flow
 from mq_client.frames import Frame
+from mq_client.machine import Machine
 from mq_client.notices import members_changed
 from mq_client.operations import membership, offsets, pulling, routing, sending
 from mq_client.pulling import Position
@@ -40,11 +40,6 @@ def _runs(
     return method
 
 
-def wall_ms() -> int:
-    """Tell the time that people read, in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
-
-
 class Client:
     """Talks to one RocketMQ cluster."""
 
@@ -57,7 +52,7 @@ class Client:
         times: Times = DEFAULT_TIMES,
     ) -> None:
         """Connect to nothing yet."""
-        self.directory = Directory(name_servers, time.monotonic, wall_ms, times, credentials)
+        self.directory = Directory(name_servers, Machine(), times, credentials)
         self.engine = Engine(self.directory, tls, self._pushed)
         self._listeners: dict[str, Callable[[], None]] = {}
 

@@ -24,14 +24,12 @@ from mq_client import errors, flows
 from mq_client.blocking.link import Link, State
 from mq_client.commands import base
 from mq_client.connection import NEVER
-from mq_client.directory import Directory
+from mq_client.directory import IDLE_SECONDS, Directory
 from mq_client.flows import Ask, AskAll, Flow, Pause, Step, Tell
 from mq_client.frames import Frame
 
 Value = TypeVar("Value")
 Outcome = Any
-IDLE_SECONDS = 60.0
-"""Brokers close a connection after 120 s without traffic; we do not use one that may be closing."""
 
 
 class Task(Generic[Value]):
@@ -246,8 +244,4 @@ class Engine:
 def _outcome(ask: Ask, answer: Frame | errors.MqError) -> Any:
     if isinstance(answer, Frame):
         return base.result(ask.request, answer, ask.address)
-    if isinstance(answer, errors.DeadlineError):
-        raise flows.no_answer(ask, ask.timeout) from answer
-    raise errors.ConnectionLostError(
-        f"{ask.request.about()} to {ask.address}: {answer}; does it run, is the address right?"
-    ) from answer
+    raise flows.failure(ask, answer) from answer

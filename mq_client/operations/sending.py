@@ -76,6 +76,7 @@ def send(
     same, so with more than one try a message can be there twice.
     """
     topic = messages.common_topic(batch)
+    batch = _with_keys(directory, batch)
     failed: str | None = None
     for left in reversed(range(tries)):
         route = yield from routing.route(directory, topic, None if failed is None else 0)
@@ -101,12 +102,19 @@ def send_one_way(
     route = yield from routing.route(directory, message.topic)
     queue = chooser.choose(route, None)
     address = yield from routing.address_of(directory, Place(queue.topic, queue.broker))
-    yield Tell(address, _request([message], queue, group, directory.wall_ms()))
+    batch = _with_keys(directory, [message])
+    yield Tell(address, _request(batch, queue, group, directory.wall_ms()))
 
 
-def _store(
-    directory: Directory, batch: Sequence[Message], queue: Queue, group: str
-) -> Flow[Sent]:
+def _with_keys(directory: Directory, batch: Sequence[Message]) -> list[Message]:
+    """Give an id to each message that has none; brokers do so only for single ones."""
+    return [
+        message if message.unique_key else message.with_unique_key(directory.new_key())
+        for message in batch
+    ]
+
+
+def _store(directory: Directory, batch: Sequence[Message], queue: Queue, group: str) -> Flow[Sent]:
     address = yield from routing.address_of(directory, Place(queue.topic, queue.broker))
     request = _request(batch, queue, group, directory.wall_ms())
     return (yield from flows.ask(address, request, directory.times.answer))
@@ -114,7 +122,7 @@ def _store(
 
 def _request(batch: Sequence[Message], queue: Queue, group: str, now_ms: int) -> Send:
     if len(batch) == 1:
-        (message,) = batch
+        message = batch[0]
         text = str(properties.encode(message.wire_properties), "utf-8")
         return Send(group, queue, message.body, text, now_ms, flag=message.flag)
     return SendBatch(group, queue, messages.encode_batch(batch), "", now_ms)

@@ -1,0 +1,135 @@
+"""
+One connection in an event loop. asyncio reads straight into the space that our reader offers.
+
+A link ends by its first failure; whoever needs the peer again opens another one.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from mq_client import errors
+from mq_client.acl import Credentials
+from mq_client.commands.base import Request
+from mq_client.connection import Connection
+from mq_client.directory import host_and_port
+from mq_client.frames import Frame
+
+Waiter = asyncio.Future[Frame]
+
+
+class Link(asyncio.BufferedProtocol):
+    """A connection to one address, and the requests under way on it."""
+
+    def __init__(
+        self,
+        address: str,
+        pushed: Callable[[str, Frame], None],
+        credentials: Credentials | None,
+    ) -> None:
+        """Prepare; `opened` makes one that is connected."""
+        self.address = address
+        self.is_over = False
+        self._why_over = ""
+        self.used_at = 0.0
+        self._pushed = pushed
+        self._conversation: Connection[Waiter] = Connection(credentials)
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for anything here."""
+        return self._conversation.is_idle
+
+    async def open(self, tls: ssl.SSLContext | None, seconds: float) -> None:
+        """Connect, or raise a `ConnectionLostError`."""
+        host, port = host_and_port(self.address)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._loop.create_connection(lambda: self, host, port, ssl=tls)
+        except (OSError, TimeoutError) as error:
+            self.is_over = True
+            raise errors.ConnectionLostError(str(error) or f"not within {seconds:g} s") from error
+
+    async def request(self, request: Request[Any], seconds: float) -> Frame:
+        """Send a request and wait for its answer."""
+        self._refuse_if_over()
+        now = self.used_at = self._loop.time()
+        waiter: Waiter = self._loop.create_future()
+        self._write(self._conversation.request(request, waiter, now, now + seconds))
+        timer = self._loop.call_later(seconds, self._expire)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+
+    def tell(self, request: Request[Any]) -> None:
+        """Send a request that gets no answer."""
+        self._refuse_if_over()
+        self._write(self._conversation.one_way(request))
+
+    def close(self) -> None:
+        """End the connection and every wait."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._end("the client was closed")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Remember where to write. Called by asyncio."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Say where the next bytes belong. Called by asyncio."""
+        return self._conversation.reader.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take note of new bytes. Called by asyncio."""
+        try:
+            replies = self._conversation.received(
+                nbytes,
+                self._loop.time(),
+                _answered,
+                lambda frame: self._pushed(self.address, frame),
+            )
+        except errors.ProtocolError as error:
+            self._end(str(error))
+        else:
+            if replies:
+                self._write(replies)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everybody who waits. Called by asyncio."""
+        self._end(str(exc) if exc else "the peer closed the connection")
+
+    def _expire(self) -> None:
+        late, is_silent = self._conversation.expired(self._loop.time())
+        for waiter in late:
+            if not waiter.done():
+                waiter.set_exception(errors.DeadlineError("no answer in time"))
+        if is_silent:
+            self._end("the peer was silent for the whole time of a request")
+
+    def _refuse_if_over(self) -> None:
+        if self.is_over:
+            raise errors.ConnectionLostError(self._why_over)
+
+    def _write(self, data: bytes) -> None:
+        assert self._transport is not None, "nobody has a link before it is open"
+        self._transport.write(data)
+
+    def _end(self, reason: str) -> None:
+        if not self.is_over:
+            self.is_over, self._why_over = True, reason
+        if self._transport is not None:
+            self._transport.abort()
+        for waiter in self._conversation.ended():
+            if not waiter.done():
+                waiter.set_exception(errors.ConnectionLostError(reason))
+
+
+def _answered(waiter: Waiter, frame: Frame) -> None:
+    if not waiter.done():
+        waiter.set_result(frame)

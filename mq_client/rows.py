@@ -1,0 +1,185 @@
+"""
+Where the fields of many stored messages stand, as numpy arrays with an entry a message.
+
+The rules are those of `messages.decode`, checked for all messages at once. `RefusedError` says only
+that something is wrong: `decode` tells what and where.
+"""
+
+import zlib
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mq_client import batch_body, compression, gather, wire
+from mq_client.gather import Bytes, Places
+
+_HEAD = np.dtype(
+    {
+        "names": ["crc", "queue_id", "flag", "queue_offset", "place", "sys_flag", "born"],
+        "formats": [">u4", ">i4", ">i4", ">i8", ">i8", ">i4", ">i8"],
+        "offsets": [
+            wire.CRC, wire.QUEUE_ID, wire.FLAG, wire.QUEUE_OFFSET, wire.COMMIT_LOG_OFFSET,
+            wire.SYS_FLAG, wire.BORN_TIMESTAMP,
+        ],
+        "itemsize": wire.HEAD.size,
+    }
+)  # fmt: skip
+_TAIL = np.dtype([("reconsume_times", ">i4"), ("prepared", ">i8"), ("body_length", ">i4")])
+
+
+class RefusedError(Exception):
+    """These bytes are no messages, or corrupt ones."""
+
+
+@dataclass(slots=True)
+class Rows:
+    """The fields of all messages; of texts, where they begin and how long they are."""
+
+    crc: NDArray[np.uint32]
+    queue_id: NDArray[np.int32]
+    queue_offset: NDArray[np.int64]
+    flag: NDArray[np.int32]
+    sys_flag: NDArray[np.int32]
+    born: NDArray[np.int64]
+    stored: NDArray[np.int64]
+    reconsume_times: NDArray[np.int32]
+    place: NDArray[np.int64]
+    host: Places
+    host_length: Places
+    body: Places
+    body_length: Places
+    topic: Places
+    topic_length: Places
+    texts: Places
+    texts_length: Places
+
+    def __len__(self) -> int:
+        """Count the messages."""
+        return len(self.crc)
+
+    def take(self, which: Places | NDArray[np.bool_]) -> "Rows":
+        """Pick rows by number or by a mask."""
+        return Rows(*(getattr(self, field.name)[which] for field in fields(self)))
+
+
+def find(data: Bytes, starts: Places) -> Rows:
+    """Find all fields of the messages that start there. Blanks are left out."""
+    ends = np.append(starts[1:], len(data))
+    magic = gather.fixed(data, starts + wire.MAGIC, ">u4")
+    is_message = magic != wire.BLANK
+    return _find(data, starts[is_message], ends[is_message], magic[is_message])
+
+
+def _find(data: Bytes, starts: Places, ends: Places, magic: NDArray[np.uint32]) -> Rows:
+    is_v2 = magic == wire.V2
+    _require(is_v2 | (magic == wire.V1))
+    _require(starts + wire.LEAST <= ends)
+    head = gather.fixed(data, starts, _HEAD)
+    sys_flag = head["sys_flag"].astype(np.int32)
+    born_extra = np.where(sys_flag & wire.BORN_V6, wire.IPV6_EXTRA, 0)
+    store_extra = np.where(sys_flag & wire.STORE_V6, wire.IPV6_EXTRA, 0)
+    behind = starts + born_extra
+    host = behind + wire.STORE_HOST
+    behind += store_extra
+    _require(behind + wire.LEAST <= ends)
+    tail = gather.fixed(data, behind + wire.RECONSUME_TIMES, _TAIL)
+
+    body = behind + wire.BODY
+    body_length = tail["body_length"].astype(np.int64)
+    topic = body + body_length + 1 + is_v2
+    _require((body_length >= 0) & (topic + 2 <= ends))
+    topic_length = _topic_lengths(data, topic, is_v2)
+    texts = topic + topic_length + 2
+    _require((topic_length >= 0) & (texts <= ends))
+    texts_length = gather.fixed(data, texts - 2, ">i2").astype(np.int64)
+    _require((texts_length >= 0) & (texts + texts_length <= ends))
+    return Rows(
+        crc=head["crc"].astype(np.uint32),
+        queue_id=head["queue_id"].astype(np.int32),
+        queue_offset=head["queue_offset"].astype(np.int64),
+        flag=head["flag"].astype(np.int32),
+        sys_flag=sys_flag,
+        born=head["born"].astype(np.int64),
+        stored=gather.fixed(data, host - 8, ">i8").astype(np.int64),
+        reconsume_times=tail["reconsume_times"].astype(np.int32),
+        place=head["place"].astype(np.int64),
+        host=host,
+        host_length=store_extra + wire.IPV4_HOST,
+        body=body,
+        body_length=body_length,
+        topic=topic,
+        topic_length=topic_length,
+        texts=texts,
+        texts_length=texts_length,
+    )
+
+
+def _topic_lengths(data: Bytes, topic: Places, is_v2: NDArray[np.bool_]) -> Places:
+    lengths = data[topic - 1].astype(np.int64)
+    lengths[is_v2] = gather.fixed(data, topic[is_v2] - 2, ">i2")
+    return lengths
+
+
+def check_crc(data: Bytes, rows: Rows) -> None:
+    """Compare the checksums of the stored bodies."""
+    view, crc32 = data.data, zlib.crc32
+    spans = zip(rows.body.tolist(), (rows.body + rows.body_length).tolist(), strict=True)
+    found = [crc32(view[start:end]) for start, end in spans]
+    _require(np.array(found, np.uint32) & wire.CRC_MASK == rows.crc)
+
+
+def expand(data: Bytes, rows: Rows, room: int) -> tuple[Bytes, Rows]:
+    """
+    Expand compressed bodies to `room` bytes in all, and take inner batches apart.
+
+    The new bodies stand behind the old bytes. Where nothing is to be done, both stay the same.
+    """
+    is_compressed = (rows.sys_flag & compression.COMPRESSED != 0) & (rows.body_length > 0)
+    if is_compressed.any():
+        data = _restore(data, rows, np.flatnonzero(is_compressed), room)
+    is_wrapped = rows.sys_flag & wire.WRAPPED == wire.WRAPPED
+    return data, _unwrap(data, rows, is_wrapped) if is_wrapped.any() else rows
+
+
+def _restore(data: Bytes, rows: Rows, compressed: Places, room: int) -> Bytes:
+    pieces, end = [data], len(data)
+    for row in compressed.tolist():
+        start = rows.body[row]
+        stored = data[start : start + rows.body_length[row]].data
+        body = compression.restore(stored, int(rows.sys_flag[row]), room)
+        room -= len(body)
+        rows.body[row], rows.body_length[row] = end, len(body)
+        pieces.append(np.frombuffer(body, np.uint8))
+        end += len(body)
+    return np.concatenate(pieces)
+
+
+def _unwrap(data: Bytes, rows: Rows, is_wrapped: NDArray[np.bool_]) -> Rows:
+    counts = np.ones(len(rows), np.int64)
+    found = []
+    for row in np.flatnonzero(is_wrapped).tolist():
+        start = rows.body[row]
+        parts = batch_body.parts(data[start : start + rows.body_length[row]].data)
+        counts[row] = len(parts)
+        found.append(np.array(parts, np.int64).reshape(-1, len(batch_body.Part._fields)))
+        found[-1][:, [1, 3]] += start
+    inner = np.repeat(is_wrapped, counts)
+    number = np.arange(len(inner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    opened = rows.take(np.repeat(np.arange(len(rows)), counts))
+    base = opened.queue_offset
+    opened.queue_offset = base + np.where(inner, number, 0)
+    _require(opened.queue_offset >= base)  # else they ran over
+    (
+        opened.flag[inner],
+        opened.body[inner],
+        opened.body_length[inner],
+        opened.texts[inner],
+        opened.texts_length[inner],
+    ) = np.concatenate(found).T
+    return opened
+
+
+def _require(good: NDArray[np.bool_]) -> None:
+    if not good.all():
+        raise RefusedError

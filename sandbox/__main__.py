@@ -1,0 +1,111 @@
+"""The sandbox from the command line: `python -m sandbox rocketmq up`, for other programs too."""
+
+import argparse
+import json
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+from sandbox import jars, ports, process, progress, rocketmq
+
+_UP = f"""\
+Runs a RocketMQ {rocketmq.VERSION} on free ports of this machine: one name server and some brokers.
+When all are ready, one line of JSON is printed:
+
+    {{"nameServer": "127.0.0.1:21346", "brokers": {{"broker-a": "127.0.0.1:25002", ...}}}}
+
+It lives until this command is ended by Ctrl-C or SIGTERM, or in any other way, kill -9 included.
+Then nothing is left of it, neither a process nor its data. What it tells in between is on stderr.
+"""
+_EXAMPLES = """\
+examples:
+    python -m sandbox rocketmq up
+    python -m sandbox rocketmq up --brokers 1 --slaves 1
+    python -m sandbox rocketmq up --property autoCreateTopicEnable=true   (topics made by sending)
+
+Java 17 or newer is needed. RocketMQ itself is fetched at the first start, which takes some minutes.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do what the command line says; the exit code is 1 when it could not be done."""
+    options = _parser().parse_args(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    try:
+        _up(options)
+    except (process.SandboxError, jars.JarsError, ports.NoFreePortError) as error:
+        progress.say(str(error))
+        return 1
+
+
+def _up(options: argparse.Namespace) -> NoReturn:
+    properties = dict(options.property)
+    with rocketmq.started(options.brokers, slaves=options.slaves, properties=properties) as mq:
+        print(json.dumps(_addresses(mq)), flush=True)
+        progress.say("RocketMQ is ready; Ctrl-C or SIGTERM ends it")
+        while True:
+            signal.pause()
+
+
+def _addresses(mq: rocketmq.RocketMq) -> dict[str, object]:
+    found: dict[str, object] = {
+        "nameServer": mq.name_server.address,
+        "brokers": {name: broker.address for name, broker in mq.brokers.items()},
+    }
+    if mq.slaves:
+        found["slaves"] = {name: slave.address for name, slave in mq.slaves.items()}
+    return found
+
+
+def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+    """End by the ordinary way out, once: a second signal must not disturb the cleaning up."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m sandbox",
+        description="Starts the real parts on this machine, and leaves nothing behind.",
+    )
+    parts = parser.add_subparsers(required=True, metavar="PART")
+    mq = parts.add_parser("rocketmq", help="a name server and brokers")
+    up = mq.add_subparsers(required=True, metavar="COMMAND").add_parser(
+        "up",
+        help="start them, say where they are, and run until ended",
+        description=_UP,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    up.add_argument(
+        "--brokers", type=_count, default=2, metavar="N", help="how many masters, up to 26 (2)"
+    )
+    up.add_argument(
+        "--slaves", type=_count, default=0, metavar="N", help="how many slaves each has (0)"
+    )
+    up.add_argument(
+        "--property", type=_property, action="append", default=[], metavar="NAME=VALUE",
+        help="a broker property of RocketMQ, for all brokers; may be given more than once",
+    )  # fmt: skip
+    return parser
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 26:
+        raise argparse.ArgumentTypeError(f"{number} is not between 0 and 26")
+    return number
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,214 @@
+"""
+Starts one child process and ends it with its caller, whatever ends the caller.
+
+A guard (`sandbox.guard`) is the parent of each child and holds one end of a pipe, its leash; the
+other end is here. `kill` lets go of it, and so does the kernel when this process dies. A folder has
+a guard too, whose leash the children hold as well: it goes when the last of them is gone.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from sandbox import jars, progress
+
+_GUARD = Path(__file__).with_name("guard.py")
+_PAUSE_SECONDS = 0.03
+_QUIET_SECONDS = 10.0
+_LAST_LINES = 20
+
+
+class SandboxError(Exception):
+    """Base of all errors of starting and ending real parts."""
+
+
+class NotReadyError(SandboxError):
+    """A part ended too early, or was silent for too long. Its log is kept and named."""
+
+    def __init__(self, complaint: str, log: Path) -> None:
+        """Show the end of the log, where the reason stands, but not each step of a Java stack."""
+        self.log = _kept(log)
+        lines = [line for line in _text(log).splitlines() if line.strip() and line[:4] != "\tat "]
+        said = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:]) or " nothing"
+        super().__init__(f"{complaint}; its log: {self.log}; the end of it:{said}")
+
+
+class Folder:
+    """A folder for the data and logs of some processes, gone after the last of them."""
+
+    def __init__(self, prefix: str) -> None:
+        """Make it: the prefix tells whose it is to whoever looks around."""
+        self._leash = _Leash()
+        self._leashes: list[_Leash] = []
+        self.path = Path(self._leash.start_guard("keep", prefix))
+
+    def close(self) -> None:
+        """End all that still runs in it, remove it, and wait until it is gone."""
+        leashes = [*self._leashes, self._leash]
+        for leash in leashes:
+            leash.let_go()
+        for leash in leashes:
+            leash.wait()
+
+    def new_leash(self) -> "_Leash":
+        """Make a leash that this folder lets go of at the latest."""
+        leash = _Leash()
+        self._leashes.append(leash)
+        return leash
+
+    @property
+    def held_by(self) -> int:
+        """The descriptor that a process inherits which writes here."""
+        return self._leash.end
+
+
+@contextlib.contextmanager
+def folder(prefix: str) -> Iterator[Folder]:
+    """Make a folder that is gone when left, and also when this process is killed."""
+    made = Folder(prefix)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Process:
+    """A running child. What it prints is appended to its log."""
+
+    def __init__(
+        self, name: str, command: Sequence[str | Path], place: Folder, env: Mapping[str, str]
+    ) -> None:
+        """Start it in its own folder; `env` comes on top of the environment of the caller."""
+        self.name = name
+        self.log = place.path / f"{name}.log"
+        home = place.path / name
+        home.mkdir(exist_ok=True)
+        self._leash = place.new_leash()
+        with self.log.open("ab") as log:
+            self._said_before = log.tell()
+            pid = self._leash.start_guard(
+                "run", *command, output=log.fileno(), also=place.held_by, cwd=home, env=env
+            )
+        self.pid = int(pid)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._leash.exit_code() is None
+
+    def has_said(self, text: str) -> bool:
+        """Whether its output holds this text."""
+        return text in _text(self.log, self._said_before)
+
+    def wait_until(self, happened: Callable[[], bool], seconds: float) -> None:
+        """Wait for what makes it ready; a `NotReadyError` when it ends before or takes too long."""
+        started = time.monotonic()
+        reported = started
+        while not happened():
+            now = time.monotonic()
+            code = self._leash.exit_code()
+            if code is not None:
+                raise NotReadyError(f"{self.name} ended with code {code}", self.log)
+            if now - started > seconds:
+                raise NotReadyError(f"{self.name} is not ready after {seconds:g} s", self.log)
+            if now - reported > _QUIET_SECONDS:
+                progress.say(f"{self.name} has been starting for {now - started:.0f} s")
+                reported = now
+            time.sleep(_PAUSE_SECONDS)
+
+    def kill(self) -> None:
+        """End it at once, as kill -9 does, and all that it has started."""
+        self._leash.let_go()
+        self._leash.wait()
+
+    def stop(self, seconds: float) -> None:
+        """Ask it to end and give it some time to do so; then it is killed."""
+        self._leash.ask_to_end()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._leash.wait(seconds)
+        self.kill()
+
+
+class _Leash:
+    """The pipe to one guard. No other process may hold its end: it would hold the guard back."""
+
+    _held: "set[_Leash]" = set()  # noqa: RUF012 - all leashes of this process
+
+    def __init__(self) -> None:
+        self._guards_end, self.end = os.pipe()
+        self._guard: subprocess.Popen[bytes] | None = None
+        _Leash._held.add(self)
+
+    def start_guard(
+        self,
+        *arguments: str | Path,
+        output: int | None = None,
+        also: int | None = None,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> str:
+        """Start the guard at the other end; return the line it says. Ctrl-C does not reach it."""
+        try:
+            self._guard = guard = subprocess.Popen(
+                [sys.executable, "-I", "-S", _GUARD, *arguments],
+                stdin=self._guards_end,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                pass_fds=() if also is None else (also,),
+                cwd=cwd,
+                env={**os.environ, **(env or {})},
+                start_new_session=True,
+            )
+        finally:
+            os.close(self._guards_end)
+        assert guard.stdout is not None
+        with guard.stdout as stream:
+            line = stream.readline().decode().strip()
+        if not line:
+            raise SandboxError(f"the guard ended with code {self.wait()} before it began")
+        return line
+
+    def exit_code(self) -> int | None:
+        """Return how the guard ended, which is how its process did; None while it runs."""
+        return self._guard.poll() if self._guard else None
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """Wait for the guard, unless a signal has come before it was known."""
+        return self._guard.wait(seconds) if self._guard else None
+
+    def ask_to_end(self) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.end, b".")
+
+    def let_go(self) -> None:
+        if self in _Leash._held:
+            _Leash._held.discard(self)
+            os.close(self.end)
+
+    @classmethod
+    def let_all_go(cls) -> None:
+        for leash in list(cls._held):
+            leash.let_go()
+
+
+# A process forked from this one must not keep alive what belongs to this one alone.
+os.register_at_fork(after_in_child=_Leash.let_all_go)
+
+
+def _text(log: Path, start: int = 0) -> str:
+    with log.open("rb") as stream:
+        stream.seek(start)
+        return stream.read().decode(errors="replace")
+
+
+def _kept(log: Path) -> Path:
+    """Copy a log to where it outlives its folder; the next of the same name takes its place."""
+    kept = jars.cache() / "logs" / log.name
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(log, kept)
+    return kept

@@ -1,0 +1,393 @@
+"""
+Starts a RocketMQ 5.4.0 on loopback: a name server, and brokers with or without slaves.
+
+    with rocketmq.started(brokers=2) as mq:
+        mq.create_topics({"orders": 8})
+        mq.brokers["broker-a"].kill()
+        mq.brokers["broker-a"].restart()
+
+All are ready when entered: they answer and stand in the name server's route. All are gone when
+left, with their data, and also when this process is killed. Until then a broker keeps its data and
+its address, whatever is done to it, unless it is told to move. Its port for slaves listens on all
+interfaces, for RocketMQ binds it so; everything else is bound to 127.0.0.1.
+"""
+
+import contextlib
+import json
+import string
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox import _remoting, jars, ports, process
+
+VERSION = "5.4.0"
+CLUSTER = "DefaultCluster"
+_LIBRARIES = [f"org.apache.rocketmq:rocketmq-{part}:{VERSION}" for part in ("namesrv", "broker")]
+_START_SECONDS = 120.0
+_STOP_SECONDS = 30.0
+_REGISTER_SECONDS = 30.0
+_PAUSE_SECONDS = 0.05
+_SAYS_WHEN_STARTED = "boot success"
+_SAYS_WHEN_IT_GIVES_UP = "Shutdown hook was invoked"  # a broker needs 8 s more to end then
+
+# RocketMQ would spread its logs over thirty files, and the reason of a failure with them.
+_LOGGING = """\
+<configuration>
+  <appender name="console" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{HH:mm:ss.SSS} %-5level %logger: %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="console"/></root>
+</configuration>
+"""
+
+_JAVA_OPTIONS = [
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",  # its file would outlive a kill
+    "-Xms64m",
+    # A broker looks for its name server as often as this says (3 s else), and registers only when
+    # it has found one.
+    "-Dcom.rocketmq.remoting.client.connect.timeout=500",
+]
+_BROKER_PROPERTIES = {
+    "brokerClusterName": CLUSTER,
+    "brokerPermission": "6",
+    "flushDiskType": "ASYNC_FLUSH",
+    "bindAddress": "127.0.0.1",
+    "brokerIP1": "127.0.0.1",
+    "brokerIP2": "127.0.0.1",
+    "autoCreateTopicEnable": "false",  # a typo in a test must not make a topic
+    "autoCreateSubscriptionGroup": "true",
+    "enablePropertyFilter": "true",
+    "timerWheelEnable": "false",
+    "mappedFileSizeCommitLog": "67108864",
+    "mappedFileSizeConsumeQueue": "1200000",
+    "mappedFileSizeTimerLog": "16777216",
+    "maxIndexNum": "200000",
+    "maxHashSlotNum": "50000",
+    "diskMaxUsedSpaceRatio": "95",
+}
+
+
+class TopicError(process.SandboxError):
+    """A broker has refused a topic."""
+
+
+class RouteError(process.SandboxError):
+    """The name server does not show what was registered with it."""
+
+
+@dataclass(frozen=True)
+class _Java:
+    """What all servers of one sandbox have in common."""
+
+    java: Path
+    libraries: str
+    place: process.Folder
+    options: Sequence[str]
+
+    def start(self, name: str, main: str, properties: Mapping[str, str]) -> process.Process:
+        home = self.place.path / name
+        home.mkdir(exist_ok=True)
+        settings = home / "start.properties"
+        settings.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        logging = home / "logback.xml"
+        logging.write_text(_LOGGING)
+        command: list[str | Path] = [
+            self.java, *_JAVA_OPTIONS, *self.options,
+            f"-Duser.home={home}", f"-Djava.io.tmpdir={home}",
+            f"-Drmq.logback.configurationFile={logging}",
+            "-cp", self.libraries, main, "-c", settings,
+        ]  # fmt: skip
+        return process.Process(name, command, self.place, {"ROCKETMQ_HOME": str(home)})
+
+
+class Server:
+    """What a name server and a broker have in common."""
+
+    main = ""
+
+    def __init__(self, name: str, java: _Java) -> None:
+        """Claim the ports; nothing runs yet."""
+        self.name = name
+        self._java = java
+        self._ports = ports.claim()
+
+    def start(self) -> None:
+        """Start it with what its folder holds."""
+        self._process = self._java.start(self.name, self.main, self.properties())
+
+    def properties(self) -> dict[str, str]:
+        """Say how it is configured; asked at each start."""
+        return {"listenPort": str(self._ports.port), "bindAddress": "127.0.0.1"}
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as `127.0.0.1:port`."""
+        return f"127.0.0.1:{self._ports.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of its Java."""
+        return self._process.pid
+
+    @property
+    def log(self) -> Path:
+        """All that it prints and logs."""
+        return self._process.log
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+        return self._process.is_running
+
+    def wait_until_ready(self) -> None:
+        """Return when it serves; a `NotReadyError` shows its log when it will not."""
+        self._process.wait_until(self._is_ready, _START_SECONDS)
+
+    def kill(self) -> None:
+        """End it at once, as kill -9 does."""
+        self._process.kill()
+
+    def stop(self) -> None:
+        """End it as an administrator does, which takes a broker 10 s."""
+        self._process.stop(_STOP_SECONDS)
+
+    def restart(self) -> None:
+        """Start it again, after a kill if it still runs; return when it is ready."""
+        self.kill()
+        self.start()
+        self.wait_until_ready()
+
+    def release(self) -> None:
+        """Give its ports back."""
+        self._ports.release()
+
+    def _is_ready(self) -> bool:
+        if self._process.has_said(_SAYS_WHEN_IT_GIVES_UP):
+            raise process.NotReadyError(f"{self.name} gives up", self.log)
+        return self._process.has_said(_SAYS_WHEN_STARTED) and self._answers()
+
+    def _answers(self) -> bool:
+        raise NotImplementedError
+
+
+class NameServer(Server):
+    """The name server. It has no data: after a restart the brokers register again."""
+
+    main = "org.apache.rocketmq.namesrv.NamesrvStartup"
+
+    def __init__(self, java: _Java) -> None:
+        """Claim a port."""
+        super().__init__("name-server", java)
+        self.brokers: list[Broker] = []
+
+    def __str__(self) -> str:
+        """Return the address, for it is what clients are told."""
+        return self.address
+
+    def restart(self) -> None:
+        """Start it again; return when the brokers that run stand in the route."""
+        super().restart()
+        for broker in self.brokers:
+            if broker.is_running:
+                broker.rejoin()
+
+    def addresses(self, topic: str) -> Collection[tuple[str, str, str]]:
+        """List broker, broker id and address of those that have this topic."""
+        route = _remoting.route(self.address, topic) or {"brokerDatas": []}
+        return {
+            (data["brokerName"], number, address)
+            for data in route["brokerDatas"]
+            for number, address in data["brokerAddrs"].items()
+        }
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError):
+            _remoting.route(self.address, CLUSTER)
+            return True
+        return False
+
+
+class Broker(Server):
+    """A broker: master, or slave with a number of its own."""
+
+    main = "org.apache.rocketmq.broker.BrokerStartup"
+
+    def __init__(
+        self,
+        master: str,
+        number: int,
+        name_server: NameServer,
+        java: _Java,
+        properties: Mapping[str, str],
+    ) -> None:
+        """Claim ports. Its number is 0 when it is the master itself."""
+        super().__init__(f"{master}-slave-{number}" if number else master, java)
+        self.master = master
+        self._number = str(number)
+        self._name_server = name_server
+        self._properties = properties
+        name_server.brokers.append(self)
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether it follows a master."""
+        return self._number != "0"
+
+    def move(self) -> None:
+        """Restart it on another port, with its data."""
+        old = self._ports
+        self.kill()
+        self._ports = ports.claim()
+        old.release()
+        self.restart()
+
+    def rejoin(self) -> None:
+        """Return when it stands in the route of a name server that has forgotten it."""
+        self._process.wait_until(self._answers, _REGISTER_SECONDS)
+
+    def create_topics(self, topics: Mapping[str, int]) -> None:
+        """Make topics with that many queues each, or change them."""
+        body = json.dumps({"topicConfigList": [_topic(*topic) for topic in topics.items()]})
+        answer = _remoting.ask(self.address, _remoting.CREATE_TOPICS, body=body.encode())
+        if answer.code:
+            raise TopicError(f"{self.name} refuses {', '.join(topics)}: {answer.remark}")
+
+    def is_in_route(self, topic: str) -> bool:
+        """Whether the name server sends those who ask for this topic to this broker."""
+        mine = (self.master, self._number, self.address)
+        return mine in self._name_server.addresses(topic)
+
+    def register(self) -> None:
+        """
+        Tell the name server all topics now.
+
+        By itself a broker does it at its start, where it may not have found the name server yet,
+        and then after 10 s. It also does it when it is told its permission, the old one too.
+        """
+        permission = f"brokerPermission={self.properties()['brokerPermission']}\n"
+        _remoting.ask(self.address, _remoting.UPDATE_CONFIG, body=permission.encode())
+
+    def properties(self) -> dict[str, str]:
+        """Say how it is configured; what the caller has asked for comes last."""
+        return {
+            **super().properties(),
+            **_BROKER_PROPERTIES,
+            "brokerName": self.master,
+            "brokerId": self._number,
+            "brokerRole": "SLAVE" if self.is_slave else "ASYNC_MASTER",
+            "slaveReadEnable": str(self.is_slave).lower(),
+            "namesrvAddr": self._name_server.address,
+            "storePathRootDir": str(self._java.place.path / self.name / "store"),
+            **self._properties,
+        }
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError):
+            if _remoting.ask(self.address, _remoting.RUNTIME_INFO).code != 0:
+                return False
+            # Each broker has a topic that is named after its cluster.
+            if self.is_in_route(self.properties()["brokerClusterName"]):
+                return True
+            self.register()
+        return False
+
+
+@dataclass(frozen=True)
+class RocketMq:
+    """What `started` has started."""
+
+    name_server: NameServer
+    brokers: Mapping[str, Broker]
+    """The masters, by RocketMQ's broker name."""
+    slaves: Mapping[str, Broker]
+    """Slaves by names like `broker-a-slave-1`."""
+
+    def create_topics(
+        self, topics: Mapping[str, int], brokers: Collection[str] | None = None
+    ) -> None:
+        """Make topics with that many queues on these brokers, or on all; return when routed."""
+        masters = list(self.brokers) if brokers is None else brokers
+        # By itself a slave copies its master's topics once a minute.
+        copies = [slave for slave in self.slaves.values() if slave.master in masters]
+        chosen = [*(self.brokers[name] for name in masters), *copies]
+        for broker in chosen:
+            broker.create_topics(topics)
+        for broker in chosen:
+            for topic in topics:
+                _wait_for_route(broker, topic)
+
+
+@contextlib.contextmanager
+def started(
+    brokers: int = 2,
+    *,
+    slaves: int = 0,
+    properties: Mapping[str, str] | None = None,
+    heap: str = "256m",
+    java_options: Sequence[str] = (),
+) -> Iterator[RocketMq]:
+    """
+    Run a name server and brokers named `broker-a`, `broker-b` and so on, each with its slaves.
+
+    `properties` are RocketMQ's and go to all brokers. `heap` bounds each Java's; `java_options`
+    go to each Java after our own, so they win.
+    """
+    java = jars.java()
+    if java is None:
+        raise jars.NoJavaError("no Java: install a JDK 17 or newer, or set JAVA_HOME")
+    libraries = jars.classpath(*_LIBRARIES)
+    with contextlib.ExitStack() as claims, process.folder("evenkeel-rocketmq-") as place:
+        common = _Java(java, libraries, place, [f"-Xmx{heap}", *java_options])
+        mq = _prepared(brokers, slaves, common, properties or {})
+        servers = [mq.name_server, *mq.brokers.values(), *mq.slaves.values()]
+        for server in servers:
+            claims.callback(server.release)
+        for server in servers:
+            server.start()
+        for server in servers:
+            server.wait_until_ready()
+        for slave in mq.slaves.values():
+            slave.register()  # the answer names its master, which it may have been ahead of
+        yield mq
+
+
+def _prepared(brokers: int, slaves: int, java: _Java, properties: Mapping[str, str]) -> RocketMq:
+    """Put all together, nothing started yet."""
+    name_server = NameServer(java)
+    made = [
+        Broker(f"broker-{letter}", number, name_server, java, properties)
+        for letter in string.ascii_lowercase[:brokers]
+        for number in range(slaves + 1)
+    ]
+    return RocketMq(
+        name_server,
+        {broker.name: broker for broker in made if not broker.is_slave},
+        {broker.name: broker for broker in made if broker.is_slave},
+    )
+
+
+def _topic(name: str, queues: int) -> dict[str, object]:
+    return {
+        "topicName": name,
+        "readQueueNums": queues,
+        "writeQueueNums": queues,
+        "perm": 6,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "order": False,
+    }
+
+
+def _wait_for_route(broker: Broker, topic: str) -> None:
+    deadline = time.monotonic() + _REGISTER_SECONDS
+    while not broker.is_in_route(topic):
+        if time.monotonic() > deadline:
+            raise RouteError(
+                f"topic {topic} of {broker.name} is not in the route; see {broker.log}"
+            )
+        broker.register()
+        time.sleep(_PAUSE_SECONDS)

@@ -1,0 +1,88 @@
+"""
+A relay on loopback in front of a real peer, which can do what networks do: delay, swallow, cut.
+
+`with Proxy("127.0.0.1:9876") as proxy` relays from `proxy.address`. What `swallows` says is lost
+from then on: the connection looks alive, and nothing comes through (a half-open connection).
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Self
+
+
+class Proxy:
+    """Runs in a thread of its own until it is left."""
+
+    def __init__(self, target: str) -> None:
+        self.delay_seconds = 0.0
+        self.swallows = False
+        self.connections = 0
+        self._target = target
+        self._loop = asyncio.new_event_loop()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self.address = ""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._do(self._listen())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._do(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def cut(self) -> None:
+        """Reset all connections; new ones are taken."""
+        self._do(self._cut())
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def _end(self) -> None:
+        self._server.close()
+        await self._cut()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _cut(self) -> None:
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _relay(
+        self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter
+    ) -> None:
+        self.connections += 1
+        host, _, port = self._target.rpartition(":")
+        from_peer, to_peer = await asyncio.open_connection(host, int(port))
+        self._writers |= {to_client, to_peer}
+        for reader, writer in ((from_client, to_peer), (from_peer, to_client)):
+            task = asyncio.create_task(self._pass_on(reader, writer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                await asyncio.sleep(self.delay_seconds)
+                if not self.swallows:
+                    writer.write(data)
+                    await writer.drain()
+        writer.transport.abort()
+        self._writers.discard(writer)

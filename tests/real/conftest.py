@@ -1,0 +1,67 @@
+"""
+A real RocketMQ for all tests of this folder, and a new topic and group for each.
+
+Where there is no JDK, or its libraries cannot be fetched, the tests are skipped and say so.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from mq_client import blocking, values
+from sandbox import jars, rocketmq
+from tests.real import java_client
+
+TOPIC_QUEUES = 2
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session", name="rocketmq")
+def _rocketmq() -> Iterator[rocketmq.RocketMq]:
+    """Two brokers, shared by the whole run: leave them as they were."""
+    if jars.java() is None:
+        pytest.skip("NO REAL ROCKETMQ: there is no Java here (17 or newer)")
+    with rocketmq.started(brokers=2) as mq:
+        yield mq
+
+
+@pytest.fixture(scope="module")
+def java(rocketmq: rocketmq.RocketMq) -> Iterator[java_client.JavaClient]:
+    """RocketMQ's own client."""
+    if jars.javac() is None:
+        pytest.skip("NOT COMPARED WITH ROCKETMQ'S CLIENT: there is no JDK here (17 or newer)")
+    with java_client.JavaClient(rocketmq.name_server.address) as started:
+        yield started
+
+
+@pytest.fixture
+def client(rocketmq: rocketmq.RocketMq) -> Iterator[blocking.Client]:
+    with blocking.Client(rocketmq.name_server.address) as opened:
+        yield opened
+
+
+@pytest.fixture
+def unique_name(request: pytest.FixtureRequest) -> str:
+    """A name for whatever only this test uses."""
+    words = re.sub(r"\W+", "_", request.node.name.removeprefix("test_"))
+    return f"{next(_numbers)}-{words[:40]}"
+
+
+@pytest.fixture
+def topic(rocketmq: rocketmq.RocketMq, unique_name: str) -> str:
+    """A topic of two queues on both brokers."""
+    rocketmq.create_topics({unique_name: TOPIC_QUEUES})
+    return unique_name
+
+
+@pytest.fixture
+def queue(topic: str) -> values.Queue:
+    """One of the topic's queues; neither its broker nor its number is the first."""
+    return values.Queue(topic, "broker-b", 1)
+
+
+@pytest.fixture
+def group(unique_name: str) -> str:
+    return f"group-{unique_name}"

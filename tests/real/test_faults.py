@@ -1,0 +1,122 @@
+"""What a pull sequence promises while brokers and name servers die: nothing twice, nothing lost."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from mq_client import errors
+from mq_client.blocking import Client
+from mq_client.directory import Times
+from mq_client.messages import Message
+from mq_client.operations.sending import To
+from mq_client.pulling import Position
+from mq_client.values import Queue, TopicConfig
+from sandbox import jars, rocketmq
+
+pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+
+MESSAGES = 200_000
+A_BATCH = 500
+
+
+@pytest.fixture
+def mq() -> Iterator[rocketmq.RocketMq]:
+    with rocketmq.started(brokers=2) as running:
+        yield running
+
+
+@pytest.fixture
+def client(mq: rocketmq.RocketMq) -> Iterator[Client]:
+    with Client(mq.name_server.address) as connected:
+        yield connected
+
+
+def make_topic(client: Client, name: str, queues: int) -> list[Queue]:
+    client.put_topics([TopicConfig(name, queues, queues), TopicConfig(f"{name}-other", 1, 1)])
+    return client.route(name, max_age=0).readable
+
+
+def send_numbers(client: Client, queues: list[Queue], count: int) -> None:
+    """Send the numbers below `count`, spread over the queues."""
+    for place, start in enumerate(range(0, count, A_BATCH)):
+        queue = queues[place % len(queues)]
+        numbers = range(start, min(start + A_BATCH, count))
+        client.send([Message(queue.topic, b"%d" % number) for number in numbers], To(queue))
+
+
+def ends(client: Client, queues: list[Queue], count: int) -> dict[Queue, int]:
+    """Wait until the brokers show all messages; where each queue ends."""
+    while True:
+        found = client.topic_offsets(queues[0].topic)
+        if sum(place.max for place in found.values()) == count:
+            return {queue: found[queue].max for queue in queues}
+
+
+def test_a_broker_killed_three_times_in_mid_pull_loses_and_doubles_nothing(
+    mq: rocketmq.RocketMq, client: Client
+) -> None:
+    queues = make_topic(client, "numbers", queues=4)
+    send_numbers(client, queues, MESSAGES)
+    positions = [Position(queue, 0, end) for queue, end in ends(client, queues, MESSAGES).items()]
+    victims = [mq.brokers[name] for name in ("broker-a", "broker-b", "broker-a")]
+    restarts: list[threading.Thread] = []
+    numbers: list[int] = []
+    next_offset = dict.fromkeys(queues, 0)
+    for batch in client.read("readers", positions):
+        for message in batch.messages():
+            assert message.queue_offset == next_offset[batch.queue]
+            next_offset[batch.queue] += 1
+            numbers.append(int(message.body))
+        if victims and len(numbers) > MESSAGES * (4 - len(victims)) // 8:
+            for restart in restarts:
+                restart.join()
+            victim = victims.pop(0)
+            assert any(not p.is_done for p in positions if p.queue.broker == victim.name)
+            victim.kill()
+            restarts.append(threading.Thread(target=victim.restart))
+            restarts[-1].start()
+    assert not victims
+    assert sorted(numbers) == list(range(MESSAGES))
+
+
+def test_a_broker_that_moved_to_another_port_is_found_again(
+    mq: rocketmq.RocketMq, client: Client
+) -> None:
+    queues = [q for q in make_topic(client, "moving", queues=1) if q.broker == "broker-a"]
+    send_numbers(client, queues, 20)
+    broker = mq.brokers["broker-a"]
+    before = broker.address
+    position = Position(queues[0], 0)
+    reader = client.read("readers", [position])
+    assert len(next(iter(reader)).messages()) == 20
+    broker.kill()
+    broker.move()
+    assert broker.address != before
+    send_numbers(client, queues, 10)
+    assert [m.queue_offset for m in next(iter(reader)).messages()] == list(range(20, 30))
+
+
+def test_a_name_server_may_be_gone_while_the_route_is_known(
+    mq: rocketmq.RocketMq, client: Client
+) -> None:
+    queues = make_topic(client, "orders", queues=1)
+    mq.name_server.kill()
+    send_numbers(client, queues, 20)
+    assert sum(place.max for place in client.topic_offsets("orders").values()) <= 20
+    with pytest.raises(errors.NoNameServerError, match=mq.name_server.address):
+        client.route("orders", max_age=0)
+    mq.name_server.restart()
+    assert client.topics()
+
+
+def test_a_broker_that_stays_away_is_an_error_that_names_it_when_patience_ends(
+    mq: rocketmq.RocketMq,
+) -> None:
+    with Client(mq.name_server.address, times=Times(patience=1.0)) as client:
+        queue = make_topic(client, "orders", queues=1)[0]
+        position = Position(queue, 0)
+        mq.brokers[queue.broker].kill()
+        with pytest.raises(errors.UnavailableError, match=r"broker-a|127\.0\.0\.1"):
+            client.next_batch("readers", position)
+        assert position.next == 0

@@ -1,0 +1,18 @@
+"""Waits for what RocketMQ shows a little later, without telling when."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+PATIENCE_SECONDS = 30.0
+PAUSE_SECONDS = 0.02
+
+Value = TypeVar("Value")
+
+
+def eventually(look: Callable[[], Value], is_right: Callable[[Value], bool]) -> Value:
+    """Look again and again until it is right; return what is seen then, or last."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_right(seen := look()) and time.monotonic() < deadline:
+        time.sleep(PAUSE_SECONDS)
+    return seen

@@ -1,0 +1,77 @@
+"""Builds messages as a broker stores them, byte for byte, so that a test shows what matters."""
+
+import struct
+import zlib
+from collections.abc import Mapping
+
+from mq_client import batch_body, compression, properties, wire
+
+IPV4_HOST = bytes([10, 0, 0, 7]) + (41234).to_bytes(4)
+IPV6_HOST = bytes.fromhex("fe80000000000000000000000000002a") + (41234).to_bytes(4)
+BORN_MS, STORED_MS = 1_763_700_000_000, 1_763_700_000_250
+
+
+def message(
+    body: bytes = b"hello",
+    *,
+    topic: str | bytes = "orders",
+    texts: Mapping[str, str] | bytes = b"",
+    queue_id: int = 3,
+    offset: int = 0,
+    place: int = 4096,
+    flag: int = 0,
+    sys_flag: int = 0,
+    born_host: bytes = IPV4_HOST,
+    store_host: bytes = IPV4_HOST,
+    born_ms: int = BORN_MS,
+    stored_ms: int = STORED_MS,
+    reconsume_times: int = 0,
+    prepared_offset: int = 0,
+    crc: int | None = None,
+    version: int = 1,
+    behind: bytes = b"",
+) -> bytes:
+    """Write one message. `body` is what is stored, so compressed if `sys_flag` says so."""
+    name = topic.encode() if isinstance(topic, str) else topic
+    raw = texts if isinstance(texts, bytes) else properties.encode(texts)
+    for host, bit in ((born_host, wire.BORN_V6), (store_host, wire.STORE_V6)):
+        sys_flag |= bit if len(host) == len(IPV6_HOST) else 0
+    rest = b"".join(
+        [
+            struct.pack(">I", wire.V1 if version == 1 else wire.V2),
+            struct.pack(">I", zlib.crc32(body) & wire.CRC_MASK if crc is None else crc),
+            struct.pack(">iiqqiq", queue_id, flag, offset, place, sys_flag, born_ms),
+            born_host,
+            struct.pack(">q", stored_ms),
+            store_host,
+            struct.pack(">iqi", reconsume_times, prepared_offset, len(body)),
+            body,
+            len(name).to_bytes(version),
+            name,
+            struct.pack(">h", len(raw)),
+            raw,
+            behind,
+        ]
+    )
+    return struct.pack(">i", len(rest) + 4) + rest
+
+
+def compressed(body: bytes, codec: compression.Codec, **fields: object) -> bytes:
+    """Write one message whose body is stored small."""
+    stored = compression.compress(body, codec)
+    return message(stored, sys_flag=compression.flag(codec), **fields)  # type: ignore[arg-type]  # passed on
+
+
+def inner_batch(
+    *bodies: bytes, texts: bytes = b"", codec: compression.Codec | None = None, **fields: object
+) -> bytes:
+    """Write one message that holds others, which the reader takes apart."""
+    body = batch_body.encode((number, body, texts) for number, body in enumerate(bodies))
+    sys_flag = wire.WRAPPED | (compression.flag(codec) if codec else 0)
+    stored = compression.compress(body, codec) if codec else body
+    return message(stored, sys_flag=sys_flag, **fields)  # type: ignore[arg-type]  # passed on
+
+
+def blank(size: int = 8) -> bytes:
+    """Write what is left over at the end of a commit-log file."""
+    return struct.pack(">iI", size, wire.BLANK) + bytes(size - 8)
