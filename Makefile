@@ -1,7 +1,7 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup test mutations lint fmt types bench-alloc lock check clean
+.PHONY: help setup test mutations lint fmt types bench-alloc bench-pull lock check clean
 IN_DEV = .venv/bin/python -m
 
 help: ## Show this list
@@ -31,6 +31,9 @@ types: setup ## Check the types
 
 bench-alloc: .venv-bench/ready ## Measure the allocation engine against its peers
 	@.venv-bench/bin/python -m benchmarks.alloc $(ARGS)
+
+bench-pull: .venv-bench/ready ## Measure the RocketMQ client against its peers
+	@.venv-bench/bin/python -m benchmarks.pull $(ARGS)
 
 lock: setup ## Update every pinned version in requirements/
 	@$(IN_DEV) uv pip compile requirements/mq.in requirements/dev.in -o requirements/dev.txt $(LOCK_OPTIONS)

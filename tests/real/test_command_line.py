@@ -1,0 +1,146 @@
+"""`python -m mq_client`, as a person uses it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mq_client import filters
+from mq_client.__main__ import main
+from mq_client.blocking import Client
+from sandbox.rocketmq import RocketMq
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _name_server(rocketmq: RocketMq, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", rocketmq.name_server.address)
+
+
+def test_what_is_sent_is_told_and_can_be_tailed(
+    topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for body in ("one", "two", "three"):
+        assert main(["send", topic, body, "--tags", f"tag-{body}", "--queue", "broker-b:1"]) == 0
+    assert "broker-b      1       2" in capsys.readouterr().out
+    assert main(["tail", topic, "--from", "earliest", "--no-follow"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "broker-b 1:0  tag-one  one",
+        "broker-b 1:1  tag-two  two",
+        "broker-b 1:2  tag-three  three",
+    ]
+
+
+def test_tail_filters_by_tag_and_speaks_json(
+    topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for body in ("one", "two"):
+        main(["send", topic, body, "--tags", body, "--queue", "broker-a:0"])
+    capsys.readouterr()
+    place = ["--from", "earliest", "--no-follow", "--tags", "two", "-o", "json"]
+    assert main(["tail", topic, *place]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    row = json.loads(line)
+    assert (row["broker"], row["queue"], row["offset"], row["body"]) == ("broker-a", 0, 1, "two")
+
+
+def test_lag_is_shown_queue_by_queue_with_its_sum(
+    topic: str, group: str, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(5):
+        main(["send", topic, "x", "--queue", "broker-a:1"])
+    queue = client.route(topic).readable[1]
+    client.heartbeat(group, "somebody", {topic: filters.EVERYTHING})
+    client.commit(group, {queue: 2})
+    capsys.readouterr()
+    assert main(["lag", group, topic]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split() == ["broker-a", "1", "2", "5", "3"]
+    assert lines[-1] == "3 messages behind on 4 queues"
+
+
+def test_members_are_listed_with_what_they_subscribe_to(
+    topic: str, group: str, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client.heartbeat(group, "somebody", {topic: filters.tags("a || b")})
+    assert main(["members", group, topic, "-o", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["client_id"], row["language"], row["subscription"]) == (
+        "somebody",
+        "PYTHON",
+        "a || b",
+    )
+
+
+def test_topics_leave_out_rocketmqs_own_unless_asked(
+    topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["topics"])
+    listed = capsys.readouterr().out.split()
+    main(["topics", "--all"])
+    everything = capsys.readouterr().out.split()
+    assert topic in listed
+    assert "SELF_TEST_TOPIC" not in listed
+    assert {topic, "SELF_TEST_TOPIC"} < set(everything)
+
+
+def test_a_route_names_brokers_and_addresses(
+    topic: str, rocketmq: RocketMq, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["route", topic]) == 0
+    text = capsys.readouterr().out
+    assert all(f"0={broker.address}" in text for broker in rocketmq.brokers.values())
+
+
+def test_an_unknown_topic_is_one_line_on_stderr_and_exit_code_1(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["route", "nobody-made-this"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("mq_client: GET_ROUTEINFO_BY_TOPIC nobody-made-this")
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tail", "x", "--from", "yesterday"],
+        ["send", "x", "y", "--queue", "broker-a"],
+        ["--name-server", "nonsense", "topics"],
+        ["tail", "x", "--tags", "a ||"],
+    ],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_wrong_usage_is_exit_code_2(
+    arguments: list[str], topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([topic if word == "x" else word for word in arguments]) == 2
+    assert capsys.readouterr().err.startswith("mq_client: ")
+
+
+def test_without_a_name_server_it_says_how_to_give_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR")
+    assert main(["topics"]) == 2
+    assert "--name-server host:9876" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_error(topic: str, rocketmq: RocketMq) -> None:
+    """As in `... tail | head -1`."""
+    for _ in range(3):
+        main(["send", topic, "x" * 70_000])
+    command = [sys.executable, "-m", "mq_client", "tail", topic, "--from", "earliest"]
+    child = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.stdout.close()
+    main(["send", topic, "x" * 70_000])
+    main(["send", topic, "x" * 70_000])
+    _, told = child.communicate(timeout=60)
+    assert (child.returncode, told) == (0, "")
