@@ -68,6 +68,10 @@ class AnswerError(MqError):
     advice = ""
 
 
+class UnexpectedError(AnswerError):
+    """The peer failed in a way of its own; the remark is all there is to know."""
+
+
 class BusyError(AnswerError):
     """The broker sheds load. Trying again a little later helps."""
 
@@ -117,6 +121,7 @@ class UnsupportedError(AnswerError):
 
 
 _BY_CODE: dict[int, type[AnswerError]] = {
+    1: UnexpectedError,
     2: BusyError,
     3: UnsupportedError,
     13: BadParameterError,

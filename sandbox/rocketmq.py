@@ -13,15 +13,20 @@ interfaces, for RocketMQ binds it so; everything else is bound to 127.0.0.1.
 """
 
 import contextlib
-import json
 import string
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from sandbox import _remoting, jars, ports, process
+from mq_client import acl, errors
+from mq_client.commands import cluster
+from mq_client.commands.base import Request
+from mq_client.values import MASTER_ID, TopicConfig
+from sandbox import asking, jars, ports, process
 
+Value = TypeVar("Value")
 VERSION = "5.4.0"
 CLUSTER = "DefaultCluster"
 _LIBRARIES = [f"org.apache.rocketmq:rocketmq-{part}:{VERSION}" for part in ("namesrv", "broker")]
@@ -71,10 +76,6 @@ _BROKER_PROPERTIES = {
 }
 
 
-class TopicError(process.SandboxError):
-    """A broker has refused a topic."""
-
-
 class RouteError(process.SandboxError):
     """The name server does not show what was registered with it."""
 
@@ -87,6 +88,7 @@ class _Java:
     libraries: str
     place: process.Folder
     options: Sequence[str]
+    credentials: acl.Credentials | None
 
     def start(self, name: str, main: str, properties: Mapping[str, str]) -> process.Process:
         home = self.place.path / name
@@ -173,6 +175,9 @@ class Server:
     def _answers(self) -> bool:
         raise NotImplementedError
 
+    def _ask(self, request: Request[Value]) -> Value:
+        return asking.ask(self.address, request, self._java.credentials)
+
 
 class NameServer(Server):
     """The name server. It has no data: after a restart the brokers register again."""
@@ -195,18 +200,21 @@ class NameServer(Server):
             if broker.is_running:
                 broker.rejoin()
 
-    def addresses(self, topic: str) -> Collection[tuple[str, str, str]]:
+    def addresses(self, topic: str) -> Collection[tuple[str, int, str]]:
         """List broker, broker id and address of those that have this topic."""
-        route = _remoting.route(self.address, topic) or {"brokerDatas": []}
+        try:
+            route = self._ask(cluster.GetRoute(topic))
+        except errors.TopicUnknownError:
+            return set()
         return {
-            (data["brokerName"], number, address)
-            for data in route["brokerDatas"]
-            for number, address in data["brokerAddrs"].items()
+            (broker.broker, number, address)
+            for broker in route.brokers
+            for number, address in broker.addresses.items()
         }
 
     def _answers(self) -> bool:
-        with contextlib.suppress(OSError):
-            _remoting.route(self.address, CLUSTER)
+        with contextlib.suppress(errors.UnavailableError):
+            self.addresses(CLUSTER)
             return True
         return False
 
@@ -227,7 +235,7 @@ class Broker(Server):
         """Claim ports. Its number is 0 when it is the master itself."""
         super().__init__(f"{master}-slave-{number}" if number else master, java)
         self.master = master
-        self._number = str(number)
+        self._number = number
         self._name_server = name_server
         self._properties = properties
         name_server.brokers.append(self)
@@ -235,7 +243,7 @@ class Broker(Server):
     @property
     def is_slave(self) -> bool:
         """Whether it follows a master."""
-        return self._number != "0"
+        return self._number != MASTER_ID
 
     def move(self) -> None:
         """Restart it on another port, with its data."""
@@ -251,10 +259,8 @@ class Broker(Server):
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
         """Make topics with that many queues each, or change them."""
-        body = json.dumps({"topicConfigList": [_topic(*topic) for topic in topics.items()]})
-        answer = _remoting.ask(self.address, _remoting.CREATE_TOPICS, body=body.encode())
-        if answer.code:
-            raise TopicError(f"{self.name} refuses {', '.join(topics)}: {answer.remark}")
+        configs = [TopicConfig(name, queues, queues) for name, queues in topics.items()]
+        self._ask(cluster.PutTopics(tuple(configs)))
 
     def is_in_route(self, topic: str) -> bool:
         """Whether the name server sends those who ask for this topic to this broker."""
@@ -268,8 +274,8 @@ class Broker(Server):
         By itself a broker does it at its start, where it may not have found the name server yet,
         and then after 10 s. It also does it when it is told its permission, the old one too.
         """
-        permission = f"brokerPermission={self.properties()['brokerPermission']}\n"
-        _remoting.ask(self.address, _remoting.UPDATE_CONFIG, body=permission.encode())
+        permission = self.properties()["brokerPermission"]
+        self._ask(cluster.PutBrokerConfig((("brokerPermission", permission),)))
 
     def properties(self) -> dict[str, str]:
         """Say how it is configured; what the caller has asked for comes last."""
@@ -277,7 +283,7 @@ class Broker(Server):
             **super().properties(),
             **_BROKER_PROPERTIES,
             "brokerName": self.master,
-            "brokerId": self._number,
+            "brokerId": str(self._number),
             "brokerRole": "SLAVE" if self.is_slave else "ASYNC_MASTER",
             "slaveReadEnable": str(self.is_slave).lower(),
             "namesrvAddr": self._name_server.address,
@@ -286,9 +292,9 @@ class Broker(Server):
         }
 
     def _answers(self) -> bool:
-        with contextlib.suppress(OSError):
-            if _remoting.ask(self.address, _remoting.RUNTIME_INFO).code != 0:
-                return False
+        # While it starts, a broker answers that question with an error of its own.
+        with contextlib.suppress(errors.UnavailableError, errors.UnexpectedError):
+            self._ask(cluster.GetRuntimeInfo())
             # Each broker has a topic that is named after its cluster.
             if self.is_in_route(self.properties()["brokerClusterName"]):
                 return True
@@ -329,19 +335,21 @@ def started(
     properties: Mapping[str, str] | None = None,
     heap: str = "256m",
     java_options: Sequence[str] = (),
+    credentials: acl.Credentials | None = None,
 ) -> Iterator[RocketMq]:
     """
     Run a name server and brokers named `broker-a`, `broker-b` and so on, each with its slaves.
 
     `properties` are RocketMQ's and go to all brokers. `heap` bounds each Java's; `java_options`
-    go to each Java after our own, so they win.
+    go to each Java after our own, so they win. `credentials` are for brokers that `properties` tell
+    to ask for them.
     """
     java = jars.java()
     if java is None:
         raise jars.NoJavaError("no Java: install a JDK 17 or newer, or set JAVA_HOME")
     libraries = jars.classpath(*_LIBRARIES)
     with contextlib.ExitStack() as claims, process.folder("evenkeel-rocketmq-") as place:
-        common = _Java(java, libraries, place, [f"-Xmx{heap}", *java_options])
+        common = _Java(java, libraries, place, [f"-Xmx{heap}", *java_options], credentials)
         mq = _prepared(brokers, slaves, common, properties or {})
         servers = [mq.name_server, *mq.brokers.values(), *mq.slaves.values()]
         for server in servers:
@@ -368,18 +376,6 @@ def _prepared(brokers: int, slaves: int, java: _Java, properties: Mapping[str, s
         {broker.name: broker for broker in made if not broker.is_slave},
         {broker.name: broker for broker in made if broker.is_slave},
     )
-
-
-def _topic(name: str, queues: int) -> dict[str, object]:
-    return {
-        "topicName": name,
-        "readQueueNums": queues,
-        "writeQueueNums": queues,
-        "perm": 6,
-        "topicFilterType": "SINGLE_TAG",
-        "topicSysFlag": 0,
-        "order": False,
-    }
 
 
 def _wait_for_route(broker: Broker, topic: str) -> None:

@@ -6,6 +6,7 @@ opens another one. It is driven by the engine, under the engine's lock.
 """
 
 import contextlib
+import os
 import selectors
 import socket
 import ssl
@@ -164,7 +165,7 @@ class Link:
         sock = self._open_socket()
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            raise OSError(code, f"cannot connect: {errno_text(code)}")
+            raise OSError(code, os.strerror(code))
         if self._tls is None:
             self._opened()
             return
@@ -248,8 +249,3 @@ class Link:
 
 def _answered(waiter: Waiter, frame: Frame) -> None:
     waiter(frame)
-
-
-def errno_text(code: int) -> str:
-    """Say what a system error's number means."""
-    return OSError(code, "").strerror or str(code)

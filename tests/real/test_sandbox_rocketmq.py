@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -14,13 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import _remoting, jars, process, rocketmq
+from mq_client import errors, messages
+from mq_client.commands.cluster import GetRoute, GetRuntimeInfo
+from mq_client.commands.consuming import Pull
+from mq_client.commands.sending import Send
+from mq_client.values import Pulled, PullStatus, Queue
+from sandbox import asking, jars, process, rocketmq
 
 ROOT = Path(__file__).parents[2]
 UP = [sys.executable, "-m", "sandbox", "rocketmq", "up"]
 PATIENCE_SECONDS = 120.0
-SEND = 310
-PULL = 11
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,32 +59,22 @@ def holders(mq: rocketmq.RocketMq, topic: str) -> dict[str, str]:
 
 
 def send(broker: rocketmq.Broker, topic: str, body: bytes) -> None:
-    """Send to queue 0; the names of the fields are RocketMQ's short ones."""
-    fields = {
-        "a": "test", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "h": "0",
-        "g": str(time.time_ns() // 1_000_000), "i": "", "j": "0", "k": "false", "m": "false",
-    }  # fmt: skip
-    answer = _remoting.ask(broker.address, SEND, fields, body)
-    assert answer.code == 0, answer.remark
+    """Send to queue 0."""
+    now = time.time_ns() // 1_000_000
+    asking.ask(broker.address, Send("test", Queue(topic, broker.name, 0), body, "", now))
 
 
-def pull(broker: rocketmq.Broker, topic: str) -> _remoting.Answer:
+def pull(broker: rocketmq.Broker, topic: str) -> Pulled:
     """Ask for the first message of queue 0, and wait up to 2 s for it."""
-    fields = {
-        "consumerGroup": "test", "topic": topic, "queueId": "0", "queueOffset": "0",
-        "maxMsgNums": "1", "sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "2000",
-        "subscription": "*", "subVersion": "0", "expressionType": "TAG",
-    }  # fmt: skip
-    return _remoting.ask(broker.address, PULL, fields)
+    return asking.ask(broker.address, Pull("test", topic, 0, 0, 1, 1 << 20, 2_000))
 
 
 def received(broker: rocketmq.Broker, topic: str) -> bytes:
-    """Wait for the first message of queue 0; its body stands behind 84 fixed bytes and a length."""
+    """Wait for the first message of queue 0; its body."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while (answer := pull(broker, topic)).code != 0:
+    while (answer := pull(broker, topic)).status is not PullStatus.FOUND:
         assert time.monotonic() < deadline, answer.remark
-    (size,) = struct.unpack_from(">i", answer.body, 84)
-    return answer.body[88 : 88 + size]
+    return next(messages.decode(answer.body, broker=broker.name)).body
 
 
 def ends(pid: int) -> bool:
@@ -129,18 +121,17 @@ def test_topics_are_on_all_brokers_or_on_those_asked_for(mq: rocketmq.RocketMq) 
     mq.create_topics({"on-b": 2}, brokers=["broker-b"])
     assert set(holders(mq, "on-all")) == {"broker-a", "broker-b"}
     assert set(holders(mq, "on-b")) == {"broker-b"}
-    route = _remoting.route(mq.name_server.address, "on-all-too")
-    assert route is not None
-    assert [queue["writeQueueNums"] for queue in route["queueDatas"]] == [4, 4]
+    route = asking.ask(mq.name_server.address, GetRoute("on-all-too"))
+    assert [broker.write_queues for broker in route.brokers] == [4, 4]
 
 
 def test_a_topic_that_rocketmq_refuses_is_an_error(mq: rocketmq.RocketMq) -> None:
-    with pytest.raises(rocketmq.TopicError, match=r"broker-a refuses no/name: .*contains illegal"):
+    with pytest.raises(errors.AnswerError, match=r"no/name .*contains illegal"):
         mq.create_topics({"no/name": 1})
 
 
 def test_sending_makes_no_topic(mq: rocketmq.RocketMq) -> None:
-    with pytest.raises(AssertionError, match="not exist"):
+    with pytest.raises(errors.TopicUnknownError, match="not exist"):
         send(mq.brokers["broker-a"], "a-typo", b"lost")
 
 
@@ -175,7 +166,7 @@ def test_brokers_stand_in_the_route_of_a_name_server_that_came_back(
 ) -> None:
     before = holders(mq, topic)
     mq.name_server.kill()
-    with pytest.raises(OSError, match="refused"):
+    with pytest.raises(errors.ConnectionLostError, match="refused"):
         holders(mq, topic)
     assert all(broker.is_running for broker in mq.brokers.values())
     mq.name_server.restart()
@@ -204,7 +195,7 @@ def test_a_slave_serves_what_its_master_had() -> None:
         assert received(slave, "copied") == b"copied"
         master.kill()
         assert received(slave, "copied") == b"copied"
-        assert mq.name_server.addresses(rocketmq.CLUSTER) == {("broker-a", "1", slave.address)}
+        assert mq.name_server.addresses(rocketmq.CLUSTER) == {("broker-a", 1, slave.address)}
 
 
 def test_a_broker_that_refuses_its_properties_is_reported_with_its_words(
@@ -247,8 +238,8 @@ def test_the_command_tells_where_all_is_and_leaves_nothing(number: signal.Signal
         assert command.stdout is not None
         told = json.loads(command.stdout.readline())
         assert list(told) == ["nameServer", "brokers"]
-        assert _remoting.ask(told["brokers"]["broker-a"], _remoting.RUNTIME_INFO).code == 0
-        assert _remoting.route(told["nameServer"], rocketmq.CLUSTER) is not None
+        assert asking.ask(told["brokers"]["broker-a"], GetRuntimeInfo())
+        assert asking.ask(told["nameServer"], GetRoute(rocketmq.CLUSTER)).brokers
         started = descendants(command.pid)
         folder = data_folder(started)
         assert folder.is_dir()

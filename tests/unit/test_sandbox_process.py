@@ -53,14 +53,14 @@ def sleeper(place: process.Folder) -> process.Process:
     return started
 
 
-def ends(pid: int) -> bool:
+def ends(pid: int, seconds: float = PATIENCE_SECONDS) -> bool:
     """Wait for the end of a process that may not be a child of this one."""
     try:
         watched = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
     with os.fdopen(watched):
-        return bool(select.select([watched], [], [], PATIENCE_SECONDS)[0])
+        return bool(select.select([watched], [], [], seconds)[0])
 
 
 def is_there(pid: int) -> bool:
@@ -69,6 +69,10 @@ def is_there(pid: int) -> bool:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
         return False
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
 
 
 def guards_of(pid: int) -> list[int]:
@@ -206,6 +210,22 @@ def test_a_killed_caller_leaves_no_process_and_no_folder() -> None:
     assert not folder.exists()
 
 
+def test_a_folder_is_not_removed_from_under_those_who_still_write_there() -> None:
+    """The guard of the process is held up, so its process outlives the caller for a while."""
+    started, pid, folder = caller()
+    guard = parent_of(pid)
+    (keeper,) = set(guards_of(started.pid)) - {guard}
+    os.kill(guard, signal.SIGSTOP)
+    with started:
+        started.kill()
+    assert not ends(keeper, seconds=0.3)
+    assert folder.exists()
+    os.kill(guard, signal.SIGCONT)
+    assert ends(keeper)
+    assert not is_there(pid)
+    assert not folder.exists()
+
+
 def test_a_process_forked_from_the_caller_does_not_keep_its_parts_alive() -> None:
     started, pid, folder = caller(
         then="forked = os.fork()\n"
@@ -226,8 +246,7 @@ def test_a_process_forked_from_the_caller_does_not_keep_its_parts_alive() -> Non
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
 def test_a_killed_guard_takes_its_process_with_it(place: process.Folder) -> None:
     running = sleeper(place)
-    status = Path(f"/proc/{running.pid}/stat").read_text()
-    os.kill(int(status.rpartition(") ")[2].split()[1]), signal.SIGKILL)
+    os.kill(parent_of(running.pid), signal.SIGKILL)
     assert ends(running.pid)
 
 

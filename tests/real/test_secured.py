@@ -1,0 +1,112 @@
+"""Brokers that ask who calls, and speak TLS."""
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from mq_client import aio, blocking, errors
+from mq_client.acl import Credentials
+from mq_client.commands.cluster import GetRuntimeInfo
+from mq_client.flows import ask
+from mq_client.messages import Message
+from mq_client.operations.sending import RoundRobin
+from mq_client.pulling import Position
+from mq_client.values import TopicConfig
+from sandbox import jars, rocketmq
+
+pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+
+PROVIDERS = "org.apache.rocketmq.auth.authentication.provider."
+SECURED = {
+    "authenticationEnabled": "true",
+    "authenticationProvider": f"{PROVIDERS}DefaultAuthenticationProvider",
+    "authenticationMetadataProvider": f"{PROVIDERS}LocalAuthenticationMetadataProvider",
+    "initAuthenticationUser": '{"username":"keeper","password":"secret-of-keeper"}',
+    "innerClientAuthenticationCredentials": (
+        '{"accessKey":"keeper","secretKey":"secret-of-keeper"}'
+    ),
+}
+KEEPER = Credentials("keeper", "secret-of-keeper")
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def secured(
+    authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[rocketmq.RocketMq]:
+    """A broker and a name server that take TLS as well as plain connections."""
+    place = tmp_path_factory.mktemp("tls")
+    options = tls_options(authority, place)
+    with rocketmq.started(
+        brokers=1, properties=SECURED, java_options=options, credentials=KEEPER
+    ) as mq:
+        yield mq
+
+
+def tls_options(authority: trustme.CA, place: Path) -> list[str]:
+    certificate = authority.issue_cert("127.0.0.1", "localhost")
+    certificate.private_key_pem.write_to_path(place / "key.pem")
+    for pem in certificate.cert_chain_pems:
+        pem.write_to_path(place / "cert.pem", append=True)
+    settings = place / "tls.properties"
+    settings.write_text(
+        f"tls.test.mode.enable=false\ntls.server.need.client.auth=none\n"
+        f"tls.server.keyPath={place / 'key.pem'}\ntls.server.certPath={place / 'cert.pem'}\n"
+    )
+    return [f"-Dtls.config.file={settings}", "-Dtls.server.mode=permissive"]
+
+
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+def test_a_known_caller_makes_topics_sends_and_reads_over_tls(
+    secured: rocketmq.RocketMq, authority: trustme.CA
+) -> None:
+    tls = trusting(authority)
+    with blocking.Client(secured.name_server.address, credentials=KEEPER, tls=tls) as client:
+        client.put_topics([TopicConfig("sealed", 1, 1), TopicConfig("other", 1, 1)])
+        bodies = [bytes([number]) * 5000 for number in range(100)]
+        sent = client.send([Message("sealed", body) for body in bodies], RoundRobin())
+        reader = client.read("readers", [Position(sent.queue, 0, stop=len(bodies))])
+        assert [m.body for batch in reader for m in batch.messages()] == bodies
+
+
+def test_asyncio_speaks_tls_as_well(secured: rocketmq.RocketMq, authority: trustme.CA) -> None:
+    async def ask_topics() -> list[str]:
+        tls = trusting(authority)
+        async with aio.Client(secured.name_server.address, tls=tls) as client:
+            return await client.topics()
+
+    assert "SELF_TEST_TOPIC" in asyncio.run(ask_topics())
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(secured: rocketmq.RocketMq) -> None:
+    tls = ssl.create_default_context()
+    with (
+        blocking.Client(secured.name_server.address, tls=tls) as client,
+        pytest.raises(errors.NoNameServerError, match=r"(?i)certificate verify failed"),
+    ):
+        client.topics()
+
+
+@pytest.mark.parametrize(
+    "credentials", [None, Credentials("keeper", "wrong"), Credentials("stranger", "x")], ids=str
+)
+def test_others_are_told_that_they_may_not(
+    secured: rocketmq.RocketMq, credentials: Credentials | None
+) -> None:
+    with blocking.Client(secured.name_server.address, credentials=credentials) as client:
+        flow = ask(secured.brokers["broker-a"].address, GetRuntimeInfo(), 5)
+        with pytest.raises(errors.NotPermittedError, match="access key"):
+            client.engine.run(flow)
