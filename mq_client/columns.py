@@ -54,19 +54,16 @@ def read(
     Raises what `messages.decode` raises for the same bytes: `ProtocolError` where they are no
     messages, `CorruptMessageError` where a checksum is wrong or a body does not expand.
     """
-    found = np.frombuffer(data, np.uint8)
+    octets = np.frombuffer(data, np.uint8)
     starts = np.array(wire.starts(memoryview(data).cast("B")), np.int64)
-    if not len(starts):
-        return pa.RecordBatch.from_pylist([], SCHEMA)
     try:
-        all_rows = rows.find(found, starts)
+        found = rows.find(octets, starts)
         if check_crc:
-            rows.check_crc(found, all_rows)
-        found, all_rows = rows.expand(found, all_rows, expanded_max)
+            rows.check_crc(octets, found)
+        octets, found = rows.expand(octets, found, expanded_max)
     except (rows.RefusedError, errors.ProtocolError) as error:
         raise _refusal(data, broker, check_crc, expanded_max) from error
-    batch = _batch(found, _between(all_rows, first, stop), broker)
-    return _wanted(batch, wanted) if wanted.names else batch
+    return _batch(octets, _wanted(octets, _between(found, first, stop), wanted), broker)
 
 
 def message_ids(batch: pa.RecordBatch, texts: Properties | None = None) -> pa.Array:
@@ -93,9 +90,12 @@ def _between(found: Rows, first: int | None, stop: int | None) -> Rows:
     return found if keep.all() else found.take(keep)
 
 
-def _wanted(batch: pa.RecordBatch, wanted: filters.Filter) -> pa.RecordBatch:
-    tags = Properties(batch["properties"]).get(properties.TAGS)
-    return batch.filter(pc.is_in(tags, pa.array(sorted(wanted.names))))
+def _wanted(data: Bytes, found: Rows, wanted: filters.Filter) -> Rows:
+    if not wanted.names:
+        return found
+    texts = Properties(gather.binary(data, found.texts, found.texts_length))
+    keep = pc.is_in(texts.get(properties.TAGS), pa.array(wanted.names, pa.string()))
+    return found.take(keep.to_numpy(zero_copy_only=False))
 
 
 def _batch(data: Bytes, found: Rows, broker: str) -> pa.RecordBatch:

@@ -54,10 +54,8 @@ def compress(body: bytes, codec: Codec) -> bytes:
 
 def restore(body: bytes | memoryview, sys_flag: int, room: int) -> bytes | memoryview:
     """Expand a body to at most `room` bytes if sysFlag says so; else it is returned as it is."""
-    codec = codec_of(sys_flag)
-    if codec is None or not len(body):  # RocketMQ never compresses what is empty
-        return body
-    return expand(body, codec, min(room, EXPANDED_MAX))
+    codec = codec_of(sys_flag) if len(body) else None  # RocketMQ does not compress what is empty
+    return body if codec is None else expand(body, codec, min(room, EXPANDED_MAX))
 
 
 def expand(body: bytes | memoryview, codec: Codec, limit: int = EXPANDED_MAX) -> bytes:

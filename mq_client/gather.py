@@ -23,7 +23,8 @@ def fixed(data: Bytes, at: Places, kind: DTypeLike) -> NDArray[Any]:
     """Fetch a value of this type from each place, whatever its alignment."""
     dtype = np.dtype(kind)
     block = np.dtype((np.void, dtype.itemsize))  # blocks are copied much faster than values are
-    windows: NDArray[Any] = np.ndarray((len(data) - block.itemsize + 1,), block, data, 0, (1,))
+    count = max(0, len(data) - block.itemsize + 1)  # none where there is not even one such value
+    windows: NDArray[Any] = np.ndarray((count,), block, data, 0, (1,))
     return windows[at].view(dtype)
 
 

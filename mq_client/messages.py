@@ -255,7 +255,7 @@ def _unwrapped(outer: StoredMessage) -> Iterator[StoredMessage]:
         parts = batch_body.parts(outer.body)
     except errors.ProtocolError as error:
         raise _corrupt(outer, str(error)) from error
-    if outer.queue_offset > OFFSET_MAX - len(parts):
+    if outer.queue_offset + len(parts) - 1 > OFFSET_MAX:
         raise _corrupt(outer, f"it holds {len(parts)} messages, more than there are offsets")
     for place, part in enumerate(parts):
         texts = outer.body[part.properties : part.properties + part.properties_length]

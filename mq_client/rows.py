@@ -65,7 +65,7 @@ class Rows:
 
 def find(data: Bytes, starts: Places) -> Rows:
     """Find all fields of the messages that start there. Blanks are left out."""
-    ends = np.append(starts[1:], len(data))
+    ends = np.append(starts, len(data))[1:]
     magic = gather.fixed(data, starts + wire.MAGIC, ">u4")
     is_message = magic != wire.BLANK
     return _find(data, starts[is_message], ends[is_message], magic[is_message])

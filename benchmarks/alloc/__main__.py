@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks import page
 from benchmarks.alloc import programs, report, scenarios
 from benchmarks.alloc.programs import Program
 from benchmarks.alloc.report import Row
@@ -86,8 +87,8 @@ def _memory(limits: Limits) -> float:
 
 
 def _update(body: list[str]) -> None:
-    text = report.page("make bench-alloc", body, report.observations_of(RESULTS))
-    RESULTS.write_text(text, encoding="utf-8")
+    observations = page.observations_of(RESULTS)
+    RESULTS.write_text(report.text("make bench-alloc", body, observations), encoding="utf-8")
     print(f"wrote {RESULTS}; look through its observations")
 
 

@@ -1,14 +1,13 @@
 """What was measured, as a table, as figures with their targets, and as a page."""
 
 import importlib.metadata
-import os
 import platform
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import page
 from benchmarks.alloc import programs, scenarios
 from benchmarks.alloc.programs import Program
 from benchmarks.alloc.scenarios import MIDDLE, Size
@@ -143,45 +142,25 @@ def lines(figures: Iterable[Figure]) -> Iterator[str]:
         )
 
 
-def page(command: str, body: Sequence[str], observations: str) -> str:
+def text(command: str, body: Sequence[str], observations: str) -> str:
     """The page that is committed."""
-    facts = "\n".join(f"- {fact}" for fact in [*_machine(), *_versions()])
-    text = "\n".join(body).strip("\n")
+    facts = "\n".join(f"- {fact}" for fact in [page.machine(), *_versions()])
+    shown = "\n".join(body).strip("\n")
     return (
         f"# The allocation engine beside its peers\n\n{facts}\n- `{command}`\n\n"
         f"Times are medians of whole-group plans; `scenarios.py` says what each event is.\n"
         f"*Moved* counts queues that had an owner and now have another, or none.\n\n"
-        f"```text\n{text}\n```\n\n## Observations\n{observations}"
+        f"```text\n{shown}\n```\n\n## Observations\n{observations}"
     )
-
-
-def observations_of(path: Path) -> str:
-    """Keep what somebody wrote about the last run, to be looked through again."""
-    old = path.read_text(encoding="utf-8") if path.exists() else ""
-    return old.partition("\n## Observations\n")[2]
-
-
-def _machine() -> Iterator[str]:
-    info = Path("/proc/cpuinfo")
-    names = re.findall(r"model name\s*: (.*)", info.read_text()) if info.exists() else []
-    model = names[0] if names else platform.processor() or platform.machine()
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    yield f"Machine: {model}, {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}"
 
 
 def _versions() -> Iterator[str]:
     yield f"Python {platform.python_version()}"
-    yield f"Java: {_said(str(jars.java()), '-version')}, heap {programs.HEAP}"
-    yield f"Go: {_said(programs.go(), 'version')}"
+    yield f"Java: {page.said(str(jars.java()), '-version')}, heap {programs.HEAP}"
+    yield f"Go: {page.said(programs.go(), 'version')}"
     module = Path(__file__).parent / "peers" / "franz_go" / "go.mod"
     versions = re.findall(r"twmb/franz-go v(\S+)", module.read_text(encoding="utf-8"))
     yield (
         f"Peers: {programs.ROCKETMQ}, {programs.KAFKA}, franz-go {versions[0]}, "
         f"kafka-python {importlib.metadata.version('kafka-python')}"
     )
-
-
-def _said(*command: str) -> str:
-    """First line of what a program says about itself; Java says it on stderr."""
-    answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    return (answer.stdout or answer.stderr).splitlines()[0]

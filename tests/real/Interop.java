@@ -135,7 +135,7 @@ public class Interop {
 
         @Override
         public LocalTransactionState checkLocalTransaction(MessageExt message) {
-            return LocalTransactionState.UNKNOW;
+            throw new IllegalStateException("every transaction has ended at once");
         }
     }
 

@@ -4,6 +4,7 @@ A real RocketMQ for all tests of this folder, and a new topic and group for each
 Where there is no JDK, or its libraries cannot be fetched, the tests are skipped and say so.
 """
 
+import contextlib
 import itertools
 import re
 from collections.abc import Iterator
@@ -21,19 +22,23 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session", name="rocketmq")
 def _rocketmq() -> Iterator[rocketmq.RocketMq]:
     """Two brokers, shared by the whole run: leave them as they were."""
-    if jars.java() is None:
-        pytest.skip("NO REAL ROCKETMQ: there is no Java here (17 or newer)")
-    with rocketmq.started(brokers=2) as mq:
+    with contextlib.ExitStack() as running:
+        try:
+            mq = running.enter_context(rocketmq.started(brokers=2))
+        except jars.JarsError as error:
+            pytest.skip(f"NO REAL ROCKETMQ: {error}")
         yield mq
 
 
 @pytest.fixture(scope="module")
 def java(rocketmq: rocketmq.RocketMq) -> Iterator[java_client.JavaClient]:
     """RocketMQ's own client."""
-    if jars.javac() is None:
-        pytest.skip("NOT COMPARED WITH ROCKETMQ'S CLIENT: there is no JDK here (17 or newer)")
-    with java_client.JavaClient(rocketmq.name_server.address) as started:
-        yield started
+    with contextlib.ExitStack() as running:
+        try:
+            client = java_client.JavaClient(rocketmq.name_server.address)
+        except jars.JarsError as error:
+            pytest.skip(f"NOT COMPARED WITH ROCKETMQ'S CLIENT: {error}")
+        yield running.enter_context(client)
 
 
 @pytest.fixture

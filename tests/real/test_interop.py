@@ -112,9 +112,14 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def common(theirs: list[Fields], ours: list[Fields]) -> list[Fields]:
-    """Leave of their fields those that ours have."""
-    return [{name: row[name] for name in ours[0]} for row in theirs]
+def differences(ours: list[Fields], theirs: list[Fields]) -> list[tuple[str, Any, Any]]:
+    """List what Java reads differently; it may have more fields, not more messages."""
+    return [
+        (name, mine[name], other[name])
+        for mine, other in zip(ours, theirs, strict=True)
+        for name in mine
+        if mine[name] != other[name]
+    ]
 
 
 def text_body(rng: random.Random, length: int) -> bytes:
@@ -133,7 +138,7 @@ def test_a_plain_message_of_the_java_client_is_read_as_it_reads_it(
     sent = java.send(queue, java_client.message(body, flag=7))
     after = wall_ms()
     ours = read(queue, 1)
-    assert ours == common(java.read(queue, 1), ours)
+    assert not differences(ours, java.read(queue, 1))
     (found,) = ours
     assert (found["topic"], found["broker"], found["queue_id"]) == queue
     assert (found["queue_offset"], found["body"], found["flag"]) == (0, body, 7)
@@ -145,12 +150,15 @@ def test_a_plain_message_of_the_java_client_is_read_as_it_reads_it(
 def test_a_body_that_the_java_client_compressed_is_expanded(
     java: JavaClient, read: Read, queue: values.Queue, rng: random.Random, codec: compression.Codec
 ) -> None:
+    """Java takes the bit away when it has expanded a body; we leave the flag as stored."""
     body = text_body(rng, 3 * COMPRESSED_FROM)
     java.send(queue, java_client.message(body), codec=codec.name)
     ours = read(queue, 1)
-    assert compression.codec_of(ours[0]["sys_flag"]) is codec
+    flag = ours[0]["sys_flag"]
+    assert compression.codec_of(flag) is codec
     assert ours[0]["body"] == body
-    assert ours == common(java.read(queue, 1), ours)
+    as_java_shows_it = ("sys_flag", flag, flag & ~compression.COMPRESSED)
+    assert differences(ours, java.read(queue, 1)) == [as_java_shows_it]
 
 
 def test_tags_keys_and_properties_of_the_java_client_are_read(
@@ -165,7 +173,7 @@ def test_tags_keys_and_properties_of_the_java_client_are_read(
     (found,) = ours
     assert (found["tags"], found["keys"]) == ("paid", "order-7 client-3")
     assert found["properties"].items() >= given.items()
-    assert ours == common(java.read(queue, 1), ours)
+    assert not differences(ours, java.read(queue, 1))
 
 
 def test_a_batch_of_the_java_client_is_read_as_its_messages(
@@ -178,7 +186,7 @@ def test_a_batch_of_the_java_client_is_read_as_its_messages(
     assert [found["body"] for found in ours] == bodies
     assert [found["queue_offset"] for found in ours] == list(range(len(bodies)))
     assert ",".join(found["msg_id"] for found in ours) == sent["msg_id"]
-    assert ours == common(java.read(queue, len(bodies)), ours)
+    assert not differences(ours, java.read(queue, len(bodies)))
 
 
 def test_a_delayed_message_of_the_java_client_comes_after_its_delay(
@@ -189,7 +197,7 @@ def test_a_delayed_message_of_the_java_client_comes_after_its_delay(
     (found,) = ours
     assert (found["topic"], found["body"], found["tags"]) == (queue.topic, b"later", "t")
     assert found["store_timestamp_ms"] - found["born_timestamp_ms"] >= DELAY_MS
-    assert ours == common(java.read(queue, 1), ours)
+    assert not differences(ours, java.read(queue, 1))
 
 
 def test_a_transaction_is_seen_once_committed_and_never_when_rolled_back(
@@ -206,7 +214,7 @@ def test_a_transaction_is_seen_once_committed_and_never_when_rolled_back(
         java.transact(queue.topic, java_client.message(body), commits=commits)
     ours = read(queue, 2)
     assert sorted(found["body"] for found in ours) == [b"1", b"3"]
-    assert ours == common(java.read(queue, 2), ours)
+    assert not differences(ours, java.read(queue, 2))
     last = client.send([Message(queue.topic, b"last")], sending.To(queue))
     assert last.offset == 2
 
@@ -315,12 +323,13 @@ def test_only_messages_that_an_sql_filter_picks_are_read(
     assert found == [b"11", b"13"]
 
 
-def test_an_sql_filter_that_does_not_parse_is_refused(
+def test_a_broker_takes_an_sql_filter_that_does_not_parse_for_everything(
     client: blocking.Client, queue: values.Queue
 ) -> None:
-    position = Position(queue, 0, stop=1, wanted=filters.sql("amount >"))
-    with pytest.raises(errors.SubscriptionError, match="check the filter"):
-        bodies(client, position)
+    """RocketMQ answers a pull so. Nobody hears of the mistake."""
+    client.send([Message(queue.topic, b"x", properties={"amount": "1"})], sending.To(queue))
+    wanted = filters.sql("amount >")
+    assert bodies(client, Position(queue, 0, stop=1, wanted=wanted)) == [b"x"]
 
 
 def test_the_offset_of_a_time_is_that_of_the_first_message_stored_then_or_later(
@@ -384,7 +393,7 @@ def test_members_that_joined_here_are_those_that_rocketmqs_tool_shows(
     ):
         shown = java.admin("consumerConnection", "-g", group)
     rows = [line.split() for line in shown.splitlines()]
-    assert sorted(row[1] for row in rows if "PYTHON" in row) == ["member-1", "member-2"]
+    assert sorted(row[0] for row in rows if "PYTHON" in row) == ["member-1", "member-2"]
     assert "paid || refunded" in shown
 
 

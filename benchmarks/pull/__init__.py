@@ -1,0 +1,1 @@
+"""The client beside its peers: `python -m benchmarks.pull`."""

@@ -1,0 +1,134 @@
+"""
+Measure the client against its peers, on a real broker: `python -m benchmarks.pull`.
+
+Prints what was measured and one line a figure; exits with 1 when one falls short of its target.
+"""
+
+import argparse
+import contextlib
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import page
+from benchmarks.pull import messages, ours, programs, report, stage
+from benchmarks.pull.player import Job
+from benchmarks.pull.programs import Program, Running
+from benchmarks.pull.report import Figure, Row, Scene
+from sandbox import jars, process
+from sandbox.rocketmq import RocketMq
+
+RESULTS = Path(__file__).parents[1] / "RESULTS-pull.md"
+MESSAGES, ROUNDS = 300_000, 5
+"""Everybody also moves so many at least before a scene is measured: a JVM needs it to be warm."""
+QUICK_MESSAGES, QUICK_ROUNDS = 64_000, 3
+SENT = 400 * messages.A_BATCH
+SOAK_MINUTES = 10
+SOAK_ROUNDS = 50
+"""How often all data are pulled to warm up, and then to see the memory, at first and at last."""
+
+
+def main() -> int:
+    """Measure, print, compare."""
+    options = _options()
+    try:
+        rows, figures = _measure(options)
+    except (jars.JarsError, process.SandboxError, programs.ProgramFailedError) as error:
+        print(f"bench-pull: {error}", file=sys.stderr)
+        return 2
+    body = [
+        *report.table(rows),
+        "",
+        f"ours sends with {messages.IN_FLIGHT} batches under way, the Java producer with one",
+        "",
+        *report.lines(figures),
+    ]
+    print("\n".join(body))
+    if options.update:
+        observations = page.observations_of(RESULTS)
+        command = f"make bench-pull ARGS='--soak {options.soak:g}'"
+        RESULTS.write_text(report.text(command, body, observations), encoding="utf-8")
+        print(f"wrote {RESULTS}; look through its observations")
+    return 0 if all(figure.is_ok for figure in figures) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pull", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
+    parser.add_argument(
+        "--soak", type=float, default=0, metavar="MINUTES", help="also watch the memory for so long"
+    )
+    parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
+    options = parser.parse_args()
+    if options.update and (options.quick or options.soak < SOAK_MINUTES):
+        parser.error(f"--update writes a whole run only, with --soak {SOAK_MINUTES} or more")
+    return options
+
+
+def _measure(options: argparse.Namespace) -> tuple[list[Row], list[Figure]]:
+    count = QUICK_MESSAGES if options.quick else MESSAGES
+    rounds = QUICK_ROUNDS if options.quick else ROUNDS
+    layouts = [Job("one", 1, count), Job("eight", 8, count)]
+    with stage.started() as mq:
+        for job in layouts:
+            _say(f"filling {job}")
+            stage.fill(mq, job)
+        with _started(programs.PULLERS, mq) as pullers:
+            rows = list(_pulls(layouts, pullers, rounds, is_raised=False))
+            stage.raise_caps(mq)
+            rows.extend(_pulls(layouts, pullers, rounds, is_raised=True))
+        job = Job(stage.SENT_TOPIC, stage.SENT_QUEUES, SENT)
+        with _started(programs.SENDERS, mq) as senders:
+            rows.extend(_rows(Scene(ours.SEND, job.queues, is_raised=True), job, senders, rounds))
+        figures = list(report.figures(rows))
+        if options.soak:
+            figures.append(_soak(mq, layouts[-1], options.soak))
+    return rows, figures
+
+
+@contextlib.contextmanager
+def _started(chosen: Sequence[Program], mq: RocketMq) -> Iterator[list[Running]]:
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(programs.started(each, mq)) for each in chosen]
+
+
+def _pulls(
+    layouts: Sequence[Job], pullers: Sequence[Running], rounds: int, *, is_raised: bool
+) -> Iterator[Row]:
+    mine = [running for running in pullers if running.program == programs.OURS]
+    yield from _rows(Scene(ours.DECODE, 1, is_raised), layouts[0], mine, rounds)
+    for job in layouts:
+        yield from _rows(Scene(ours.PULL, job.queues, is_raised), job, pullers, rounds)
+
+
+def _rows(scene: Scene, job: Job, all_running: Sequence[Running], rounds: int) -> Iterator[Row]:
+    """Let everybody do the job in turn; the first rounds are for warming up."""
+    _say(str(scene))
+    warm_up = math.ceil(MESSAGES / job.messages)
+    seen = [
+        [running.ask(scene.work, job) for running in all_running] for _ in range(warm_up + rounds)
+    ]
+    for running, measured in zip(all_running, zip(*seen, strict=True), strict=True):
+        yield Row(scene, running.program, measured[warm_up:])
+
+
+def _soak(mq: RocketMq, job: Job, minutes: float) -> Figure:
+    """Pull the same data again and again."""
+    _say(f"pulling for {minutes:g} minutes")
+    with programs.started(programs.OURS, mq) as running:
+        until = time.monotonic() + minutes * 60
+        seen = [running.ask(ours.PULL, job) for _ in range(2 * SOAK_ROUNDS)]
+        while time.monotonic() < until:
+            seen.append(running.ask(ours.PULL, job))
+    return report.memory(minutes, seen[SOAK_ROUNDS : 2 * SOAK_ROUNDS], seen[-SOAK_ROUNDS:])
+
+
+def _say(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""The messages that everybody moves, and how ours sends them."""
+
+import random
+from collections import deque
+from collections.abc import Iterator
+
+from mq_client.blocking import Client
+from mq_client.blocking.engine import Task
+from mq_client.messages import Message
+from mq_client.operations import sending
+from mq_client.operations.sending import Chooser
+from mq_client.values import Sent
+
+BODY_BYTES = 1024
+A_BATCH = 256
+IN_FLIGHT = 4
+"""How many batches ours has under way when it sends."""
+
+_BODY = random.Random(1).randbytes(BODY_BYTES)
+
+
+def send(client: Client, topic: str, count: int, chooser: Chooser) -> int:
+    """Send so many messages, a few batches at a time; return when all are stored."""
+    under_way: deque[Task[Sent]] = deque()
+    for batch in _batches(topic, count):
+        if len(under_way) == IN_FLIGHT:
+            _finish(client, under_way.popleft())
+        under_way.append(client.start(sending.send(client.directory, batch, chooser)))
+    for task in under_way:
+        _finish(client, task)
+    return count
+
+
+def _batches(topic: str, count: int) -> Iterator[list[Message]]:
+    for first in range(0, count, A_BATCH):
+        numbers = range(first, min(first + A_BATCH, count))
+        yield [Message(topic, _BODY, tags="bench", keys=(f"key-{each}",)) for each in numbers]
+
+
+def _finish(client: Client, task: Task[Sent]) -> None:
+    client.engine.wait(lambda: task.is_done)
+    task.result()

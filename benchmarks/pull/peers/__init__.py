@@ -1,0 +1,1 @@
+"""What the client is compared with."""

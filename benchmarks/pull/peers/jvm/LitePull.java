@@ -1,0 +1,39 @@
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+
+/** The newer pull, whose threads pull ahead. A new group each time, so it begins at the beginning. */
+final class LitePull implements Work {
+    private final String nameServer;
+    private final int most;
+    private DefaultLitePullConsumer consumer;
+
+    LitePull(String nameServer, int most) {
+        this.nameServer = nameServer;
+        this.most = most;
+    }
+
+    @Override
+    public void prepare(Job job) throws Exception {
+        consumer = new DefaultLitePullConsumer("bench-lite-pull-" + System.nanoTime());
+        consumer.setNamesrvAddr(nameServer);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setAutoCommit(false); // ours commits nothing either
+        consumer.setPullBatchSize(most);
+        consumer.start();
+    }
+
+    @Override
+    public int run(Job job) {
+        consumer.assign(job.messageQueues());
+        int count = 0;
+        while (count < job.messages()) {
+            count += consumer.poll().size();
+        }
+        return count;
+    }
+
+    @Override
+    public void cleanUp() {
+        consumer.shutdown();
+    }
+}

@@ -1,0 +1,12 @@
+/** One way to move messages; only {@link #run} is measured. */
+interface Work {
+    default void prepare(Job job) throws Exception {}
+
+    /** Return how many messages were moved. */
+    int run(Job job) throws Exception;
+
+    default void cleanUp() {}
+
+    /** Leave for good. */
+    default void close() {}
+}

@@ -1,0 +1,53 @@
+"""
+Measures works of a Python program: a job a line on standard input, a JSON line each as answer.
+
+A job is `WORK TOPIC QUEUES MESSAGES`. What a work prepares is not measured; what it returns is
+called, and says how many messages it has moved. The garbage collector is on, as in production.
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Job(NamedTuple):
+    """What to move: all messages of a topic, which are spread evenly over its queues."""
+
+    topic: str
+    queues: int
+    messages: int
+
+    @property
+    def messages_a_queue(self) -> int:
+        """Where each queue ends."""
+        return self.messages // self.queues
+
+
+Work = Callable[[Job], Callable[[], int]]
+
+
+def play(works: Mapping[str, Work]) -> None:
+    """Do what standard input says until it ends."""
+    for line in sys.stdin:
+        name, topic, queues, messages = line.split()
+        run = works[name](Job(topic, int(queues), int(messages)))
+        cpu, begun = _cpu_seconds(), time.perf_counter()
+        moved = run()
+        seconds, cpu_seconds = time.perf_counter() - begun, _cpu_seconds() - cpu
+        facts = {"messages": moved, "seconds": seconds, "cpu_seconds": cpu_seconds}
+        print(json.dumps({**facts, "rss_mib": _rss_mib()}), flush=True)
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _rss_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -1,0 +1,175 @@
+"""What was measured, as a table, as figures with their targets, and as a page."""
+
+import importlib.metadata
+import platform
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks import page
+from benchmarks.pull import messages, ours, programs, stage
+from benchmarks.pull.programs import Measured, Program
+from mq_client import pulling
+from sandbox import jars, rocketmq
+
+DECODED_A_SECOND = 1_000_000
+CPU_RATIO = 0.25
+MEMORY_RATIO = 1.1
+JAVA_PULLERS = (programs.RAW_PULL, programs.LITE_PULL)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where everybody does the same."""
+
+    work: str
+    queues: int
+    is_raised: bool
+
+    def __str__(self) -> str:
+        """Name it as `pull, 8 queues, caps raised`."""
+        if self.work == ours.SEND:
+            return f"send in batches of {messages.A_BATCH}"
+        queues = "1 queue" if self.queues == 1 else f"{self.queues} queues"
+        return f"{self.work}, {queues}, caps {'raised' if self.is_raised else 'default'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """All rounds of a program in a scene, the warm-up left out."""
+
+    scene: Scene
+    program: Program
+    rounds: Sequence[Measured]
+
+    @property
+    def rates(self) -> list[float]:
+        """Messages a second, from the slowest round to the fastest."""
+        return sorted(each.messages / each.seconds for each in self.rounds)
+
+    @property
+    def rate(self) -> float:
+        """Messages a second, of the median round."""
+        return statistics.median(self.rates)
+
+    @property
+    def cpu_us(self) -> float:
+        """Processor time of the client for a message."""
+        return statistics.median(each.cpu_seconds / each.messages * 1e6 for each in self.rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What we promise, beside what was seen."""
+
+    name: str
+    ours: float
+    peer: float | None
+    limit: float
+    unit: str = "/s"
+    at_least: bool = True
+
+    @property
+    def value(self) -> float:
+        """What the limit is compared with: a ratio where there is a peer."""
+        return self.ours if self.peer is None else self.ours / self.peer
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the promise holds."""
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+
+def table(rows: Iterable[Row]) -> Iterator[str]:
+    """All rows, one block a scene."""
+    scene = None
+    for row in rows:
+        if row.scene != scene:
+            scene = row.scene
+            yield ""
+            yield str(scene)
+            yield (
+                f"  {'program':<24} {'messages/s':>12} {'MiB/s':>7} {'CPU us/message':>15} "
+                f"{'rounds':>7} {'slowest/s':>12} {'fastest/s':>12}"
+            )
+        mib = row.rate * messages.BODY_BYTES / 2**20
+        yield (
+            f"  {row.program.name:<24} {row.rate:>12,.0f} {mib:>7.0f} {row.cpu_us:>15.2f} "
+            f"{len(row.rounds):>7} {row.rates[0]:>12,.0f} {row.rates[-1]:>12,.0f}"
+        )
+
+
+def figures(rows: Sequence[Row]) -> Iterator[Figure]:
+    """Compare each of our rows with its targets."""
+    for mine in rows:
+        if mine.program == programs.OURS:
+            theirs = {row.program: row for row in rows if row.scene == mine.scene}
+            yield from _compared(mine, theirs)
+
+
+def _compared(mine: Row, theirs: Mapping[Program, Row]) -> Iterator[Figure]:
+    scene = mine.scene
+    if scene.work == ours.DECODE and scene.is_raised:
+        yield Figure(f"{scene}, a second of one core", 1e6 / mine.cpu_us, None, DECODED_A_SECOND)
+    if scene.work == ours.SEND:
+        yield _rate(mine, theirs[programs.BATCH_SEND], 1)
+    if scene.work == ours.PULL:
+        if scene.is_raised:
+            yield _rate(mine, theirs[programs.CEILING], 0.75)
+        yield _rate(mine, theirs[programs.RAW_PULL], 1.5 if scene.is_raised else 1)
+        yield _rate(mine, theirs[programs.LITE_PULL], 3 if scene.is_raised else 1)
+        for peer in (theirs[each] for each in JAVA_PULLERS):
+            name = f"CPU a message, {scene} / {peer.program.name}"
+            yield Figure(name, mine.cpu_us, peer.cpu_us, CPU_RATIO, "us", at_least=False)
+
+
+def _rate(mine: Row, theirs: Row, limit: float) -> Figure:
+    return Figure(f"{mine.scene} / {theirs.program.name}", mine.rate, theirs.rate, limit)
+
+
+def memory(minutes: float, first: Sequence[Measured], last: Sequence[Measured]) -> Figure:
+    """Compare the memory at the end of a long pull with that after its warm-up, at the highest."""
+    name = f"memory after pulling for {minutes:g} minutes / after the warm-up"
+    now, before = (max(each.rss_mib for each in rounds) for rounds in (last, first))
+    return Figure(name, now, before, MEMORY_RATIO, "MiB", at_least=False)
+
+
+def lines(figures: Iterable[Figure]) -> Iterator[str]:
+    """One line a figure: name, ours, peer, ratio, target, ok or short."""
+    for figure in figures:
+        peer = "-" if figure.peer is None else _quantity(figure.peer, figure.unit)
+        ratio = "-" if figure.peer is None else f"{figure.value:.3f}"
+        limit = f"{figure.limit:,g}" if figure.peer else _quantity(figure.limit, figure.unit)
+        target = f"{'>=' if figure.at_least else '<='} {limit}"
+        yield (
+            f"{figure.name:<74} {_quantity(figure.ours, figure.unit):>13} {peer:>13} {ratio:>7} "
+            f"{target:>14}  {'ok' if figure.is_ok else 'short'}"
+        )
+
+
+def _quantity(value: float, unit: str) -> str:
+    return f"{value:,.0f}/s" if unit == "/s" else f"{value:.2f} {unit}"
+
+
+def text(command: str, body: Sequence[str], observations: str) -> str:
+    """Write the page that is committed."""
+    facts = "\n".join(f"- {fact}" for fact in [page.machine(), *_versions()])
+    shown = "\n".join(body).strip("\n")
+    return (
+        f"# The client beside its peers\n\n{facts}\n- `{command}`\n\n"
+        f"One broker on the same machine, bodies of {messages.BODY_BYTES:,} bytes, data in the\n"
+        f"page cache. Everybody asks for {pulling.MOST_MESSAGES:,} messages a pull, with one pull\n"
+        f"under way for each queue; only {programs.LITE_PULL.name} pulls ahead as it likes.\n"
+        f"The broker gives 32 by default, and all of them with its caps raised. Ours makes Arrow\n"
+        f"columns of them. When it sends it has {messages.IN_FLIGHT} batches under way,\n"
+        f"{programs.BATCH_SEND.name} one. Medians of rounds in turn; the first rounds of each are\n"
+        f"thrown away.\n\n```text\n{shown}\n```\n\n## Observations\n{observations}"
+    )
+
+
+def _versions() -> Iterator[str]:
+    libraries = [f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "pyarrow")]
+    yield f"Python {platform.python_version()}, {', '.join(libraries)}"
+    java = page.said(str(jars.java()), "-version")
+    yield f"Java: {java}, heap {programs.HEAP}; broker: RocketMQ {rocketmq.VERSION}, {stage.HEAP}"
+    yield f"Peers: {programs.ROCKETMQ}, and a socket that only receives"

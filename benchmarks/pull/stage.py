@@ -1,0 +1,56 @@
+"""The broker that all pull from: its topics, its limits, and what it holds."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from benchmarks.pull import messages, ours
+from benchmarks.pull.player import Job
+from mq_client import flows, pulling
+from mq_client.blocking import Client
+from mq_client.commands.cluster import PutBrokerConfig
+from mq_client.operations.sending import To
+from mq_client.values import Queue
+from sandbox import rocketmq
+from sandbox.rocketmq import RocketMq
+
+HEAP = "1g"
+SENT_TOPIC, SENT_QUEUES = "sent", 8
+_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=4",)  # the sandbox's own choice is for short lives
+_PROPERTIES = {"waitTimeMillsInSendQueue": "10000"}  # on a busy machine it would refuse after 0.2 s
+_ANSWER_SECONDS = 10.0
+_PAUSE_SECONDS = 0.1
+_RAISED = tuple(
+    (f"maxTransfer{what}OnMessageIn{place}", str(limit))
+    for place in ("Memory", "Disk")
+    for what, limit in (("Count", pulling.MOST_MESSAGES), ("Bytes", pulling.MOST_BYTES))
+)
+
+
+@contextlib.contextmanager
+def started() -> Iterator[RocketMq]:
+    """Run one broker with the topic for sends."""
+    with rocketmq.started(
+        brokers=1, properties=_PROPERTIES, heap=HEAP, java_options=_JAVA_OPTIONS
+    ) as mq:
+        mq.create_topics({SENT_TOPIC: SENT_QUEUES})
+        yield mq
+
+
+def fill(mq: RocketMq, job: Job) -> None:
+    """Make the topic with all its messages; return when they can be pulled."""
+    mq.create_topics({job.topic: job.queues})
+    with Client(mq.name_server.address) as client:
+        for each in range(job.queues):
+            queue = Queue(job.topic, ours.BROKER, each)
+            messages.send(client, job.topic, job.messages_a_queue, To(queue))
+            while client.max_offset(queue) < job.messages_a_queue:
+                time.sleep(_PAUSE_SECONDS)
+
+
+def raise_caps(mq: RocketMq) -> None:
+    """Let a pull bring as much as ours asks for."""
+    (broker,) = mq.brokers.values()
+    with Client(mq.name_server.address) as client:
+        request = PutBrokerConfig(_RAISED)
+        client.engine.run(flows.ask(broker.address, request, _ANSWER_SECONDS))

@@ -1,0 +1,334 @@
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from mq_client import batch_body, compression, errors, messages, wire
+from mq_client.compression import Codec
+from mq_client.messages import Message, StoredMessage
+from tests import stored
+
+
+def only(data: bytes) -> StoredMessage:
+    (message,) = messages.decode(data, "broker-a")
+    return message
+
+
+def bodies(data: bytes) -> list[bytes]:
+    return [message.body for message in messages.decode(data, "broker-a")]
+
+
+def test_every_field_of_a_stored_message_is_read() -> None:
+    message = only(
+        stored.message(
+            b"hello",
+            topic="orders",
+            texts={"TAGS": "paid", "KEYS": "o-1 o-2"},
+            queue_id=3,
+            offset=7,
+            place=0x1000,
+            flag=-5,
+            sys_flag=2,
+            born_ms=1,
+            stored_ms=2,
+            reconsume_times=4,
+            prepared_offset=9,
+        )
+    )
+    assert message == StoredMessage(
+        topic="orders",
+        broker="broker-a",
+        queue_id=3,
+        queue_offset=7,
+        body=b"hello",
+        properties={"TAGS": "paid", "KEYS": "o-1 o-2"},
+        flag=-5,
+        sys_flag=2,
+        born_timestamp_ms=1,
+        born_address=stored.IPV4_HOST,
+        store_timestamp_ms=2,
+        store_address=stored.IPV4_HOST,
+        reconsume_times=4,
+        prepared_transaction_offset=9,
+        commit_log_offset=0x1000,
+    )
+    assert message.tags == "paid"
+    assert message.keys == ("o-1", "o-2")
+
+
+def test_a_message_without_tags_and_keys_has_none() -> None:
+    message = only(stored.message())
+    assert message.tags is None
+    assert message.keys == ()
+
+
+def test_a_message_id_is_the_producers_own() -> None:
+    message = only(stored.message(texts={"UNIQ_KEY": "7F00"}, place=0x1000))
+    assert message.msg_id == "7F00"
+    assert message.offset_msg_id == "0A0000070000A1120000000000001000"
+
+
+def test_without_one_it_is_the_place_on_the_broker() -> None:
+    message = only(stored.message(store_host=stored.IPV6_HOST, place=-1))
+    assert message.msg_id == "FE80000000000000000000000000002A0000A112FFFFFFFFFFFFFFFF"
+
+
+@pytest.mark.parametrize(
+    ("born", "store", "shown"),
+    [
+        (stored.IPV4_HOST, stored.IPV4_HOST, ("10.0.0.7:41234", "10.0.0.7:41234")),
+        (stored.IPV6_HOST, stored.IPV4_HOST, ("[fe80::2a]:41234", "10.0.0.7:41234")),
+        (stored.IPV4_HOST, stored.IPV6_HOST, ("10.0.0.7:41234", "[fe80::2a]:41234")),
+        (stored.IPV6_HOST, stored.IPV6_HOST, ("[fe80::2a]:41234", "[fe80::2a]:41234")),
+    ],
+    ids=["both IPv4", "born on IPv6", "stored on IPv6", "both IPv6"],
+)
+def test_hosts_may_be_ipv6(born: bytes, store: bytes, shown: tuple[str, str]) -> None:
+    message = only(stored.message(b"body", born_host=born, store_host=store, stored_ms=77))
+    assert (message.born_host, message.store_host) == shown
+    assert (message.body, message.store_timestamp_ms) == (b"body", 77)
+
+
+def test_a_topic_of_version_2_may_be_longer_than_a_byte_can_tell() -> None:
+    assert only(stored.message(topic="t" * 300, version=2)).topic == "t" * 300
+
+
+def test_a_topic_that_is_no_utf_8_is_read_with_replacement_characters() -> None:
+    assert only(stored.message(topic=b"or\xffders")).topic == "or\ufffdders"
+
+
+def test_blanks_are_passed_over() -> None:
+    data = stored.blank() + stored.message(b"one") + stored.blank(200) + stored.message(b"two")
+    assert bodies(data) == [b"one", b"two"]
+
+
+def test_what_stands_behind_the_properties_is_passed_over() -> None:
+    assert bodies(stored.message(b"one", behind=b"later fields") + stored.message(b"two")) == [
+        b"one",
+        b"two",
+    ]
+
+
+def test_no_bytes_are_no_messages() -> None:
+    assert bodies(b"") == []
+
+
+def test_bytes_may_come_as_a_view() -> None:
+    data = bytearray(stored.message(b"one"))
+    assert [message.body for message in messages.decode(memoryview(data), "b")] == [b"one"]
+    assert [message.body for message in messages.decode(data, "b")] == [b"one"]
+
+
+def test_the_messages_before_a_broken_one_are_read() -> None:
+    found = messages.decode(stored.message(b"one") + stored.message(crc=1, offset=8), "broker-a")
+    assert next(found).body == b"one"
+    with pytest.raises(errors.CorruptMessageError):
+        next(found)
+
+
+def with_int(data: bytes, place: int, value: int) -> bytes:
+    return data[:place] + struct.pack(">i", value) + data[place + 4 :]
+
+
+GOOD = stored.message(b"hello", topic="orders", texts=b"a\x01b\x02")
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (GOOD[:3], "3 bytes at the end are no message"),
+        (GOOD[:-1], "message at byte 0: 1 bytes are missing"),
+        (GOOD + bytes(2), "2 bytes at the end are no message"),
+        (with_int(GOOD, wire.SIZE, 0), "message at byte 0: its size is 0"),
+        (with_int(GOOD, wire.SIZE, -4), "message at byte 0: its size is -4"),
+        (with_int(GOOD, wire.MAGIC, 1), "byte 0: magic number 0x1 is unknown"),
+        (with_int(GOOD, wire.BODY_LENGTH, -12), "lengths -12, 0, 0 do not fit"),
+        (with_int(GOOD, wire.BODY_LENGTH, -88), "message at byte 0 is broken"),
+        (with_int(GOOD, wire.BODY_LENGTH, 0x7FFF_FFFF), "message at byte 0 is broken"),
+        (GOOD[:-6] + b"\xff\xff" + GOOD[-4:], "lengths 5, 6, -1 do not fit"),
+        (GOOD[:-6] + b"\x00\x05" + GOOD[-4:], "lengths 5, 6, 5 do not fit"),
+        (struct.pack(">iI", 20, wire.V1) + bytes(12), "message at byte 0 is broken"),
+    ],
+    ids=[
+        "cut in its size", "cut", "too long", "no size", "negative size", "magic number",
+        "negative body", "body before the message", "endless body", "negative properties",
+        "endless properties", "short",
+    ],
+)  # fmt: skip
+def test_bytes_that_are_no_message_are_refused(data: bytes, complaint: str) -> None:
+    with pytest.raises(errors.ProtocolError, match=complaint) as caught:
+        bodies(data)
+    assert type(caught.value) is errors.ProtocolError
+
+
+def test_a_wrong_checksum_is_refused_and_the_message_is_named() -> None:
+    with pytest.raises(errors.CorruptMessageError, match="the checksum of its body is") as caught:
+        bodies(stored.message(b"hello", topic="orders", queue_id=3, offset=7, crc=1))
+    error = caught.value
+    assert (error.topic, error.queue_id, error.offset) == ("orders", 3, 7)
+
+
+def test_a_wrong_checksum_is_read_if_nobody_checks() -> None:
+    data = stored.message(b"hello", crc=1)
+    assert [message.body for message in messages.decode(data, "b", check_crc=False)] == [b"hello"]
+
+
+@pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)
+def test_a_compressed_body_is_expanded(codec: Codec) -> None:
+    message = only(stored.compressed(b"again " * 999, codec))
+    assert message.body == b"again " * 999
+    assert compression.codec_of(message.sys_flag) is codec
+
+
+def test_a_body_that_does_not_expand_is_refused_and_named() -> None:
+    data = stored.message(b"no zlib", sys_flag=compression.flag(Codec.ZLIB), offset=7)
+    with pytest.raises(errors.CorruptMessageError, match="the ZLIB body does not expand") as caught:
+        bodies(data)
+    assert caught.value.offset == 7
+
+
+def test_the_bodies_of_one_answer_expand_to_a_limit_in_all() -> None:
+    data = stored.compressed(bytes(600), Codec.ZLIB) + stored.compressed(bytes(401), Codec.ZSTD)
+    found = messages.decode(data, "b", expanded_max=1000)
+    assert len(next(found).body) == 600
+    with pytest.raises(errors.CorruptMessageError, match="larger than 400 bytes"):
+        next(found)
+    assert len(list(messages.decode(data, "b", expanded_max=1001))) == 2
+
+
+@pytest.mark.parametrize("codec", [None, Codec.LZ4], ids=["plain", "compressed"])
+def test_an_inner_batch_is_taken_apart(codec: Codec | None) -> None:
+    data = stored.inner_batch(b"one", b"", b"three", texts=b"a\x01b\x02", codec=codec, offset=40)
+    found = list(messages.decode(data, "broker-a"))
+    assert [(one.queue_offset, one.flag, one.body) for one in found] == [
+        (40, 0, b"one"),
+        (41, 1, b""),
+        (42, 2, b"three"),
+    ]
+    assert {(one.topic, one.queue_id, one.broker) for one in found} == {("orders", 3, "broker-a")}
+    assert [one.properties for one in found] == [{"a": "b"}] * 3
+
+
+@pytest.mark.parametrize("sys_flag", [wire.INNER_BATCH, wire.NEED_UNWRAP])
+def test_only_both_flags_together_make_a_batch(sys_flag: int) -> None:
+    assert bodies(stored.message(b"no batch", sys_flag=sys_flag)) == [b"no batch"]
+
+
+def test_an_empty_inner_batch_holds_no_messages() -> None:
+    assert bodies(stored.inner_batch() + stored.message(b"next")) == [b"next"]
+
+
+PART = batch_body.encode([(0, b"one", b"a\x01b\x02")])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        PART[:-1],
+        PART + b"\x00",
+        with_int(PART, 0, 0),
+        with_int(PART, 0, -len(PART)),
+        with_int(PART, 0, len(PART) - 1),
+        with_int(PART, 16, -1),
+        with_int(PART, 16, 8),
+        PART[:-6] + b"\xff\xff" + PART[-4:],
+        PART[:-6] + b"\x00\x05" + PART[-4:],
+    ],
+    ids=[
+        "cut", "too long", "no size", "negative size", "small size", "negative body",
+        "endless body", "negative properties", "endless properties",
+    ],
+)  # fmt: skip
+def test_a_broken_inner_batch_is_refused_and_named(body: bytes) -> None:
+    data = stored.message(body, sys_flag=wire.WRAPPED, offset=7)
+    with pytest.raises(errors.CorruptMessageError, match="offset 7: the body is no batch"):
+        bodies(data)
+
+
+def test_an_inner_batch_holds_as_many_messages_as_a_broker_can_count() -> None:
+    body = batch_body.encode([(0, b"", b"")]) * batch_body.MOST_MESSAGES
+    assert len(bodies(stored.message(body, sys_flag=wire.WRAPPED))) == 32_767
+    with pytest.raises(errors.CorruptMessageError, match="more than 32,767 messages"):
+        bodies(stored.message(body + PART, sys_flag=wire.WRAPPED))
+
+
+def test_offsets_of_an_inner_batch_do_not_run_over() -> None:
+    last = stored.inner_batch(b"one", b"two", offset=messages.OFFSET_MAX - 1)
+    assert [one.queue_offset for one in messages.decode(last, "b")][-1] == messages.OFFSET_MAX
+    with pytest.raises(errors.CorruptMessageError, match="more than there are offsets"):
+        bodies(stored.inner_batch(b"one", b"two", offset=messages.OFFSET_MAX))
+
+
+def test_the_fields_of_a_message_become_properties() -> None:
+    message = Message(
+        "orders", b"", tags="paid", keys=("o-1", "o-2"), properties={"region": "eu"}, delay_level=3
+    )
+    assert message.wire_properties == {
+        "TAGS": "paid",
+        "KEYS": "o-1 o-2",
+        "DELAY": "3",
+        "region": "eu",
+    }
+    later = Message("orders", b"", deliver_at_ms=1_763_700_000_000)
+    assert later.wire_properties == {"TIMER_DELIVER_MS": "1763700000000"}
+    assert Message("orders", b"").wire_properties == {}
+
+
+def test_a_message_gets_an_id_once() -> None:
+    message = Message("orders", b"", properties={"region": "eu"})
+    assert message.unique_key is None
+    named = message.with_unique_key("7F00")
+    assert named.unique_key == "7F00"
+    assert named.wire_properties == {"UNIQ_KEY": "7F00", "region": "eu"}
+    assert named.with_unique_key("8000").unique_key == "7F00"
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Message("", b""), "the topic is empty"),
+        (lambda: Message("t" * 128, b""), "its name has 128 characters, at most 127"),
+        (lambda: Message("t", b"", keys=("a b",)), "hold a space"),
+        (lambda: Message("t", b"", keys=("",)), "no key may be empty"),
+        (lambda: Message("t", b"", delay_level=1, deliver_at_ms=1), "both delay_level and"),
+        (lambda: Message("t", b"", properties={"TAGS": "a"}), "TAGS have fields of their own"),
+    ],
+    ids=["no topic", "long topic", "two keys in one", "empty key", "two delays", "tags twice"],
+)
+def test_a_message_that_cannot_be_is_refused_at_once(
+    make: Callable[[], Message], complaint: str
+) -> None:
+    with pytest.raises(errors.UsageError, match=complaint):
+        make()
+
+
+def test_the_longest_topic_is_taken() -> None:
+    assert Message("t" * 127, b"").topic == "t" * 127
+
+
+def test_a_batch_is_written_as_rocketmq_reads_it() -> None:
+    data = messages.encode_batch([Message("t", b"one", tags="a", flag=9), Message("t", b"")])
+    head = struct.pack(">iiiii", 22 + 3 + 7, 0, 0, 9, 3)
+    assert data == (
+        head + b"one" + b"\x00\x07TAGS\x01a\x02" + struct.pack(">iiiiih", 22, 0, 0, 0, 0, 0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("batch", "complaint"),
+    [
+        ([], r"messages to \[\]: a batch goes to one topic"),
+        ([Message("a", b""), Message("b", b"")], r"messages to \['a', 'b'\]"),
+        ([Message("a", b"", delay_level=1)], "delivers no batch later"),
+        ([Message("a", b"", deliver_at_ms=1)], "delivers no batch later"),
+    ],
+    ids=["empty", "two topics", "delay level", "delivery time"],
+)
+def test_a_batch_that_no_broker_takes_is_refused(batch: list[Message], complaint: str) -> None:
+    with pytest.raises(errors.UsageError, match=complaint):
+        messages.encode_batch(batch)
+
+
+def test_the_properties_of_a_batch_are_checked() -> None:
+    with pytest.raises(errors.UsageError, match="may not hold"):
+        messages.encode_batch([Message("t", b"", properties={"a": "\x02"})])
