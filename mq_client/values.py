@@ -168,9 +168,15 @@ class TopicConfig:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Stored(NamedTuple):
     """Where a message, or the first of a batch, was stored."""
+
+    queue: Queue
+    offset: int
+
+
+class Sent(NamedTuple):
+    """Where messages were stored, the first of them at `offset`, and the ids that people see."""
 
     queue: Queue
     offset: int

@@ -5,14 +5,14 @@ from typing import ClassVar
 
 from mq_client.commands.base import Request, whole
 from mq_client.frames import Frame
-from mq_client.values import Queue, Sent
+from mq_client.values import Queue, Stored
 
 FLUSH_OR_SLAVE_LATE = frozenset({10, 11, 12})
 """Stored, but the disk or the slave was not waited for long enough."""
 
 
 @dataclass(frozen=True, slots=True)
-class Send(Request[Sent]):
+class Send(Request[Stored]):
     """Store one message, or a batch that `messages.encode_batch` made."""
 
     code: ClassVar[int] = 310
@@ -60,11 +60,10 @@ class Send(Request[Sent]):
         """Carry the message."""
         return self.content
 
-    def read(self, answer: Frame) -> Sent:
+    def read(self, answer: Frame) -> Stored:
         """Read where it was stored."""
         queue = Queue(self.queue.topic, self.queue.broker, whole(answer, "queueId"))
-        ids = answer.fields.get("msgId", "").split(",")
-        return Sent(queue, whole(answer, "queueOffset"), tuple(ids))
+        return Stored(queue, whole(answer, "queueOffset"))
 
 
 @dataclass(frozen=True, slots=True)

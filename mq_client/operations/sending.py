@@ -6,11 +6,11 @@ from typing import Protocol
 from mq_client import errors, flows, messages, properties
 from mq_client.commands.sending import Send, SendBatch
 from mq_client.directory import Directory
-from mq_client.flows import Flow, Tell
+from mq_client.flows import Flow, Pause, Tell
 from mq_client.messages import Message
 from mq_client.operations import routing
 from mq_client.operations.routing import Place
-from mq_client.values import Queue, Route, Sent
+from mq_client.values import Queue, Route, Sent, Stored
 
 MAY_PASS = (errors.UnavailableError, errors.BusyError)
 
@@ -72,26 +72,29 @@ def send(
     """
     Store messages of one topic, all in one queue, and wait until the broker has them.
 
-    At a failure the chooser picks again. A broker that fell silent may have stored them all the
-    same, so with more than one try a message can be there twice.
+    At a failure the chooser picks again, after a pause that grows. A broker that fell silent may
+    have stored them all the same, so with more than one try a message can be there twice.
     """
     topic = messages.common_topic(batch)
     batch = _with_keys(directory, batch)
     failed: str | None = None
+    pause = directory.times.first_pause
     for left in reversed(range(tries)):
         route = yield from routing.route(directory, topic, None if failed is None else 0)
         queue = chooser.choose(route, failed)
         since = directory.now()
         try:
-            sent = yield from _store(directory, batch, queue, group)
+            stored = yield from _store(directory, batch, queue, group)
         except errors.MqError as error:
             chooser.ended(queue.broker, directory.now() - since, error)
             if not left or not isinstance(error, MAY_PASS):
                 raise
             failed = queue.broker
+            yield Pause(pause)
+            pause = min(2 * pause, directory.times.longest_pause)
             continue
         chooser.ended(queue.broker, directory.now() - since, None)
-        return sent
+        return Sent(*stored, tuple(message.unique_key or "" for message in batch))
     raise errors.UsageError(f"{tries} tries: at least one is needed")
 
 
@@ -114,7 +117,9 @@ def _with_keys(directory: Directory, batch: Sequence[Message]) -> list[Message]:
     ]
 
 
-def _store(directory: Directory, batch: Sequence[Message], queue: Queue, group: str) -> Flow[Sent]:
+def _store(
+    directory: Directory, batch: Sequence[Message], queue: Queue, group: str
+) -> Flow[Stored]:
     address = yield from routing.address_of(directory, Place(queue.topic, queue.broker))
     request = _request(batch, queue, group, directory.wall_ms())
     return (yield from flows.ask(address, request, directory.times.answer))
