@@ -40,13 +40,14 @@ def encode(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
     return b"".join(pieces)
 
 
-def parts(data: bytes | memoryview) -> list[Part]:
+def parts(data: bytes | memoryview, most: int = MOST_MESSAGES) -> list[Part]:
     """Find the messages. A `ProtocolError` if there are too many, or if one is cut or overlong."""
+    most = min(most, MOST_MESSAGES)
     found: list[Part] = []
     place = 0
     while place < len(data):
-        if len(found) == MOST_MESSAGES:
-            raise errors.ProtocolError(f"more than {MOST_MESSAGES:,} messages in one body")
+        if len(found) == most:
+            raise errors.ProtocolError(f"more than {most:,} messages in one body")
         try:
             part, size = _part(data, place)
         except struct.error:
@@ -61,7 +62,7 @@ def parts(data: bytes | memoryview) -> list[Part]:
 def _part(data: bytes | memoryview, place: int) -> tuple[Part | None, int]:
     size, _, _, flag, body_length = _HEAD.unpack_from(data, place)
     body = place + _HEAD.size
-    if not 0 <= body_length <= size - _LEAST:
+    if body_length < 0:
         return None, 0
     (length,) = _PROPERTIES_LENGTH.unpack_from(data, body + body_length)
     if not 0 <= length <= size - _LEAST - body_length:

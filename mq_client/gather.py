@@ -50,7 +50,7 @@ def repeated(text: str, count: int) -> pa.Array:
 def binary(data: Bytes, at: Places, lengths: Places) -> pa.Array:
     """Copy the pieces into one Arrow array of binaries."""
     offsets = np.concatenate(([0], np.cumsum(lengths)))
-    if len(at) and lengths.min() == lengths.max() > 0:
+    if len(at) and lengths.min() == lengths.max():
         return values(fixed(data, at, (np.void, lengths[0])).view(np.uint8), offsets, pa.binary())
     shifts = np.repeat(at - offsets[:-1], lengths)
     return values(data[shifts + np.arange(len(shifts))], offsets, pa.binary())

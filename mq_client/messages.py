@@ -16,7 +16,10 @@ from mq_client import batch_body, compression, errors, properties, wire
 
 TOPIC_MAX = 127
 EXPANDED_MAX = 256 * 1024 * 1024
-"""What the compressed bodies of one answer may expand to: 16 times the largest answer."""
+"""
+What one answer may expand to: 16 times the largest one. Counted are bodies that were compressed,
+and for each message of an inner batch what it takes over from the message that held it.
+"""
 OFFSET_MAX = (1 << 63) - 1
 
 _UINT8, _INT16, _UINT32, _INT64 = Struct(">B"), Struct(">h"), Struct(">I"), Struct(">q")
@@ -186,10 +189,13 @@ def decode(
             continue
         outer = _expanded(stored, room)
         room -= len(outer.body) if outer is not stored else 0
-        if outer.sys_flag & wire.WRAPPED == wire.WRAPPED:
-            yield from _unwrapped(outer)
-        else:
+        if outer.sys_flag & wire.WRAPPED != wire.WRAPPED:
             yield outer
+            continue
+        overhead = end - start - len(stored.body)
+        parts = _parts(outer, room // overhead)
+        room -= len(parts) * overhead
+        yield from (_inner(outer, part, place) for place, part in enumerate(parts))
 
 
 def _stored(record: memoryview, start: int, broker: str, check_crc: bool) -> StoredMessage | None:
@@ -249,23 +255,27 @@ def _expanded(stored: StoredMessage, room: int) -> StoredMessage:
     return stored if body is stored.body else replace(stored, body=body)
 
 
-def _unwrapped(outer: StoredMessage) -> Iterator[StoredMessage]:
-    """Take an inner batch apart; its messages have consecutive offsets."""
+def _parts(outer: StoredMessage, most: int) -> list[batch_body.Part]:
+    """Take an inner batch apart, into so many messages at most."""
     try:
-        parts = batch_body.parts(outer.body)
+        parts = batch_body.parts(outer.body, most)
     except errors.ProtocolError as error:
         raise _corrupt(outer, str(error)) from error
     if outer.queue_offset + len(parts) - 1 > OFFSET_MAX:
         raise _corrupt(outer, f"it holds {len(parts)} messages, more than there are offsets")
-    for place, part in enumerate(parts):
-        texts = outer.body[part.properties : part.properties + part.properties_length]
-        yield replace(
-            outer,
-            queue_offset=outer.queue_offset + place,
-            flag=part.flag,
-            body=outer.body[part.body : part.body + part.body_length],
-            properties=properties.parse(texts),
-        )
+    return parts
+
+
+def _inner(outer: StoredMessage, part: batch_body.Part, place: int) -> StoredMessage:
+    """Make a message of an inner batch; they have consecutive offsets."""
+    texts = outer.body[part.properties : part.properties + part.properties_length]
+    return replace(
+        outer,
+        queue_offset=outer.queue_offset + place,
+        flag=part.flag,
+        body=outer.body[part.body : part.body + part.body_length],
+        properties=properties.parse(texts),
+    )
 
 
 def _corrupt(message: StoredMessage, complaint: str) -> errors.CorruptMessageError:

@@ -117,7 +117,7 @@ def _cut(texts: pa.BinaryArray) -> _Cut | None:
         return None
     ends, separators = marks[last], marks[first]
     starts = np.append(0, ends[:-1] + 1)[: len(ends)]
-    is_pair = (first < last) & (starts < separators) & (separators + 1 < ends)
+    is_pair = (starts < separators) & (separators + 1 < ends)
     bounds = np.searchsorted(ends, offsets)
     cut = _Cut(data, segments, starts, separators - starts, 2 * first, 2 * last, bounds)
     return cut if is_pair.all() else cut.only(is_pair)

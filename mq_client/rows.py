@@ -53,6 +53,8 @@ class Rows:
     topic_length: Places
     texts: Places
     texts_length: Places
+    overhead: Places
+    """What a message has beside its stored body."""
 
     def __len__(self) -> int:
         """Count the messages."""
@@ -72,6 +74,7 @@ def find(data: Bytes, starts: Places) -> Rows:
 
 
 def _find(data: Bytes, starts: Places, ends: Places, magic: NDArray[np.uint32]) -> Rows:
+    # Each check stands before the fetch that relies on it.
     is_v2 = magic == wire.V2
     _require(is_v2 | (magic == wire.V1))
     _require(starts + wire.LEAST <= ends)
@@ -88,7 +91,7 @@ def _find(data: Bytes, starts: Places, ends: Places, magic: NDArray[np.uint32]) 
     body = behind + wire.BODY
     body_length = tail["body_length"].astype(np.int64)
     topic = body + body_length + 1 + is_v2
-    _require((body_length >= 0) & (topic + 2 <= ends))
+    _require((body_length >= 0) & (topic <= ends))
     topic_length = _topic_lengths(data, topic, is_v2)
     texts = topic + topic_length + 2
     _require((topic_length >= 0) & (texts <= ends))
@@ -112,6 +115,7 @@ def _find(data: Bytes, starts: Places, ends: Places, magic: NDArray[np.uint32]) 
         topic_length=topic_length,
         texts=texts,
         texts_length=texts_length,
+        overhead=ends - starts - body_length,
     )
 
 
@@ -131,44 +135,44 @@ def check_crc(data: Bytes, rows: Rows) -> None:
 
 def expand(data: Bytes, rows: Rows, room: int) -> tuple[Bytes, Rows]:
     """
-    Expand compressed bodies to `room` bytes in all, and take inner batches apart.
+    Expand compressed bodies and take inner batches apart, within the room of so many bytes.
 
     The new bodies stand behind the old bytes. Where nothing is to be done, both stay the same.
     """
-    is_compressed = (rows.sys_flag & compression.COMPRESSED != 0) & (rows.body_length > 0)
+    is_compressed = rows.sys_flag & compression.COMPRESSED != 0
     if is_compressed.any():
-        data = _restore(data, rows, np.flatnonzero(is_compressed), room)
+        data, room = _restore(data, rows, np.flatnonzero(is_compressed), room)
     is_wrapped = rows.sys_flag & wire.WRAPPED == wire.WRAPPED
-    return data, _unwrap(data, rows, is_wrapped) if is_wrapped.any() else rows
+    return data, _unwrap(data, rows, is_wrapped, room) if is_wrapped.any() else rows
 
 
-def _restore(data: Bytes, rows: Rows, compressed: Places, room: int) -> Bytes:
+def _restore(data: Bytes, rows: Rows, compressed: Places, room: int) -> tuple[Bytes, int]:
     pieces, end = [data], len(data)
     for row in compressed.tolist():
-        start = rows.body[row]
-        stored = data[start : start + rows.body_length[row]].data
+        stored = _body(data, rows, row)
         body = compression.restore(stored, int(rows.sys_flag[row]), room)
         room -= len(body)
         rows.body[row], rows.body_length[row] = end, len(body)
         pieces.append(np.frombuffer(body, np.uint8))
         end += len(body)
-    return np.concatenate(pieces)
+    return np.concatenate(pieces), room
 
 
-def _unwrap(data: Bytes, rows: Rows, is_wrapped: NDArray[np.bool_]) -> Rows:
+def _unwrap(data: Bytes, rows: Rows, is_wrapped: NDArray[np.bool_], room: int) -> Rows:
     counts = np.ones(len(rows), np.int64)
     found = []
     for row in np.flatnonzero(is_wrapped).tolist():
-        start = rows.body[row]
-        parts = batch_body.parts(data[start : start + rows.body_length[row]].data)
+        overhead = int(rows.overhead[row])
+        parts = batch_body.parts(_body(data, rows, row), room // overhead)
+        room -= len(parts) * overhead
         counts[row] = len(parts)
         found.append(np.array(parts, np.int64).reshape(-1, len(batch_body.Part._fields)))
-        found[-1][:, [1, 3]] += start
+        found[-1][:, [1, 3]] += rows.body[row]
     inner = np.repeat(is_wrapped, counts)
     number = np.arange(len(inner)) - np.repeat(np.cumsum(counts) - counts, counts)
     opened = rows.take(np.repeat(np.arange(len(rows)), counts))
     base = opened.queue_offset
-    opened.queue_offset = base + np.where(inner, number, 0)
+    opened.queue_offset = base + number
     _require(opened.queue_offset >= base)  # else they ran over
     (
         opened.flag[inner],
@@ -178,6 +182,10 @@ def _unwrap(data: Bytes, rows: Rows, is_wrapped: NDArray[np.bool_]) -> Rows:
         opened.texts_length[inner],
     ) = np.concatenate(found).T
     return opened
+
+
+def _body(data: Bytes, rows: Rows, row: int) -> memoryview:
+    return data[rows.body[row] : rows.body[row] + rows.body_length[row]].data
 
 
 def _require(good: NDArray[np.bool_]) -> None:

@@ -38,8 +38,8 @@ INNER_BATCH, NEED_UNWRAP = 0x80, 0x40
 WRAPPED = INNER_BATCH | NEED_UNWRAP
 """Both bits: the body is a batch of messages, and it is the reader who takes them apart."""
 CRC_MASK = 0x7FFF_FFFF
-MOST_BYTES = 0x7FFF_FFFF
-"""Lengths on the wire, and places in an Arrow view, are signed 32-bit numbers."""
+MOST_BYTES = 1 << 30
+"""Places in an Arrow view are signed 32-bit numbers; expanded bodies need some of them too."""
 
 _SIZE = Struct(">i")
 

@@ -56,6 +56,11 @@ def message(
     return struct.pack(">i", len(rest) + 4) + rest
 
 
+def with_int(data: bytes, place: int, value: int) -> bytes:
+    """Write another number into a message."""
+    return data[:place] + struct.pack(">i", value) + data[place + 4 :]
+
+
 def compressed(body: bytes, codec: compression.Codec, **fields: object) -> bytes:
     """Write one message whose body is stored small."""
     stored = compression.compress(body, codec)
@@ -70,6 +75,41 @@ def inner_batch(
     sys_flag = wire.WRAPPED | (compression.flag(codec) if codec else 0)
     stored = compression.compress(body, codec) if codec else body
     return message(stored, sys_flag=sys_flag, **fields)  # type: ignore[arg-type]  # passed on
+
+
+def _broken() -> dict[str, tuple[bytes, str]]:
+    good = message(b"hello", topic="orders", texts=b"a\x01b\x02")
+    v2 = message(bytes(20), topic="orders", version=2)
+    v6 = message(b"", born_host=IPV6_HOST, store_host=IPV6_HOST)
+    short = message(b"", topic="")
+    return {
+        "cut in its size": (good[:3], "3 bytes at the end are no message"),
+        "cut": (good[:-1], "message at byte 0: 1 bytes are missing"),
+        "too long": (good + bytes(2), "2 bytes at the end are no message"),
+        "no size": (with_int(good, wire.SIZE, 0), "message at byte 0: its size is 0"),
+        "negative size": (with_int(good, wire.SIZE, -4), "message at byte 0: its size is -4"),
+        "magic number": (with_int(good, wire.MAGIC, 1), "byte 0: magic number 0x1 is unknown"),
+        "negative body": (
+            with_int(good, wire.BODY_LENGTH, -12),
+            "lengths -12, 0, 0 do not fit",
+        ),
+        "body before the answer": (with_int(good, wire.BODY_LENGTH, -99), "is broken"),
+        "endless body": (with_int(good, wire.BODY_LENGTH, 0x7FFF_FFFF), "is broken"),
+        "body up to the end": (with_int(good, wire.BODY_LENGTH, 18), "is broken"),
+        "body almost up to the end": (with_int(good, wire.BODY_LENGTH, 16), "is broken"),
+        "endless topic": (good[:93] + b"\xff" + good[94:], "is broken"),
+        "topic up to the end": (good[:93] + b"\x0c" + good[94:], "is broken"),
+        "negative topic": (v2[:108] + b"\xff\xf8" + v2[110:], "lengths 20, -8, 0 do not"),
+        "negative properties": (good[:-6] + b"\xff\xff" + good[-4:], "lengths 5, 6, -1 do not"),
+        "endless properties": (good[:-6] + b"\x00\x05" + good[-4:], "lengths 5, 6, 5 do not"),
+        "short": (with_int(short, 0, 90)[:-1], "message at byte 0 is broken"),
+        "very short": (struct.pack(">iI", 20, wire.V1) + bytes(12), "message at byte 0 is broken"),
+        "short for IPv6": (with_int(v6, 0, 92)[:92], "message at byte 0 is broken"),
+    }
+
+
+BROKEN = _broken()
+"""Bytes that are no message, by what is wrong, with the complaint about them."""
 
 
 def blank(size: int = 8) -> bytes:

@@ -233,7 +233,7 @@ def test_properties_of_many_messages_are_those_of_each_one(
             found = Properties(pa.array(texts, kind)[start:])
             maps = found.to_maps()
             maps.validate(full=True)
-            assert [dict(row) for row in maps.to_pylist()] == expected[start:], texts
+            assert maps.to_pylist() == [list(one.items()) for one in expected[start:]], texts
             for name in ("TAGS", "a", "é", ""):
                 column = found.get(name)
                 column.validate(full=True)

@@ -1,4 +1,6 @@
 import gc
+import mmap
+import tracemalloc
 import weakref
 
 import pyarrow as pa
@@ -116,6 +118,20 @@ def test_messages_of_all_kinds_keep_their_order() -> None:
     assert batch["store_host"][5].as_py() == stored.IPV6_HOST
 
 
+@pytest.mark.parametrize("sys_flag", [wire.INNER_BATCH, wire.NEED_UNWRAP])
+def test_only_both_flags_together_make_a_batch(sys_flag: int) -> None:
+    assert read(stored.message(LONG, sys_flag=sys_flag))["body"].to_pylist() == [LONG]
+
+
+def test_an_empty_body_stays_empty_whatever_its_flags_say() -> None:
+    assert read(stored.message(b"", sys_flag=0x701))["body"].to_pylist() == [b""]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_topic_may_be_empty(count: int) -> None:
+    assert read(stored.message(topic="") * count)["topic"].to_pylist() == [""] * count
+
+
 def test_inner_messages_have_their_own_properties() -> None:
     data = stored.message(texts=b"a\x01b\x02") + stored.inner_batch(
         b"one", b"two", texts=b"name\x01a long value\x02"
@@ -163,21 +179,28 @@ def test_a_wrong_checksum_is_refused_and_the_message_is_named() -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        stored.message()[:-1],
+        *(data for data, _ in stored.BROKEN.values()),
         stored.message(sys_flag=compression.flag(Codec.ZLIB)),
         stored.message(sys_flag=0x701),
         stored.message(sys_flag=wire.WRAPPED),
         stored.message(batch_body.encode([(0, b"", b"")]) * 40_000, sys_flag=wire.WRAPPED),
         stored.inner_batch(b"one", b"two", offset=messages.OFFSET_MAX),
     ],
-    ids=["cut", "no zlib", "unknown codec", "no batch", "too many inner", "offsets run over"],
+    ids=[
+        *stored.BROKEN,
+        "no zlib",
+        "unknown codec",
+        "no batch",
+        "too many inner",
+        "offsets run over",
+    ],
 )
 def test_the_plain_path_says_what_is_wrong(broken: bytes) -> None:
     data = stored.message(b"good") + broken
     with pytest.raises(errors.ProtocolError) as plain:
-        list(messages.decode(data, "broker-a"))
+        list(messages.decode(data, "broker-a", check_crc=False))
     with pytest.raises(errors.ProtocolError) as caught:
-        read(data)
+        columns.read(data, broker="broker-a", check_crc=False)
     assert (type(caught.value), str(caught.value)) == (type(plain.value), str(plain.value))
 
 
@@ -188,9 +211,25 @@ def test_the_bodies_of_one_answer_expand_to_a_limit_in_all() -> None:
     assert columns.read(data, broker="b", expanded_max=1001).num_rows == 2
 
 
+def test_what_inner_messages_take_over_from_the_outer_one_is_limited() -> None:
+    data = stored.inner_batch(*[b""] * 100, topic="t" * 1000, version=2) * 2
+    overhead = len(data) // 2 - 100 * 22
+    assert columns.read(data, broker="b", expanded_max=200 * overhead).num_rows == 200
+    with pytest.raises(errors.CorruptMessageError, match="more than 99 messages in one body"):
+        columns.read(data, broker="b", expanded_max=200 * overhead - 1)
+
+
 def test_several_answers_can_be_read_at_once() -> None:
     answers = [stored.message(offset=0) + stored.message(offset=1), stored.message(offset=2)]
     assert offsets(read(b"".join(answers))) == [0, 1, 2]
+
+
+def test_more_bytes_than_views_can_point_into_are_refused() -> None:
+    with (
+        mmap.mmap(-1, wire.MOST_BYTES + 1) as data,
+        pytest.raises(errors.ProtocolError, match="messages of 1,073,741,825 bytes: at most"),
+    ):
+        columns.read(memoryview(data).toreadonly(), broker="b")
 
 
 def test_message_ids_are_those_of_the_plain_path() -> None:
@@ -255,12 +294,22 @@ def test_odd_properties_are_those_of_the_plain_path(odd: bytes) -> None:
         for message in messages.decode(b"".join(stored.message(texts=one) for one in texts), "b")
     ]
     found = texts_of(*texts)
-    assert [dict(row) for row in found.to_maps().to_pylist()] == plain
+    assert found.to_maps().to_pylist() == [list(one.items()) for one in plain]
     for name in ("a", "c", "ä"):
         assert found.get(name).to_pylist() == [one.get(name) for one in plain]
 
 
 def test_very_many_names_are_no_burden() -> None:
     texts = [f"name-{number}\x01{number}\x02".encode() for number in range(3000)]
+    tracemalloc.start()
     maps = texts_of(*texts).to_maps()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert maps[2999].as_py() == [("name-2999", "2999")]
+    assert peak < 10_000_000
+
+
+def test_a_name_that_is_twice_among_very_many_names_counts_once() -> None:
+    texts = [f"name-{number}\x01{number}\x02".encode() for number in range(3000)]
+    maps = texts_of(*texts, b"a\x01b\x02a\x01c\x02").to_maps()
+    assert maps[3000].as_py() == [("a", "c")]

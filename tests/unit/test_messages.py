@@ -126,35 +126,7 @@ def test_the_messages_before_a_broken_one_are_read() -> None:
         next(found)
 
 
-def with_int(data: bytes, place: int, value: int) -> bytes:
-    return data[:place] + struct.pack(">i", value) + data[place + 4 :]
-
-
-GOOD = stored.message(b"hello", topic="orders", texts=b"a\x01b\x02")
-
-
-@pytest.mark.parametrize(
-    ("data", "complaint"),
-    [
-        (GOOD[:3], "3 bytes at the end are no message"),
-        (GOOD[:-1], "message at byte 0: 1 bytes are missing"),
-        (GOOD + bytes(2), "2 bytes at the end are no message"),
-        (with_int(GOOD, wire.SIZE, 0), "message at byte 0: its size is 0"),
-        (with_int(GOOD, wire.SIZE, -4), "message at byte 0: its size is -4"),
-        (with_int(GOOD, wire.MAGIC, 1), "byte 0: magic number 0x1 is unknown"),
-        (with_int(GOOD, wire.BODY_LENGTH, -12), "lengths -12, 0, 0 do not fit"),
-        (with_int(GOOD, wire.BODY_LENGTH, -88), "message at byte 0 is broken"),
-        (with_int(GOOD, wire.BODY_LENGTH, 0x7FFF_FFFF), "message at byte 0 is broken"),
-        (GOOD[:-6] + b"\xff\xff" + GOOD[-4:], "lengths 5, 6, -1 do not fit"),
-        (GOOD[:-6] + b"\x00\x05" + GOOD[-4:], "lengths 5, 6, 5 do not fit"),
-        (struct.pack(">iI", 20, wire.V1) + bytes(12), "message at byte 0 is broken"),
-    ],
-    ids=[
-        "cut in its size", "cut", "too long", "no size", "negative size", "magic number",
-        "negative body", "body before the message", "endless body", "negative properties",
-        "endless properties", "short",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("data", "complaint"), stored.BROKEN.values(), ids=stored.BROKEN)
 def test_bytes_that_are_no_message_are_refused(data: bytes, complaint: str) -> None:
     with pytest.raises(errors.ProtocolError, match=complaint) as caught:
         bodies(data)
@@ -226,11 +198,11 @@ PART = batch_body.encode([(0, b"one", b"a\x01b\x02")])
     [
         PART[:-1],
         PART + b"\x00",
-        with_int(PART, 0, 0),
-        with_int(PART, 0, -len(PART)),
-        with_int(PART, 0, len(PART) - 1),
-        with_int(PART, 16, -1),
-        with_int(PART, 16, 8),
+        stored.with_int(PART, 0, 0),
+        stored.with_int(PART, 0, -len(PART)),
+        stored.with_int(PART, 0, len(PART) - 1),
+        stored.with_int(PART, 16, -6),
+        stored.with_int(PART, 16, 8),
         PART[:-6] + b"\xff\xff" + PART[-4:],
         PART[:-6] + b"\x00\x05" + PART[-4:],
     ],
@@ -250,6 +222,14 @@ def test_an_inner_batch_holds_as_many_messages_as_a_broker_can_count() -> None:
     assert len(bodies(stored.message(body, sys_flag=wire.WRAPPED))) == 32_767
     with pytest.raises(errors.CorruptMessageError, match="more than 32,767 messages"):
         bodies(stored.message(body + PART, sys_flag=wire.WRAPPED))
+
+
+def test_what_inner_messages_take_over_from_the_outer_one_is_limited() -> None:
+    data = stored.inner_batch(*[b""] * 100, topic="t" * 1000, version=2)
+    overhead = len(data) - 100 * 22
+    assert len(list(messages.decode(data, "b", expanded_max=100 * overhead))) == 100
+    with pytest.raises(errors.CorruptMessageError, match="more than 99 messages in one body"):
+        list(messages.decode(data * 2, "b", expanded_max=200 * overhead - 1))
 
 
 def test_offsets_of_an_inner_batch_do_not_run_over() -> None:
