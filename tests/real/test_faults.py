@@ -7,12 +7,14 @@ import pytest
 
 from mq_client import errors
 from mq_client.blocking import Client
+from mq_client.commands.consuming import GetMaxOffset
 from mq_client.directory import Times
 from mq_client.messages import Message
 from mq_client.operations.sending import To
 from mq_client.pulling import Position
 from mq_client.values import Queue, TopicConfig
-from sandbox import jars, rocketmq
+from sandbox import asking, jars, rocketmq
+from tests.real.waiting import eventually
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 
@@ -120,3 +122,28 @@ def test_a_broker_that_stays_away_is_an_error_that_names_it_when_patience_ends(
         with pytest.raises(errors.UnavailableError, match=r"broker-a|127\.0\.0\.1"):
             client.next_batch("readers", position)
         assert position.next == 0
+
+
+def test_a_slave_is_read_while_the_master_is_gone_and_the_master_again_afterwards() -> None:
+    with rocketmq.started(brokers=1, slaves=1) as mq, Client(mq.name_server.address) as client:
+        mq.create_topics({"orders": 1})
+        (queue,) = client.route("orders", max_age=0).readable
+        master, slave = mq.brokers["broker-a"], mq.slaves["broker-a-slave-1"]
+        send_numbers(client, [queue], 20)
+        position = Position(queue, 0)
+        asked = GetMaxOffset("orders", queue.id)
+        assert eventually(lambda: asking.ask(slave.address, asked), lambda end: end == 20) == 20
+        master.kill()
+        first = client.next_batch("readers", position)
+        assert first is not None
+        route = client.route("orders", max_age=0).broker("broker-a")
+        assert route is not None
+        assert route.addresses == {1: slave.address}
+        master.restart()
+        send_numbers(client, [queue], 10)
+        seen = [message.queue_offset for message in first.messages()]
+        while len(seen) < 30:
+            batch = client.next_batch("readers", position)
+            assert batch is not None
+            seen += [message.queue_offset for message in batch.messages()]
+        assert seen == list(range(30))
