@@ -10,7 +10,9 @@ import pytest
 from mq_client import filters
 from mq_client.__main__ import main
 from mq_client.blocking import Client
+from mq_client.values import Queue
 from sandbox.rocketmq import RocketMq
+from tests.real.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,12 +22,19 @@ def _name_server(rocketmq: RocketMq, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", rocketmq.name_server.address)
 
 
+def shown(client: Client, topic: str, broker: str, number: int, end: int) -> None:
+    """Wait until the broker shows the queue's messages: its answer to a send comes earlier."""
+    queue = Queue(topic, broker, number)
+    assert eventually(lambda: client.max_offset(queue), lambda seen: seen == end) == end
+
+
 def test_what_is_sent_is_told_and_can_be_tailed(
-    topic: str, capsys: pytest.CaptureFixture[str]
+    topic: str, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for body in ("one", "two", "three"):
         assert main(["send", topic, body, "--tags", f"tag-{body}", "--queue", "broker-b:1"]) == 0
     assert "broker-b      1       2" in capsys.readouterr().out
+    shown(client, topic, "broker-b", 1, 3)
     assert main(["tail", topic, "--from", "earliest", "--no-follow"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "broker-b 1:0  tag-one  one",
@@ -35,11 +44,12 @@ def test_what_is_sent_is_told_and_can_be_tailed(
 
 
 def test_tail_filters_by_tag_and_speaks_json(
-    topic: str, capsys: pytest.CaptureFixture[str]
+    topic: str, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for body in ("one", "two"):
         main(["send", topic, body, "--tags", body, "--queue", "broker-a:0"])
     capsys.readouterr()
+    shown(client, topic, "broker-a", 0, 2)
     place = ["--from", "earliest", "--no-follow", "--tags", "two", "-o", "json"]
     assert main(["tail", topic, *place]) == 0
     (line,) = capsys.readouterr().out.splitlines()
@@ -52,6 +62,7 @@ def test_lag_is_shown_queue_by_queue_with_its_sum(
 ) -> None:
     for _ in range(5):
         main(["send", topic, "x", "--queue", "broker-a:1"])
+    shown(client, topic, "broker-a", 1, 5)
     queue = client.route(topic).readable[1]
     client.heartbeat(group, "somebody", {topic: filters.EVERYTHING})
     client.commit(group, {queue: 2})
