@@ -1,6 +1,7 @@
 """Both clients on a bad network, in front of a real name server."""
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -175,28 +176,24 @@ def test_a_host_that_does_not_exist_is_an_error(runs: Runs) -> None:
 def test_a_server_of_another_kind_is_told_at_once(runs: Runs) -> None:
     """Something that answers, but not RocketMQ: here an SSH server's greeting."""
 
-    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
-        await reader.read(1)
-        writer.close()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
 
-    loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(asyncio.start_server(greet, "127.0.0.1", 0))
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    port = server.sockets[0].getsockname()[1]
+        def greet() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                peer.recv(1)  # what the client asks, or its end
 
-    async def test(client: Runner) -> None:
-        with pytest.raises(errors.NoNameServerError, match="is this the port of a RocketMQ"):
-            await client.topics()
+        greeter = threading.Thread(target=greet)
+        greeter.start()
 
-    try:
-        runs([f"127.0.0.1:{port}"], test)
-    finally:
-        loop.call_soon_threadsafe(server.close)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        async def test(client: Runner) -> None:
+            with pytest.raises(errors.NoNameServerError, match="is this the port of a RocketMQ"):
+                await client.topics()
+
+        runs([f"127.0.0.1:{server.getsockname()[1]}"], test)
+        greeter.join()
 
 
 def test_many_threads_share_one_connection(proxy: Proxy) -> None:
