@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -22,7 +23,16 @@ def said(*command: str) -> str:
     return (answer.stdout or answer.stderr).splitlines()[0]
 
 
-def observations_of(path: Path) -> str:
-    """Keep what somebody wrote about the last run, to be looked through again."""
+def text(title: str, facts: Iterable[str], words: str, body: Iterable[str]) -> str:
+    """Put a page together but for its observations: the facts stand behind the machine."""
+    listed = "\n".join(f"- {fact}" for fact in [machine(), *facts])
+    shown = "\n".join(body).strip("\n")
+    return f"# {title}\n\n{listed}\n\n{words}\n\n```text\n{shown}\n```\n"
+
+
+def write(path: Path, page: str) -> None:
+    """Replace a page; what somebody wrote about the last run stays, to be looked through again."""
     old = path.read_text(encoding="utf-8") if path.exists() else ""
-    return old.partition("\n## Observations\n")[2]
+    observations = old.partition("\n## Observations\n")[2]
+    path.write_text(f"{page}\n## Observations\n{observations}", encoding="utf-8")
+    print(f"wrote {path}; look through its observations")

@@ -1,5 +1,5 @@
 """
-Compresses and expands message bodies, as the message's sysFlag says.
+Expands message bodies, as the message's sysFlag says.
 
 Bit 0 says that a body is compressed, bits 8 to 10 how: 1 LZ4 frame, 2 zstd, 3 zlib; 0 is zlib too,
 from old clients. A body never expands beyond a limit, whatever its own header claims.
@@ -26,11 +26,6 @@ class Codec(Enum):
     ZLIB = 3
 
 
-def flag(codec: Codec) -> int:
-    """Tell the bits of sysFlag for bodies compressed this way."""
-    return COMPRESSED | codec.value << 8
-
-
 def codec_of(sys_flag: int) -> Codec | None:
     """Read the bits of sysFlag. None: the body is plain."""
     if not sys_flag & COMPRESSED:
@@ -39,17 +34,6 @@ def codec_of(sys_flag: int) -> Codec | None:
     if number > Codec.ZLIB.value:
         raise errors.ProtocolError(f"sysFlag {sys_flag:#x}: compression {number} is unknown")
     return Codec(number or Codec.ZLIB.value)
-
-
-def compress(body: bytes, codec: Codec) -> bytes:
-    """Make a body small."""
-    match codec:
-        case Codec.LZ4:
-            return bytes(lz4.frame.compress(body))
-        case Codec.ZSTD:
-            return zstandard.ZstdCompressor().compress(body)
-        case Codec.ZLIB:
-            return zlib.compress(body)
 
 
 def restore(body: bytes | memoryview, sys_flag: int, room: int) -> bytes | memoryview:

@@ -4,7 +4,7 @@ What a client remembers between calls: which name server answers, and where topi
 Nothing is lost if a directory is: it is asked for again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,13 @@ class Times:
     longest_pause: float = 2.0
     patience: float = 60.0
     """A pull that meets a dead broker tries for so long; then the error is the caller's."""
+
+    def pauses(self) -> Iterator[float]:
+        """Tell how long to wait before each new try."""
+        pause = self.first_pause
+        while True:
+            yield pause
+            pause = min(2 * pause, self.longest_pause)
 
 
 IDLE_SECONDS = 60.0

@@ -66,11 +66,19 @@ def ask_all(
     return dict(zip(addresses, outcomes, strict=True))
 
 
-def failure(ask: Ask, cause: errors.MqError) -> errors.MqError:
-    """Make the error for an answer that did not come: it names the request and the peer."""
-    what = f"{ask.request.about()} to {ask.address}"
-    if isinstance(cause, errors.DeadlineError):
+def all_good(answers: dict[str, Value | errors.MqError]) -> list[Value]:
+    """Take the answers of all who were asked; an error among them is raised."""
+    for answer in answers.values():
+        if isinstance(answer, errors.MqError):
+            raise answer
+    return [answer for answer in answers.values() if not isinstance(answer, errors.MqError)]
+
+
+def failure(step: Ask | Tell, cause: errors.MqError) -> errors.MqError:
+    """Make the error for what did not get through: it names the request and the peer."""
+    what = f"{step.request.about()} to {step.address}"
+    if isinstance(cause, errors.DeadlineError) and isinstance(step, Ask):
         return errors.DeadlineError(
-            f"{what}: no answer within {ask.timeout:g} s; is it overloaded, or out of reach?"
+            f"{what}: no answer within {step.timeout:g} s; is it overloaded, or out of reach?"
         )
     return errors.ConnectionLostError(f"{what}: {cause}; does it run, is the address right?")

@@ -26,11 +26,15 @@ VERSION = 493
 """What RocketMQ 5.4.0 calls itself. Name servers answer newer clients in standard JSON."""
 JSON, BINARY = 0, 1
 SCRATCH = 64 * 1024
+SPARE_STEP = 1024 * 1024
+"""Sizes are rounded up, so that a buffer serves frames that differ a little."""
+SPARES_MAX = 2 * FRAME_MAX
+"""What one connection keeps."""
 
 _LENGTHS = Struct(">II")
 _LENGTH = Struct(">I")
 _BINARY_HEAD = Struct(">hBhii")
-_NO_FIELDS: Mapping[str, str] = {}
+_write_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ def encode(frame: Frame) -> bytes:
     }
     if frame.remark is not None:
         header["remark"] = frame.remark
-    data = json.dumps(header, separators=(",", ":")).encode()
+    data = _write_json(header).encode()
     total = 4 + len(data) + len(frame.body)
     if total > FRAME_MAX:
         raise errors.UsageError(f"a frame of {total:,} bytes: a broker takes {FRAME_MAX:,} at most")
@@ -89,6 +93,7 @@ class Reader:
         self._scratch = memoryview(bytearray(SCRATCH))
         self._start = self._end = 0
         self._large: memoryview | None = None
+        self._spares = _Spares()
         self._filled = 0
 
     def space(self) -> memoryview:
@@ -112,11 +117,6 @@ class Reader:
         self._end += count
         return list(iter(self._next_small, None))
 
-    @property
-    def is_within_frame(self) -> bool:
-        """Whether a frame has begun that is not complete."""
-        return self._large is not None or self._start != self._end
-
     def _next_small(self) -> Frame | None:
         unread = self._end - self._start
         if unread < _LENGTH.size:
@@ -132,11 +132,42 @@ class Reader:
             self._start = begin + total
             return parse(memoryview(bytes(self._scratch[begin : self._start])))
         if total > SCRATCH - _LENGTH.size:
-            self._large = memoryview(bytearray(total))
+            self._large = self._spares.take(total)
             self._filled = self._end - begin
             self._large[: self._filled] = self._scratch[begin : self._end]
             self._start = self._end = 0
         return None
+
+
+class _Spares:
+    """
+    Buffers of large frames, to be used again.
+
+    A new one must be cleared, and its memory found, which takes as long as to receive into it.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: list[bytearray] = []
+
+    def take(self, size: int) -> memoryview:
+        """Find a buffer that nobody looks at, or make one."""
+        for buffer in self._buffers:
+            if len(buffer) >= size and _is_free(buffer):
+                return memoryview(buffer)[:size]
+        buffer = bytearray(-(-size // SPARE_STEP) * SPARE_STEP)
+        self._buffers.append(buffer)
+        while sum(map(len, self._buffers)) > SPARES_MAX:
+            del self._buffers[0]  # it lives on while somebody looks at it
+        return memoryview(buffer)[:size]
+
+
+def _is_free(buffer: bytearray) -> bool:
+    """Tell whether no view of it is left: as long as there is one, its size cannot change."""
+    try:
+        buffer.append(buffer.pop())
+    except BufferError:
+        return False
+    return True
 
 
 def parse(data: memoryview) -> Frame:
@@ -164,16 +195,16 @@ def _read_json(data: memoryview, body: memoryview) -> Frame:
     if not all(type(number) is int for number in numbers):
         raise errors.ProtocolError(f"code, opaque and flag {numbers} are not all whole numbers")
     remark = header.get("remark")
-    fields = header.get("extFields") or _NO_FIELDS
-    if not isinstance(fields, dict) and fields is not _NO_FIELDS:
+    fields = header.get("extFields") or {}
+    if not isinstance(fields, dict):
         raise errors.ProtocolError("extFields are no JSON object")
     code, opaque, flag = numbers
-    texts = {str(name): _text(value) for name, value in fields.items() if value is not None}
+    texts = {str(name): as_text(value) for name, value in fields.items() if value is not None}
     return Frame(code, opaque, flag, texts, None if remark is None else str(remark), body)
 
 
-def _text(value: object) -> str:
-    """Write a value as Java does: a field may come as a JSON number or boolean."""
+def as_text(value: object) -> str:
+    """Write a value as Java does: a field may be a number or a boolean."""
     if isinstance(value, str):
         return value
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -63,11 +63,11 @@ class Message:
             return "the topic is empty"
         if len(self.topic) > TOPIC_MAX:
             return f"its name has {len(self.topic)} characters, at most {TOPIC_MAX}"
-        if any(not key or " " in key for key in self.keys):
+        if self.keys and any(not key or " " in key for key in self.keys):
             return f"keys {self.keys}: no key may be empty or hold a space, which separates them"
         if self.delay_level is not None and self.deliver_at_ms is not None:
             return "both delay_level and deliver_at_ms are given"
-        if own := sorted(_OWN_PROPERTIES & self.properties.keys()):
+        if self.properties and (own := sorted(_OWN_PROPERTIES & self.properties.keys())):
             return f"properties {', '.join(own)} have fields of their own"
         return None
 
@@ -76,21 +76,19 @@ class Message:
         """The message id as users see it, if it has one already."""
         return self.properties.get(properties.UNIQUE_KEY)
 
-    def with_unique_key(self, key: str) -> "Message":
-        """Give it a message id, unless it has one."""
-        return replace(self, properties={properties.UNIQUE_KEY: key, **self.properties})
-
-    @property
-    def wire_properties(self) -> dict[str, str]:
-        """All properties, as the broker stores them."""
-        own = {
-            properties.TAGS: self.tags,
-            properties.KEYS: " ".join(self.keys) or None,
-            properties.DELAY_LEVEL: self.delay_level,
-            properties.DELIVER_AT_MS: self.deliver_at_ms,
-        }
-        given = {name: str(value) for name, value in own.items() if value is not None}
-        return given | dict(self.properties)
+    def wire_properties(self, unique_key: str) -> dict[str, str]:
+        """List all properties as the broker stores them, and this id if it has none."""
+        found = {properties.UNIQUE_KEY: unique_key}
+        if self.tags is not None:
+            found[properties.TAGS] = self.tags
+        if self.keys:
+            found[properties.KEYS] = " ".join(self.keys)
+        if self.delay_level is not None:
+            found[properties.DELAY_LEVEL] = str(self.delay_level)
+        if self.deliver_at_ms is not None:
+            found[properties.DELIVER_AT_MS] = str(self.deliver_at_ms)
+        found.update(self.properties)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +154,14 @@ def common_topic(messages: Sequence[Message]) -> str:
     return topics[0]
 
 
-def encode_batch(messages: Sequence[Message]) -> bytes:
-    """Write several messages of one topic as the body of a batch send."""
+def encode_batch(messages: Sequence[Message], unique_keys: Sequence[str]) -> bytes:
+    """Write several messages of one topic as the body of a batch send, with an id for each."""
     common_topic(messages)
     if any(message.delay_level or message.deliver_at_ms for message in messages):
         raise errors.UsageError("a broker delivers no batch later: send these messages one by one")
     return batch_body.encode(
-        (message.flag, message.body, properties.encode(message.wire_properties))
-        for message in messages
+        (message.flag, message.body, properties.encode(message.wire_properties(unique_key)))
+        for message, unique_key in zip(messages, unique_keys, strict=True)
     )
 
 

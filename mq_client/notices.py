@@ -1,11 +1,26 @@
 """What brokers say unasked. All else that they ask is answered with "unknown" by the connection."""
 
+from collections.abc import Callable
+
 from mq_client.frames import Frame
 
 NOTIFY_CONSUMER_IDS_CHANGED = 40
 
 
-def members_changed(frame: Frame) -> str | None:
-    """Tell which group's members changed, if that is what the frame says."""
-    is_notice = frame.code == NOTIFY_CONSUMER_IDS_CHANGED
-    return frame.fields.get("consumerGroup") if is_notice else None
+class Listeners:
+    """Who is called when the members of a group changed."""
+
+    def __init__(self) -> None:
+        """Nobody listens yet."""
+        self._by_group: dict[str, Callable[[], None]] = {}
+
+    def add(self, group: str, call: Callable[[], None]) -> None:
+        """Call this for a group, and no longer what was called before."""
+        self._by_group[group] = call
+
+    def hear(self, frame: Frame) -> None:
+        """Take what a broker said."""
+        if frame.code == NOTIFY_CONSUMER_IDS_CHANGED:
+            call = self._by_group.get(frame.fields.get("consumerGroup", ""))
+            if call is not None:
+                call()

@@ -11,11 +11,8 @@ from mq_client import errors
 TAGS = "TAGS"
 KEYS = "KEYS"
 UNIQUE_KEY = "UNIQ_KEY"
-WAIT = "WAIT"
 DELAY_LEVEL = "DELAY"
 DELIVER_AT_MS = "TIMER_DELIVER_MS"
-SHARDING_KEY = "__SHARDINGKEY"
-INNER_COUNT = "INNER_NUM"
 
 NAME_END, VALUE_END = "\x01", "\x02"
 MOST_BYTES = 32_767
@@ -36,14 +33,11 @@ def parse(data: bytes | memoryview) -> dict[str, str]:
 
 def encode(values: Mapping[str, str]) -> bytes:
     """Write them. A `UsageError` if one of them would be read differently."""
-    for name, value in values.items():
-        if not (name and value):
-            raise errors.UsageError(f"property {name!r}: neither name nor value may be empty")
-        if any(mark in text for mark in (NAME_END, VALUE_END) for text in (name, value)):
-            raise errors.UsageError(
-                f"property {name!r}: its name and value may not hold \\x01 or \\x02"
-            )
-    text = "".join(f"{name}{NAME_END}{value}{VALUE_END}" for name, value in values.items())
+    text = "".join([f"{name}{NAME_END}{value}{VALUE_END}" for name, value in values.items()])
+    if "" in values or "" in values.values():
+        raise errors.UsageError(f"properties {dict(values)}: no name and no value may be empty")
+    if not text.count(NAME_END) == text.count(VALUE_END) == len(values):
+        raise errors.UsageError(f"properties {dict(values)}: none may hold \\x01 or \\x02")
     try:
         data = text.encode()
     except UnicodeEncodeError as error:

@@ -10,7 +10,7 @@ after a failure, no message is given twice and none is passed over:
 - the offset is beyond the broker's end: wait, for a slave may lag behind the master that gave it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mq_client import errors, filters
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MOST_MESSAGES = 4096
 MOST_BYTES = 8 * 1024 * 1024
 """What is asked for at most; brokers give less by their own settings."""
+ENOUGH_BYTES = 1024 * 1024
+"""Smaller answers are joined: by default a broker gives 32 messages, few for a batch."""
 POLL_MS = 15_000
 """How long a broker holds a pull while there is nothing. RocketMQ's clients ask for the same."""
 
@@ -92,12 +94,20 @@ class Position:
         """Whether all was read that was asked for."""
         return self.stop is not None and self.next >= self.stop
 
-    def request(self, group: str) -> Pull:
+    def request(self, group: str, poll_ms: int) -> Pull:
         """Ask for what comes next."""
         return Pull(
             group, self.queue.topic, self.queue.id, self.next, MOST_MESSAGES, MOST_BYTES,
-            POLL_MS, self.wanted,
+            poll_ms, self.wanted,
         )  # fmt: skip
+
+    def ahead(self) -> "Position":
+        """Make a copy that may go ahead while it is not sure that its batch will be given."""
+        return replace(self, gaps=list(self.gaps))
+
+    def catch_up(self, ahead: "Position") -> None:
+        """Move to where the copy is."""
+        self.next, self.broker_id, self.gaps = ahead.next, ahead.broker_id, ahead.gaps
 
     def take(self, pulled: Pulled) -> Batch | None:
         """Move on by an answer; the messages that it brought, if any."""

@@ -5,10 +5,10 @@ The rules are those of `messages.decode`, checked for all messages at once. `Ref
 that something is wrong: `decode` tells what and where.
 """
 
-import zlib
 from dataclasses import dataclass, fields
 
 import numpy as np
+from isal import isal_zlib
 from numpy.typing import NDArray
 
 from mq_client import batch_body, compression, gather, wire
@@ -127,7 +127,7 @@ def _topic_lengths(data: Bytes, topic: Places, is_v2: NDArray[np.bool_]) -> Plac
 
 def check_crc(data: Bytes, rows: Rows) -> None:
     """Compare the checksums of the stored bodies."""
-    view, crc32 = data.data, zlib.crc32
+    view, crc32 = data.data, isal_zlib.crc32
     spans = zip(rows.body.tolist(), (rows.body + rows.body_length).tolist(), strict=True)
     found = [crc32(view[start:end]) for start, end in spans]
     _require(np.array(found, np.uint32) & wire.CRC_MASK == rows.crc)

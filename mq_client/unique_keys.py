@@ -7,7 +7,7 @@ address 4 | process 2 | any 4 | milliseconds since the month began 4 | count 2, 
 
 import itertools
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from mq_client import errors
 
@@ -30,15 +30,20 @@ class UniqueKeys:
         self._origin = origin.hex().upper()
         self._clock_ms = clock_ms
         self._counts = itertools.count()
+        self._month = (0, 0)
 
     def make(self) -> str:
         """Make the next one. They are distinct up to 65,536 in a millisecond."""
         now = self._clock_ms()
-        count = next(self._counts) % _COUNTS
-        return f"{self._origin}{now - _month_start_ms(now):08X}{count:04X}"
+        begin, end = self._month
+        if not begin <= now < end:
+            begin, end = self._month = _month(now)
+        return f"{self._origin}{now - begin:08X}{next(self._counts) % _COUNTS:04X}"
 
 
-def _month_start_ms(now_ms: int) -> int:
+def _month(now_ms: int) -> tuple[int, int]:
+    """Tell where the month of a time begins, and the next one, in milliseconds."""
     now = datetime.fromtimestamp(now_ms // 1000, UTC)
-    month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    return int(month.timestamp()) * 1000
+    begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    end = (begin + timedelta(days=31)).replace(day=1)
+    return int(begin.timestamp()) * 1000, int(end.timestamp()) * 1000

@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from sandbox import progress
+
 _PYSPARK = "4.3.0"
 _COORDINATE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
 _QUIET_SECONDS = 10.0
@@ -104,14 +106,14 @@ def made_once(folder: Path, what: str, make: Callable[[Path], None]) -> None:
     with _locked(folder.with_name(f"{folder.name}.lock")):
         if folder.exists():
             return
-        _say(f"making {what}, once, in {folder}")
+        progress.say(f"making {what}, once, in {folder}")
         part = folder.with_name(f"{folder.name}.part")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
         started = time.monotonic()
         make(part)
         part.rename(folder)
-        _say(f"done in {time.monotonic() - started:.0f} s")
+        progress.say(f"done in {time.monotonic() - started:.0f} s")
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:
@@ -127,7 +129,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> None:
             raise StepFailedError(f"{command[0]} does not start: {error}") from error
         try:
             while _still_runs(child):
-                _say(f"{name} has been at work for {time.monotonic() - started:.0f} s")
+                progress.say(f"{name} has been at work for {time.monotonic() - started:.0f} s")
         finally:
             child.kill()
             child.wait()
@@ -242,7 +244,7 @@ def _locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _say(f"another run holds {path}; waiting for it")
+            progress.say(f"another run holds {path}; waiting for it")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -250,7 +252,3 @@ def _locked(path: Path) -> Iterator[None]:
 def digest(*texts: str) -> str:
     """Shorten texts to a key for a folder: other texts, another folder."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:10]
-
-
-def _say(text: str) -> None:
-    print(f"Evenkeel: {text}", file=sys.stderr, flush=True)

@@ -12,6 +12,7 @@ its address, whatever is done to it, unless it is told to move. Its port for sla
 interfaces, for RocketMQ binds it so; everything else is bound to 127.0.0.1.
 """
 
+import abc
 import contextlib
 import string
 import time
@@ -106,7 +107,7 @@ class _Java:
         return process.Process(name, command, self.place, {"ROCKETMQ_HOME": str(home)})
 
 
-class Server:
+class Server(abc.ABC):
     """What a name server and a broker have in common."""
 
     main = ""
@@ -172,8 +173,9 @@ class Server:
             raise process.NotReadyError(f"{self.name} gives up", self.log)
         return self._process.has_said(_SAYS_WHEN_STARTED) and self._answers()
 
+    @abc.abstractmethod
     def _answers(self) -> bool:
-        raise NotImplementedError
+        """Whether it serves, and not merely says that it has started."""
 
     def _ask(self, request: Request[Value]) -> Value:
         return asking.ask(self.address, request, self._java.credentials)

@@ -4,7 +4,11 @@ import struct
 import zlib
 from collections.abc import Mapping
 
+import lz4.frame
+import zstandard
+
 from mq_client import batch_body, compression, properties, wire
+from mq_client.compression import Codec
 
 IPV4_HOST = bytes([10, 0, 0, 7]) + (41234).to_bytes(4)
 IPV6_HOST = bytes.fromhex("fe80000000000000000000000000002a") + (41234).to_bytes(4)
@@ -61,19 +65,35 @@ def with_int(data: bytes, place: int, value: int) -> bytes:
     return data[:place] + struct.pack(">i", value) + data[place + 4 :]
 
 
-def compressed(body: bytes, codec: compression.Codec, **fields: object) -> bytes:
+def compress(body: bytes, codec: Codec) -> bytes:
+    """Make a body small, as a producer does."""
+    match codec:
+        case Codec.LZ4:
+            return bytes(lz4.frame.compress(body))
+        case Codec.ZSTD:
+            return zstandard.ZstdCompressor().compress(body)
+        case Codec.ZLIB:
+            return zlib.compress(body)
+
+
+def flag_of(codec: Codec) -> int:
+    """Tell the bits of sysFlag that say so."""
+    return compression.COMPRESSED | codec.value << 8
+
+
+def compressed(body: bytes, codec: Codec, **fields: object) -> bytes:
     """Write one message whose body is stored small."""
-    stored = compression.compress(body, codec)
-    return message(stored, sys_flag=compression.flag(codec), **fields)  # type: ignore[arg-type]  # passed on
+    stored = compress(body, codec)
+    return message(stored, sys_flag=flag_of(codec), **fields)  # type: ignore[arg-type]  # passed on
 
 
 def inner_batch(
-    *bodies: bytes, texts: bytes = b"", codec: compression.Codec | None = None, **fields: object
+    *bodies: bytes, texts: bytes = b"", codec: Codec | None = None, **fields: object
 ) -> bytes:
     """Write one message that holds others, which the reader takes apart."""
     body = batch_body.encode((number, body, texts) for number, body in enumerate(bodies))
-    sys_flag = wire.WRAPPED | (compression.flag(codec) if codec else 0)
-    stored = compression.compress(body, codec) if codec else body
+    sys_flag = wire.WRAPPED | (flag_of(codec) if codec else 0)
+    stored = compress(body, codec) if codec else body
     return message(stored, sys_flag=sys_flag, **fields)  # type: ignore[arg-type]  # passed on
 
 

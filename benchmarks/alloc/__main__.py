@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import page
+from benchmarks import page, peers
 from benchmarks.alloc import programs, report, scenarios
 from benchmarks.alloc.programs import Program
 from benchmarks.alloc.report import Row
@@ -31,14 +31,14 @@ def main() -> int:
     try:
         rows = [row for size in sizes for row in _measure(size, limits, options)]
         memory = None if options.quick else _memory(limits)
-    except (jars.JarsError, programs.ProgramFailedError) as error:
+    except (jars.JarsError, peers.ProgramFailedError) as error:
         print(f"bench-alloc: {error}", file=sys.stderr)
         return 2
     figures = list(report.figures(rows, memory))
     body = [*report.table(rows), "", *report.lines(figures)]
     print("\n".join(body))
     if options.update:
-        _update(body)
+        page.write(RESULTS, report.text("make bench-alloc", body))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 
@@ -84,12 +84,6 @@ def _memory(limits: Limits) -> float:
     script = scenarios.memory(scenarios.HUGE, limits)
     answers = list(programs.play(programs.STICKY, script))
     return float(answers[-1]["memory_mib"])
-
-
-def _update(body: list[str]) -> None:
-    observations = page.observations_of(RESULTS)
-    RESULTS.write_text(report.text("make bench-alloc", body, observations), encoding="utf-8")
-    print(f"wrote {RESULTS}; look through its observations")
 
 
 if __name__ == "__main__":

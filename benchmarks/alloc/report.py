@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import page
+from benchmarks import page, peers
 from benchmarks.alloc import programs, scenarios
 from benchmarks.alloc.programs import Program
 from benchmarks.alloc.scenarios import MIDDLE, Size
@@ -142,15 +142,14 @@ def lines(figures: Iterable[Figure]) -> Iterator[str]:
         )
 
 
-def text(command: str, body: Sequence[str], observations: str) -> str:
+def text(command: str, body: Sequence[str]) -> str:
     """The page that is committed."""
-    facts = "\n".join(f"- {fact}" for fact in [page.machine(), *_versions()])
-    shown = "\n".join(body).strip("\n")
-    return (
-        f"# The allocation engine beside its peers\n\n{facts}\n- `{command}`\n\n"
-        f"Times are medians of whole-group plans; `scenarios.py` says what each event is.\n"
-        f"*Moved* counts queues that had an owner and now have another, or none.\n\n"
-        f"```text\n{shown}\n```\n\n## Observations\n{observations}"
+    return page.text(
+        "The allocation engine beside its peers",
+        [*_versions(), f"`{command}`"],
+        "Times are medians of whole-group plans; `scenarios.py` says what each event is.\n"
+        "*Moved* counts queues that had an owner and now have another, or none.",
+        body,
     )
 
 
@@ -161,6 +160,6 @@ def _versions() -> Iterator[str]:
     module = Path(__file__).parent / "peers" / "franz_go" / "go.mod"
     versions = re.findall(r"twmb/franz-go v(\S+)", module.read_text(encoding="utf-8"))
     yield (
-        f"Peers: {programs.ROCKETMQ}, {programs.KAFKA}, franz-go {versions[0]}, "
+        f"Peers: {peers.ROCKETMQ}, {programs.KAFKA}, franz-go {versions[0]}, "
         f"kafka-python {importlib.metadata.version('kafka-python')}"
     )

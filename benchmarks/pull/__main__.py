@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import page
+from benchmarks import page, peers
 from benchmarks.pull import messages, ours, programs, report, stage
 from benchmarks.pull.player import Job
 from benchmarks.pull.programs import Program, Running
@@ -35,7 +35,7 @@ def main() -> int:
     options = _options()
     try:
         rows, figures = _measure(options)
-    except (jars.JarsError, process.SandboxError, programs.ProgramFailedError) as error:
+    except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
         print(f"bench-pull: {error}", file=sys.stderr)
         return 2
     body = [
@@ -47,10 +47,8 @@ def main() -> int:
     ]
     print("\n".join(body))
     if options.update:
-        observations = page.observations_of(RESULTS)
         command = f"make bench-pull ARGS='--soak {options.soak:g}'"
-        RESULTS.write_text(report.text(command, body, observations), encoding="utf-8")
-        print(f"wrote {RESULTS}; look through its observations")
+        page.write(RESULTS, report.text(command, body))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks import page
+from benchmarks import page, peers
 from benchmarks.pull import messages, ours, programs, stage
 from benchmarks.pull.programs import Measured, Program
 from mq_client import pulling
@@ -151,19 +151,19 @@ def _quantity(value: float, unit: str) -> str:
     return f"{value:,.0f}/s" if unit == "/s" else f"{value:.2f} {unit}"
 
 
-def text(command: str, body: Sequence[str], observations: str) -> str:
+def text(command: str, body: Sequence[str]) -> str:
     """Write the page that is committed."""
-    facts = "\n".join(f"- {fact}" for fact in [page.machine(), *_versions()])
-    shown = "\n".join(body).strip("\n")
-    return (
-        f"# The client beside its peers\n\n{facts}\n- `{command}`\n\n"
+    return page.text(
+        "The client beside its peers",
+        [*_versions(), f"`{command}`"],
         f"One broker on the same machine, bodies of {messages.BODY_BYTES:,} bytes, data in the\n"
         f"page cache. Everybody asks for {pulling.MOST_MESSAGES:,} messages a pull, with one pull\n"
         f"under way for each queue; only {programs.LITE_PULL.name} pulls ahead as it likes.\n"
-        f"The broker gives 32 by default, and all of them with its caps raised. Ours makes Arrow\n"
+        "The broker gives 32 by default, and all of them with its caps raised. Ours makes Arrow\n"
         f"columns of them. When it sends it has {messages.IN_FLIGHT} batches under way,\n"
         f"{programs.BATCH_SEND.name} one. Medians of rounds in turn; the first rounds of each are\n"
-        f"thrown away.\n\n```text\n{shown}\n```\n\n## Observations\n{observations}"
+        "thrown away.",
+        body,
     )
 
 
@@ -172,4 +172,4 @@ def _versions() -> Iterator[str]:
     yield f"Python {platform.python_version()}, {', '.join(libraries)}"
     java = page.said(str(jars.java()), "-version")
     yield f"Java: {java}, heap {programs.HEAP}; broker: RocketMQ {rocketmq.VERSION}, {stage.HEAP}"
-    yield f"Peers: {programs.ROCKETMQ}, and a socket that only receives"
+    yield f"Peers: {peers.ROCKETMQ}, and a socket that only receives"

@@ -9,7 +9,6 @@ import functools
 import ssl
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from mq_client import errors, flows
@@ -18,9 +17,8 @@ from mq_client.aio.link import Link
 from mq_client.commands import base
 from mq_client.directory import DEFAULT_TIMES, IDLE_SECONDS, Directory, Times
 from mq_client.flows import Ask, AskAll, Flow, Pause, Step, Tell
-from mq_client.frames import Frame
 from mq_client.machine import Machine
-from mq_client.notices import members_changed
+from mq_client.notices import Listeners
 from mq_client.operations import membership, offsets, pulling, routing, sending
 
 Value = TypeVar("Value")
@@ -54,7 +52,7 @@ class Client:
         self.directory = Directory(name_servers, Machine(), times, credentials)
         self._tls = tls
         self._links: dict[str, asyncio.Task[Link]] = {}
-        self._listeners: dict[str, Callable[[], None]] = {}
+        self._listeners = Listeners()
         self._is_closed = False
 
     route = _runs(routing.route)
@@ -81,7 +79,7 @@ class Client:
 
     def on_members_changed(self, group: str, call: Callable[[], None]) -> None:
         """Call this when a broker that had our heartbeat says that the group's members changed."""
-        self._listeners[group] = call
+        self._listeners.add(group, call)
 
     async def run(self, flow: Flow[Value]) -> Value:
         """Run an operation of `mq_client.operations`."""
@@ -113,12 +111,7 @@ class Client:
         """Nothing is opened before it is needed."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close all connections."""
         await self.close()
 
@@ -128,8 +121,8 @@ class Client:
                 return await self._ask(step)
             case AskAll(asks):
                 return await asyncio.gather(*map(self._ask_quietly, asks))
-            case Tell(address, request):
-                return (await self._link(address)).tell(request)
+            case Tell():
+                return await self._tell(step)
             case Pause(seconds):
                 return await asyncio.sleep(seconds)
 
@@ -140,6 +133,12 @@ class Client:
         except errors.UnavailableError as error:
             raise flows.failure(ask, error) from error
         return base.result(ask.request, answer, ask.address)
+
+    async def _tell(self, tell: Tell) -> None:
+        try:
+            (await self._link(tell.address)).tell(tell.request)
+        except errors.UnavailableError as error:
+            raise flows.failure(tell, error) from error
 
     async def _ask_quietly(self, ask: Ask) -> Any:
         try:
@@ -158,15 +157,9 @@ class Client:
         return await asyncio.shield(opening)
 
     async def _open(self, address: str) -> Link:
-        link = Link(address, self._pushed, self.directory.credentials)
+        link = Link(address, self._listeners.hear, self.directory.credentials)
         await link.open(self._tls, self.directory.times.connect)
         return link
-
-    def _pushed(self, address: str, frame: Frame) -> None:
-        group = members_changed(frame)
-        listener = self._listeners.get(group) if group is not None else None
-        if listener is not None:
-            listener()
 
 
 def _is_over(opening: asyncio.Task[Link]) -> bool:

@@ -25,7 +25,7 @@ class Link(asyncio.BufferedProtocol):
     def __init__(
         self,
         address: str,
-        pushed: Callable[[str, Frame], None],
+        pushed: Callable[[Frame], None],
         credentials: Credentials | None,
     ) -> None:
         """Prepare; `opened` makes one that is connected."""
@@ -92,7 +92,7 @@ class Link(asyncio.BufferedProtocol):
                 nbytes,
                 self._loop.time(),
                 _answered,
-                lambda frame: self._pushed(self.address, frame),
+                self._pushed,
             )
         except errors.ProtocolError as error:
             self._end(str(error))

@@ -8,7 +8,6 @@ address, and shares them.
 import functools
 import ssl
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from mq_client.acl import Credentials
@@ -18,9 +17,8 @@ from mq_client.blocking.reader import Reader
 from mq_client.directory import DEFAULT_TIMES, Directory, Times
 from mq_client.filters import Filter
 from mq_client.flows import Flow
-from mq_client.frames import Frame
 from mq_client.machine import Machine
-from mq_client.notices import members_changed
+from mq_client.notices import Listeners
 from mq_client.operations import membership, offsets, pulling, routing, sending
 from mq_client.pulling import Position
 
@@ -53,8 +51,8 @@ class Client:
     ) -> None:
         """Connect to nothing yet."""
         self.directory = Directory(name_servers, Machine(), times, credentials)
-        self.engine = Engine(self.directory, tls, self._pushed)
-        self._listeners: dict[str, Callable[[], None]] = {}
+        self._listeners = Listeners()
+        self.engine = Engine(self.directory, tls, self._listeners.hear)
 
     route = _runs(routing.route)
     topics = _runs(routing.topics)
@@ -95,7 +93,7 @@ class Client:
     ) -> Membership:
         """Become a member of a group, until the membership is left."""
         if members_changed is not None:
-            self._listeners[group] = members_changed
+            self._listeners.add(group, members_changed)
         return Membership(self.engine, self.directory, group, client_id, subscriptions)
 
     def close(self) -> None:
@@ -106,17 +104,6 @@ class Client:
         """Nothing is opened before it is needed."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close all connections."""
         self.close()
-
-    def _pushed(self, address: str, frame: Frame) -> None:
-        group = members_changed(frame)
-        listener = self._listeners.get(group) if group is not None else None
-        if listener is not None:
-            listener()

@@ -65,7 +65,7 @@ class Engine:
         self,
         directory: Directory,
         tls: ssl.SSLContext | None,
-        pushed: Callable[[str, Frame], None],
+        pushed: Callable[[Frame], None],
     ) -> None:
         """Open nothing yet. `pushed` is called, by whichever thread leads, for what peers ask."""
         self._directory = directory
@@ -191,9 +191,8 @@ class Engine:
                 self._ask(step, lambda outcome: self._resume(task, outcome))
             case AskAll(asks):
                 self._ask_all(task, asks)
-            case Tell(address, request):
-                self._link(address).tell(request, time.monotonic())
-                self._resume(task, None)
+            case Tell():
+                self._resume(task, self._tell(step))
             case Pause(seconds):
                 due = time.monotonic() + seconds
                 heapq.heappush(self._pauses, (due, next(self._numbers), task))
@@ -226,6 +225,15 @@ class Engine:
             self._link(ask.address).request(ask.request, answered, now, now + ask.timeout)
         except errors.UsageError as error:
             done(error)
+
+    def _tell(self, tell: Tell) -> errors.MqError | None:
+        try:
+            self._link(tell.address).tell(tell.request, time.monotonic())
+        except errors.UsageError as error:
+            return error
+        except errors.UnavailableError as error:
+            return flows.failure(tell, error)
+        return None
 
     def _link(self, address: str) -> Link:
         """Find the connection to an address, or open one."""

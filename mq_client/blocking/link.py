@@ -10,6 +10,7 @@ import os
 import selectors
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
@@ -42,7 +43,7 @@ class Link:
         self,
         address: str,
         selector: selectors.BaseSelector,
-        pushed: Callable[[str, Frame], None],
+        pushed: Callable[[Frame], None],
         credentials: Credentials | None,
         tls: ssl.SSLContext | None,
     ) -> None:
@@ -55,7 +56,7 @@ class Link:
         self._pushed = pushed
         self._tls = tls
         self._conversation: Connection[Waiter] = Connection(credentials)
-        self._outbox = bytearray()
+        self._outbox: deque[memoryview] = deque()
         self._sock: socket.socket | None = None
         self._wants_to_write = False
         self._others: Iterator[tuple[Any, ...]] = iter(())
@@ -93,6 +94,8 @@ class Link:
 
     def tell(self, request: Request[Any], now: float) -> None:
         """Send a request that gets no answer."""
+        if self.state is State.ENDED:
+            raise errors.ConnectionLostError(self._why_ended)
         self.used_at = now
         self._write(self._conversation.one_way(request))
 
@@ -196,7 +199,7 @@ class Link:
         self._flush()
 
     def _write(self, data: bytes) -> None:
-        self._outbox += data
+        self._outbox.append(memoryview(data))
         if self.state is State.OPEN:
             try:
                 self._flush()
@@ -208,11 +211,14 @@ class Link:
         sock = self._open_socket()
         while self._outbox:
             try:
-                sent = sock.send(self._outbox)
+                sent = sock.send(self._outbox[0])
             except _WOULD_BLOCK:
                 self._watch(to_write=True)
                 return
-            del self._outbox[:sent]
+            if sent < len(self._outbox[0]):
+                self._outbox[0] = self._outbox[0][sent:]
+            else:
+                self._outbox.popleft()
         self._watch(to_write=False)
 
     def _watch(self, to_write: bool) -> None:
@@ -233,14 +239,11 @@ class Link:
             if not size:
                 self.end("the peer closed the connection")
                 return
-            replies = self._conversation.received(size, now, _answered, self._asked)
+            replies = self._conversation.received(size, now, _answered, self._pushed)
             if replies:
                 self._write(replies)
             if size < len(space) and self._tls is None:
                 return
-
-    def _asked(self, frame: Frame) -> None:
-        self._pushed(self.address, frame)
 
     def _open_socket(self) -> socket.socket:
         assert self._sock is not None, "a link that ended is not driven any more"

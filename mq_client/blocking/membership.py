@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self
 
 from mq_client import errors
@@ -26,7 +25,7 @@ class Membership:
         client_id: str,
         subscriptions: Mapping[str, Filter],
     ) -> None:
-        """Join, or raise what keeps every broker from hearing of it."""
+        """Join, or raise what keeps the brokers from being found."""
         self._engine = engine
         self._directory = directory
         self._group = group
@@ -34,7 +33,8 @@ class Membership:
         self._subscriptions = dict(subscriptions)
         self._is_over = False
         self.failures: dict[str, errors.MqError] = {}
-        """What the last heartbeats ended with, by the broker's address, where they failed."""
+        """What the last heartbeats ended with, by the broker's address, where they failed.
+        `route`: the brokers could not be found."""
         self._heartbeat()
         self._thread = threading.Thread(
             target=self._keep, name=f"heartbeats of {client_id}", daemon=True
@@ -56,27 +56,23 @@ class Membership:
         """Be a member."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave."""
         self.leave()
 
     def _keep(self) -> None:
-        try:
-            while not self._engine.wait(lambda: self._is_over, EVERY_SECONDS):
+        while True:
+            try:
+                if self._engine.wait(lambda: self._is_over, EVERY_SECONDS):
+                    return
                 self._heartbeat()
-        except errors.ClosedError:
-            return
+            except errors.ClosedError:
+                return
+            except errors.MqError as error:
+                self.failures = {"route": error}
 
     def _heartbeat(self) -> None:
         flow = membership.heartbeat(
             self._directory, self._group, self._client_id, self._subscriptions
         )
-        try:
-            self.failures = self._engine.run(flow)
-        except errors.UnavailableError as error:
-            self.failures = {"name servers": error}
+        self.failures = self._engine.run(flow)

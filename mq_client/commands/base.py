@@ -7,18 +7,19 @@ unless `fields` says otherwise. `read` turns the answer into a value, or raises 
 
 import dataclasses
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from mq_client import errors, lenient_json
-from mq_client.frames import Frame
+from mq_client.frames import Frame, as_text
 
 Value_co = TypeVar("Value_co", covariant=True)
 SUCCESS = 0
 
 
-class Request(Generic[Value_co]):
+class Request(ABC, Generic[Value_co]):
     """Base of all requests."""
 
     __slots__ = ()
@@ -28,16 +29,16 @@ class Request(Generic[Value_co]):
 
     def fields(self) -> dict[str, str]:
         """List the fields of the header, as text."""
-        names = _wire_names(type(self))  # type: ignore[arg-type]  # a class is hashable
+        names = _wire_names(type(self))
         return {wire: as_text(getattr(self, name)) for name, wire in names if wire}
 
     def body(self) -> bytes:
         """What follows the header."""
         return b""
 
+    @abstractmethod
     def read(self, answer: Frame) -> Value_co:
         """Make a value of a good answer."""
-        raise NotImplementedError
 
     def about(self) -> str:
         """Name the request and what it is about, for errors."""
@@ -70,13 +71,6 @@ def result(request: Request[Value_co], answer: Frame, address: str) -> Value_co:
         return request.read(answer)
     except errors.ProtocolError as error:
         raise errors.ProtocolError(f"{request.about()} to {address}: {error}") from error
-
-
-def as_text(value: object) -> str:
-    """Write a field as Java reads it."""
-    if isinstance(value, str):
-        return value
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def as_json(value: object) -> bytes:

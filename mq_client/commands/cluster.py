@@ -108,19 +108,6 @@ def _described(topic: TopicConfig) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class GetBrokerConfig(Request[dict[str, str]]):
-    """Ask a broker for all of its settings."""
-
-    code: ClassVar[int] = 26
-    name: ClassVar[str] = "GET_BROKER_CONFIG"
-
-    def read(self, answer: Frame) -> dict[str, str]:
-        """Read `name=value` lines."""
-        lines = str(answer.body, "utf-8", "replace").splitlines()
-        return dict(line.split("=", 1) for line in lines if "=" in line)
-
-
-@dataclass(frozen=True, slots=True)
 class PutBrokerConfig(Done):
     """Change settings of a running broker. It writes its whole settings file anew."""
 

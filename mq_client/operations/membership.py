@@ -38,7 +38,7 @@ def _tell_everyone(
 ) -> Flow[dict[str, errors.MqError]]:
     addresses = set()
     for topic in topics:
-        found = yield from routing.route(directory, topic)
+        found = yield from routing.usable_route(directory, topic)
         addresses |= {address for broker in found.brokers for address in broker.addresses.values()}
     by_address = {address: address for address in sorted(addresses)}
     answers = yield from flows.ask_all(by_address, request, directory.times.answer)
@@ -72,10 +72,13 @@ def members(directory: Directory, group: str, topic: str) -> Flow[Members]:
 
 def _seen(answers: Mapping[str, Value | errors.MqError]) -> list[Value]:
     """Leave out brokers without a member; any other error is raised, for it is no empty group."""
-    for answer in answers.values():
-        if isinstance(answer, errors.MqError) and not isinstance(answer, errors.GroupEmptyError):
-            raise answer
-    return [answer for answer in answers.values() if not isinstance(answer, errors.MqError)]
+    return flows.all_good(
+        {
+            broker: answer
+            for broker, answer in answers.items()
+            if not isinstance(answer, errors.GroupEmptyError)
+        }
+    )
 
 
 def lock(
@@ -99,7 +102,7 @@ def unlock(directory: Directory, group: str, client_id: str, queues: Sequence[Qu
 def _by_broker(queues: Sequence[Queue]) -> dict[Place, list[Queue]]:
     found: dict[Place, list[Queue]] = defaultdict(list)
     for queue in queues:
-        found[Place(queue.topic, queue.broker)].append(queue)
+        found[Place.of(queue)].append(queue)
     return found
 
 

@@ -5,55 +5,41 @@ from collections.abc import Mapping
 from mq_client import errors
 from mq_client.commands import consuming
 from mq_client.directory import Directory
-from mq_client.flows import Flow
+from mq_client.flows import Flow, all_good
 from mq_client.operations.routing import Place, ask_broker, ask_brokers
 from mq_client.values import Lag, Offsets, Queue
 
 
-def _place(queue: Queue) -> Place:
-    return Place(queue.topic, queue.broker)
-
-
 def min_offset(directory: Directory, queue: Queue) -> Flow[int]:
     """Find the first offset that is still there."""
-    return (
-        yield from ask_broker(
-            directory, _place(queue), consuming.GetMinOffset(queue.topic, queue.id)
-        )
-    )
+    request = consuming.GetMinOffset(queue.topic, queue.id)
+    return (yield from ask_broker(directory, Place.of(queue), request))
 
 
 def max_offset(directory: Directory, queue: Queue) -> Flow[int]:
     """Find the offset that the next message will have. It trails the send's answer a little."""
-    return (
-        yield from ask_broker(
-            directory, _place(queue), consuming.GetMaxOffset(queue.topic, queue.id)
-        )
-    )
+    request = consuming.GetMaxOffset(queue.topic, queue.id)
+    return (yield from ask_broker(directory, Place.of(queue), request))
 
 
 def search_offset(directory: Directory, queue: Queue, timestamp_ms: int) -> Flow[int]:
     """Find the first message that was stored at this time or later."""
     request = consuming.SearchOffset(queue.topic, queue.id, timestamp_ms)
-    return (yield from ask_broker(directory, _place(queue), request))
+    return (yield from ask_broker(directory, Place.of(queue), request))
 
 
 def topic_offsets(directory: Directory, topic: str) -> Flow[dict[Queue, Offsets]]:
     """Find begin and end of all queues, by one call a broker. A broker out of reach is an error."""
     answers = yield from ask_brokers(directory, topic, consuming.GetTopicOffsets(topic))
-    found: dict[Queue, Offsets] = {}
-    for answer in answers.values():
-        if isinstance(answer, errors.MqError):
-            raise answer
-        found.update(answer)
-    return dict(sorted(found.items()))
+    found = [item for answer in all_good(answers) for item in answer.items()]
+    return dict(sorted(found))
 
 
 def committed(directory: Directory, group: str, queue: Queue) -> Flow[int | None]:
     """Find the offset that a group reads next. None: it never committed one."""
     request = consuming.GetOffset(group, queue.topic, queue.id)
     try:
-        return (yield from ask_broker(directory, _place(queue), request))
+        return (yield from ask_broker(directory, Place.of(queue), request))
     except (errors.OffsetUnknownError, errors.GroupUnknownError):
         return None
 
@@ -66,15 +52,10 @@ def commit(directory: Directory, group: str, offsets: Mapping[Queue, int]) -> Fl
     """
     for queue, offset in offsets.items():
         request = consuming.CommitOffset(group, queue.topic, queue.id, offset)
-        yield from ask_broker(directory, _place(queue), request)
+        yield from ask_broker(directory, Place.of(queue), request)
 
 
 def lag(directory: Directory, group: str, topic: str) -> Flow[list[Lag]]:
     """Find how far a group is behind on all queues, by one call a broker."""
     answers = yield from ask_brokers(directory, topic, consuming.GetLag(group, topic))
-    found: list[Lag] = []
-    for answer in answers.values():
-        if isinstance(answer, errors.MqError):
-            raise answer
-        found += answer
-    return sorted(found)
+    return sorted(found for answer in all_good(answers) for found in answer)

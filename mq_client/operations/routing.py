@@ -9,7 +9,7 @@ from mq_client.commands import cluster
 from mq_client.commands.base import Request
 from mq_client.directory import Directory
 from mq_client.flows import Flow
-from mq_client.values import MASTER_ID, Cluster, Route, TopicConfig
+from mq_client.values import MASTER_ID, Cluster, Queue, Route, TopicConfig
 
 Value = TypeVar("Value")
 
@@ -41,6 +41,18 @@ def route(directory: Directory, topic: str, max_age: float | None = None) -> Flo
     return found
 
 
+def usable_route(directory: Directory, topic: str, max_age: float | None = None) -> Flow[Route]:
+    """Find a topic's queues; while no name server answers, the last route known has to do."""
+    try:
+        return (yield from route(directory, topic, max_age))
+    except errors.NoNameServerError:
+        last = directory.last_route(topic)
+        if last is None:
+            raise
+        directory.note(last)  # so that not every call waits for the name servers
+        return last
+
+
 def topics(directory: Directory) -> Flow[list[str]]:
     """List all topics of the cluster, those of RocketMQ itself included."""
     return (yield from ask_name_server(directory, cluster.GetTopics()))
@@ -59,6 +71,11 @@ class Place:
     broker: str
     broker_id: int = MASTER_ID
 
+    @classmethod
+    def of(cls, queue: Queue, broker_id: int = MASTER_ID) -> "Place":
+        """Find the broker of a queue."""
+        return cls(queue.topic, queue.broker, broker_id)
+
 
 def ask_broker(directory: Directory, place: Place, request: Request[Value]) -> Flow[Value]:
     """Ask a broker; if it is out of reach, ask the name server where it is now, and once more."""
@@ -72,7 +89,7 @@ def ask_broker(directory: Directory, place: Place, request: Request[Value]) -> F
 
 def address_of(directory: Directory, place: Place, max_age: float | None = None) -> Flow[str]:
     """Look up where a broker answers."""
-    found = (yield from route(directory, place.topic, max_age)).broker(place.broker)
+    found = (yield from usable_route(directory, place.topic, max_age)).broker(place.broker)
     address = found.address(place.broker_id) if found else None
     if address is None:
         raise errors.NoBrokerError(
@@ -83,7 +100,7 @@ def address_of(directory: Directory, place: Place, max_age: float | None = None)
 
 def masters(directory: Directory, topic: str) -> Flow[dict[str, str]]:
     """Look up the brokers of a topic; where there is no master, a slave stands in."""
-    found = yield from route(directory, topic)
+    found = yield from usable_route(directory, topic)
     by_name = {broker.broker: broker.address() for broker in found.brokers}
     return {name: address for name, address in by_name.items() if address is not None}
 
@@ -114,6 +131,4 @@ def put_topics(
         raise errors.NoBrokerError("the name server knows no broker with a master now")
     request = cluster.PutTopics(tuple(configs))
     answers = yield from flows.ask_all(addresses, request, directory.times.answer)
-    for outcome in answers.values():
-        if isinstance(outcome, errors.MqError):
-            raise outcome
+    flows.all_good(answers)

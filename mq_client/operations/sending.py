@@ -10,7 +10,7 @@ from mq_client.flows import Flow, Pause, Tell
 from mq_client.messages import Message
 from mq_client.operations import routing
 from mq_client.operations.routing import Place
-from mq_client.values import Queue, Route, Sent, Stored
+from mq_client.values import Queue, Route, Sent
 
 MAY_PASS = (errors.UnavailableError, errors.BusyError)
 
@@ -76,25 +76,26 @@ def send(
     have stored them all the same, so with more than one try a message can be there twice.
     """
     topic = messages.common_topic(batch)
-    batch = _with_keys(directory, batch)
+    keys = _unique_keys(directory, batch)
     failed: str | None = None
-    pause = directory.times.first_pause
+    pauses = directory.times.pauses()
     for left in reversed(range(tries)):
-        route = yield from routing.route(directory, topic, None if failed is None else 0)
+        route = yield from routing.usable_route(directory, topic, None if failed is None else 0)
         queue = chooser.choose(route, failed)
         since = directory.now()
         try:
-            stored = yield from _store(directory, batch, queue, group)
+            address = yield from routing.address_of(directory, Place.of(queue))
+            request = _request(batch, keys, queue, group, directory.wall_ms())
+            stored = yield from flows.ask(address, request, directory.times.answer)
         except errors.MqError as error:
             chooser.ended(queue.broker, directory.now() - since, error)
             if not left or not isinstance(error, MAY_PASS):
                 raise
             failed = queue.broker
-            yield Pause(pause)
-            pause = min(2 * pause, directory.times.longest_pause)
+            yield Pause(next(pauses))
             continue
         chooser.ended(queue.broker, directory.now() - since, None)
-        return Sent(*stored, tuple(message.unique_key or "" for message in batch))
+        return Sent(*stored, tuple(keys))
     raise errors.UsageError(f"{tries} tries: at least one is needed")
 
 
@@ -102,32 +103,23 @@ def send_one_way(
     directory: Directory, message: Message, chooser: Chooser, group: str = "evenkeel"
 ) -> Flow[None]:
     """Send a message and do not wait: nobody hears whether it was stored."""
-    route = yield from routing.route(directory, message.topic)
+    route = yield from routing.usable_route(directory, message.topic)
     queue = chooser.choose(route, None)
-    address = yield from routing.address_of(directory, Place(queue.topic, queue.broker))
-    batch = _with_keys(directory, [message])
-    yield Tell(address, _request(batch, queue, group, directory.wall_ms()))
+    address = yield from routing.address_of(directory, Place.of(queue))
+    keys = _unique_keys(directory, [message])
+    yield Tell(address, _request([message], keys, queue, group, directory.wall_ms()))
 
 
-def _with_keys(directory: Directory, batch: Sequence[Message]) -> list[Message]:
-    """Give an id to each message that has none; brokers do so only for single ones."""
-    return [
-        message if message.unique_key else message.with_unique_key(directory.new_key())
-        for message in batch
-    ]
+def _unique_keys(directory: Directory, batch: Sequence[Message]) -> list[str]:
+    """Find or make an id for each message; brokers do so only for single ones."""
+    return [message.unique_key or directory.new_key() for message in batch]
 
 
-def _store(
-    directory: Directory, batch: Sequence[Message], queue: Queue, group: str
-) -> Flow[Stored]:
-    address = yield from routing.address_of(directory, Place(queue.topic, queue.broker))
-    request = _request(batch, queue, group, directory.wall_ms())
-    return (yield from flows.ask(address, request, directory.times.answer))
-
-
-def _request(batch: Sequence[Message], queue: Queue, group: str, now_ms: int) -> Send:
+def _request(
+    batch: Sequence[Message], keys: Sequence[str], queue: Queue, group: str, now_ms: int
+) -> Send:
     if len(batch) == 1:
         message = batch[0]
-        text = str(properties.encode(message.wire_properties), "utf-8")
+        text = str(properties.encode(message.wire_properties(keys[0])), "utf-8")
         return Send(group, queue, message.body, text, now_ms, flag=message.flag)
-    return SendBatch(group, queue, messages.encode_batch(batch), "", now_ms)
+    return SendBatch(group, queue, messages.encode_batch(batch, keys), "", now_ms)

@@ -248,7 +248,7 @@ def test_a_message_sent_here_is_read_by_the_java_client(
 def test_the_java_client_finds_the_message_id_that_was_given_here(
     java: JavaClient, client: blocking.Client, queue: values.Queue
 ) -> None:
-    message = Message(queue.topic, b"x").with_unique_key("7F0000010001ABCD")
+    message = Message(queue.topic, b"x", properties={"UNIQ_KEY": "7F0000010001ABCD"})
     client.send([message], sending.To(queue))
     (found,) = java.read(queue, 1)
     assert found["msg_id"] == "7F0000010001ABCD"

@@ -1,8 +1,6 @@
 """The sandbox's RocketMQ, for real: what stands, falls and comes back, and what is left of it."""
 
 import json
-import os
-import select
 import signal
 import socket
 import subprocess
@@ -19,6 +17,7 @@ from mq_client.commands.consuming import Pull
 from mq_client.commands.sending import Send
 from mq_client.values import Pulled, PullStatus, Queue
 from sandbox import asking, jars, process, rocketmq
+from tests.ending import ends
 
 ROOT = Path(__file__).parents[2]
 UP = [sys.executable, "-m", "sandbox", "rocketmq", "up"]
@@ -75,16 +74,6 @@ def received(broker: rocketmq.Broker, topic: str) -> bytes:
     while (answer := pull(broker, topic)).status is not PullStatus.FOUND:
         assert time.monotonic() < deadline, answer.remark
     return next(messages.decode(answer.body, broker=broker.name)).body
-
-
-def ends(pid: int) -> bool:
-    """Wait for the end of a process that may not be a child of this one."""
-    try:
-        watched = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    with os.fdopen(watched):
-        return bool(select.select([watched], [], [], PATIENCE_SECONDS)[0])
 
 
 def descendants(pid: int) -> list[int]:

@@ -6,7 +6,7 @@ import weakref
 import pyarrow as pa
 import pytest
 
-from mq_client import batch_body, columns, compression, errors, filters, messages, wire
+from mq_client import batch_body, columns, errors, filters, messages, wire
 from mq_client.compression import Codec
 from mq_client.property_columns import Properties
 from tests import stored
@@ -180,7 +180,7 @@ def test_a_wrong_checksum_is_refused_and_the_message_is_named() -> None:
     "broken",
     [
         *(data for data, _ in stored.BROKEN.values()),
-        stored.message(sys_flag=compression.flag(Codec.ZLIB)),
+        stored.message(sys_flag=stored.flag_of(Codec.ZLIB)),
         stored.message(sys_flag=0x701),
         stored.message(sys_flag=wire.WRAPPED),
         stored.message(batch_body.encode([(0, b"", b"")]) * 40_000, sys_flag=wire.WRAPPED),

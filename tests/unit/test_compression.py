@@ -6,6 +6,7 @@ import zstandard
 
 from mq_client import compression, errors
 from mq_client.compression import Codec
+from tests import stored
 
 BODY = b"the same words again, " * 300
 
@@ -17,7 +18,7 @@ def codec(request: pytest.FixtureRequest) -> Codec:
 
 
 def test_a_body_is_small_and_then_whole_again(codec: Codec) -> None:
-    small = compression.compress(BODY, codec)
+    small = stored.compress(BODY, codec)
     assert len(small) < len(BODY) / 10
     assert compression.expand(small, codec) == BODY
     assert compression.expand(memoryview(small), codec) == BODY
@@ -39,7 +40,7 @@ def test_sys_flag_says_how_a_body_is_compressed(sys_flag: int, codec: Codec | No
 
 
 def test_the_flag_of_a_codec_is_read_as_that_codec(codec: Codec) -> None:
-    assert compression.codec_of(compression.flag(codec)) is codec
+    assert compression.codec_of(stored.flag_of(codec)) is codec
 
 
 def test_a_compression_that_nobody_knows_is_refused() -> None:
@@ -61,18 +62,18 @@ def test_a_broken_body_is_refused(
     codec: Codec, damage: Callable[[bytes], bytes], complaint: str
 ) -> None:
     with pytest.raises(errors.ProtocolError, match=complaint):
-        compression.expand(damage(compression.compress(BODY, codec)), codec)
+        compression.expand(damage(stored.compress(BODY, codec)), codec)
 
 
 def test_a_body_may_be_as_large_as_the_limit_and_not_larger(codec: Codec) -> None:
-    small = compression.compress(BODY, codec)
+    small = stored.compress(BODY, codec)
     assert compression.expand(small, codec, len(BODY)) == BODY
     with pytest.raises(errors.ProtocolError, match="larger than 6,599 bytes"):
         compression.expand(small, codec, len(BODY) - 1)
 
 
 def test_a_bomb_takes_little_memory(codec: Codec) -> None:
-    bomb = compression.compress(bytes(100_000_000), codec)
+    bomb = stored.compress(bytes(100_000_000), codec)
     tracemalloc.start()
     with pytest.raises(errors.ProtocolError, match="larger than"):
         compression.expand(bomb, codec, 1_000_000)
@@ -90,15 +91,15 @@ def test_a_zstd_frame_may_ask_for_no_huge_window() -> None:
 
 
 def test_only_what_is_compressed_is_restored(codec: Codec) -> None:
-    small = compression.compress(BODY, codec)
-    assert compression.restore(small, compression.flag(codec), len(BODY)) == BODY
+    small = stored.compress(BODY, codec)
+    assert compression.restore(small, stored.flag_of(codec), len(BODY)) == BODY
     assert compression.restore(small, 0, 0) is small
 
 
 def test_a_body_is_restored_within_the_room_that_is_left(codec: Codec) -> None:
-    small = compression.compress(BODY, codec)
+    small = stored.compress(BODY, codec)
     with pytest.raises(errors.ProtocolError, match="larger than 100 bytes"):
-        compression.restore(small, compression.flag(codec), 100)
+        compression.restore(small, stored.flag_of(codec), 100)
 
 
 def test_an_empty_body_stays_empty_whatever_its_flags_say() -> None:

@@ -3,6 +3,7 @@
 import json
 import random
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,42 @@ def test_a_large_body_is_the_buffer_that_the_socket_filled() -> None:
     (frame,) = reader.filled(len(rest))
     rest[-1] = ord("!")
     assert bytes(frame.body[-2:]) == b"z!"
+
+
+def large(byte: int) -> bytes:
+    return frames.encode(Frame(0, byte, frames.ANSWER, body=bytes([byte]) * 1_000_000))
+
+
+def test_the_buffer_of_a_large_body_serves_again_when_nobody_looks_at_it() -> None:
+    reader = Reader()
+    (first,) = read(large(1), [], reader)
+    assert isinstance(first.body, memoryview)
+    buffer = first.body.obj
+    del first
+    (second,) = read(large(2), [], reader)
+    assert isinstance(second.body, memoryview)
+    assert second.body.obj is buffer
+
+
+def test_a_part_of_a_large_body_survives_the_frames_that_follow() -> None:
+    reader = Reader()
+    (frame,) = read(large(1), [], reader)
+    part = memoryview(frame.body)[500_000:500_009]
+    del frame
+    for byte in (2, 3):
+        read(large(byte), [], reader)
+    assert bytes(part) == b"\1" * 9
+
+
+def test_what_a_reader_keeps_is_bounded() -> None:
+    reader = Reader()
+    tracemalloc.start()
+    held = [read(large(1), [], reader) for _ in range(60)]
+    assert sum(len(found) for found in held) == 60
+    del held
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < frames.SPARES_MAX + 2_000_000
 
 
 def test_a_small_body_survives_the_next_read() -> None:

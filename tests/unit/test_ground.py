@@ -81,6 +81,7 @@ def test_no_tracked_file_names_a_registry_or_a_path_of_one_machine_or_holds_a_ke
     "text",
     [
         pytest.param("see https://" + "pypi" + ".org/project/x", id="registry"),
+        pytest.param("https://files." + "python" + "hosted.org/x", id="registry's files"),
         pytest.param("cd /" + "root/evenkeel", id="root's home"),
         pytest.param("open('/home" + "/ann/notes')", id="a user's home"),
         pytest.param("-----BEGIN RSA " + "PRIVATE KEY-----", id="private key"),
@@ -92,7 +93,9 @@ def test_what_must_not_be_committed_is_found(tmp_path: Path, text: str) -> None:
     assert [line.startswith(f"{path}:2: ") for line in tracked_files.complaints(path)] == [True]
 
 
-@pytest.mark.parametrize("text", ["out/work/part", "https://example.org/root/a", "${HOME}/root/a"])
+@pytest.mark.parametrize(
+    "text", ["out/home/me/part", "https://example.org/root/a", "${HOME}/root/a"]
+)
 def test_an_innocent_path_is_no_complaint(tmp_path: Path, text: str) -> None:
     path = tmp_path / "notes.md"
     path.write_text(text)

@@ -153,7 +153,7 @@ def test_a_compressed_body_is_expanded(codec: Codec) -> None:
 
 
 def test_a_body_that_does_not_expand_is_refused_and_named() -> None:
-    data = stored.message(b"no zlib", sys_flag=compression.flag(Codec.ZLIB), offset=7)
+    data = stored.message(b"no zlib", sys_flag=stored.flag_of(Codec.ZLIB), offset=7)
     with pytest.raises(errors.CorruptMessageError, match="the ZLIB body does not expand") as caught:
         bodies(data)
     assert caught.value.offset == 7
@@ -243,24 +243,23 @@ def test_the_fields_of_a_message_become_properties() -> None:
     message = Message(
         "orders", b"", tags="paid", keys=("o-1", "o-2"), properties={"region": "eu"}, delay_level=3
     )
-    assert message.wire_properties == {
+    assert message.wire_properties("7F00") == {
+        "UNIQ_KEY": "7F00",
         "TAGS": "paid",
         "KEYS": "o-1 o-2",
         "DELAY": "3",
         "region": "eu",
     }
     later = Message("orders", b"", deliver_at_ms=1_763_700_000_000)
-    assert later.wire_properties == {"TIMER_DELIVER_MS": "1763700000000"}
-    assert Message("orders", b"").wire_properties == {}
+    assert later.wire_properties("7F00")["TIMER_DELIVER_MS"] == "1763700000000"
+    assert Message("orders", b"").wire_properties("7F00") == {"UNIQ_KEY": "7F00"}
 
 
-def test_a_message_gets_an_id_once() -> None:
-    message = Message("orders", b"", properties={"region": "eu"})
-    assert message.unique_key is None
-    named = message.with_unique_key("7F00")
-    assert named.unique_key == "7F00"
-    assert named.wire_properties == {"UNIQ_KEY": "7F00", "region": "eu"}
-    assert named.with_unique_key("8000").unique_key == "7F00"
+def test_a_message_keeps_the_id_that_it_has() -> None:
+    assert Message("orders", b"").unique_key is None
+    message = Message("orders", b"", properties={"UNIQ_KEY": "8000"})
+    assert message.unique_key == "8000"
+    assert message.wire_properties("7F00") == {"UNIQ_KEY": "8000"}
 
 
 @pytest.mark.parametrize(
@@ -287,10 +286,13 @@ def test_the_longest_topic_is_taken() -> None:
 
 
 def test_a_batch_is_written_as_rocketmq_reads_it() -> None:
-    data = messages.encode_batch([Message("t", b"one", tags="a", flag=9), Message("t", b"")])
-    head = struct.pack(">iiiii", 22 + 3 + 7, 0, 0, 9, 3)
+    batch = [Message("t", b"one", tags="a", flag=9), Message("t", b"")]
+    data = messages.encode_batch(batch, ["7", "8"])
     assert data == (
-        head + b"one" + b"\x00\x07TAGS\x01a\x02" + struct.pack(">iiiiih", 22, 0, 0, 0, 0, 0)
+        struct.pack(">iiiii", 22 + 3 + 18, 0, 0, 9, 3)
+        + b"one\x00\x12UNIQ_KEY\x017\x02TAGS\x01a\x02"
+        + struct.pack(">iiiii", 22 + 11, 0, 0, 0, 0)
+        + b"\x00\x0bUNIQ_KEY\x018\x02"
     )
 
 
@@ -306,9 +308,9 @@ def test_a_batch_is_written_as_rocketmq_reads_it() -> None:
 )
 def test_a_batch_that_no_broker_takes_is_refused(batch: list[Message], complaint: str) -> None:
     with pytest.raises(errors.UsageError, match=complaint):
-        messages.encode_batch(batch)
+        messages.encode_batch(batch, ["7"] * len(batch))
 
 
 def test_the_properties_of_a_batch_are_checked() -> None:
-    with pytest.raises(errors.UsageError, match="may not hold"):
-        messages.encode_batch([Message("t", b"", properties={"a": "\x02"})])
+    with pytest.raises(errors.UsageError, match="none may hold"):
+        messages.encode_batch([Message("t", b"", properties={"a": "\x02"})], ["7"])

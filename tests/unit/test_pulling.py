@@ -1,29 +1,26 @@
 """A pull sequence moves on only by what it was given, and only forward."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mq_client import errors, filters
-from mq_client.commands.cluster import GetRoute
 from mq_client.commands.consuming import Pull
-from mq_client.directory import Directory, Times
-from mq_client.flows import Ask, Flow, Pause
-from mq_client.machine import Machine
 from mq_client.operations import pulling
-from mq_client.pulling import Batch, OffsetGoneError, Position
+from mq_client.pulling import ENOUGH_BYTES, OffsetGoneError, Position
 from mq_client.values import BrokerRoute, Pulled, PullStatus, Queue, Route
+from tests.scripted import Stage
 
 QUEUE = Queue("orders", "broker-a", 3)
 
 
-def pulled(status: PullStatus, next_offset: int, suggested: int = 0) -> Pulled:
-    return Pulled(status, next_offset, 0, 1000, suggested, b"")
+def pulled(status: PullStatus, next_offset: int, end: int | None = None) -> Pulled:
+    return Pulled(status, next_offset, 0, next_offset if end is None else end, 0, b"")
 
 
-def found(next_offset: int, suggested: int = 0) -> Pulled:
-    return pulled(PullStatus.FOUND, next_offset, suggested)
+def found(next_offset: int, end: int | None = None, body: bytes = b"") -> Pulled:
+    return replace(pulled(PullStatus.FOUND, next_offset, end), body=body)
 
 
 def route(*addresses: str) -> Route:
@@ -31,36 +28,8 @@ def route(*addresses: str) -> Route:
     return Route("orders", (BrokerRoute("broker-a", "c", by_id, 4, 4, 6),))
 
 
-class Clock:
-    """Goes on only when a flow pauses."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        machine = Machine(lambda: self.seconds, lambda: 0, lambda: "id")
-        times = Times(first_pause=1, longest_pause=4, patience=10)
-        self.directory = Directory("ns:1", machine, times)
-
-
-def play(clock: Clock, flow: Flow[Batch | None], script: Sequence[Any]) -> tuple[Any, list[str]]:
-    """Answer what a flow asks from a script; what it returned, and whom it asked."""
-    answers = list(script)
-    asked: list[str] = []
-    outcome: Any = None
-    while True:
-        try:
-            step = flow.throw(outcome) if isinstance(outcome, Exception) else flow.send(outcome)
-        except StopIteration as stop:
-            assert not answers, f"never asked for: {answers}"
-            return stop.value, asked
-        if isinstance(step, Pause):
-            clock.seconds += step.seconds
-            outcome = None
-        else:
-            assert isinstance(step, Ask)
-            asked.append(step.address)
-            is_route = isinstance(answers[0], Route) or isinstance(step.request, GetRoute)
-            assert is_route == isinstance(step.request, GetRoute)
-            outcome = answers.pop(0)
+def stage() -> Stage:
+    return Stage(first_pause=1, longest_pause=4, patience=10)
 
 
 def test_found_messages_reach_from_the_place_asked_for_to_the_next_one() -> None:
@@ -113,73 +82,130 @@ def test_deleted_messages_are_a_gap_on_record_where_gaps_are_allowed() -> None:
 
 
 def test_a_pull_goes_to_the_broker_that_the_last_answer_suggested() -> None:
-    clock = Clock()
+    here = stage()
     position = Position(QUEUE, 0)
-    script = [route("master:1", "slave:1"), found(5, suggested=1)]
-    assert play(clock, pulling.next_batch(clock.directory, "g", position), script)[1] == [
+    script = [route("master:1", "slave:1"), replace(found(5), suggested_broker_id=1)]
+    assert here.play(pulling.next_batch(here.directory, "g", position), script)[1] == [
         "ns:1",
         "master:1",
     ]
-    assert play(clock, pulling.next_batch(clock.directory, "g", position), [found(9)])[1] == [
+    assert here.play(pulling.next_batch(here.directory, "g", position), [found(9)])[1] == [
         "slave:1"
     ]
 
 
 def test_a_broker_that_died_is_looked_up_anew_and_asked_for_the_same() -> None:
-    clock = Clock()
+    here = stage()
     lost = errors.ConnectionLostError("reset")
     position = Position(QUEUE, 7)
-    flow = pulling.next_batch(clock.directory, "g", position)
-    batch, asked = play(clock, flow, [route("old:1"), lost, route("new:1"), found(9)])
+    flow = pulling.next_batch(here.directory, "g", position)
+    batch, asked, _ = here.play(flow, [route("old:1"), lost, route("new:1"), found(9)])
     assert asked == ["ns:1", "old:1", "ns:1", "new:1"]
+    assert batch is not None
     assert (batch.first, batch.stop) == (7, 9)
 
 
 def test_a_slave_that_lags_is_waited_for_and_the_place_never_goes_back() -> None:
-    clock = Clock()
+    here = stage()
     behind = pulled(PullStatus.OFFSET_MOVED, 3)
     position = Position(QUEUE, 7)
-    flow = pulling.next_batch(clock.directory, "g", position)
-    batch, _ = play(
-        clock, flow, [route("a:1"), behind, route("a:1"), behind, route("a:1"), found(8)]
+    flow = pulling.next_batch(here.directory, "g", position)
+    batch, _, _ = here.play(
+        flow, [route("a:1"), behind, route("a:1"), behind, route("a:1"), found(8)]
     )
-    assert (batch.first, clock.seconds) == (7, 1 + 2)
+    assert batch is not None
+    assert (batch.first, here.seconds) == (7, 1 + 2)
 
 
 def test_patience_ends_and_the_place_is_kept() -> None:
-    clock = Clock()
+    here = stage()
     lost = errors.ConnectionLostError("refused")
     position = Position(QUEUE, 7)
-    flow = pulling.next_batch(clock.directory, "g", position)
+    flow = pulling.next_batch(here.directory, "g", position)
     with pytest.raises(errors.ConnectionLostError, match="refused"):
-        play(clock, flow, [route("a:1"), lost] + [route("a:1"), lost] * 5)
-    assert (position.next, clock.seconds) == (7, 1 + 2 + 4 + 4)
+        here.play(flow, [route("a:1"), lost] + [route("a:1"), lost] * 5)
+    assert (position.next, here.seconds) == (7, 1 + 2 + 4 + 4)
 
 
 def test_an_answer_in_between_gives_patience_anew() -> None:
-    clock = Clock()
+    here = stage()
     lost = errors.ConnectionLostError("refused")
-    flow = pulling.next_batch(clock.directory, "g", Position(QUEUE, 7))
+    flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 7))
     script: list[Any] = [route("a:1"), lost]
     for _ in range(5):
         script += [route("a:1"), pulled(PullStatus.NOTHING_NEW, 7), lost]
     script += [route("a:1"), found(8)]
-    batch, _ = play(clock, flow, script)
+    batch, _, _ = here.play(flow, script)
+    assert batch is not None
     assert batch.stop == 8
 
 
+def test_small_answers_are_joined_while_there_is_more() -> None:
+    here = stage()
+    position = Position(QUEUE, 0)
+    flow = pulling.next_batch(here.directory, "g", position)
+    script = [
+        route("a:1"),
+        found(3, end=9, body=b"abc"),
+        pulled(PullStatus.NOTHING_MATCHED, 5, end=9),
+        found(9, end=9, body=b"def"),
+    ]
+    batch, _, _ = here.play(flow, script)
+    assert batch is not None
+    assert (batch.first, batch.stop, batch.body, position.next) == (0, 9, b"abcdef", 9)
+
+
+def test_what_is_large_enough_is_given_at_once() -> None:
+    here = stage()
+    body = bytes(ENOUGH_BYTES)
+    flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 0))
+    batch, _, _ = here.play(flow, [route("a:1"), found(3, end=9, body=body)])
+    assert batch is not None
+    assert batch.body is body
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        errors.ConnectionLostError("reset"),
+        errors.NotPermittedError("PULL_MESSAGE", "a:1", 16, "no"),
+        pulled(PullStatus.OFFSET_MOVED, 8),  # deleted in between
+        pulled(PullStatus.OFFSET_MOVED, 2),  # from a slave that lags
+        pulled(PullStatus.NOTHING_NEW, 3, end=9),
+    ],
+    ids=["lost", "refused", "deleted", "lags", "nothing"],
+)
+def test_what_is_there_is_given_before_what_comes_next_goes_wrong(ending: Any) -> None:
+    here = stage()
+    position = Position(QUEUE, 0)
+    flow = pulling.next_batch(here.directory, "g", position)
+    batch, _, _ = here.play(flow, [route("a:1"), found(3, end=9, body=b"abc"), ending])
+    assert batch is not None
+    assert (batch.stop, batch.body, position.next, position.gaps) == (3, b"abc", 3, [])
+
+
+def test_a_flow_that_is_given_up_leaves_the_place_as_it_was() -> None:
+    here = stage()
+    position = Position(QUEUE, 0, allow_gaps=True)
+    flow = pulling.next_batch(here.directory, "g", position)
+    for outcome in [None, route("a:1"), pulled(PullStatus.OFFSET_MOVED, 2), found(3, end=9)]:
+        flow.send(outcome)
+    flow.close()
+    assert (position.next, position.gaps) == (0, [])
+
+
 def test_a_refusal_that_time_does_not_heal_is_raised_at_once() -> None:
-    clock = Clock()
+    here = stage()
     refused = errors.SubscriptionError("PULL_MESSAGE", "a:1", 23, "bad expression")
-    flow = pulling.next_batch(clock.directory, "g", Position(QUEUE, 7))
+    flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 7))
     with pytest.raises(errors.SubscriptionError):
-        play(clock, flow, [route("a:1"), refused])
+        here.play(flow, [route("a:1"), refused])
 
 
 def test_a_sequence_that_is_done_asks_for_nothing() -> None:
-    clock = Clock()
-    flow = pulling.next_batch(clock.directory, "g", Position(QUEUE, 7, stop=7))
-    assert play(clock, flow, []) == (None, [])
+    here = stage()
+    flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 7, stop=7))
+    assert here.play(flow, []) == (None, [], [])
 
 
 def test_a_pull_gives_its_subscription_along() -> None:

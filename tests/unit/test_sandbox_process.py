@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import ports, process
+from tests.ending import ends
 
 ROOT = Path(__file__).parents[2]
 SLEEPER = "import time; print('up', flush=True); time.sleep(60)"
@@ -51,16 +51,6 @@ def sleeper(place: process.Folder) -> process.Process:
     started = python(place, SLEEPER)
     started.wait_until(lambda: started.has_said("up"), PATIENCE_SECONDS)
     return started
-
-
-def ends(pid: int, seconds: float = PATIENCE_SECONDS) -> bool:
-    """Wait for the end of a process that may not be a child of this one."""
-    try:
-        watched = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    with os.fdopen(watched):
-        return bool(select.select([watched], [], [], seconds)[0])
 
 
 def is_there(pid: int) -> bool:

@@ -21,6 +21,15 @@ def test_keys_of_one_millisecond_are_distinct() -> None:
     assert len({keys.make() for _ in range(1 << 16)}) == 1 << 16
 
 
+def test_the_time_begins_anew_with_each_month() -> None:
+    begin = int(datetime(2026, 12, 1, tzinfo=UTC).timestamp() * 1000)
+    january = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp() * 1000)
+    times = iter([begin, january - 1, january, begin])
+    keys = UniqueKeys(ORIGIN, lambda: next(times))
+    seen = [int(keys.make()[20:28], 16) for _ in range(4)]
+    assert seen == [0, january - begin - 1, 0, 0]
+
+
 def test_every_key_has_32_digits() -> None:
     last_of_december = int(datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp() * 1000) + 999
     keys = UniqueKeys(ORIGIN, lambda: last_of_december)

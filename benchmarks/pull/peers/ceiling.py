@@ -16,7 +16,7 @@ from benchmarks.pull.player import Job
 from mq_client import frames
 from mq_client.directory import host_and_port
 from mq_client.frames import Frame
-from mq_client.pulling import Position
+from mq_client.pulling import POLL_MS, Position
 from mq_client.values import Queue
 
 _LENGTHS = Struct(">II")
@@ -50,7 +50,7 @@ class Ceiling:
         return job.messages
 
     def _ask(self, topic: str, queue: int, offset: int) -> None:
-        pull = Position(Queue(topic, ours.BROKER, queue), offset).request(ours.GROUP)
+        pull = Position(Queue(topic, ours.BROKER, queue), offset).request(ours.GROUP, POLL_MS)
         self._sock.sendall(frames.encode(Frame(pull.code, queue, 0, pull.fields())))
 
     def _receive(self) -> tuple[int, int]:

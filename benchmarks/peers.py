@@ -1,0 +1,76 @@
+"""
+What the measured programs of all benchmarks have in common, peers and ours: how they run and fail.
+
+Each is a process of its own, which reads what to do and answers in lines of JSON.
+"""
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from sandbox import jars
+
+ROCKETMQ = "org.apache.rocketmq:rocketmq-client:5.4.0"
+_LAST_LINES = 15
+_SECONDS_TO_LEAVE = 30
+
+
+class ProgramFailedError(Exception):
+    """A measured program ended too early, or did something else than it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A program at work."""
+
+    name: str
+    popen: subprocess.Popen[str]
+    log: IO[str]
+
+    def wait(self) -> int:
+        """Return its exit code; it has been told all, or has said all."""
+        return self.popen.wait(_SECONDS_TO_LEAVE)
+
+    def failure(self, how: str) -> ProgramFailedError:
+        """Show the end of its log too, where the reason stands."""
+        self.log.seek(0)
+        end = "".join(self.log.readlines()[-_LAST_LINES:])
+        return ProgramFailedError(f"{self.name} {how}:\n{end}")
+
+
+@contextlib.contextmanager
+def started(name: str, command: Sequence[str], told: IO[str] | int) -> Iterator[Process]:
+    """Run a program that is told what to do by a file, or through a pipe; killed when left."""
+    with tempfile.TemporaryFile("w+", errors="replace") as log, subprocess.Popen(
+        command, stdin=told, stdout=subprocess.PIPE, stderr=log, text=True
+    ) as popen:  # fmt: skip
+        try:
+            yield Process(name, popen, log)
+        finally:
+            popen.kill()
+
+
+def jvm(sources: Path, libraries: Sequence[str], heap: str, *program: str) -> list[str]:
+    """
+    Compile a folder against these libraries; the command of one of its programs, with arguments.
+
+    The heap has its size from the start: one that grows while it is measured spoils the first
+    figures.
+    """
+    jar_files = os.pathsep.join(jars.classpath(each) for each in libraries)
+    classes = jars.compiled(list(sources.glob("*.java")), jar_files)
+    return [
+        str(jars.java()),
+        f"-Xms{heap}",
+        f"-Xmx{heap}",
+        # RocketMQ opens its log at once, and would do so in the home folder.
+        f"-Drocketmq.log.root={tempfile.gettempdir()}/evenkeel-bench",
+        "-cp",
+        f"{classes}{os.pathsep}{jar_files}",
+        *program,
+    ]

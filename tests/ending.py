@@ -1,0 +1,16 @@
+"""Waits for the end of processes that may not be children of this one."""
+
+import os
+import select
+
+PATIENCE_SECONDS = 120.0
+
+
+def ends(pid: int, seconds: float = PATIENCE_SECONDS) -> bool:
+    """Whether it ends in time."""
+    try:
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    with os.fdopen(watched):
+        return bool(select.select([watched], [], [], seconds)[0])

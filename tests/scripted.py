@@ -1,0 +1,52 @@
+"""Plays the other side of a flow from a list of answers, by a clock that moves when it pauses."""
+
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from mq_client.commands.cluster import GetRoute
+from mq_client.directory import Directory, Times
+from mq_client.flows import Ask, Flow, Pause
+from mq_client.machine import Machine
+from mq_client.values import Route
+
+Value = TypeVar("Value")
+
+
+class Played(NamedTuple, Generic[Value]):
+    """What a flow returned, whom it asked, and how long it paused."""
+
+    value: Value
+    asked: list[str]
+    pauses: list[float]
+
+
+class Stage:
+    """A directory with one name server, `ns:1`."""
+
+    def __init__(self, **times: float) -> None:
+        self.seconds = 0.0
+        machine = Machine(lambda: self.seconds, lambda: 0, lambda: "KEY")
+        self.directory = Directory("ns:1", machine, Times(**times))
+
+    def play(self, flow: Flow[Value], script: Sequence[Any]) -> Played[Value]:
+        """Give the answers in turn; those that are errors are raised. All must be asked for."""
+        answers = list(script)
+        asked: list[str] = []
+        pauses: list[float] = []
+        outcome: Any = None
+        while True:
+            try:
+                step = flow.throw(outcome) if isinstance(outcome, Exception) else flow.send(outcome)
+            except StopIteration as stop:
+                assert not answers, f"never asked for: {answers}"
+                return Played(stop.value, asked, pauses)
+            if isinstance(step, Pause):
+                pauses.append(step.seconds)
+                self.seconds += step.seconds
+                outcome = None
+                continue
+            assert isinstance(step, Ask)
+            asked.append(step.address)
+            outcome = answers.pop(0)
+            is_route = isinstance(step.request, GetRoute)
+            assert is_route == isinstance(outcome, Route) or isinstance(outcome, Exception)
