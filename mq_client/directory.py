@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mq_client import errors
 from mq_client.acl import Credentials
+from mq_client.filters import Filter
 from mq_client.values import Route
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Directory:
         self.times = times
         self.credentials = credentials
         self.on_route_change: ON_CHANGE | None = None
+        self.filters_understood: set[tuple[str, Filter]] = set()
+        """By the broker's address: it compiled them."""
         self._routes: dict[str, tuple[Route, float]] = {}
 
     def trust(self, name_server: str) -> None:

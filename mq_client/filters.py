@@ -11,6 +11,7 @@ from typing import Any
 from mq_client import errors
 
 ALL = "*"
+SQL = "SQL92"
 BETWEEN_TAGS = "||"
 
 
@@ -21,6 +22,11 @@ class Filter:
     expression: str = ALL
     kind: str = "TAG"
     names: frozenset[str] = field(default=frozenset())
+
+    @property
+    def is_sql(self) -> bool:
+        """Whether it is a text that brokers must understand."""
+        return self.kind == SQL
 
     def matches(self, tag: str | None) -> bool:
         """Whether a message with this tag is wanted, as far as this side can tell."""
@@ -55,7 +61,7 @@ def sql(expression: str) -> Filter:
     """Take an SQL92 condition on properties, such as `amount > 10 AND region = 'eu'`."""
     if not expression.strip():
         raise errors.UsageError("the SQL filter is empty")
-    return Filter(expression, kind="SQL92")
+    return Filter(expression, kind=SQL)
 
 
 def tag_hash(tag: str) -> int:

@@ -176,7 +176,11 @@ class Stored(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """Where messages were stored, the first of them at `offset`, and the ids that people see."""
+    """
+    Where messages were stored, the first of them at `offset`, and the ids that people see.
+
+    The offset of a message with a delay is one in the broker's own schedule, not in the queue.
+    """
 
     queue: Queue
     offset: int

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable, Iterable, Sequence
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
+from mq_client import errors
 from mq_client.acl import Credentials
 from mq_client.blocking.engine import Engine, Task
 from mq_client.blocking.membership import Membership
@@ -52,6 +53,7 @@ class Client:
         """Connect to nothing yet."""
         self.directory = Directory(name_servers, Machine(), times, credentials)
         self._listeners = Listeners()
+        self._memberships: dict[str, Membership] = {}
         self.engine = Engine(self.directory, tls, self._listeners.hear)
 
     route = _runs(routing.route)
@@ -92,9 +94,16 @@ class Client:
         members_changed: Callable[[], None] | None = None,
     ) -> Membership:
         """Become a member of a group, until the membership is left."""
+        if group in self._memberships and not self._memberships[group].is_over:
+            raise errors.UsageError(
+                f"this client is a member of {group!r} already; brokers tell members apart by "
+                "their connection, so another one needs a client of its own"
+            )
         if members_changed is not None:
             self._listeners.add(group, members_changed)
-        return Membership(self.engine, self.directory, group, client_id, subscriptions)
+        joined = Membership(self.engine, self.directory, group, client_id, subscriptions)
+        self._memberships[group] = joined
+        return joined
 
     def close(self) -> None:
         """Close all connections."""

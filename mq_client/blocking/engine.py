@@ -121,12 +121,15 @@ class Engine:
     def nudge(self) -> None:
         """Let every thread that waits look again whether it still has to."""
         with self._turn:
-            self._wake()
-            self._turn.notify_all()
+            if not self._is_closed:
+                self._wake()
+                self._turn.notify_all()
 
     def close(self) -> None:
         """Close all sockets; whoever waits gets a `ClosedError`."""
         with self._turn:
+            if self._is_closed:
+                return
             self._is_closed = True
             for link in self._links.values():
                 link.end("the client was closed")

@@ -1,5 +1,6 @@
 """A member of a group: a thread of its own heartbeats, and hears what the brokers say."""
 
+import contextlib
 import threading
 from collections.abc import Mapping
 from typing import Self
@@ -31,7 +32,7 @@ class Membership:
         self._group = group
         self._client_id = client_id
         self._subscriptions = dict(subscriptions)
-        self._is_over = False
+        self.is_over = False
         self.failures: dict[str, errors.MqError] = {}
         """What the last heartbeats ended with, by the broker's address, where they failed.
         `route`: the brokers could not be found."""
@@ -42,15 +43,16 @@ class Membership:
         self._thread.start()
 
     def leave(self) -> None:
-        """Tell the brokers, and stop the heartbeats."""
-        if not self._is_over:
-            self._is_over = True
+        """Tell the brokers, and stop the heartbeats. A client that was closed has left already."""
+        if not self.is_over:
+            self.is_over = True
             self._engine.nudge()
             self._thread.join()
             flow = membership.unregister(
                 self._directory, self._group, self._client_id, list(self._subscriptions)
             )
-            self._engine.run(flow)
+            with contextlib.suppress(errors.ClosedError):
+                self._engine.run(flow)
 
     def __enter__(self) -> Self:
         """Be a member."""
@@ -63,7 +65,7 @@ class Membership:
     def _keep(self) -> None:
         while True:
             try:
-                if self._engine.wait(lambda: self._is_over, EVERY_SECONDS):
+                if self._engine.wait(lambda: self.is_over, EVERY_SECONDS):
                     return
                 self._heartbeat()
             except errors.ClosedError:

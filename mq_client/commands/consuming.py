@@ -289,6 +289,30 @@ class Unregister(Done):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckFilter(Done):
+    """Ask whether a broker understands a filter: a pull with one that it does not gets all."""
+
+    code: ClassVar[int] = 46
+    name: ClassVar[str] = "CHECK_CLIENT_CONFIG"
+    group: str
+    topic: str
+    wanted: Filter
+
+    def fields(self) -> dict[str, str]:
+        """Say all in the body."""
+        return {}
+
+    def body(self) -> bytes:
+        """Describe the filter as heartbeats do."""
+        subscription = self.wanted.subscription(self.topic)
+        return as_json({"clientId": "", "group": self.group, "subscriptionData": subscription})
+
+    def refusal(self, answer: Frame, address: str) -> errors.AnswerError:
+        """Whatever the code, it is about the filter."""
+        return errors.SubscriptionError(self.about(), address, answer.code, answer.remark)
+
+
+@dataclass(frozen=True, slots=True)
 class _QueueLock:
     group: str = wire("")
     client_id: str = wire("")

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from mq_client import errors, flows
+from mq_client.commands.consuming import CheckFilter
 from mq_client.directory import LATE_POLL, Directory
 from mq_client.flows import Flow, Pause
 from mq_client.operations import routing
@@ -80,5 +81,10 @@ def _pull(
 ) -> Flow[Pulled]:
     place = Place.of(position.queue, position.broker_id)
     address = yield from routing.address_of(directory, place, None if known_route else 0)
+    wanted = position.wanted
+    if wanted.is_sql and (address, wanted) not in directory.filters_understood:
+        check = CheckFilter(group, position.queue.topic, wanted)
+        yield from flows.ask(address, check, directory.times.answer)
+        directory.filters_understood.add((address, wanted))
     timeout = directory.times.answer + poll_ms / 1000 + LATE_POLL
     return (yield from flows.ask(address, position.request(group, poll_ms), timeout))

@@ -42,10 +42,14 @@ def route(directory: Directory, topic: str, max_age: float | None = None) -> Flo
 
 
 def usable_route(directory: Directory, topic: str, max_age: float | None = None) -> Flow[Route]:
-    """Find a topic's queues; while no name server answers, the last route known has to do."""
+    """
+    Find a topic's queues; while no name server knows them, the last route known has to do.
+
+    One that has just restarted knows no topic before the brokers have told it, every 30 s.
+    """
     try:
         return (yield from route(directory, topic, max_age))
-    except errors.NoNameServerError:
+    except (errors.NoNameServerError, errors.TopicUnknownError):
         last = directory.last_route(topic)
         if last is None:
             raise

@@ -323,15 +323,6 @@ def test_only_messages_that_an_sql_filter_picks_are_read(
     assert found == [b"11", b"13"]
 
 
-def test_a_broker_takes_an_sql_filter_that_does_not_parse_for_everything(
-    client: blocking.Client, queue: values.Queue
-) -> None:
-    """RocketMQ answers a pull so. Nobody hears of the mistake."""
-    client.send([Message(queue.topic, b"x", properties={"amount": "1"})], sending.To(queue))
-    wanted = filters.sql("amount >")
-    assert bodies(client, Position(queue, 0, stop=1, wanted=wanted)) == [b"x"]
-
-
 def test_the_offset_of_a_time_is_that_of_the_first_message_stored_then_or_later(
     client: blocking.Client, queue: values.Queue
 ) -> None:

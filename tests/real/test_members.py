@@ -94,6 +94,27 @@ def test_a_member_whose_client_is_closed_is_gone_without_having_left(
     assert eventually(lambda: client.member_ids(group, topic), lambda ids: not ids) == []
 
 
+def test_a_client_may_be_closed_before_its_membership_is_left_and_twice(
+    rocketmq: rocketmq.RocketMq, topic: str, group: str
+) -> None:
+    client = Client(rocketmq.name_server.address)
+    with client.join(group, "member", {topic: WANTED}):
+        client.close()
+    client.close()
+
+
+def test_a_client_is_one_member_of_a_group_at_a_time(
+    client: Client, topic: str, group: str
+) -> None:
+    with client.join(group, "member-1", {topic: WANTED}):
+        with pytest.raises(errors.UsageError, match="is a member of"):
+            client.join(group, "member-2", {topic: WANTED})
+        with client.join(f"{group}-other", "member-1", {topic: WANTED}):
+            pass
+    with client.join(group, "member-2", {topic: WANTED}):
+        assert client.member_ids(group, topic) == ["member-2"]
+
+
 def test_a_member_hears_of_one_that_joins_and_of_one_that_leaves(
     rocketmq: rocketmq.RocketMq, client: Client, other: Client, topic: str, group: str
 ) -> None:

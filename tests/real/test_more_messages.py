@@ -273,27 +273,22 @@ def test_a_message_sent_one_way_by_asyncio_arrives(
     "text",
     ["amount >", "amount > > 10", "(amount > 10", "amount ~ 10", "'unclosed", "amount > 'ten'"],
 )
-@pytest.mark.parametrize("is_member", [False, True], ids=["stranger", "member"])
-def test_an_sql_filter_that_does_not_parse_lets_everything_through_without_an_error(
-    client: blocking.Client, queue: Queue, group: str, text: str, is_member: bool
+def test_an_sql_filter_that_does_not_parse_is_an_error(
+    client: blocking.Client, queue: Queue, text: str
 ) -> None:
-    """Not the pull, not the heartbeat: nobody hears of it."""
-    for amount in ("5", "11"):
-        message = Message(queue.topic, amount.encode(), properties={"amount": amount})
-        client.send([message], To(queue))
-    wanted = filters.sql(text)
-    failures = client.heartbeat(group, "member", {queue.topic: wanted}) if is_member else {}
-    assert failures == {}
-    batches = client.read(group, [Position(queue, 0, stop=2, wanted=wanted)])
-    found = [message.body for batch in batches for message in batch.messages()]
-    assert found == [b"5", b"11"]
+    """A broker would take it for "everything"."""
+    client.send([Message(queue.topic, b"x", properties={"amount": "5"})], To(queue))
+    position = Position(queue, 0, wanted=filters.sql(text))
+    with pytest.raises(errors.SubscriptionError, match=queue.topic):
+        client.next_batch("readers", position)
+    assert position.next == 0
 
 
 def test_an_sql_filter_is_refused_by_a_broker_that_was_not_set_up_for_it(
     timed_client: blocking.Client,
 ) -> None:
     position = Position(Queue("timed", "broker-a", 3), 0, wanted=filters.sql("amount > 10"))
-    with pytest.raises(errors.AnswerError, match="SQL92"):
+    with pytest.raises(errors.SubscriptionError, match="SQL92 needs enablePropertyFilter=true"):
         timed_client.next_batch("readers", position)
 
 
