@@ -28,6 +28,8 @@ MOST_BYTES = 8 * 1024 * 1024
 """What is asked for at most; brokers give less by their own settings."""
 ENOUGH_BYTES = 1024 * 1024
 """Smaller answers are joined: by default a broker gives 32 messages, few for a batch."""
+MOST_AT_ONCE = 8
+"""Pulls of one queue under way at once, while small answers are joined."""
 POLL_MS = 15_000
 """How long a broker holds a pull while there is nothing. RocketMQ's clients ask for the same."""
 
@@ -112,7 +114,7 @@ class Position:
     def take(self, pulled: Pulled) -> Batch | None:
         """Move on by an answer; the messages that it brought, if any."""
         self.broker_id = pulled.suggested_broker_id
-        first, stop = self.next, self._cut(pulled.next_offset)
+        first, stop = self.next, self.cut(pulled.next_offset)
         match pulled.status:
             case PullStatus.FOUND if stop > first:
                 self.next = stop
@@ -132,9 +134,10 @@ class Position:
     def _leap(self, first: int) -> None:
         if not self.allow_gaps:
             raise OffsetGoneError(self.queue, self.next, first)
-        stop = self._cut(first)
+        stop = self.cut(first)
         self.gaps.append((self.next, stop))
         self.next = stop
 
-    def _cut(self, offset: int) -> int:
+    def cut(self, offset: int) -> int:
+        """Tell this offset, or the end of what was asked for if that comes first."""
         return offset if self.stop is None else min(offset, self.stop)

@@ -5,7 +5,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from mq_client.commands.cluster import GetRoute
 from mq_client.directory import Directory, Times
-from mq_client.flows import Ask, Flow, Pause
+from mq_client.flows import Ask, AskAll, Flow, Pause
 from mq_client.machine import Machine
 from mq_client.values import Route
 
@@ -44,6 +44,10 @@ class Stage:
                 pauses.append(step.seconds)
                 self.seconds += step.seconds
                 outcome = None
+                continue
+            if isinstance(step, AskAll):
+                asked += [ask.address for ask in step.asks]
+                outcome = [answers.pop(0) for _ in step.asks]
                 continue
             assert isinstance(step, Ask)
             asked.append(step.address)

@@ -147,12 +147,44 @@ def test_small_answers_are_joined_while_there_is_more() -> None:
     script = [
         route("a:1"),
         found(3, end=9, body=b"abc"),
-        pulled(PullStatus.NOTHING_MATCHED, 5, end=9),
+        pulled(PullStatus.NOTHING_MATCHED, 6, end=9),
         found(9, end=9, body=b"def"),
     ]
     batch, _, _ = here.play(flow, script)
     assert batch is not None
     assert (batch.first, batch.stop, batch.body, position.next) == (0, 9, b"abcdef", 9)
+
+
+def test_several_places_are_asked_for_at_once_where_answers_should_end() -> None:
+    here = stage()
+    position = Position(QUEUE, 0)
+    flow = pulling.next_batch(here.directory, "g", position)
+    answers = [found(3 * number, end=20) for number in range(1, 7)]
+    batch, asked, _ = here.play(flow, [route("a:1"), *answers, found(20)])
+    assert batch is not None
+    assert (batch.stop, len(asked)) == (20, 1 + 7)
+
+
+@pytest.mark.parametrize("next_offset", [7, 11], ids=["fewer", "more"])
+def test_an_answer_that_does_not_follow_on_is_thrown_away_and_asked_for_again(
+    next_offset: int,
+) -> None:
+    here = stage()
+    position = Position(QUEUE, 0)
+    flow = pulling.next_batch(here.directory, "g", position)
+    at_once = [found(next_offset, end=12, body=b"c"), found(12, body=b"from 9")]
+    script = [found(3, end=12, body=b"a"), found(6, end=12, body=b"b"), *at_once]
+    batch, _, _ = here.play(flow, [route("a:1"), *script, found(12, body=b"d")])
+    assert batch is not None
+    assert (batch.body, batch.stop, position.next) == (b"abcd", 12, 12)
+
+
+def test_nothing_is_asked_for_behind_the_end_of_a_sequence() -> None:
+    here = stage()
+    flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 0, stop=5))
+    batch, _, _ = here.play(flow, [route("a:1"), found(3, end=99), found(6, end=99)])
+    assert batch is not None
+    assert batch.stop == 5
 
 
 def test_what_is_large_enough_is_given_at_once() -> None:
