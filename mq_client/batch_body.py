@@ -32,11 +32,11 @@ class Part(NamedTuple):
 
 def encode(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
     """Join messages, each given by its flag, body and encoded properties."""
-    pieces = []
+    pieces: list[bytes] = []
     for flag, body, properties in messages:
         size = _LEAST + len(body) + len(properties)
-        pieces.append(_HEAD.pack(size, 0, 0, flag, len(body)))
-        pieces += (body, _PROPERTIES_LENGTH.pack(len(properties)), properties)
+        head = _HEAD.pack(size, 0, 0, flag, len(body))
+        pieces += (head, body, _PROPERTIES_LENGTH.pack(len(properties)), properties)
     return b"".join(pieces)
 
 

@@ -63,7 +63,7 @@ class Message:
             return "the topic is empty"
         if len(self.topic) > TOPIC_MAX:
             return f"its name has {len(self.topic)} characters, at most {TOPIC_MAX}"
-        if self.keys and any(not key or " " in key for key in self.keys):
+        if self.keys and ("" in self.keys or " " in "".join(self.keys)):
             return f"keys {self.keys}: no key may be empty or hold a space, which separates them"
         if self.delay_level is not None and self.deliver_at_ms is not None:
             return "both delay_level and deliver_at_ms are given"
@@ -160,8 +160,10 @@ def encode_batch(messages: Sequence[Message], unique_keys: Sequence[str]) -> byt
     if any(message.delay_level or message.deliver_at_ms for message in messages):
         raise errors.UsageError("a broker delivers no batch later: send these messages one by one")
     return batch_body.encode(
-        (message.flag, message.body, properties.encode(message.wire_properties(unique_key)))
-        for message, unique_key in zip(messages, unique_keys, strict=True)
+        [
+            (message.flag, message.body, properties.encode(message.wire_properties(unique_key)))
+            for message, unique_key in zip(messages, unique_keys, strict=True)
+        ]
     )
 
 
