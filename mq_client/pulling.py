@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 MOST_MESSAGES = 4096
 MOST_BYTES = 8 * 1024 * 1024
 """What is asked for at most; brokers give less by their own settings."""
-ENOUGH_BYTES = 1024 * 1024
-"""Smaller answers are joined: by default a broker gives 32 messages, few for a batch."""
+ENOUGH_BYTES = 4 * 1024 * 1024
+"""Answers are joined up to so many bytes, or `MOST_MESSAGES`: a broker gives 32 by default."""
 MOST_AT_ONCE = 8
 """Pulls of one queue under way at once, while small answers are joined."""
 POLL_MS = 15_000

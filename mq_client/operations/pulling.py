@@ -10,7 +10,7 @@ from mq_client.directory import LATE_POLL, Directory
 from mq_client.flows import Ask, AskAll, Flow, Pause
 from mq_client.operations import routing
 from mq_client.operations.routing import Place
-from mq_client.pulling import ENOUGH_BYTES, MOST_AT_ONCE, POLL_MS, Batch, Position
+from mq_client.pulling import ENOUGH_BYTES, MOST_AT_ONCE, MOST_MESSAGES, POLL_MS, Batch, Position
 from mq_client.values import Pulled, PullStatus
 
 MAY_PASS = (errors.UnavailableError, errors.BusyError, errors.TopicUnknownError)
@@ -66,9 +66,10 @@ def _with_more(
     """
     bodies = [batch.body]
     size, step, at_once = len(batch.body), batch.stop - batch.first, 1
-    while size < ENOUGH_BYTES and position.next < position.cut(end):
+    full = position.cut(batch.first + MOST_MESSAGES)
+    while size < ENOUGH_BYTES and position.next < min(end, full):
         before = position.next
-        places = range(before, position.cut(end), step)[:at_once]
+        places = range(before, min(end, full), step)[:at_once]
         at_once = min(2 * at_once, MOST_AT_ONCE)
         answers = yield from _pull_all(directory, group, position, places)
         for place, pulled in zip(places, answers, strict=False):  # answers end where one failed

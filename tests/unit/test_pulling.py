@@ -8,7 +8,7 @@ import pytest
 from mq_client import errors, filters
 from mq_client.commands.consuming import Pull
 from mq_client.operations import pulling
-from mq_client.pulling import ENOUGH_BYTES, OffsetGoneError, Position
+from mq_client.pulling import ENOUGH_BYTES, MOST_MESSAGES, OffsetGoneError, Position
 from mq_client.values import BrokerRoute, Pulled, PullStatus, Queue, Route
 from tests.scripted import Stage
 
@@ -187,11 +187,15 @@ def test_nothing_is_asked_for_behind_the_end_of_a_sequence() -> None:
     assert batch.stop == 5
 
 
-def test_what_is_large_enough_is_given_at_once() -> None:
+@pytest.mark.parametrize(
+    ("stop", "body"),
+    [(3, bytes(ENOUGH_BYTES)), (MOST_MESSAGES, b"x")],
+    ids=["bytes", "messages"],
+)
+def test_what_is_large_enough_is_given_at_once(stop: int, body: bytes) -> None:
     here = stage()
-    body = bytes(ENOUGH_BYTES)
     flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 0))
-    batch, _, _ = here.play(flow, [route("a:1"), found(3, end=9, body=body)])
+    batch, _, _ = here.play(flow, [route("a:1"), found(stop, end=9999, body=body)])
     assert batch is not None
     assert batch.body is body
 
