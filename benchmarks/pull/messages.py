@@ -24,10 +24,10 @@ def send(client: Client, topic: str, count: int, chooser: Chooser) -> int:
     under_way: deque[Task[Sent]] = deque()
     for batch in _batches(topic, count):
         if len(under_way) == IN_FLIGHT:
-            _finish(client, under_way.popleft())
+            client.wait(under_way.popleft())
         under_way.append(client.start(sending.send(client.directory, batch, chooser)))
     for task in under_way:
-        _finish(client, task)
+        client.wait(task)
     return count
 
 
@@ -35,8 +35,3 @@ def _batches(topic: str, count: int) -> Iterator[list[Message]]:
     for first in range(0, count, A_BATCH):
         numbers = range(first, min(first + A_BATCH, count))
         yield [Message(topic, _BODY, tags="bench", keys=(f"key-{each}",)) for each in numbers]
-
-
-def _finish(client: Client, task: Task[Sent]) -> None:
-    client.engine.wait(lambda: task.is_done)
-    task.result()

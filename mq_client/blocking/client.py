@@ -79,8 +79,13 @@ class Client:
     send_one_way = _runs(sending.send_one_way)
 
     def start(self, flow: Flow[Value]) -> Task[Value]:
-        """Start an operation of `mq_client.operations` and go on; see `Engine.wait`."""
+        """Start an operation of `mq_client.operations` and go on; `wait` gives its result."""
         return self.engine.start(flow)
+
+    def wait(self, task: Task[Value]) -> Value:
+        """Wait for an operation that was started."""
+        self.engine.wait(lambda: task.is_done)
+        return task.result()
 
     def read(self, group: str, positions: Iterable[Position]) -> Reader:
         """Pull many queues side by side: iterate over the batches as they come."""

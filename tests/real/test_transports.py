@@ -227,5 +227,5 @@ def test_both_clients_can_do_the_same() -> None:
     def operations(kind: type) -> set[str]:
         return {name for name in vars(kind) if not name.startswith("_")}
 
-    extra = {"engine", "start", "read", "join", "run", "on_members_changed"}
+    extra = {"engine", "start", "wait", "read", "join", "run", "on_members_changed"}
     assert operations(blocking.Client) - extra == operations(aio.Client) - extra
