@@ -52,7 +52,13 @@ def commit(directory: Directory, group: str, offsets: Mapping[Queue, int]) -> Fl
     """
     for queue, offset in offsets.items():
         request = consuming.CommitOffset(group, queue.topic, queue.id, offset)
-        yield from ask_broker(directory, Place.of(queue), request)
+        try:
+            yield from ask_broker(directory, Place.of(queue), request)
+        except errors.GroupUnknownError:
+            # A broker makes a group when somebody pulls in its name.
+            pull = consuming.Pull(group, queue.topic, queue.id, offset, most=1, most_bytes=1)
+            yield from ask_broker(directory, Place.of(queue), pull)
+            yield from ask_broker(directory, Place.of(queue), request)
 
 
 def lag(directory: Directory, group: str, topic: str) -> Flow[list[Lag]]:

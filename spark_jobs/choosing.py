@@ -1,0 +1,52 @@
+"""Which queue a message goes to: `lb_core`'s producer side, as `mq_client` asks for it."""
+
+import time
+from collections.abc import Callable
+
+from lb_core import producer, routes
+from lb_core.model import QueueRange
+from mq_client import errors
+from mq_client.values import Queue, Route
+
+
+def _milliseconds() -> float:
+    return time.monotonic() * 1000
+
+
+class Balanced:
+    """Goes round all queues, and leaves out brokers that were slow or failed a while ago."""
+
+    def __init__(self, now_ms: Callable[[], float] = _milliseconds) -> None:
+        """Start at the first queue."""
+        self.state = producer.State()
+        self._now_ms = now_ms
+
+    def choose(self, route: Route, failed_broker: str | None) -> Queue:
+        """Pick the next queue."""
+        choice = producer.choose(
+            route.topic, _view(route), self.state, failed_broker, self._now_ms()
+        )
+        self.state = choice.state
+        return Queue(choice.queue.topic, choice.queue.broker, choice.queue.id)
+
+    def ended(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
+        """Learn how the broker fares."""
+        now_ms = self._now_ms()
+        self.state = producer.note(self.state, broker, _outcome(error), seconds * 1000, now_ms)
+
+
+def by_key(route: Route, key: str) -> Queue:
+    """Pick the queue of a key: always the same while the topic's queues are."""
+    queue = producer.choose_by_key(route.topic, _view(route), key)
+    return Queue(queue.topic, queue.broker, queue.id)
+
+
+def _view(route: Route) -> tuple[QueueRange, ...]:
+    return routes.publish_view(routes.read(route.topic, route.answer))
+
+
+def _outcome(error: errors.MqError | None) -> producer.Outcome:
+    if error is None:
+        return producer.Outcome.SENT
+    is_silent = isinstance(error, errors.UnavailableError)
+    return producer.Outcome.NO_ANSWER if is_silent else producer.Outcome.REFUSED

@@ -1,0 +1,275 @@
+"""
+What users may ask of the source and of the sink, read and checked before anything runs.
+
+Names are as in docs/spark.md, in any case, as Spark gives them. What cannot be is a `UsageError`
+that names the option.
+"""
+
+import difflib
+import json
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+
+from mq_client import filters
+from mq_client.acl import Credentials
+from mq_client.blocking import Client
+from mq_client.directory import DEFAULT_TIMES, Times
+from mq_client.errors import UsageError
+from mq_client.filters import Filter
+from mq_client.values import Queue
+from spark_jobs import journal
+
+CLUSTER = ("nameServers", "accessKey", "secretKey", "tls", "requestTimeout")
+READING = (
+    *CLUSTER, "topics", "topicPattern", "group", "tags", "sqlFilter", "startFrom", "startTimestamp",
+    "failOnDataLoss", "includeProperties", "fetchDeadline",
+)  # fmt: skip
+STREAM = (*READING, "maxMessagesPerBatch", "maxBytesPerBatch")
+BATCH = (*READING, "endAt", "endTimestamp")
+SINK = (*CLUSTER, "topic", "group", "orderingKey")
+
+
+class Edge(Enum):
+    """A place in every queue that has a name."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    GROUP = "group"
+    """Where the consumer group stands; the earliest message of a queue that it never read."""
+    TIMESTAMP = "timestamp"
+
+
+EARLIEST, LATEST = -2, -1
+"""In offsets that a user gives, as Kafka's source has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to start or to end: at an edge, or at these offsets; the edge for all other queues."""
+
+    edge: Edge
+    timestamp_ms: int = 0
+    offsets: Mapping[Queue, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """How to reach a cluster. It travels to executors, so it holds no socket."""
+
+    name_servers: str
+    credentials: Credentials | None = None
+    tls: str = "false"
+    """`true`, `false`, or a file of the authorities to trust."""
+    request_timeout: float = DEFAULT_TIMES.answer
+    fetch_deadline: float = DEFAULT_TIMES.patience
+
+    def connect(self) -> Client:
+        """Make a client; it opens connections when they are needed."""
+        times = Times(answer=self.request_timeout, patience=self.fetch_deadline)
+        return Client(
+            self.name_servers, credentials=self.credentials, tls=self._context(), times=times
+        )
+
+    def _context(self) -> ssl.SSLContext | None:
+        if self.tls == "false":
+            return None
+        return ssl.create_default_context(cafile=None if self.tls == "true" else self.tls)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read, from where to where, and how."""
+
+    cluster: Cluster
+    topics: tuple[str, ...]
+    pattern: str | None
+    group: str
+    commits: bool
+    """Whether the broker is told how far the group is: only if the user named it."""
+    wanted: Filter
+    start: Place
+    end: Place
+    most_messages: int | None
+    most_bytes: int | None
+    fail_on_data_loss: bool
+    include_properties: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """Where messages go."""
+
+    cluster: Cluster
+    topic: str | None
+    group: str
+    ordering_key: str | None
+
+
+def reading(options: Mapping[str, str], is_stream: bool) -> Reading:
+    """Read the options of a stream, or of a bounded read."""
+    given = _Given(options, STREAM if is_stream else BATCH)
+    topics = tuple(name.strip() for name in (given.text("topics") or "").split(",") if name.strip())
+    pattern = given.text("topicPattern")
+    if bool(topics) == (pattern is not None):
+        raise UsageError("give either topics, as in 'orders,payments', or topicPattern")
+    group = given.text("group")
+    return Reading(
+        cluster=_cluster(given),
+        topics=topics,
+        pattern=pattern,
+        group=group or "evenkeel-source",
+        commits=is_stream and group is not None,
+        wanted=_filter(given),
+        start=_start(given, is_stream, group),
+        end=_end(given),
+        most_messages=given.number("maxMessagesPerBatch"),
+        most_bytes=given.number("maxBytesPerBatch"),
+        fail_on_data_loss=given.flag("failOnDataLoss", default=True),
+        include_properties=given.flag("includeProperties", default=False),
+    )
+
+
+def sending(options: Mapping[str, str]) -> Sending:
+    """Read the options of a sink."""
+    given = _Given(options, SINK)
+    return Sending(
+        cluster=_cluster(given),
+        topic=given.text("topic"),
+        group=given.text("group") or "evenkeel-sink",
+        ordering_key=given.text("orderingKey"),
+    )
+
+
+class _Given:
+    """Options by name, in any case."""
+
+    def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
+        names = {name.lower(): name for name in known}
+        for name in options:
+            if name.lower() not in names:
+                near = difflib.get_close_matches(name.lower(), names, 1)
+                hint = f"; did you mean {names[near[0]]}?" if near else ""
+                raise UsageError(f"option {name!r} is unknown here{hint}")
+        self._values = {names[name.lower()]: value for name, value in options.items()}
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        value = self._values.get(name, default)
+        return value.strip() if value else default
+
+    def needed(self, name: str, example: str) -> str:
+        value = self.text(name)
+        if value is None:
+            raise UsageError(f"option {name} is needed, as in {example!r}")
+        return value
+
+    def number(self, name: str) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not (value.isascii() and value.isdigit() and int(value) > 0):
+            raise UsageError(f"{name}: {value!r} is no whole number above 0")
+        return int(value)
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        value = self.text(name, str(default).lower())
+        if value not in ("true", "false"):
+            raise UsageError(f"{name}: {value!r} is neither true nor false")
+        return value == "true"
+
+    def seconds(self, name: str, default: float) -> float:
+        value = self.text(name)
+        if value is None:
+            return default
+        try:
+            found = float(value.removesuffix("s"))
+        except ValueError:
+            found = 0.0
+        if not 0 < found < float("inf"):
+            raise UsageError(f"{name}: {value!r} is no time in seconds, as in '30s'")
+        return found
+
+
+def _cluster(given: _Given) -> Cluster:
+    access, secret = given.text("accessKey"), given.text("secretKey")
+    if (access is None) != (secret is None):
+        raise UsageError("accessKey and secretKey belong together: one of them is missing")
+    tls = given.text("tls") or "false"
+    if tls not in ("true", "false") and not Path(tls).is_file():
+        raise UsageError(f"tls: {tls!r} is neither true nor false, and no file of authorities")
+    return Cluster(
+        name_servers=given.needed("nameServers", "localhost:9876"),
+        credentials=Credentials(access, secret) if access and secret else None,
+        tls=tls,
+        request_timeout=given.seconds("requestTimeout", DEFAULT_TIMES.answer),
+        fetch_deadline=given.seconds("fetchDeadline", DEFAULT_TIMES.patience),
+    )
+
+
+def _filter(given: _Given) -> Filter:
+    tags, sql = given.text("tags"), given.text("sqlFilter")
+    if tags and sql:
+        raise UsageError("give either tags or sqlFilter")
+    return filters.sql(sql) if sql else filters.tags(tags or filters.ALL)
+
+
+def _start(given: _Given, is_stream: bool, group: str | None) -> Place:
+    default = Edge.GROUP if group else Edge.LATEST if is_stream else Edge.EARLIEST
+    place = _place(given, "startFrom", "startTimestamp", default)
+    if place.edge is Edge.GROUP and not group:
+        raise UsageError("startFrom: 'group' needs the option group")
+    return place
+
+
+def _end(given: _Given) -> Place:
+    place = _place(given, "endAt", "endTimestamp", Edge.LATEST)
+    if place.edge in (Edge.GROUP, Edge.EARLIEST):
+        raise UsageError("endAt: latest, timestamp and JSON of offsets are taken")
+    return place
+
+
+def _place(given: _Given, name: str, time_name: str, default: Edge) -> Place:
+    """Read an edge, or offsets as JSON. A queue that the offsets leave out has the default edge."""
+    text = given.text(name)
+    timestamp = given.text(time_name)
+    if text is None:
+        text = Edge.TIMESTAMP.value if timestamp else default.value
+    if text.startswith("{"):
+        return Place(_beside_offsets(default), offsets=_offsets(name, text))
+    try:
+        edge = Edge(text.lower())
+    except ValueError:
+        edges = ", ".join(each.value for each in Edge)
+        raise UsageError(f"{name}: {text!r} is none of {edges}, and no JSON of offsets") from None
+    if (edge is Edge.TIMESTAMP) != (timestamp is not None):
+        raise UsageError(f"{name}=timestamp and {time_name} belong together")
+    return Place(edge, _milliseconds(time_name, timestamp) if timestamp else 0)
+
+
+def _beside_offsets(default: Edge) -> Edge:
+    return Edge.LATEST if default is Edge.LATEST else Edge.EARLIEST
+
+
+def _offsets(name: str, text: str) -> Mapping[Queue, int]:
+    try:
+        return journal.offsets(json.loads(text), least=EARLIEST)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from error
+
+
+def _milliseconds(name: str, text: str) -> int:
+    """Read RFC 3339, or milliseconds since 1970."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise UsageError(
+            f"{name}: {text!r} is no time, as in 2026-11-21T08:00:00Z or 1795248000000"
+        )
+    return int(time.timestamp() * 1000)

@@ -1,0 +1,151 @@
+"""
+Which offsets the next micro-batch reads, decided from what the brokers say. Pure.
+
+A queue that appears enters the journal with the place where it begins, and is read from the batch
+after. So each batch's ranges follow from two journaled offsets alone, and a batch that is run again
+is the same one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from mq_client.errors import MqError
+from mq_client.values import Offsets, Queue
+
+
+class DataLossError(MqError):
+    """Messages that were not read yet are gone, and the user wants to hear of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Messages of a queue, from `start` up to, without, `stop`."""
+
+    queue: Queue
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What is gone, and why."""
+
+    queue: Queue
+    reason: str
+
+    def __str__(self) -> str:
+        """Name the queue first."""
+        return f"{self.queue}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the brokers say."""
+
+    queues: Mapping[Queue, Offsets]
+    """Those that can be read, of the brokers that answered."""
+    answered: frozenset[tuple[str, str]] = frozenset()
+    """Topic and broker."""
+    gone: frozenset[str] = frozenset()
+    """Topics that are no more."""
+    silent: Mapping[str, MqError] = field(default_factory=dict)
+    """Brokers that did not answer, and why."""
+
+    def up_to(self, last: Mapping[Queue, int], start: Mapping[Queue, int]) -> "Seen":
+        """Leave out what came behind these ends; of a queue without one, all that was not read."""
+        queues = {}
+        for queue, ends in self.queues.items():
+            end = last.get(queue, start.get(queue, ends.min))
+            queues[queue] = ends._replace(max=min(ends.max, end))
+        return replace(self, queues=queues)
+
+    def is_closed(self, queue: Queue) -> bool:
+        """Whether there is no such queue; where a broker is silent, nobody knows."""
+        is_answered = queue.topic in self.gone or (queue.topic, queue.broker) in self.answered
+        return is_answered and queue not in self.queues
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one batch may hold, at most. Each queue with a backlog gives one message at least."""
+
+    messages: int | None = None
+    bytes: int | None = None
+    message_bytes: Mapping[Queue, float] = field(default_factory=dict)
+    """How large a queue's messages are, where `bytes` is given."""
+
+    def shares(self, backlog: Mapping[Queue, int]) -> dict[Queue, int]:
+        """Give each queue the same part of its backlog, so that they are level at the same time."""
+        part = 1.0
+        if self.messages is not None:
+            part = min(part, self.messages / max(1, sum(backlog.values())))
+        if self.bytes is not None:
+            size = sum(self.message_bytes.get(queue, 0) * count for queue, count in backlog.items())
+            part = min(part, self.bytes / max(1, size))
+        return {queue: max(1, int(count * part)) for queue, count in backlog.items() if count > 0}
+
+
+NO_LIMITS = Limits()
+
+
+def losses(start: Mapping[Queue, int], seen: Seen) -> list[Loss]:
+    """Tell what was not read and never can be."""
+    found = []
+    for queue, offset in sorted(start.items()):
+        ends = seen.queues.get(queue)
+        if seen.is_closed(queue):
+            found.append(Loss(queue, f"the topic has no such queue any more; read up to {offset}"))
+        elif ends and offset < ends.min:
+            found.append(Loss(queue, f"offsets {offset} to {ends.min - 1} are deleted"))
+        elif ends and offset > ends.max:
+            found.append(
+                Loss(
+                    queue,
+                    f"it ends at {ends.max}, but was read up to {offset}: the topic was made anew, "
+                    "or the broker lost messages",
+                )
+            )
+    return found
+
+
+def refuse(found: list[Loss]) -> None:
+    """Raise an error that names all losses, if there are any."""
+    if found:
+        told = "; ".join(str(loss) for loss in found)
+        raise DataLossError(
+            f"messages are lost: {told}. To go on behind them: failOnDataLoss=false"
+        )
+
+
+def backlog(start: Mapping[Queue, int], seen: Seen) -> dict[Queue, int]:
+    """Count what each queue holds that was not read yet."""
+    return {
+        queue: max(0, ends.max - max(offset, ends.min))
+        for queue, offset in start.items()
+        if (ends := seen.queues.get(queue)) is not None
+    }
+
+
+def advance(
+    start: Mapping[Queue, int], seen: Seen, new: Mapping[Queue, int], limits: Limits = NO_LIMITS
+) -> dict[Queue, int]:
+    """
+    Tell where the next batch ends; `new` queues enter with where they begin.
+
+    Losses are passed over. A queue of a broker that did not answer stays where it is.
+    """
+    shares = limits.shares(backlog(start, seen))
+    found = {queue: offset for queue, offset in start.items() if not seen.is_closed(queue)}
+    for queue in found.keys() & seen.queues.keys():
+        ends = seen.queues[queue]
+        found[queue] = min(max(found[queue], ends.min), ends.max) + shares.get(queue, 0)
+    return found | dict(new)
+
+
+def ranges(start: Mapping[Queue, int], end: Mapping[Queue, int]) -> list[Range]:
+    """Tell what a batch reads: between two journaled offsets, of the queues that are in both."""
+    return [
+        Range(queue, start[queue], stop)
+        for queue, stop in sorted(end.items())
+        if queue in start and start[queue] < stop
+    ]

@@ -1,0 +1,53 @@
+"""The columns of a row, as docs/spark.md lists them, and how decoded messages become rows."""
+
+import pyarrow as pa
+
+from mq_client import columns, properties
+from mq_client.property_columns import Properties
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+_COLUMNS = {
+    "topic": ("string", pa.string()),
+    "broker_name": ("string", pa.string()),
+    "queue_id": ("int", pa.int32()),
+    "queue_offset": ("bigint", pa.int64()),
+    "msg_id": ("string", pa.string()),
+    "keys": ("string", pa.string()),
+    "tags": ("string", pa.string()),
+    "body": ("binary", pa.binary()),
+    "properties": ("map<string,string>", pa.map_(pa.string(), pa.string())),
+    "born_timestamp": ("timestamp", TIMESTAMP),
+    "store_timestamp": ("timestamp", TIMESTAMP),
+    "reconsume_times": ("int", pa.int32()),
+}
+
+
+def _names(include_properties: bool) -> list[str]:
+    return [name for name in _COLUMNS if include_properties or name != "properties"]
+
+
+def ddl(include_properties: bool) -> str:
+    """Write the schema for Spark."""
+    return ", ".join(f"{name} {_COLUMNS[name][0]}" for name in _names(include_properties))
+
+
+def rows(batch: pa.RecordBatch, include_properties: bool) -> pa.RecordBatch:
+    """Make rows for Spark of the columns that `mq_client` reads."""
+    texts = Properties(batch["properties"])
+    made = {
+        "msg_id": columns.message_ids(batch, texts),
+        "keys": texts.get(properties.KEYS),
+        "tags": texts.get(properties.TAGS),
+        "body": columns.binary(batch["body"]),
+        "born_timestamp": batch["born_timestamp"].cast(TIMESTAMP),
+        "store_timestamp": batch["store_timestamp"].cast(TIMESTAMP),
+    }
+    if include_properties:
+        made["properties"] = texts.to_maps()
+    names = _names(include_properties)
+    arrays = [made[name] if name in made else batch[name] for name in names]
+    return pa.RecordBatch.from_arrays(arrays, schema=_arrow(include_properties))
+
+
+def _arrow(include_properties: bool) -> pa.Schema:
+    return pa.schema([(name, _COLUMNS[name][1]) for name in _names(include_properties)])

@@ -1,0 +1,162 @@
+"""
+The sink: rows become messages, sent in batches by the executors that hold them.
+
+At least once: a task that Spark runs again sends its rows again. With an ordering key, messages of
+one key go to one queue, in the order of the partition's rows.
+"""
+
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from mq_client.blocking import Client
+from mq_client.blocking.engine import Task
+from mq_client.errors import UsageError
+from mq_client.messages import Message
+from mq_client.operations import sending
+from mq_client.operations.sending import Chooser, To
+from mq_client.values import Queue, Sent
+from spark_jobs import choosing, connections
+from spark_jobs.choosing import Balanced
+from spark_jobs.options import Sending
+
+KINDS = {
+    "topic": ("string",),
+    "body": ("binary", "string"),
+    "keys": ("string",),
+    "tags": ("string",),
+    "properties": ("map<string,string>",),
+}
+"""The columns that mean something, with their types in Spark."""
+BATCH_MESSAGES, BATCH_BYTES = 256, 1024 * 1024
+IN_FLIGHT = 4
+
+
+class BoundedWriter(DataSourceArrowWriter):
+    """Sends a DataFrame."""
+
+    def __init__(self, sending: Sending, schema: StructType) -> None:
+        """Refuse columns that cannot be sent."""
+        _check(sending, schema)
+        self._sending = sending
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Send one partition's rows."""
+        return _send(iterator, self._sending)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Sends micro-batches."""
+
+    def __init__(self, sending: Sending, schema: StructType) -> None:
+        """Refuse columns that cannot be sent."""
+        _check(sending, schema)
+        self._sending = sending
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Send one partition's rows."""
+        return _send(iterator, self._sending)
+
+
+def _check(sending: Sending, schema: StructType) -> None:
+    kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
+    for name, kind in kinds.items():
+        if name != sending.ordering_key and kind not in KINDS.get(name, ()):
+            known = ", ".join(f"{each} {' or '.join(types)}" for each, types in KINDS.items())
+            raise UsageError(f"column {name} {kind}: the sink takes {known}; select those")
+    if "body" not in kinds:
+        raise UsageError("there is no column body, which holds what is sent")
+    if sending.topic is None and "topic" not in kinds:
+        raise UsageError("where to? Give the option topic, or a column topic")
+    if sending.ordering_key is not None and sending.ordering_key not in kinds:
+        raise UsageError(f"orderingKey: there is no column {sending.ordering_key}")
+
+
+def _send(rows: Iterable[pa.RecordBatch], to: Sending) -> WriterCommitMessage:
+    client = connections.client(to.cluster)
+    send = _send_ordered if to.ordering_key else _send_balanced
+    for batch in rows:
+        send(client, batch, to)
+    return WriterCommitMessage()
+
+
+def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
+    """Keep a few batches under way."""
+    chooser = Balanced()
+    under_way: deque[Task[Sent]] = deque()
+    for messages in _by_topic(_messages(batch, to)).values():
+        for piece in _pieces(messages):
+            if len(under_way) == IN_FLIGHT:
+                client.wait(under_way.popleft())
+            under_way.append(_start(client, piece, chooser, to))
+    for task in under_way:
+        client.wait(task)
+
+
+def _send_ordered(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
+    """Have one batch under way for each queue, and the next only when that is stored."""
+    by_queue: dict[Queue, list[Message]] = defaultdict(list)
+    for message, key in zip(_messages(batch, to), batch[to.ordering_key].to_pylist(), strict=True):
+        by_queue[choosing.by_key(client.route(message.topic), str(key))].append(message)
+    queues = list(by_queue)
+    for wave in itertools.zip_longest(*map(_pieces, by_queue.values())):
+        tasks = [
+            _start(client, piece, To(queue), to)
+            for queue, piece in zip(queues, wave, strict=True)
+            if piece
+        ]
+        for task in tasks:
+            client.wait(task)
+
+
+def _start(client: Client, piece: Sequence[Message], chooser: Chooser, to: Sending) -> Task[Sent]:
+    return client.start(sending.send(client.directory, piece, chooser, to.group))
+
+
+def _messages(batch: pa.RecordBatch, to: Sending) -> list[Message]:
+    columns = {name: batch[name].to_pylist() for name in KINDS if name in batch.schema.names}
+    rows = zip(*columns.values(), strict=True)
+    return [_message(dict(zip(columns, row, strict=True)), to.topic) for row in rows]
+
+
+def _message(row: dict[str, Any], topic: str | None) -> Message:
+    body = row["body"]
+    if body is None:
+        raise UsageError("a row has no body: filter such rows out, or give them an empty one")
+    return Message(
+        topic=row.get("topic") or topic or "",
+        body=body.encode() if isinstance(body, str) else body,
+        tags=row.get("tags"),
+        keys=tuple((row.get("keys") or "").split()),
+        properties=dict(row.get("properties") or ()),
+    )
+
+
+def _by_topic(messages: Iterable[Message]) -> dict[str, list[Message]]:
+    found: dict[str, list[Message]] = defaultdict(list)
+    for message in messages:
+        found[message.topic].append(message)
+    return found
+
+
+def _pieces(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """Cut into batches that a broker takes; a message that is larger goes alone."""
+    piece: list[Message] = []
+    size = 0
+    for message in messages:
+        if piece and (len(piece) == BATCH_MESSAGES or size + len(message.body) > BATCH_BYTES):
+            yield piece
+            piece, size = [], 0
+        piece.append(message)
+        size += len(message.body)
+    if piece:
+        yield piece

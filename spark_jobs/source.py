@@ -1,0 +1,216 @@
+"""
+The data source: `spark.readStream.format("rocketmq")`, `spark.read`, and the sinks of both kinds.
+
+Spark keeps a reader in a Python process of the driver, where it plans, and sends a copy of it to
+the executors, where it reads. So a reader holds no connection; it is made where it is used.
+"""
+
+import functools
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from mq_client import filters
+from mq_client.blocking import Client
+from mq_client.errors import MqError, UsageError
+from mq_client.filters import Filter
+from mq_client.values import Queue
+from spark_jobs import fetch, journal, options, planning, schema, sink
+from spark_jobs.observing import Observer
+from spark_jobs.options import Edge, Place, Reading
+from spark_jobs.planning import Limits, Loss, Range, Seen
+
+log = logging.getLogger("evenkeel.source")
+
+
+class RocketMQ(DataSource):
+    """Messages of RocketMQ topics. Options and columns: docs/spark.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Tell Spark the format's name."""
+        return "rocketmq"
+
+    def schema(self) -> str:
+        """List the columns."""
+        text = self.options.get("includeProperties", "false")
+        return schema.ddl(include_properties=text.strip().lower() == "true")
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Read a bounded part."""
+        return _BoundedReader(options.reading(self.options, is_stream=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
+        """Read on and on."""
+        return _StreamReader(options.reading(self.options, is_stream=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> sink.BoundedWriter:
+        """Send the rows of a DataFrame."""
+        return sink.BoundedWriter(options.sending(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> sink.StreamWriter:  # noqa: N802
+        """Send the rows of each micro-batch."""
+        return sink.StreamWriter(options.sending(self.options), schema)
+
+
+@dataclass
+class _Part(InputPartition):
+    """What one task reads."""
+
+    range: Range
+    wanted: Filter
+
+
+def _read(part: _Part, reading: Reading) -> Iterator[pa.RecordBatch]:
+    return fetch.fetch(
+        [part.range],
+        reading.cluster,
+        reading.group,
+        part.wanted,
+        allow_gaps=not reading.fail_on_data_loss,
+        include_properties=reading.include_properties,
+    )
+
+
+class _BoundedReader(DataSourceReader):
+    """Reads from one place to another, both found when the query is planned."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with self._reading.cluster.connect() as client:
+            observer = Observer(client, self._reading)
+            seen = observer.see()
+            start = observer.place(self._reading.start, seen)
+            end = observer.place(self._reading.end, seen)
+        _settle(planning.losses(start, seen), self._reading)
+        return [_Part(each, self._reading.wanted) for each in planning.ranges(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Part)
+        return _read(partition, self._reading)
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in the driver, and reads their parts on executors."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._last: dict[Queue, int] | None = None
+        """Where all ends, for a query that reads what is there now and no more."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what belongs to the driver."""
+        return {"_reading": self._reading, "_last": None}
+
+    @functools.cached_property
+    def _client(self) -> Client:
+        return self._reading.cluster.connect()
+
+    @functools.cached_property
+    def _observer(self) -> Observer:
+        return Observer(self._client, self._reading)
+
+    @functools.cached_property
+    def _first(self) -> dict[Queue, int]:
+        """Where a new query starts: found once, for Spark asks twice."""
+        seen = self._observer.see()
+        for error in seen.silent.values():
+            raise error  # its queues would be taken for new ones later, and read from the start
+        return self._observer.place(self._reading.start, seen)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Tell where a new query starts."""
+        return _written(self._first, self._reading.wanted)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix the end of a query that reads what is there now."""
+        self._last = {queue: ends.max for queue, ends in self._observer.see().queues.items()}
+
+    def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802
+        """Tell where the next batch ends."""
+        at, _ = _understood(start)
+        seen = self._observer.see(at)
+        if self._last is not None:
+            seen = seen.up_to(self._last, at)
+        _settle(planning.losses(at, seen), self._reading)
+        end = planning.advance(at, seen, self._new(at, seen), self._limits(at, seen))
+        return _written(end, self._reading.wanted)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """List a task's part for each queue with messages."""
+        at, _ = _understood(start)
+        stop, wanted = _understood(end)
+        return [_Part(each, wanted) for each in planning.ranges(at, stop)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Pull one part, on an executor."""
+        assert isinstance(partition, _Part)
+        return _read(partition, self._reading)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell the brokers how far the group is, for those who watch its lag."""
+        if self._reading.commits:
+            at, _ = _understood(end)
+            try:
+                self._client.commit(self._reading.group, at)
+            except MqError as error:
+                log.warning("the group's offsets stay behind for now: %s", error)
+
+    def stop(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _limits(self, at: dict[Queue, int], seen: Seen) -> Limits:
+        reading = self._reading
+        if reading.most_bytes is None:
+            return Limits(reading.most_messages)
+        waiting = {q: n for q, n in planning.backlog(at, seen).items() if n}
+        places = {queue: max(at[queue], seen.queues[queue].min) for queue in waiting}
+        sizes = self._observer.message_bytes(places)
+        return Limits(reading.most_messages, reading.most_bytes, sizes)
+
+    def _new(self, at: dict[Queue, int], seen: Seen) -> dict[Queue, int]:
+        """Tell where queues begin that appeared: where the group stands, or with all they hold."""
+        queues = {queue: ends for queue, ends in seen.queues.items() if queue not in at}
+        is_group = self._reading.start.edge is Edge.GROUP
+        place = Place(Edge.GROUP if is_group else Edge.EARLIEST)
+        return self._observer.place(place, replace(seen, queues=queues)) if queues else {}
+
+
+def _written(at: dict[Queue, int], wanted: Filter) -> dict[str, Any]:
+    return {
+        "filter": {"expression": wanted.expression, "kind": wanted.kind},
+        "offsets": journal.tree(at),
+    }
+
+
+def _understood(written: dict[str, Any]) -> tuple[dict[Queue, int], Filter]:
+    try:
+        wanted, at = written["filter"], journal.offsets(written["offsets"])
+        make = filters.sql if wanted["kind"] == filters.SQL else filters.tags
+        return at, make(wanted["expression"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"this checkpoint was not written by the rocketmq source ({error!r}): "
+            "choose another checkpointLocation"
+        ) from error
+
+
+def _settle(found: list[Loss], reading: Reading) -> None:
+    if reading.fail_on_data_loss:
+        planning.refuse(found)
+    for loss in found:
+        log.warning("messages are lost: %s", loss)

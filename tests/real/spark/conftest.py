@@ -1,0 +1,36 @@
+"""One Spark session for all tests of this folder, beside the real RocketMQ of the folder above."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sandbox import jars
+from spark_jobs import RocketMQ
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    if jars.java() is None:
+        pytest.skip("NO SPARK: there is no Java")
+    # The Python workers find the checkout by this, wherever pytest was started.
+    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    session.dataSource.register(RocketMQ)
+    yield session
+    session.stop()
