@@ -1,14 +1,18 @@
 """Pull ranges of queues into Arrow batches: what runs on executors."""
 
+import logging
 from collections.abc import Iterator
 
 import pyarrow as pa
 
+from mq_client.blocking import Client
 from mq_client.filters import Filter
-from mq_client.pulling import Position
+from mq_client.pulling import Batch, Position
 from spark_jobs import connections, schema
 from spark_jobs.options import Cluster
-from spark_jobs.planning import Range
+from spark_jobs.planning import DataLossError, Range
+
+log = logging.getLogger("evenkeel.source")
 
 
 def fetch(
@@ -25,7 +29,37 @@ def fetch(
         Position(each.queue, each.start, each.stop, wanted, allow_gaps=allow_gaps)
         for each in ranges
     ]
-    for batch in connections.client(cluster).read(group, positions):
+    client = connections.client(cluster)
+    for batch in _batches(client, group, positions, cluster.fetch_deadline):
         rows = batch.columns()
         if rows.num_rows:
             yield schema.rows(rows, include_properties)
+    for position in positions:
+        for first, stop in position.gaps:
+            log.warning("messages are lost: %s: offsets %d to %d", position.queue, first, stop - 1)
+
+
+def _batches(
+    client: Client, group: str, positions: list[Position], patience: float
+) -> Iterator[Batch]:
+    """Read them all. A broker that lost what was planned would never answer: that is an error."""
+    reader = client.read(group, positions)
+    while not all(position.is_done for position in positions):
+        is_silent = True
+        for batch in reader.within(patience):
+            is_silent = False
+            yield batch
+        if is_silent:
+            for position in positions:
+                _check_end(client, position)
+
+
+def _check_end(client: Client, position: Position) -> None:
+    if position.is_done or position.stop is None:
+        return
+    end = client.max_offset(position.queue)
+    if end < position.stop:
+        raise DataLossError(
+            f"{position.queue} ends at {end}, but was to be read up to {position.stop}: "
+            "the topic was made anew, or the broker lost messages"
+        )

@@ -33,7 +33,7 @@ def offsets(written: Any, least: int = 0) -> dict[Queue, int]:
         for topic, brokers in written.items():
             for broker, ids in brokers.items():
                 for number, offset in ids.items():
-                    if type(offset) is not int or offset < least:
+                    if type(offset) is not int or offset < least or not number.isdecimal():
                         raise ValueError
                     found[Queue(topic, broker, int(number))] = offset
     except (AttributeError, TypeError, ValueError):

@@ -40,12 +40,12 @@ class Observer:
         """
         Ask all brokers of all topics. One that does not answer is left out, and logged once.
 
-        A topic that is unknown is an error, unless it was read before. A slave that stands in
-        for its master, and has not come as far as we have, is left out too.
+        A topic that is unknown is an error, unless it was read before: then those brokers that run
+        answer that they do not have it, and the others are silent. A slave that stands in for its
+        master, and has not come as far as we have, is left out too.
         """
         queues: dict[Queue, Offsets] = {}
         answered: set[tuple[str, str]] = set()
-        gone: set[str] = set()
         silent: dict[str, errors.MqError] = {}
         before = {queue.topic for queue in start}
         for topic in sorted(before.union(self._topics())):
@@ -54,11 +54,12 @@ class Observer:
             except errors.TopicUnknownError:
                 if topic not in before:
                     raise
-                gone.add(topic)
                 continue
             for broker, answer in answers.items():
                 if isinstance(answer, MAY_PASS):
                     silent[broker] = answer
+                elif isinstance(answer, errors.TopicUnknownError) and topic in before:
+                    answered.add((topic, broker))
                 elif isinstance(answer, errors.MqError):
                     raise answer
                 elif _is_behind(route, broker, answer, start):
@@ -67,8 +68,13 @@ class Observer:
                     answered.add((topic, broker))
                     readable = answer.keys() & set(route.readable)
                     queues |= {queue: answer[queue] for queue in readable}
+        missing = {(queue.topic, queue.broker) for queue in start} - answered
+        lacking = self._lacking({place for place in missing if place[1] not in silent})
+        answered |= lacking
+        for _, broker in missing - lacking:
+            silent.setdefault(broker, errors.NoBrokerError("it is in no route now"))
         self._tell(silent)
-        return Seen(queues, frozenset(answered), frozenset(gone), silent)
+        return Seen(queues, frozenset(answered), silent)
 
     def place(self, place: Place, seen: Seen) -> dict[Queue, int]:
         """Find the offset of a place in each queue."""
@@ -106,6 +112,21 @@ class Observer:
         """Estimate how large the next messages of each queue are, by the first of them."""
         return self._all({queue: self._sample(Position(queue, at)) for queue, at in start.items()})
 
+    def commit(self, at: Mapping[Queue, int]) -> dict[str, errors.MqError]:
+        """Tell all brokers how far the group is; by broker, why it does not know now."""
+        directory, group = self._client.directory, self._reading.group
+        tasks = [
+            (queue.broker, self._client.start(offsets.commit(directory, group, {queue: offset})))
+            for queue, offset in at.items()
+        ]
+        failed: dict[str, errors.MqError] = {}
+        for broker, task in tasks:
+            try:
+                self._client.wait(task)
+            except errors.MqError as error:
+                failed[broker] = error
+        return failed
+
     def _topics(self) -> list[str]:
         if self._reading.pattern is None:
             return list(self._reading.topics)
@@ -120,6 +141,18 @@ class Observer:
         directory, run = self._client.directory, self._client.engine.run
         route = run(routing.usable_route(directory, topic, max_age=0))
         return route, run(routing.ask_brokers(directory, topic, GetTopicOffsets(topic)))
+
+    def _lacking(self, places: set[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Of topics and brokers, pick those where the broker runs and does not have the topic."""
+        running = self._client.brokers().brokers if places else {}
+        # The order matters: a broker that came back in between has its topics in the route.
+        return {place for place in places if place[1] in running and not self._has(*place)}
+
+    def _has(self, topic: str, broker: str) -> bool:
+        try:
+            return self._client.route(topic, max_age=0).broker(broker) is not None
+        except errors.TopicUnknownError:
+            return False
 
     def _sample(self, position: Position) -> Flow[float]:
         request = replace(

@@ -7,10 +7,11 @@ that names the option.
 
 import difflib
 import json
+import re
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 
@@ -116,6 +117,8 @@ def reading(options: Mapping[str, str], is_stream: bool) -> Reading:
     pattern = given.text("topicPattern")
     if bool(topics) == (pattern is not None):
         raise UsageError("give either topics, as in 'orders,payments', or topicPattern")
+    if pattern is not None:
+        _check_pattern(pattern)
     group = given.text("group")
     return Reading(
         cluster=_cluster(given),
@@ -157,8 +160,7 @@ class _Given:
         self._values = {names[name.lower()]: value for name, value in options.items()}
 
     def text(self, name: str, default: str | None = None) -> str | None:
-        value = self._values.get(name, default)
-        return value.strip() if value else default
+        return self._values.get(name, "").strip() or default
 
     def needed(self, name: str, example: str) -> str:
         value = self.text(name)
@@ -175,10 +177,10 @@ class _Given:
         return int(value)
 
     def flag(self, name: str, *, default: bool) -> bool:
-        value = self.text(name, str(default).lower())
-        if value not in ("true", "false"):
+        value = self.text(name) or str(default)
+        if value.lower() not in ("true", "false"):
             raise UsageError(f"{name}: {value!r} is neither true nor false")
-        return value == "true"
+        return value.lower() == "true"
 
     def seconds(self, name: str, default: float) -> float:
         value = self.text(name)
@@ -207,6 +209,13 @@ def _cluster(given: _Given) -> Cluster:
         request_timeout=given.seconds("requestTimeout", DEFAULT_TIMES.answer),
         fetch_deadline=given.seconds("fetchDeadline", DEFAULT_TIMES.patience),
     )
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"topicPattern: {pattern!r} is no regular expression: {error}") from error
 
 
 def _filter(given: _Given) -> Filter:
@@ -272,4 +281,4 @@ def _milliseconds(name: str, text: str) -> int:
         raise UsageError(
             f"{name}: {text!r} is no time, as in 2026-11-21T08:00:00Z or 1795248000000"
         )
-    return int(time.timestamp() * 1000)
+    return (time - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)

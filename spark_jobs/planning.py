@@ -9,7 +9,7 @@ is the same one.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from mq_client.errors import MqError
+from mq_client.errors import MqError, UsageError
 from mq_client.values import Offsets, Queue
 
 
@@ -46,8 +46,6 @@ class Seen:
     """Those that can be read, of the brokers that answered."""
     answered: frozenset[tuple[str, str]] = frozenset()
     """Topic and broker."""
-    gone: frozenset[str] = frozenset()
-    """Topics that are no more."""
     silent: Mapping[str, MqError] = field(default_factory=dict)
     """Brokers that did not answer, and why."""
 
@@ -61,8 +59,7 @@ class Seen:
 
     def is_closed(self, queue: Queue) -> bool:
         """Whether there is no such queue; where a broker is silent, nobody knows."""
-        is_answered = queue.topic in self.gone or (queue.topic, queue.broker) in self.answered
-        return is_answered and queue not in self.queues
+        return (queue.topic, queue.broker) in self.answered and queue not in self.queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +72,24 @@ class Limits:
     """How large a queue's messages are, where `bytes` is given."""
 
     def shares(self, backlog: Mapping[Queue, int]) -> dict[Queue, int]:
-        """Give each queue the same part of its backlog, so that they are level at the same time."""
+        """
+        Give each queue one message, and of what is left to give the same part of its backlog.
+
+        So none starves, and all are level at about the same time.
+        """
+        more = {queue: count - 1 for queue, count in backlog.items() if count > 0}
         part = 1.0
         if self.messages is not None:
-            part = min(part, self.messages / max(1, sum(backlog.values())))
+            part = _part(self.messages - len(more), sum(more.values()))
         if self.bytes is not None:
-            size = sum(self.message_bytes.get(queue, 0) * count for queue, count in backlog.items())
-            part = min(part, self.bytes / max(1, size))
-        return {queue: max(1, int(count * part)) for queue, count in backlog.items() if count > 0}
+            sizes = {queue: self.message_bytes.get(queue, 0) for queue in more}
+            size = sum(sizes[queue] * count for queue, count in more.items())
+            part = min(part, _part(self.bytes - sum(sizes.values()), size))
+        return {queue: 1 + int(count * part) for queue, count in more.items()}
+
+
+def _part(room: float, wanted: float) -> float:
+    return 1.0 if wanted <= room else max(0.0, room / wanted)
 
 
 NO_LIMITS = Limits()
@@ -115,6 +122,13 @@ def refuse(found: list[Loss]) -> None:
         raise DataLossError(
             f"messages are lost: {told}. To go on behind them: failOnDataLoss=false"
         )
+
+
+def check_end(end: Mapping[Queue, int], seen: Seen) -> None:
+    """Refuse to wait for messages that are not there yet."""
+    for queue, offset in sorted(end.items()):
+        if offset > seen.queues[queue].max:
+            raise UsageError(f"endAt: {queue} ends at {seen.queues[queue].max}, before {offset}")
 
 
 def backlog(start: Mapping[Queue, int], seen: Seen) -> dict[Queue, int]:

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from mq_client.blocking import Client
 from mq_client.blocking.engine import Task
-from mq_client.errors import UsageError
+from mq_client.errors import BadParameterError, UsageError
 from mq_client.messages import Message
 from mq_client.operations import sending
 from mq_client.operations.sending import Chooser, To
@@ -39,6 +39,7 @@ KINDS = {
 """The columns that mean something, with their types in Spark."""
 BATCH_MESSAGES, BATCH_BYTES = 256, 1024 * 1024
 IN_FLIGHT = 4
+_Send = tuple[list[Message], Task[Sent]]
 
 
 class BoundedWriter(DataSourceArrowWriter):
@@ -70,7 +71,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def _check(sending: Sending, schema: StructType) -> None:
     kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, kind in kinds.items():
-        if name != sending.ordering_key and kind not in KINDS.get(name, ()):
+        if (name in KINDS and kind not in KINDS[name]) or name not in {
+            *KINDS,
+            sending.ordering_key,
+        }:
             known = ", ".join(f"{each} {' or '.join(types)}" for each, types in KINDS.items())
             raise UsageError(f"column {name} {kind}: the sink takes {known}; select those")
     if "body" not in kinds:
@@ -92,14 +96,14 @@ def _send(rows: Iterable[pa.RecordBatch], to: Sending) -> WriterCommitMessage:
 def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
     """Keep a few batches under way."""
     chooser = Balanced()
-    under_way: deque[Task[Sent]] = deque()
+    under_way: deque[_Send] = deque()
     for messages in _by_topic(_messages(batch, to)).values():
         for piece in _pieces(messages):
             if len(under_way) == IN_FLIGHT:
-                client.wait(under_way.popleft())
+                _wait(client, under_way.popleft())
             under_way.append(_start(client, piece, chooser, to))
-    for task in under_way:
-        client.wait(task)
+    for send in under_way:
+        _wait(client, send)
 
 
 def _send_ordered(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
@@ -109,17 +113,31 @@ def _send_ordered(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
         by_queue[choosing.by_key(client.route(message.topic), str(key))].append(message)
     queues = list(by_queue)
     for wave in itertools.zip_longest(*map(_pieces, by_queue.values())):
-        tasks = [
+        sends = [
             _start(client, piece, To(queue), to)
             for queue, piece in zip(queues, wave, strict=True)
             if piece
         ]
-        for task in tasks:
-            client.wait(task)
+        for send in sends:
+            _wait(client, send)
 
 
-def _start(client: Client, piece: Sequence[Message], chooser: Chooser, to: Sending) -> Task[Sent]:
-    return client.start(sending.send(client.directory, piece, chooser, to.group))
+def _start(client: Client, piece: list[Message], chooser: Chooser, to: Sending) -> _Send:
+    return piece, client.start(sending.send(client.directory, piece, chooser, to.group))
+
+
+def _wait(client: Client, send: _Send) -> None:
+    """Wait until a batch is stored. What a broker does not take is named by its largest message."""
+    piece, task = send
+    try:
+        client.wait(task)
+    except BadParameterError as error:
+        largest = max(piece, key=_size)
+        keys = f" with keys {' '.join(largest.keys)}" if largest.keys else ""
+        raise UsageError(
+            f"a message to topic {largest.topic!r}{keys}, with a body of "
+            f"{len(largest.body):,} bytes, was refused: {error}"
+        ) from error
 
 
 def _messages(batch: pa.RecordBatch, to: Sending) -> list[Message]:
@@ -137,7 +155,7 @@ def _message(row: dict[str, Any], topic: str | None) -> Message:
         body=body.encode() if isinstance(body, str) else body,
         tags=row.get("tags"),
         keys=tuple((row.get("keys") or "").split()),
-        properties=dict(row.get("properties") or ()),
+        properties={k: v for k, v in row.get("properties") or () if v is not None},
     )
 
 
@@ -153,10 +171,15 @@ def _pieces(messages: Sequence[Message]) -> Iterator[list[Message]]:
     piece: list[Message] = []
     size = 0
     for message in messages:
-        if piece and (len(piece) == BATCH_MESSAGES or size + len(message.body) > BATCH_BYTES):
+        if piece and (len(piece) == BATCH_MESSAGES or size + _size(message) > BATCH_BYTES):
             yield piece
             piece, size = [], 0
         piece.append(message)
-        size += len(message.body)
+        size += _size(message)
     if piece:
         yield piece
+
+
+def _size(message: Message) -> int:
+    texts = itertools.chain.from_iterable(message.properties.items())
+    return len(message.body) + sum(map(len, texts))

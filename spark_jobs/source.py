@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from mq_client import filters
 from mq_client.blocking import Client
-from mq_client.errors import MqError, UsageError
+from mq_client.errors import UsageError
 from mq_client.filters import Filter
 from mq_client.values import Queue
 from spark_jobs import fetch, journal, options, planning, schema, sink
@@ -53,7 +53,7 @@ class RocketMQ(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
         """Read on and on."""
-        return _StreamReader(options.reading(self.options, is_stream=True))
+        return StreamReader(options.reading(self.options, is_stream=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> sink.BoundedWriter:
         """Send the rows of a DataFrame."""
@@ -92,9 +92,10 @@ class _BoundedReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with self._reading.cluster.connect() as client:
             observer = Observer(client, self._reading)
-            seen = observer.see()
+            seen = _all_of(observer.see())
             start = observer.place(self._reading.start, seen)
             end = observer.place(self._reading.end, seen)
+        planning.check_end(end, seen)
         _settle(planning.losses(start, seen), self._reading)
         return [_Part(each, self._reading.wanted) for each in planning.ranges(start, end)]
 
@@ -103,7 +104,7 @@ class _BoundedReader(DataSourceReader):
         return _read(partition, self._reading)
 
 
-class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in the driver, and reads their parts on executors."""
 
     def __init__(self, reading: Reading) -> None:
@@ -126,10 +127,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @functools.cached_property
     def _first(self) -> dict[Queue, int]:
         """Where a new query starts: found once, for Spark asks twice."""
-        seen = self._observer.see()
-        for error in seen.silent.values():
-            raise error  # its queues would be taken for new ones later, and read from the start
-        return self._observer.place(self._reading.start, seen)
+        # Queues that are left out would be taken for new ones later, and read from the start.
+        return self._observer.place(self._reading.start, _all_of(self._observer.see()))
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Tell where a new query starts."""
@@ -141,7 +140,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802
         """Tell where the next batch ends."""
-        at, _ = _understood(start)
+        at, _ = understood(start)
         seen = self._observer.see(at)
         if self._last is not None:
             seen = seen.up_to(self._last, at)
@@ -151,8 +150,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """List a task's part for each queue with messages."""
-        at, _ = _understood(start)
-        stop, wanted = _understood(end)
+        at, _ = understood(start)
+        stop, wanted = understood(end)
         return [_Part(each, wanted) for each in planning.ranges(at, stop)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -163,11 +162,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Tell the brokers how far the group is, for those who watch its lag."""
         if self._reading.commits:
-            at, _ = _understood(end)
-            try:
-                self._client.commit(self._reading.group, at)
-            except MqError as error:
-                log.warning("the group's offsets stay behind for now: %s", error)
+            at, _ = understood(end)
+            for broker, error in self._observer.commit(at).items():
+                log.warning("the group's offsets on %s stay behind for now: %s", broker, error)
 
     def stop(self) -> None:
         """Close the connections."""
@@ -197,7 +194,7 @@ def _written(at: dict[Queue, int], wanted: Filter) -> dict[str, Any]:
     }
 
 
-def _understood(written: dict[str, Any]) -> tuple[dict[Queue, int], Filter]:
+def understood(written: dict[str, Any]) -> tuple[dict[Queue, int], Filter]:
     try:
         wanted, at = written["filter"], journal.offsets(written["offsets"])
         make = filters.sql if wanted["kind"] == filters.SQL else filters.tags
@@ -207,6 +204,13 @@ def _understood(written: dict[str, Any]) -> tuple[dict[Queue, int], Filter]:
             f"this checkpoint was not written by the rocketmq source ({error!r}): "
             "choose another checkpointLocation"
         ) from error
+
+
+def _all_of(seen: Seen) -> Seen:
+    """Refuse to go on without the brokers that did not answer."""
+    for error in seen.silent.values():
+        raise error
+    return seen
 
 
 def _settle(found: list[Loss], reading: Reading) -> None:

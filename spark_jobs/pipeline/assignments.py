@@ -1,0 +1,125 @@
+"""
+How a job hears who reads what, and says how far it is.
+
+`InFiles` follows a file that somebody else writes, and writes a report beside it. Both are replaced
+whole, so that nobody reads half of one.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from lb_core.assignment import parse_ids
+from lb_core.errors import AllocationError
+from mq_client.errors import UsageError
+from mq_client.values import Queue
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which slot reads which queues, by the plan of this number."""
+
+    epoch: int
+    owners: Mapping[Queue, str] = field(default_factory=dict)
+
+    @property
+    def slots(self) -> list[str]:
+        """All slots that have queues."""
+        return sorted(set(self.owners.values()))
+
+
+NOBODYS = Assignment(0)
+
+
+class Assignments(Protocol):
+    """A way to hear and to report."""
+
+    def latest(self) -> Assignment:
+        """Tell the newest assignment; `NOBODYS` before there is one."""
+
+    def report(self, report: Mapping[str, Any]) -> None:
+        """Say how far the job is."""
+
+
+class _Queues(msgspec.Struct, frozen=True):
+    topic: str
+    broker: str
+    ids: str
+
+
+class _Share(msgspec.Struct, frozen=True):
+    consumer: str
+    queues: list[_Queues] = []
+
+
+class _File(msgspec.Struct, frozen=True):
+    epoch: int
+    assignments: list[_Share] = []
+
+
+class InFiles:
+    """Follows one file, and writes another."""
+
+    def __init__(self, path: str | Path, report: str | Path) -> None:
+        """Read nothing yet."""
+        self._path = Path(path)
+        self._report = Path(report)
+        self._last = NOBODYS
+        self._stamp: tuple[int, int] | None = None
+
+    def latest(self) -> Assignment:
+        """Read the file if it is another one than last time. An older epoch is an error."""
+        try:
+            facts = self._path.stat()
+        except FileNotFoundError:
+            return self._last
+        stamp = (facts.st_mtime_ns, facts.st_ino)
+        if stamp != self._stamp:
+            found = _read(self._path)
+            if found.epoch < self._last.epoch:
+                raise UsageError(
+                    f"{self._path}: epoch {found.epoch} is older than {self._last.epoch}, "
+                    "which was adopted; the assignment stays as it is"
+                )
+            self._last, self._stamp = found, stamp
+        return self._last
+
+    def report(self, report: Mapping[str, Any]) -> None:
+        """Replace the report."""
+        replace_file(self._report, msgspec.json.encode(report))
+
+
+def written(assignment: Assignment) -> bytes:
+    """Write an assignment as `InFiles` reads it."""
+    shares: dict[str, list[_Queues]] = {}
+    for queue, owner in sorted(assignment.owners.items()):
+        found = _Queues(queue.topic, queue.broker, str(queue.id))
+        shares.setdefault(owner, []).append(found)
+    listed = [_Share(owner, queues) for owner, queues in sorted(shares.items())]
+    return msgspec.json.encode(_File(assignment.epoch, listed))
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file that readers see whole, or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_bytes(data)
+    part.replace(path)
+
+
+def _read(path: Path) -> Assignment:
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=_File)
+        owners = {
+            Queue(part.topic, part.broker, number): share.consumer
+            for share in found.assignments
+            for part in share.queues
+            for piece in parse_ids(part.topic, part.broker, part.ids)
+            for number in range(piece.start, piece.stop)
+        }
+    except (OSError, ValueError, AllocationError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    return Assignment(found.epoch, owners)

@@ -1,0 +1,224 @@
+"""
+The driver of a pinned job.
+
+A stream of plans ticks in Spark; each becomes located tasks that pull, the user's transform, and
+the sink. Beside it a loop looks twice a second who is there, tells the brokers how far the group is
+once Spark has committed a batch, and reports.
+"""
+
+import logging
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from mq_client.errors import MqError, UsageError
+from spark_jobs import connections, options, schema
+from spark_jobs.pipeline import executors, plan_source, users_part
+from spark_jobs.pipeline.assignments import NOBODYS, Assignment, Assignments, InFiles
+from spark_jobs.pipeline.fetching import Fetcher, Tallies, Tally, cut
+from spark_jobs.pipeline.job import Job
+from spark_jobs.pipeline.plan_source import Plan
+from spark_jobs.pipeline.seats import Seats
+
+log = logging.getLogger("evenkeel.job")
+LOOK_SECONDS = 0.5
+DONE, TRY_AGAIN, PERMANENT = 0, 75, 78
+"""Exit codes."""
+SETTINGS = {
+    "spark.locality.wait": "1h",
+    "spark.shuffle.reduceLocality.enabled": "false",
+    "spark.speculation": "false",
+    "spark.decommission.enabled": "true",
+    "spark.network.timeout": "15s",
+    "spark.network.timeoutInterval": "2s",
+    "spark.executor.heartbeatInterval": "3s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "15000",
+    "spark.executor.failuresValidityInterval": "10m",
+    "spark.executor.maxNumFailures": "1000",
+    "spark.dynamicAllocation.enabled": "false",
+    "spark.ui.enabled": "false",
+}
+"""What pinning and a long life need: docs/design/0005-spark.md."""
+
+
+class Driver:
+    """Runs one job until it is done, told to stop, or fails."""
+
+    def __init__(self, spark: SparkSession, job: Job, assignments: Assignments) -> None:
+        """Check what can be checked before anything runs."""
+        self._spark = spark
+        self._job = job
+        self._assignments = assignments
+        self._reading = options.reading(job.source, is_stream=True)
+        self._transform = users_part.transform(job.transform)
+        self._write = users_part.sink(job.sink)
+        self._dead = users_part.sink(job.dead_letter) if job.dead_letter else None
+        self._seats = Seats(spark, job.name, job.executors, self._reading.cluster)
+        self._tally = spark.sparkContext.accumulator(Tally(), Tallies())
+        self._assignment = NOBODYS
+        self._known: dict[int, Assignment] = {}
+        self._ran: dict[int, Plan] = {}
+        self._told: dict[Any, int] = {}
+        self._adopted = 0
+        self._batch_number = -1
+        self._error: str | None = None
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """End after the batch that runs."""
+        self._stop.set()
+
+    def run(self) -> int:
+        """Run to the end; the exit code."""
+        with tempfile.TemporaryDirectory(prefix="evenkeel-run-") as run:
+            self._look()
+            query = self._start(run)
+            while query.isActive and not self._stop.is_set():
+                self._stop.wait(LOOK_SECONDS)
+                self._look()
+                self._settle(query)
+            if query.isActive:
+                (Path(run) / plan_source.STOPPING).touch()
+                self._wait_idle(query)
+                query.stop()
+            self._settle(query)
+            self._seats.close()
+            failure = query.exception()
+        if failure is None:
+            self._report()
+            return DONE
+        self._error = self._error or str(failure).partition("\n")[0]
+        self._report()
+        log.error("the job stops: %s", self._error)
+        return PERMANENT if self._error else TRY_AGAIN
+
+    def _start(self, run: str) -> StreamingQuery:
+        plans = (
+            self._spark.readStream.format(plan_source.FORMAT)
+            .options(**self._job.source, assignments=self._job.assignments, run=run)
+            .load()
+        )
+        writer = plans.writeStream.foreachBatch(self._batch)
+        writer = writer.option("checkpointLocation", self._job.checkpoint)
+        if self._job.mode == "Scheduled":
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{self._job.trigger_seconds} seconds").start()
+
+    def _batch(self, plans: DataFrame, number: int) -> None:
+        """Run one micro-batch."""
+        (row,) = plans.collect()
+        plan = plan_source.read_plan(row.plan)
+        if plan.ranges:
+            owners = self._known.get(plan.epoch, self._assignment).owners
+            self._process(plan, cut(plan.ranges, owners, self._seats.fillers), number)
+        self._ran[number] = plan
+
+    def _process(self, plan: Plan, tasks: list[executors.Task], number: int) -> None:
+        query = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
+        fetcher = Fetcher(self._reading, plan.wanted, self._tally)
+        ddl = schema.ddl(self._reading.include_properties)
+        rows = executors.tasks(self._spark, tasks).mapInArrow(fetcher, ddl)
+        good, bad = users_part.split(self._transform(rows))
+        if bad is None or self._dead is None:
+            self._write(good, query, number)
+            return
+        rows.persist()
+        try:
+            self._write(good, query, number)
+            self._dead(bad, query, number)
+        finally:
+            rows.unpersist()
+
+    def _look(self) -> None:
+        self._seats.look()
+        try:
+            found = self._assignments.latest()
+        except UsageError as error:
+            self._error = str(error)
+            return
+        if found.epoch != self._assignment.epoch:
+            self._known = {self._assignment.epoch: self._assignment, found.epoch: found}
+            self._assignment = found
+
+    def _settle(self, query: StreamingQuery) -> None:
+        """After Spark's commit, tell the brokers how far the group is, and that its epoch is."""
+        progress = query.lastProgress
+        if progress is not None:
+            has_run = "addBatch" in progress["durationMs"]
+            committed = progress["batchId"] if has_run else progress["batchId"] - 1
+            done = [number for number in self._ran if number <= committed]
+            for number in sorted(done):
+                plan = self._ran.pop(number)
+                self._tell(plan)
+                self._adopted, self._batch_number = plan.epoch, number
+        self._report()
+
+    def _tell(self, plan: Plan) -> None:
+        news = {q: offset for q, offset in plan.end.items() if self._told.get(q) != offset}
+        try:
+            connections.client(self._reading.cluster).commit(self._reading.group, news)
+            self._told |= news
+        except MqError as error:
+            log.warning("the group's offsets stay behind for now: %s", error)
+
+    def _wait_idle(self, query: StreamingQuery) -> None:
+        """Wait until the batch that runs is committed; no other one begins."""
+        quiet = 0
+        while query.isActive and quiet < 2:
+            self._look()
+            self._settle(query)
+            quiet = 0 if query.status["isTriggerActive"] or self._ran else quiet + 1
+            threading.Event().wait(LOOK_SECONDS / 2)
+
+    def _report(self) -> None:
+        tally = self._tally.value
+        self._assignments.report(
+            {
+                "adoptedEpoch": self._adopted,
+                "batch": self._batch_number,
+                "slots": {
+                    name: {"executor": each.id, "host": each.host}
+                    for name, each in self._seats.fillers.items()
+                },
+                "pinned": self._seats.is_pinned,
+                "rows": tally.rows,
+                "bytes": tally.bytes,
+                "tasks": tally.tasks,
+                "misplacedTasks": tally.misplaced,
+                "error": self._error,
+            }
+        )
+
+
+@contextmanager
+def session(job: Job) -> Iterator[SparkSession]:
+    """Open a Spark session with the settings that a job needs, and those that it names."""
+    builder = SparkSession.builder.appName(job.name)
+    for name, value in (SETTINGS | job.spark).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.dataSource.register(plan_source.PlanSource)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def run(job: Job) -> int:
+    """Run a job in this process."""
+    with session(job) as spark:
+        try:
+            driver = Driver(spark, job, InFiles(job.assignments, job.report))
+        except (UsageError, users_part.UsersPartError) as error:
+            log.error("the job cannot start: %s", error)
+            return PERMANENT
+        signal.signal(signal.SIGTERM, lambda *_: driver.stop())
+        signal.signal(signal.SIGINT, lambda *_: driver.stop())
+        return driver.run()

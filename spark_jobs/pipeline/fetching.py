@@ -1,0 +1,133 @@
+"""
+The tasks that pull: how a batch is cut into them, and what one does on its executor.
+
+A slot's queues are dealt to as many tasks as its executor has cores. Queues of a slot that is empty
+get tasks without a place, which Spark runs wherever there is room.
+"""
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+from pyspark.accumulators import Accumulator, AccumulatorParam
+
+from mq_client.filters import Filter
+from mq_client.values import Queue
+from spark_jobs import fetch
+from spark_jobs.options import Reading
+from spark_jobs.pipeline.executors import Executor, Task
+from spark_jobs.planning import Range
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """What one task pulls, and the executor that was meant to."""
+
+    slot: str | None
+    executor: str | None
+    ranges: list[tuple[str, str, int, int, int]]
+
+
+class Tally(msgspec.Struct):
+    """What the tasks of a job did."""
+
+    rows: dict[str, int] = {}
+    """By slot."""
+    bytes: int = 0
+    misplaced: int = 0
+    """Tasks that ran on another executor than they were meant for."""
+    tasks: int = 0
+
+
+class Tallies(AccumulatorParam[Tally]):
+    """Adds tallies up."""
+
+    def zero(self, value: Tally) -> Tally:
+        """Begin with nothing."""
+        return Tally()
+
+    def addInPlace(self, value1: Tally, value2: Tally) -> Tally:  # noqa: N802  # Spark's name
+        """Add one to another."""
+        for slot, rows in value2.rows.items():
+            value1.rows[slot] = value1.rows.get(slot, 0) + rows
+        value1.bytes += value2.bytes
+        value1.misplaced += value2.misplaced
+        value1.tasks += value2.tasks
+        return value1
+
+
+@dataclass(frozen=True)
+class Fetcher:
+    """What a task needs beside its spec; goes to executors."""
+
+    reading: Reading
+    wanted: Filter
+    tally: Accumulator[Tally]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pull what the specs say."""
+        for batch in batches:
+            for text in batch["value"].to_pylist():
+                yield from self._pull(msgspec.json.decode(text, type=Spec))
+
+    def _pull(self, spec: Spec) -> Iterator[pa.RecordBatch]:
+        rows = size = 0
+        ranges = [
+            Range(Queue(topic, broker, number), start, stop)
+            for topic, broker, number, start, stop in spec.ranges
+        ]
+        for batch in fetch.fetch(
+            ranges,
+            self.reading.cluster,
+            self.reading.group,
+            self.wanted,
+            allow_gaps=not self.reading.fail_on_data_loss,
+            include_properties=self.reading.include_properties,
+        ):
+            rows += batch.num_rows
+            size += batch.nbytes
+            yield batch
+        is_misplaced = spec.executor is not None and spec.executor != this_executor()
+        self.tally.add(Tally({spec.slot or "": rows}, size, int(is_misplaced), 1))
+
+
+def cut(
+    ranges: Sequence[Range], owners: Mapping[Queue, str], fillers: Mapping[str, Executor]
+) -> list[Task]:
+    """Deal the ranges of a batch to tasks."""
+    by_slot: dict[str | None, list[Range]] = defaultdict(list)
+    for each in ranges:
+        owner = owners.get(each.queue)
+        by_slot[owner if owner in fillers else None].append(each)
+    found = []
+    for slot, share in by_slot.items():
+        where = fillers[slot] if slot is not None else None
+        for part in _dealt(share, where.cores if where else len(share)):
+            rows = [
+                (each.queue.topic, each.queue.broker, each.queue.id, each.start, each.stop)
+                for each in part
+            ]
+            spec = Spec(slot, where.id if where else None, rows)
+            found.append(Task(msgspec.json.encode(spec).decode(), where))
+    return found
+
+
+def _dealt(ranges: Sequence[Range], hands: int) -> list[list[Range]]:
+    """Deal by size, the largest first, to whoever has least."""
+    shares: list[list[Range]] = [[] for _ in range(min(hands, len(ranges)))]
+    sizes = [0] * len(shares)
+    for each in sorted(ranges, key=lambda each: each.start - each.stop):
+        least = sizes.index(min(sizes))
+        shares[least].append(each)
+        sizes[least] += each.stop - each.start
+    return shares
+
+
+def this_executor() -> str | None:
+    """Tell which executor this process belongs to; a worker inherits its environment."""
+    told = os.environ.get("SPARK_EXECUTOR_ID")  # on Kubernetes
+    seen = re.search(r"executorId=(\w+)", os.environ.get("SPARK_LOG_URL_STDERR", ""))
+    return told or (seen[1] if seen else None)

@@ -1,0 +1,103 @@
+"""
+Who fills which slot, as the driver sees it: `lb_core.slots` fed with Spark's executors.
+
+An executor counts when it is warm: a task that was sent to it has run there, which started its
+Python worker and opened its connections. That also proves that Spark obeys locations.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lb_core import slots
+from lb_core.slots import Slots
+from spark_jobs import connections
+from spark_jobs.options import Cluster
+from spark_jobs.pipeline import executors
+from spark_jobs.pipeline.executors import Executor, Task
+from spark_jobs.pipeline.fetching import this_executor
+
+log = logging.getLogger("evenkeel.job")
+
+
+@dataclass(frozen=True)
+class _WarmUp:
+    """Opens this executor's connections, and tells which executor it is."""
+
+    cluster: Cluster
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            connections.client(self.cluster).topics()
+            here = [this_executor()] * batch.num_rows
+            yield pa.RecordBatch.from_pydict({"value": pa.array(here, pa.string())})
+
+
+class Seats:
+    """The slots of one job."""
+
+    def __init__(self, spark: SparkSession, name: str, wanted: int, cluster: Cluster) -> None:
+        """Nobody is there yet."""
+        self.wanted = wanted
+        self.is_pinned = True
+        """Whether all tasks so far ran where they were sent."""
+        self._spark = spark
+        self._cluster = cluster
+        self._slots = Slots(name)
+        self._there: dict[str, Executor] = {}
+        self._warm: dict[str, Future[bool]] = {}
+        self._at = time.monotonic()
+        self._threads = ThreadPoolExecutor(thread_name_prefix="warm-up")
+        self._lock = threading.Lock()
+
+    def look(self) -> None:
+        """See who came and who went, and seat them."""
+        there = {each.id: each for each in executors.registered(self._spark)}
+        for name in there.keys() - self._warm.keys():
+            self._warm[name] = self._threads.submit(self._warm_up, there[name])
+        warm = [name for name in there if self._warm[name].done() and self._warm[name].result()]
+        now = time.monotonic()
+        step = slots.step(self._slots, self.wanted, warm, now - self._at)
+        with self._lock:
+            self._slots, self._there, self._at = step.slots, there, now
+        for event in step.events:
+            log.info("%s", event)
+
+    @property
+    def fillers(self) -> dict[str, Executor]:
+        """Tell who fills each slot that is not empty."""
+        with self._lock:
+            return {
+                self._slots.name(slot): self._there[slot.executor]
+                for slot in self._slots.slots
+                if slot.executor is not None and slot.executor in self._there
+            }
+
+    @property
+    def names(self) -> list[str]:
+        """Name all slots."""
+        with self._lock:
+            return [self._slots.name(slot) for slot in self._slots.slots]
+
+    def close(self) -> None:
+        """Wait for no warm-up any more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _warm_up(self, executor: Executor) -> bool:
+        work = executors.tasks(self._spark, [Task("", executor)])
+        try:
+            found = work.mapInArrow(_WarmUp(self._cluster), "value string").collect()
+        except PySparkException as error:
+            log.warning("executor %s is not warm: %s", executor.id, error)
+            return False
+        if found[0].value != executor.id and executor.id in self._there:
+            self.is_pinned = False
+            log.warning("a task for executor %s ran on %s", executor.id, found[0].value)
+        return True

@@ -1,0 +1,88 @@
+"""The user's part of a job: what happens to rows, and where they go."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
+
+from spark_jobs.pipeline.job import Sink, Transform
+
+ERROR_COLUMN = "_error"
+Write = Callable[[DataFrame, str, int], None]
+"""Takes the rows of a batch, the id of the query (one a checkpoint), and the batch's number."""
+
+
+class UsersPartError(Exception):
+    """The user's code is at fault: trying again does not help."""
+
+
+def transform(chosen: Transform) -> Callable[[DataFrame], DataFrame]:
+    """Make a function of what the user wrote."""
+    if chosen.file is not None:
+        return _function(chosen.file, "transform")
+    if chosen.sql is not None:
+        text = chosen.sql
+        return lambda rows: _by_sql(rows, text)
+    return lambda rows: rows
+
+
+def sink(chosen: Sink) -> Write:
+    """Make a function that writes a batch."""
+    if chosen.file is not None:
+        return _function(chosen.file, "write")
+    if chosen.path is not None:
+        return lambda rows, query, batch: _to_files(rows, chosen, query, batch)
+    return lambda rows, query, batch: _writer(rows, chosen).mode("append").save()
+
+
+def split(rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+    """Part good rows from those in which the transform set an error."""
+    if ERROR_COLUMN not in rows.columns:
+        return rows, None
+    is_good = F.col(ERROR_COLUMN).isNull()
+    return rows.where(is_good).drop(ERROR_COLUMN), rows.where(~is_good)
+
+
+def _by_sql(rows: DataFrame, text: str) -> DataFrame:
+    rows.createOrReplaceTempView("messages")
+    return rows.sparkSession.sql(text)
+
+
+def _to_files(rows: DataFrame, chosen: Sink, query: str, batch: int) -> None:
+    """Replace what this batch wrote before: a batch that runs twice leaves one copy."""
+    path = f"{chosen.path}/query={query}/batch={batch}"
+    _writer(rows, chosen).mode("overwrite").save(path)
+
+
+def _writer(rows: DataFrame, chosen: Sink) -> Any:
+    assert chosen.format is not None
+    return rows.write.format(chosen.format).options(**chosen.options)
+
+
+def _function(path: str, name: str) -> Callable[..., Any]:
+    module = _module(path)
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise UsersPartError(f"{path}: there is no function {name}")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _module(path: str) -> ModuleType:
+    file = Path(path)
+    spec = importlib.util.spec_from_file_location(f"evenkeel_users_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise UsersPartError(f"{path}: this is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise UsersPartError(f"{path}: {type(error).__name__}: {error}") from error
+    # Executors do not have the file.
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return module
