@@ -51,15 +51,18 @@ def _batches(
             yield batch
         if is_silent:
             for position in positions:
-                _check_end(client, position)
+                _see_end(client, position)
 
 
-def _check_end(client: Client, position: Position) -> None:
+def _see_end(client: Client, position: Position) -> None:
     if position.is_done or position.stop is None:
         return
     end = client.max_offset(position.queue)
     if end < position.stop:
-        raise DataLossError(
-            f"{position.queue} ends at {end}, but was to be read up to {position.stop}: "
-            "the topic was made anew, or the broker lost messages"
-        )
+        if not position.allow_gaps:
+            raise DataLossError(
+                f"{position.queue} ends at {end}, but was to be read up to {position.stop}: "
+                "the topic was made anew, or the broker lost messages"
+            )
+        position.gaps.append((max(end, position.next), position.stop))
+        position.next = position.stop

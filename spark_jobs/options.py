@@ -32,6 +32,8 @@ READING = (
 STREAM = (*READING, "maxMessagesPerBatch", "maxBytesPerBatch")
 BATCH = (*READING, "endAt", "endTimestamp")
 SINK = (*CLUSTER, "topic", "group", "orderingKey")
+SPARKS_OWN = ("checkpointlocation",)
+"""What a streaming sink is told besides."""
 
 
 class Edge(Enum):
@@ -138,7 +140,8 @@ def reading(options: Mapping[str, str], is_stream: bool) -> Reading:
 
 def sending(options: Mapping[str, str]) -> Sending:
     """Read the options of a sink."""
-    given = _Given(options, SINK)
+    ours = {name: value for name, value in options.items() if name.lower() not in SPARKS_OWN}
+    given = _Given(ours, SINK)
     return Sending(
         cluster=_cluster(given),
         topic=given.text("topic"),

@@ -89,7 +89,8 @@ class Limits:
 
 
 def _part(room: float, wanted: float) -> float:
-    return 1.0 if wanted <= room else max(0.0, room / wanted)
+    room = max(0.0, room)
+    return 1.0 if wanted <= room else room / wanted
 
 
 NO_LIMITS = Limits()

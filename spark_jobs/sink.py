@@ -71,10 +71,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def _check(sending: Sending, schema: StructType) -> None:
     kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, kind in kinds.items():
-        if (name in KINDS and kind not in KINDS[name]) or name not in {
-            *KINDS,
-            sending.ordering_key,
-        }:
+        is_wrong = kind not in KINDS[name] if name in KINDS else name != sending.ordering_key
+        if is_wrong:
             known = ", ".join(f"{each} {' or '.join(types)}" for each, types in KINDS.items())
             raise UsageError(f"column {name} {kind}: the sink takes {known}; select those")
     if "body" not in kinds:

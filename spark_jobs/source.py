@@ -108,6 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in the driver, and reads their parts on executors."""
 
     def __init__(self, reading: Reading) -> None:
+        """Ask nothing yet."""
         self._reading = reading
         self._last: dict[Queue, int] | None = None
         """Where all ends, for a query that reads what is there now and no more."""
@@ -195,6 +196,7 @@ def _written(at: dict[Queue, int], wanted: Filter) -> dict[str, Any]:
 
 
 def understood(written: dict[str, Any]) -> tuple[dict[Queue, int], Filter]:
+    """Read what a checkpoint holds: offsets, and the filter of the batch that ends there."""
     try:
         wanted, at = written["filter"], journal.offsets(written["offsets"])
         make = filters.sql if wanted["kind"] == filters.SQL else filters.tags

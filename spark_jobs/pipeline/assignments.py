@@ -24,15 +24,12 @@ class Assignment:
     """Which slot reads which queues, by the plan of this number."""
 
     epoch: int
+    slots: tuple[str, ...]
+    """All of them, also those without a queue."""
     owners: Mapping[Queue, str] = field(default_factory=dict)
 
-    @property
-    def slots(self) -> list[str]:
-        """All slots that have queues."""
-        return sorted(set(self.owners.values()))
 
-
-NOBODYS = Assignment(0)
+NOBODYS = Assignment(0, ())
 
 
 class Assignments(Protocol):
@@ -95,11 +92,11 @@ class InFiles:
 
 def written(assignment: Assignment) -> bytes:
     """Write an assignment as `InFiles` reads it."""
-    shares: dict[str, list[_Queues]] = {}
+    shares: dict[str, list[_Queues]] = {slot: [] for slot in assignment.slots}
     for queue, owner in sorted(assignment.owners.items()):
         found = _Queues(queue.topic, queue.broker, str(queue.id))
-        shares.setdefault(owner, []).append(found)
-    listed = [_Share(owner, queues) for owner, queues in sorted(shares.items())]
+        shares[owner].append(found)
+    listed = [_Share(owner, queues) for owner, queues in shares.items()]
     return msgspec.json.encode(_File(assignment.epoch, listed))
 
 
@@ -122,4 +119,4 @@ def _read(path: Path) -> Assignment:
         }
     except (OSError, ValueError, AllocationError) as error:
         raise UsageError(f"{path}: {error}") from error
-    return Assignment(found.epoch, owners)
+    return Assignment(found.epoch, tuple(share.consumer for share in found.assignments), owners)

@@ -137,14 +137,15 @@ class Driver:
             rows.unpersist()
 
     def _look(self) -> None:
-        self._seats.look()
+        self._seats.look(self._assignment, self._known.get(self._adopted, NOBODYS))
         try:
             found = self._assignments.latest()
         except UsageError as error:
             self._error = str(error)
             return
         if found.epoch != self._assignment.epoch:
-            self._known = {self._assignment.epoch: self._assignment, found.epoch: found}
+            kept = [self._known.get(self._adopted, NOBODYS), self._assignment, found]
+            self._known = {each.epoch: each for each in kept}
             self._assignment = found
 
     def _settle(self, query: StreamingQuery) -> None:

@@ -72,6 +72,17 @@ def ask_for(spark: SparkSession, count: int) -> None:
     _context(spark).requestTotalExecutors(count, 0, jvm.scala.collection.immutable.HashMap())
 
 
+def let_go(spark: SparkSession, names: Sequence[str], remaining: int) -> None:
+    """End these executors when their tasks are done, and have so many others."""
+    jvm: Any = spark._jvm
+    why = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
+        "drain", jvm.scala.Option.apply(None)
+    )
+    for name in names:
+        _context(spark).schedulerBackend().decommissionExecutor(name, why, True, False)
+    ask_for(spark, remaining)  # a later loss is not made good unless the target is stated again
+
+
 def _context(spark: SparkSession) -> Any:
     return spark.sparkContext._jsc.sc()
 

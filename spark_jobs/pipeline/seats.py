@@ -21,6 +21,7 @@ from lb_core.slots import Slots
 from spark_jobs import connections
 from spark_jobs.options import Cluster
 from spark_jobs.pipeline import executors
+from spark_jobs.pipeline.assignments import Assignment
 from spark_jobs.pipeline.executors import Executor, Task
 from spark_jobs.pipeline.fetching import this_executor
 
@@ -45,7 +46,7 @@ class Seats:
 
     def __init__(self, spark: SparkSession, name: str, wanted: int, cluster: Cluster) -> None:
         """Nobody is there yet."""
-        self.wanted = wanted
+        self._wanted = wanted
         self.is_pinned = True
         """Whether all tasks so far ran where they were sent."""
         self._spark = spark
@@ -53,18 +54,40 @@ class Seats:
         self._slots = Slots(name)
         self._there: dict[str, Executor] = {}
         self._warm: dict[str, Future[bool]] = {}
+        self._going: set[str] = set()
+        """Executors that were told to end."""
         self._at = time.monotonic()
         self._threads = ThreadPoolExecutor(thread_name_prefix="warm-up")
         self._lock = threading.Lock()
 
-    def look(self) -> None:
-        """See who came and who went, and seat them."""
+    def look(self, newest: Assignment, adopted: Assignment) -> None:
+        """
+        See who came and who went, and seat them.
+
+        A slot that the newest assignment does not have drains; once the adopted one does not have
+        it either, it is released and its executor ends, as do executors that find no slot.
+        """
         there = {each.id: each for each in executors.registered(self._spark)}
-        for name in there.keys() - self._warm.keys():
-            self._warm[name] = self._threads.submit(self._warm_up, there[name])
+        for name, executor in there.items():
+            if name not in self._warm or _has_failed(self._warm[name]):
+                self._warm[name] = self._threads.submit(self._warm_up, executor)
         warm = [name for name in there if self._warm[name].done() and self._warm[name].result()]
         now = time.monotonic()
-        step = slots.step(self._slots, self.wanted, warm, now - self._at)
+        wanted = len(newest.slots) or self._wanted
+        names = [self._slots.name(slot) for slot in self._slots.slots]
+        step = slots.step(
+            self._slots,
+            wanted,
+            [name for name in warm if name not in self._going],
+            now - self._at,
+            drained=[name for name in names if adopted.epoch and name not in adopted.slots],
+            leave_first=[name for name in names if newest.epoch and name not in newest.slots],
+        )
+        leaving = [slot.executor for slot in step.released if slot.executor] + list(step.waiting)
+        if leaving or wanted != self._wanted:
+            self._going.update(leaving)
+            self._wanted = wanted
+            executors.let_go(self._spark, leaving, wanted)
         with self._lock:
             self._slots, self._there, self._at = step.slots, there, now
         for event in step.events:
@@ -79,12 +102,6 @@ class Seats:
                 for slot in self._slots.slots
                 if slot.executor is not None and slot.executor in self._there
             }
-
-    @property
-    def names(self) -> list[str]:
-        """Name all slots."""
-        with self._lock:
-            return [self._slots.name(slot) for slot in self._slots.slots]
 
     def close(self) -> None:
         """Wait for no warm-up any more."""
@@ -101,3 +118,7 @@ class Seats:
             self.is_pinned = False
             log.warning("a task for executor %s ran on %s", executor.id, found[0].value)
         return True
+
+
+def _has_failed(warm_up: Future[bool]) -> bool:
+    return warm_up.done() and not warm_up.result()

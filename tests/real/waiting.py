@@ -10,9 +10,13 @@ PAUSE_SECONDS = 0.02
 Value = TypeVar("Value")
 
 
-def eventually(look: Callable[[], Value], is_right: Callable[[Value], bool]) -> Value:
+def eventually(
+    look: Callable[[], Value],
+    is_right: Callable[[Value], bool],
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> Value:
     """Look again and again until it is right; return what is seen then, or last."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + patience_seconds
     while not is_right(seen := look()) and time.monotonic() < deadline:
         time.sleep(PAUSE_SECONDS)
     return seen

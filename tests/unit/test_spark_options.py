@@ -229,6 +229,10 @@ def test_a_sinks_options_are_read() -> None:
     assert (sending.topic, sending.group, sending.ordering_key) == ("orders", "g", "customer")
 
 
+def test_a_sink_passes_over_sparks_own_option() -> None:
+    options.sending({"nameServers": "mq:9876", "checkpointLocation": "/x"})
+
+
 def test_a_sink_refuses_what_is_not_its_own() -> None:
     with pytest.raises(UsageError, match="option 'topics' is unknown here; did you mean topic"):
         options.sending({"nameServers": "mq:9876", "topics": "orders"})

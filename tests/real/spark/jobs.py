@@ -1,0 +1,210 @@
+"""
+A pinned job in a process of its own, with real executors, and a planner that plays the operator.
+
+The planner reads what the driver reports, and writes the assignment that `lb_core` plans for the
+slots that are wanted and the queues that there are.
+"""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from lb_core import plan
+from lb_core.model import Member, QueueRange
+from mq_client import blocking
+from mq_client.values import Queue
+from spark_jobs.pipeline.assignments import Assignment, replace_file, written
+from tests.real.waiting import eventually
+
+ROOT = Path(__file__).parents[3]
+MOST_EXECUTORS = 3
+PATIENCE_SECONDS = 240.0
+SPARK = {
+    "spark.master": f"local-cluster[{MOST_EXECUTORS},1,1024]",
+    "spark.executor.memory": "640m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executorEnv.PYTHONPATH": str(ROOT),
+    "spark.sql.shuffle.partitions": "2",
+}
+SQL = "SELECT broker_name, queue_id, queue_offset, CAST(body AS string) AS body FROM messages"
+
+
+@dataclass
+class RunningJob:
+    """A job that runs until it is left."""
+
+    folder: Path
+    client: blocking.Client
+    topic: str
+    name_server: str
+    wanted: int = 2
+    options: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, Any] = field(default_factory=dict)
+    """Other fields of the job's file."""
+
+    def __post_init__(self) -> None:
+        self.epoch = 0
+        self._last: plan.Plan | None = None
+        self._done = threading.Event()
+        self._planner = threading.Thread(target=self._keep_planning)
+
+    def __enter__(self) -> Self:
+        self.start()
+        self._planner.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._planner.join()
+        self.end_by(signal.SIGKILL)
+
+    @property
+    def group(self) -> str:
+        return f"group-{self.topic}"
+
+    def start(self) -> None:
+        """Start the driver."""
+        job = {
+            "name": "billing",
+            "source": {
+                "nameServers": self.name_server,
+                "topics": self.topic,
+                "group": self.group,
+                "startFrom": "earliest",
+                **self.options,
+            },
+            "assignments": str(self.folder / "assignment.json"),
+            "report": str(self.folder / "report.json"),
+            "checkpoint": str(self.folder / "checkpoint"),
+            "sink": {"format": "json", "path": str(self.folder / "rows")},
+            "transform": {"sql": SQL},
+            "executors": self.wanted,
+            "triggerSeconds": 1,
+            "spark": SPARK,
+            **self.parts,
+        }
+        file = self.folder / "job.json"
+        file.write_text(json.dumps(job))
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_SCALA_VERSION": "2.13",
+        }
+        with (self.folder / "log").open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "spark_jobs.pipeline", str(file)],
+                env=environment, stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
+            )  # fmt: skip
+
+    def end_by(self, number: int) -> int:
+        """Send a signal to the driver, wait for it, and end what it leaves behind."""
+        self.process.send_signal(number)
+        code = self.process.wait(PATIENCE_SECONDS)
+        for pid in _processes_of(self.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return code
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Read what the driver reported last."""
+        try:
+            found: dict[str, Any] = json.loads((self.folder / "report.json").read_text())
+        except FileNotFoundError:
+            return {"adoptedEpoch": -1, "slots": {}, "error": None}
+        return found
+
+    @property
+    def log(self) -> str:
+        """Read what the driver wrote."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def until(self, is_right: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Wait until the report is so."""
+        has_ended = self.process.poll
+        seen = eventually(
+            lambda: self.report,
+            lambda it: is_right(it) or has_ended() is not None,
+            PATIENCE_SECONDS,
+        )
+        assert is_right(seen), f"{seen}\n{self.log[-4000:]}"
+        return seen
+
+    def until_adopted(self, slots: int) -> dict[str, Any]:
+        """Wait until an assignment to so many slots is adopted, and all of them are filled."""
+        return self.until(
+            lambda it: (
+                len(it["slots"]) == slots
+                and it["adoptedEpoch"] == self.epoch
+                and self._last is not None
+                and len(self._last.assignment) == slots
+            )
+        )
+
+    def executor(self, slot: str) -> tuple[str, int]:
+        """Tell the id and the process of the executor that fills a slot."""
+        name = self.report["slots"][slot]["executor"]
+        for pid in _processes_of(self.process.pid):
+            if re.search(rf"CoarseGrainedExecutorBackend .*--executor-id {name} ", _command(pid)):
+                return name, pid
+        raise AssertionError(f"executor {name} has no process")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Read what the sink holds."""
+        return [row for _, rows in self.batches() for row in rows]
+
+    def batches(self) -> Iterator[tuple[float, list[dict[str, Any]]]]:
+        """Read what the sink holds, batch by batch, each with the time of its end."""
+        for done in (self.folder / "rows").glob("query=*/batch=*/_SUCCESS"):
+            parts = sorted(done.parent.glob("part-*.json"))
+            lines = [line for part in parts for line in part.read_text().splitlines()]
+            yield done.stat().st_mtime, [json.loads(line) for line in lines]
+
+    def _keep_planning(self) -> None:
+        while not self._done.wait(0.2):
+            members = [Member(f"billing-{number}") for number in range(self.wanted)]
+            queues = self.client.route(self.topic, max_age=1.0).readable
+            ranges = [QueueRange(each.topic, each.broker, each.id, each.id + 1) for each in queues]
+            found = plan.plan(self._last, ranges, members)
+            if self._last is None or dict(found.assignment) != dict(self._last.assignment):
+                assignment = _assignment(self.epoch + 1, found)
+                replace_file(self.folder / "assignment.json", written(assignment))
+                self._last = found
+                self.epoch += 1
+
+
+def _assignment(epoch: int, found: plan.Plan) -> Assignment:
+    owners = {
+        Queue(each.topic, each.broker, each.id): slot
+        for slot, ranges in found.assignment.items()
+        for piece in ranges
+        for each in piece
+    }
+    return Assignment(epoch, tuple(found.assignment), owners)
+
+
+def _processes_of(session: int) -> list[int]:
+    """List the processes of a session, which the driver began."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if int((place / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                found.append(int(place.name))
+    return found
+
+
+def _command(pid: int) -> str:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    return ""

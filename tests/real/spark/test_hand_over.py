@@ -1,0 +1,85 @@
+"""Executors and queues come and go under a pinned job: nothing is lost, and nothing comes twice."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Self
+
+from mq_client import blocking
+from mq_client.messages import Message
+from mq_client.operations.sending import RoundRobin
+from mq_client.values import TopicConfig
+from sandbox.rocketmq import RocketMq
+from tests.real.spark.jobs import RunningJob
+
+
+class Numbers:
+    """Sends numbered messages all the time, until left."""
+
+    def __init__(self, name_server: str, topic: str) -> None:
+        self.sent = 0
+        self._name_server = name_server
+        self._topic = topic
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._send)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _send(self) -> None:
+        chooser = RoundRobin()
+        with blocking.Client(self._name_server) as client:
+            while not self._done.wait(0.02):
+                client.send([Message(self._topic, b"%d" % self.sent)], chooser)
+                self.sent += 1
+
+
+def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
+    rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, unique_name: str
+) -> None:
+    topic = unique_name
+    rocketmq.create_topics({topic: 4})
+    where = rocketmq.name_server.address
+    with Numbers(where, topic) as numbers, RunningJob(tmp_path, client, topic, where) as job:
+
+        def until_replaced(slot: str, before: str) -> None:
+            job.until(lambda it: it["slots"].get(slot, {"executor": before})["executor"] != before)
+
+        job.until_adopted(slots=2)
+        job.wanted = 3
+        job.until_adopted(slots=3)
+        job.wanted = 2
+        job.until_adopted(slots=2)
+
+        assert job.report["misplacedTasks"] == 0
+        assert job.report["tasks"] > 0
+        epoch = job.epoch
+        killed, pid = job.executor("billing-0")
+        os.kill(pid, signal.SIGKILL)
+        until_replaced("billing-0", killed)
+        frozen, pid = job.executor("billing-1")
+        os.kill(pid, signal.SIGSTOP)
+        until_replaced("billing-1", frozen)
+        assert job.epoch == epoch, "a replaced executor moves nothing"
+
+        client.put_topics([TopicConfig(topic, 6, 6)])
+        job.until(lambda it: it["adoptedEpoch"] > epoch)
+
+        numbers.stop()
+        ends = {queue: at.max for queue, at in client.topic_offsets(topic).items()}
+        assert sum(ends.values()) == numbers.sent
+        job.until(
+            lambda _: all(client.committed(job.group, queue) == end for queue, end in ends.items())
+        )
+        assert job.report["pinned"]
+        assert job.end_by(signal.SIGTERM) == 0
+    assert sorted(int(row["body"]) for row in job.rows()) == list(range(numbers.sent))
