@@ -8,6 +8,10 @@ Every message names the peer, the request and what can be done. Facts are attrib
 class MqError(Exception):
     """Base of all errors of this package."""
 
+    def preface(self, text: str) -> None:
+        """Say more in front of the message; kind and attributes stay."""
+        self.args = (f"{text}: {self}",)
+
 
 class UsageError(MqError, ValueError):
     """The caller asked for what cannot be: nothing was sent."""

@@ -66,6 +66,14 @@ def ask_all(
     return dict(zip(addresses, outcomes, strict=True))
 
 
+def joined(outcomes: list[Any]) -> list[Any] | Exception:
+    """Tell what an `AskAll` gives: the list, or a failure in it that is no `MqError`, to raise."""
+    for outcome in outcomes:
+        if isinstance(outcome, Exception) and not isinstance(outcome, errors.MqError):
+            return outcome
+    return outcomes
+
+
 def all_good(answers: dict[str, Value | errors.MqError]) -> list[Value]:
     """Take the answers of all who were asked; an error among them is raised."""
     for answer in answers.values():

@@ -6,13 +6,14 @@ for many messages at once. Any bytes give messages or a `ProtocolError`.
 """
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, ip_address
 from itertools import pairwise
 from struct import Struct
 
 from mq_client import batch_body, compression, errors, properties, wire
+from mq_client.checks import INT32_MAX, INT64_MAX, is_whole
 
 TOPIC_MAX = 127
 EXPANDED_MAX = 256 * 1024 * 1024
@@ -41,6 +42,7 @@ class Message:
 
     topic: str
     body: bytes
+    """Any other buffer is copied: its owner may change it. Only a batch may hold an empty one."""
     tags: str | None = None
     """What filters look at: in spite of its name, one tag."""
     keys: tuple[str, ...] = ()
@@ -55,8 +57,33 @@ class Message:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if complaint := self._complaint():
+        if complaint := self._wrong_type() or self._complaint():
             raise errors.UsageError(f"message to topic {self.topic!r}: {complaint}")
+        if not isinstance(self.body, bytes):
+            object.__setattr__(self, "body", bytes(self.body))
+
+    def _wrong_type(self) -> str | None:
+        if not isinstance(self.topic, str):
+            return "the topic is no text"
+        if not isinstance(self.body, bytes | bytearray | memoryview):
+            return f"its body is no bytes but {type(self.body).__name__}; a text needs .encode()"
+        if self.tags is not None and not isinstance(self.tags, str):
+            return f"tags {self.tags!r} are no text"
+        if self.keys and (isinstance(self.keys, str) or not _are_texts(self.keys)):
+            return f"keys {self.keys!r} are no tuple of texts"
+        if self.properties and not (
+            isinstance(self.properties, Mapping)
+            and _are_texts(self.properties)
+            and _are_texts(self.properties.values())
+        ):
+            return f"properties {self.properties!r} are no texts by name"
+        if not is_whole(self.flag, -INT32_MAX - 1, INT32_MAX):
+            return f"flag {self.flag!r} is no whole number of 32 bits, with a sign"
+        if self.delay_level is not None and not is_whole(self.delay_level, 1, INT32_MAX):
+            return f"delay_level {self.delay_level!r} is no whole number from 1 on"
+        if self.deliver_at_ms is not None and not is_whole(self.deliver_at_ms, 1, INT64_MAX):
+            return f"deliver_at_ms {self.deliver_at_ms!r} is no time in milliseconds since 1970"
+        return None
 
     def _complaint(self) -> str | None:
         if not self.topic:
@@ -144,6 +171,10 @@ class StoredMessage:
         return _host(self.store_address)
 
 
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
 def common_topic(messages: Sequence[Message]) -> str:
     """Tell the one topic of these messages. A `UsageError` if there is none, or more than one."""
     topics = sorted({message.topic for message in messages})
@@ -157,6 +188,11 @@ def common_topic(messages: Sequence[Message]) -> str:
 def encode_batch(messages: Sequence[Message], unique_keys: Sequence[str]) -> bytes:
     """Write several messages of one topic as the body of a batch send, with an id for each."""
     common_topic(messages)
+    if len(messages) > batch_body.MOST_MESSAGES:
+        raise errors.UsageError(
+            f"a batch of {len(messages):,} messages: split it, as a broker counts up to "
+            f"{batch_body.MOST_MESSAGES:,} and beyond that gives wrong offsets"
+        )
     if any(message.delay_level or message.deliver_at_ms for message in messages):
         raise errors.UsageError("a broker delivers no batch later: send these messages one by one")
     return batch_body.encode(

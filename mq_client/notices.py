@@ -1,8 +1,11 @@
 """What brokers say unasked. All else that they ask is answered with "unknown" by the connection."""
 
+import logging
 from collections.abc import Callable
 
 from mq_client.frames import Frame
+
+log = logging.getLogger("mq_client")
 
 NOTIFY_CONSUMER_IDS_CHANGED = 40
 
@@ -21,6 +24,10 @@ class Listeners:
     def hear(self, frame: Frame) -> None:
         """Take what a broker said."""
         if frame.code == NOTIFY_CONSUMER_IDS_CHANGED:
-            call = self._by_group.get(frame.fields.get("consumerGroup", ""))
+            group = frame.fields.get("consumerGroup", "")
+            call = self._by_group.get(group)
             if call is not None:
-                call()
+                try:
+                    call()
+                except Exception:  # it must not end the connection that brought the news
+                    log.exception("the callback for changed members of group %r failed", group)

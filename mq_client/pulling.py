@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mq_client import errors, filters
+from mq_client.checks import INT64_MAX, is_whole
 from mq_client.commands.consuming import Pull
 from mq_client.filters import Filter
-from mq_client.values import MASTER_ID, Pulled, PullStatus, Queue
+from mq_client.values import MASTER_ID, Pulled, PullStatus, Queue, checked_queue
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,6 +91,19 @@ class Position:
     allow_gaps: bool = False
     broker_id: int = MASTER_ID
     gaps: list[tuple[int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be pulled."""
+        checked_queue(self.queue)
+        for offset in (self.next, self.stop):
+            if offset is not None and not is_whole(offset, -INT64_MAX - 1, INT64_MAX):
+                raise errors.UsageError(f"{self.queue}: {offset!r} is no offset: a whole number")
+        if self.next is None:
+            raise errors.UsageError(f"{self.queue}: where to begin is not said")
+        if not isinstance(self.wanted, Filter):
+            raise errors.UsageError(
+                f"{self.queue}: {self.wanted!r} is no filter: make one by filters.tags or .sql"
+            )
 
     @property
     def is_done(self) -> bool:

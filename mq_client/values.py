@@ -9,9 +9,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
+from mq_client import errors
+from mq_client.checks import INT32_MAX, is_whole
+
 MASTER_ID = 0
 READ, WRITE = 4, 2
 """The bits of `perm`."""
+MOST_PERM = 7
+"""Both, and the bit of inherited settings."""
 
 
 class Queue(NamedTuple):
@@ -24,6 +29,18 @@ class Queue(NamedTuple):
     def __str__(self) -> str:
         """Show it as `orders@broker-a 3`."""
         return f"{self.topic}@{self.broker} {self.id}"
+
+
+def checked_queue(value: object) -> Queue:
+    """Take a queue as callers give it, or raise a `UsageError`."""
+    if (
+        isinstance(value, Queue)
+        and isinstance(value.topic, str)
+        and isinstance(value.broker, str)
+        and is_whole(value.id, 0, INT32_MAX)
+    ):
+        return value
+    raise errors.UsageError(f"{value!r} is no queue, as Queue('orders', 'broker-a', 0)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +183,20 @@ class TopicConfig:
     perm: int = READ | WRITE
     order: bool = False
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what no broker should be told."""
+        if not isinstance(self.topic, str) or not self.topic:
+            raise errors.UsageError(f"topic {self.topic!r}: its name is a text, and not empty")
+        for name, most in (
+            ("read_queues", INT32_MAX), ("write_queues", INT32_MAX), ("perm", MOST_PERM)
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if not is_whole(value, 0, most):
+                raise errors.UsageError(
+                    f"topic {self.topic!r}: {name} is {value!r}, not a whole number "
+                    f"from 0 to {most}"
+                )
 
 
 class Stored(NamedTuple):

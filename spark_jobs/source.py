@@ -100,8 +100,8 @@ class _BoundedReader(DataSourceReader):
         return [_Part(each, self._reading.wanted) for each in planning.ranges(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Part)
-        return _read(partition, self._reading)
+        # Where there is nothing to read, Spark asks for a part that it has made up.
+        return _read(partition, self._reading) if isinstance(partition, _Part) else iter(())
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -125,15 +125,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _observer(self) -> Observer:
         return Observer(self._client, self._reading)
 
-    @functools.cached_property
-    def _first(self) -> dict[Queue, int]:
-        """Where a new query starts: found once, for Spark asks twice."""
-        # Queues that are left out would be taken for new ones later, and read from the start.
-        return self._observer.place(self._reading.start, _all_of(self._observer.see()))
-
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Tell where a new query starts."""
-        return _written(self._first, self._reading.wanted)
+        """
+        Begin with no queue at all: the first batch journals where each one begins.
+
+        Spark keeps no initial offset before the first batch is over, and asks for it anew when that
+        batch runs again, when brokers may say something else or nothing.
+        """
+        return _written({}, self._reading.wanted)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of a query that reads what is there now."""
@@ -181,7 +180,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Limits(reading.most_messages, reading.most_bytes, sizes)
 
     def _new(self, at: dict[Queue, int], seen: Seen) -> dict[Queue, int]:
-        """Tell where queues begin that appeared: where the group stands, or with all they hold."""
+        """Tell where queues begin that are not journaled yet."""
+        if not at:
+            # Queues that were left out would be taken for new ones later, and read from the start.
+            return self._observer.place(self._reading.start, _all_of(seen))
         queues = {queue: ends for queue, ends in seen.queues.items() if queue not in at}
         is_group = self._reading.start.edge is Edge.GROUP
         place = Place(Edge.GROUP if is_group else Edge.EARLIEST)

@@ -154,7 +154,12 @@ class Client:
         if opening is None or _is_over(opening):
             opening = asyncio.create_task(self._open(address))
             self._links[address] = opening
-        return await asyncio.shield(opening)
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if self._is_closed and opening.cancelled():  # not this task: `close` did it
+                raise errors.ClosedError("the client was closed") from None
+            raise
 
     async def _open(self, address: str) -> Link:
         link = Link(address, self._listeners.hear, self.directory.credentials)

@@ -49,7 +49,7 @@ class Link(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(seconds):
                 await self._loop.create_connection(lambda: self, host, port, ssl=tls)
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, UnicodeError) as error:  # the last: a name that IDNA refuses
             self.is_over = True
             raise errors.ConnectionLostError(str(error) or f"not within {seconds:g} s") from error
 
@@ -74,7 +74,7 @@ class Link(asyncio.BufferedProtocol):
         """End the connection and every wait."""
         if self._transport is not None:
             self._transport.abort()
-        self._end("the client was closed")
+        self._end(errors.ClosedError("the client was closed"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember where to write. Called by asyncio."""
@@ -95,14 +95,15 @@ class Link(asyncio.BufferedProtocol):
                 self._pushed,
             )
         except errors.ProtocolError as error:
-            self._end(str(error))
+            self._end(errors.ConnectionLostError(str(error)))
         else:
             if replies:
                 self._write(replies)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everybody who waits. Called by asyncio."""
-        self._end(str(exc) if exc else "the peer closed the connection")
+        reason = str(exc) if exc else "the peer closed the connection"
+        self._end(errors.ConnectionLostError(reason))
 
     def _expire(self) -> None:
         late, is_silent = self._conversation.expired(self._loop.time())
@@ -110,7 +111,8 @@ class Link(asyncio.BufferedProtocol):
             if not waiter.done():
                 waiter.set_exception(errors.DeadlineError("no answer in time"))
         if is_silent:
-            self._end("the peer was silent for the whole time of a request")
+            reason = "the peer was silent for the whole time of a request"
+            self._end(errors.ConnectionLostError(reason))
 
     def _refuse_if_over(self) -> None:
         if self.is_over:
@@ -120,14 +122,14 @@ class Link(asyncio.BufferedProtocol):
         assert self._transport is not None, "nobody has a link before it is open"
         self._transport.write(data)
 
-    def _end(self, reason: str) -> None:
+    def _end(self, why: errors.MqError) -> None:
         if not self.is_over:
-            self.is_over, self._why_over = True, reason
+            self.is_over, self._why_over = True, str(why)
         if self._transport is not None:
             self._transport.abort()
         for waiter in self._conversation.ended():
             if not waiter.done():
-                waiter.set_exception(errors.ConnectionLostError(reason))
+                waiter.set_exception(why)
 
 
 def _answered(waiter: Waiter, frame: Frame) -> None:

@@ -6,6 +6,10 @@ out what they bring for everybody; the others sleep until it hands over. A progr
 never switches threads to get an answer, and many requests are under way on one connection.
 
 All state is touched under one lock, which is free while the leader waits for the sockets.
+
+Ctrl-C may strike between any two steps of the main thread. So locks are taken by `with`, which
+frees them in any case; who leads holds a lock of its own, which tells when the leader is gone; and
+work that was broken off fails as a whole, for half of it may be lost.
 """
 
 import contextlib
@@ -18,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from mq_client import errors, flows
 from mq_client.blocking.link import Link, State
@@ -30,6 +34,11 @@ from mq_client.frames import Frame
 
 Value = TypeVar("Value")
 Outcome = Any
+
+LOOK_SECONDS = 1.0
+"""How often a thread looks whether the leader is gone: one that was interrupted may not tell."""
+LEAVE_SECONDS = 5.0
+"""`close` waits so long for the leader, who needs a moment."""
 
 
 class Task(Generic[Value]):
@@ -58,6 +67,13 @@ class Task(Generic[Value]):
         return self._value  # type: ignore[return-value]  # None only where Value allows it
 
 
+class Leader(NamedTuple):
+    """The thread that watches the sockets. It holds its lock as long as it leads."""
+
+    thread: int
+    holds: threading.Lock
+
+
 class Engine:
     """Owns the sockets, and moves flows on."""
 
@@ -72,8 +88,11 @@ class Engine:
         self._tls = tls
         self._pushed = pushed
         self._selector = selectors.DefaultSelector()
-        self._turn = threading.Condition(threading.RLock())
-        self._is_led = False
+        self._lock = threading.RLock()
+        self._leader = Leader(0, threading.Lock())
+        self._bells: list[threading.Lock] = []
+        """Locks that threads wait for, to be released when there is something new."""
+        self._under_way: set[Task[Any]] = set()
         self._links: dict[str, Link] = {}
         self._pauses: list[tuple[float, int, Task[Any]]] = []
         self._numbers = count()
@@ -94,10 +113,11 @@ class Engine:
     ) -> Task[Value]:
         """Send a flow's first requests. It goes on whenever some thread waits."""
         task = Task(flow, done)
-        with self._turn:
+        with self._lock:
             if self._is_closed:
                 raise errors.ClosedError("the client was closed")
-            self._resume(task, None)
+            self._under_way.add(task)
+            self._whole(lambda: self._resume(task, None))
             if self._is_led:
                 self._wake()
         return task
@@ -105,59 +125,110 @@ class Engine:
     def wait(self, is_done: Callable[[], bool], seconds: float = NEVER) -> bool:
         """Do everybody's work until this is so; False if the time is over before."""
         until = time.monotonic() + seconds
-        with self._turn:
-            while not is_done():
-                if self._is_closed:
-                    raise errors.ClosedError("the client was closed while a call waited")
-                left = until - time.monotonic()
-                if left <= 0:
-                    return False
-                if self._is_led:
-                    self._turn.wait(min(left, threading.TIMEOUT_MAX))
-                else:
-                    self._lead(until)
-        return True
+        here = Leader(threading.get_ident(), threading.Lock())
+        try:
+            with here.holds:
+                while True:
+                    with self._lock:
+                        if is_done():
+                            return True
+                        if self._is_closed:
+                            raise errors.ClosedError("the client was closed while a call waited")
+                        left = until - time.monotonic()
+                        if left <= 0:
+                            return False
+                        bell = self._new_bell() if self._is_led else None
+                        if bell is None:
+                            self._leader = here
+                        next_time = self._next_time()
+                    if bell is None:
+                        self._lead(min(until, next_time))
+                    else:
+                        bell.acquire(timeout=min(left, LOOK_SECONDS))
+        finally:
+            if self._leader is here:
+                self._ring()  # somebody else may lead now
 
     def nudge(self) -> None:
         """Let every thread that waits look again whether it still has to."""
-        with self._turn:
-            if not self._is_closed:
-                self._wake()
-                self._turn.notify_all()
+        with self._lock:
+            self._wake()
+            self._ring()
 
     def close(self) -> None:
         """Close all sockets; whoever waits gets a `ClosedError`."""
-        with self._turn:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            for link in self._links.values():
-                link.end("the client was closed")
-            self._wake()
-            self._turn.notify_all()
-            self._turn.wait_for(lambda: not self._is_led)
-            self._selector.close()
-            self._ear.close()
-            self._mouth.close()
+        try:
+            with self._lock:
+                self._is_closed = True
+                for link in list(self._links.values()):
+                    link.end("the client was closed")
+            self.nudge()
+            leader = self._leader
+            if leader.thread != threading.get_ident() and leader.holds.acquire(
+                timeout=LEAVE_SECONDS
+            ):
+                leader.holds.release()
+        finally:
+            with self._lock:
+                self._selector.close()
+                self._ear.close()
+                self._mouth.close()
+
+    @property
+    def _is_led(self) -> bool:
+        """Whether another thread leads; this one's own lead does not keep it from leading again."""
+        return self._leader.holds.locked() and self._leader.thread != threading.get_ident()
 
     def _lead(self, until: float) -> None:
         """Watch the sockets once, and carry out what they bring."""
-        self._is_led = True
-        timeout = max(0.0, min(until, self._next_time()) - time.monotonic())
-        self._turn.release()
-        try:
-            events = self._selector.select(None if timeout == NEVER else timeout)
-        finally:
-            self._turn.acquire()
-            self._is_led = False
-            self._turn.notify_all()
+        timeout = None if until == NEVER else max(0.0, until - time.monotonic())
+        events = self._selector.select(timeout)
+        with self._lock:
+            if not self._is_closed:
+                self._whole(lambda: self._carry_out(events))
+            self._ring()
+
+    def _carry_out(self, events: list[tuple[selectors.SelectorKey, int]]) -> None:
         now = time.monotonic()
         for key, _ in events:
             if key.data is None:
-                self._ear.recv(4096)
+                with contextlib.suppress(BlockingIOError):
+                    self._ear.recv(4096)
             else:
                 key.data.ready(now)
         self._tick(now)
+
+    def _whole(self, work: Callable[[], None]) -> None:
+        """
+        Do it all, or let all tasks under way fail.
+
+        An interrupt may have lost an answer, or left half a request on its way.
+        """
+        try:
+            work()
+        except BaseException:
+            why = "the thread that worked for all calls was interrupted; call again"
+            tasks, self._under_way = self._under_way, set()
+            for task in tasks:
+                task.finish(None, errors.ConnectionLostError(why))
+            for link in list(self._links.values()):
+                link.end(why)
+            self._links.clear()
+            self._pauses.clear()
+            raise
+
+    def _new_bell(self) -> threading.Lock:
+        bell = threading.Lock()
+        bell.acquire()
+        self._bells.append(bell)
+        return bell
+
+    def _ring(self) -> None:
+        """Let all threads that wait look again."""
+        with self._lock:
+            bells, self._bells = self._bells, []
+            for bell in bells:
+                bell.release()
 
     def _next_time(self) -> float:
         pause = self._pauses[0][0] if self._pauses else NEVER
@@ -172,21 +243,27 @@ class Engine:
 
     def _wake(self) -> None:
         """Interrupt the leader: there is something new to watch."""
-        with contextlib.suppress(BlockingIOError):  # then enough wake-ups are on their way
+        with contextlib.suppress(OSError):  # enough wake-ups are on their way, or it is closed
             self._mouth.send(b"\0")
 
     def _resume(self, task: Task[Any], outcome: Outcome) -> None:
+        if task.is_done:  # it failed with the work that was interrupted
+            return
         try:
             if isinstance(outcome, BaseException):
                 step = task.flow.throw(outcome)
             else:
                 step = task.flow.send(outcome)
         except StopIteration as stop:
-            task.finish(stop.value, None)
+            self._finish(task, stop.value, None)
         except Exception as error:  # noqa: BLE001  # it belongs to the caller, whatever it is
-            task.finish(None, error)
+            self._finish(task, None, error)
         else:
             self._perform(task, step)
+
+    def _finish(self, task: Task[Any], value: Any, error: Exception | None) -> None:
+        self._under_way.discard(task)
+        task.finish(value, error)
 
     def _perform(self, task: Task[Any], step: Step) -> None:
         match step:
@@ -208,7 +285,7 @@ class Engine:
             outcomes[place] = outcome
             missing.discard(place)
             if not missing:
-                self._resume(task, outcomes)
+                self._resume(task, flows.joined(outcomes))
 
         if not asks:
             self._resume(task, outcomes)
@@ -219,27 +296,29 @@ class Engine:
         def answered(answer: Frame | errors.MqError) -> None:
             try:
                 done_with = _outcome(ask, answer)
-            except errors.MqError as error:
+            except Exception as error:  # noqa: BLE001  # it belongs to the flow, whatever it is
                 done_with = error
             done(done_with)
 
         now = time.monotonic()
         try:
             self._link(ask.address).request(ask.request, answered, now, now + ask.timeout)
-        except errors.UsageError as error:
+        except Exception as error:  # noqa: BLE001  # as above
             done(error)
 
-    def _tell(self, tell: Tell) -> errors.MqError | None:
+    def _tell(self, tell: Tell) -> Exception | None:
         try:
             self._link(tell.address).tell(tell.request, time.monotonic())
-        except errors.UsageError as error:
-            return error
         except errors.UnavailableError as error:
             return flows.failure(tell, error)
+        except Exception as error:  # noqa: BLE001  # as above
+            return error
         return None
 
     def _link(self, address: str) -> Link:
         """Find the connection to an address, or open one."""
+        if self._is_closed:
+            raise errors.ClosedError("the client was closed")
         now = time.monotonic()
         link = self._links.get(address)
         if link is not None and link.is_idle and now - link.used_at > IDLE_SECONDS:

@@ -68,7 +68,7 @@ class Link:
         host, port = host_and_port(self.address)
         try:
             self._others = iter(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a name that IDNA refuses is the second
             self.end(f"the host is unknown: {error}")
             return
         self._try_next("no address left")
@@ -112,7 +112,7 @@ class Link:
                     self._read(now)
                 case State.ENDED:
                     pass
-        except (OSError, errors.ProtocolError) as error:
+        except Exception as error:  # noqa: BLE001  # it ends this link, not the thread that leads
             if self.state is State.CONNECTING:
                 self._try_next(str(error))
             else:
@@ -151,10 +151,10 @@ class Link:
         for family, kind, protocol, _, place in self._others:
             self._close()
             self.state = State.CONNECTING
-            self._sock = socket.socket(family, kind, protocol)
-            self._sock.setblocking(False)
-            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:
+                self._sock = socket.socket(family, kind, protocol)
+                self._sock.setblocking(False)
+                self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 with contextlib.suppress(BlockingIOError):
                     self._sock.connect(place)
             except OSError as error:

@@ -33,9 +33,9 @@ class Membership:
         self._client_id = client_id
         self._subscriptions = dict(subscriptions)
         self.is_over = False
-        self.failures: dict[str, errors.MqError] = {}
+        self.failures: Mapping[str, Exception] = {}
         """What the last heartbeats ended with, by the broker's address, where they failed.
-        `route`: the brokers could not be found."""
+        `route`: the brokers could not be found, or told."""
         self._heartbeat()
         self._thread = threading.Thread(
             target=self._keep, name=f"heartbeats of {client_id}", daemon=True
@@ -70,7 +70,7 @@ class Membership:
                 self._heartbeat()
             except errors.ClosedError:
                 return
-            except errors.MqError as error:
+            except Exception as error:  # noqa: BLE001  # the thread lives on, whatever it is
                 self.failures = {"route": error}
 
     def _heartbeat(self) -> None:

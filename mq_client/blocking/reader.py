@@ -16,6 +16,10 @@ class Reader:
     The next pull of a queue is sent before its batch is given, so the broker works while the caller
     does. Thus at most one batch a queue waits, however slow the caller is. The order within a queue
     is the broker's; between queues there is none.
+
+    A position moves when its batch is given, not before: whoever leaves off may read on with the
+    same positions. A queue whose pull failed raises the error; iterating again pulls it again. A
+    reader belongs to one thread.
     """
 
     def __init__(
@@ -25,28 +29,38 @@ class Reader:
         self._engine = engine
         self._directory = directory
         self._group = group
-        self._under_way = 0
-        self._arrived: deque[tuple[Position, Task[Batch | None]]] = deque()
-        for position in positions:
-            self._start(position)
+        self._positions = list(positions)
+        self._pulled: set[int] = set()
+        self._arrived: deque[tuple[int, Position, Task[Batch | None]]] = deque()
+        self._pull_all()
 
     def __iter__(self) -> Iterator[Batch]:
         """Give all batches; it ends when every queue is at its `stop`."""
-        while self._under_way:
+        while not all(position.is_done for position in self._positions):
             yield from self.within(float("inf"))
 
     def within(self, seconds: float) -> Iterator[Batch]:
         """Give the batches that are there, or the first that comes in time; maybe none."""
-        if self._under_way and self._engine.wait(lambda: bool(self._arrived), seconds):
+        self._pull_all()
+        if self._pulled and self._engine.wait(lambda: bool(self._arrived), seconds):
             while self._arrived:
-                position, task = self._arrived.popleft()
-                self._under_way -= 1
+                number, ahead, task = self._arrived.popleft()
+                self._pulled.discard(number)
                 batch = task.result()
                 if batch is not None:
-                    self._start(position)
+                    self._pull(number, ahead.ahead())
+                self._positions[number].catch_up(ahead)
+                if batch is not None:
                     yield batch
 
-    def _start(self, position: Position) -> None:
-        flow = pulling.next_batch(self._directory, self._group, position)
-        self._under_way += 1
-        self._engine.start(flow, lambda task: self._arrived.append((position, task)))
+    def _pull_all(self) -> None:
+        """Pull the queues for which no pull is under way."""
+        for number, position in enumerate(self._positions):
+            if number not in self._pulled:
+                self._pull(number, position.ahead())
+
+    def _pull(self, number: int, ahead: Position) -> None:
+        if not ahead.is_done:
+            self._pulled.add(number)
+            flow = pulling.next_batch(self._directory, self._group, ahead)
+            self._engine.start(flow, lambda task: self._arrived.append((number, ahead, task)))

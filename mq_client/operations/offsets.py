@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from mq_client import errors
+from mq_client.checks import INT64_MAX, is_whole
 from mq_client.commands import consuming
 from mq_client.directory import Directory
 from mq_client.flows import Flow, all_good
 from mq_client.operations.routing import Place, ask_broker, ask_brokers
-from mq_client.values import Lag, Offsets, Queue
+from mq_client.values import Lag, Offsets, Queue, checked_queue
 
 
 def min_offset(directory: Directory, queue: Queue) -> Flow[int]:
@@ -29,7 +30,11 @@ def search_offset(directory: Directory, queue: Queue, timestamp_ms: int) -> Flow
 
 
 def topic_offsets(directory: Directory, topic: str) -> Flow[dict[Queue, Offsets]]:
-    """Find begin and end of all queues, by one call a broker. A broker out of reach is an error."""
+    """
+    Find begin and end of all queues, by one call a broker. A broker out of reach is an error.
+
+    One that the name server has dropped, as it does after a while, is missing without a word.
+    """
     answers = yield from ask_brokers(directory, topic, consuming.GetTopicOffsets(topic))
     found = [item for answer in all_good(answers) for item in answer.items()]
     return dict(sorted(found))
@@ -51,6 +56,9 @@ def commit(directory: Directory, group: str, offsets: Mapping[Queue, int]) -> Fl
     Brokers take any offset, also one that goes back, and may lose the last seconds when they crash.
     """
     for queue, offset in offsets.items():
+        if not is_whole(offset, 0, INT64_MAX):
+            raise errors.UsageError(f"{checked_queue(queue)}: {offset!r} is no offset to commit")
+    for queue, offset in offsets.items():
         request = consuming.CommitOffset(group, queue.topic, queue.id, offset)
         try:
             yield from ask_broker(directory, Place.of(queue), request)
@@ -62,6 +70,10 @@ def commit(directory: Directory, group: str, offsets: Mapping[Queue, int]) -> Fl
 
 
 def lag(directory: Directory, group: str, topic: str) -> Flow[list[Lag]]:
-    """Find how far a group is behind on all queues, by one call a broker."""
+    """
+    Find how far a group is behind on all queues, by one call a broker.
+
+    A broker out of reach is an error; one that the name server has dropped is missing, as above.
+    """
     answers = yield from ask_brokers(directory, topic, consuming.GetLag(group, topic))
     return sorted(found for answer in all_good(answers) for found in answer)

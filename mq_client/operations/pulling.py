@@ -47,10 +47,15 @@ def _pull_patiently(directory: Directory, group: str, position: Position) -> Flo
                 f"{position.queue}: this broker ends at {pulled.next_offset}, "
                 f"before {position.next}"
             )
-        except MAY_PASS:
+        except MAY_PASS as error:
             now = directory.now()
             failing_since = now if failing_since is None else failing_since
             if now - failing_since >= directory.times.patience:
+                error.preface(
+                    f"{position.queue} from offset {position.next}: tried in vain for "
+                    f"{now - failing_since:.0f} s (Times.patience); see that its broker runs, "
+                    "then pull on from there; the last failure"
+                )
                 raise
             yield Pause(next(pauses))
 

@@ -86,9 +86,13 @@ def ask_broker(directory: Directory, place: Place, request: Request[Value]) -> F
     try:
         address = yield from address_of(directory, place)
         return (yield from flows.ask(address, request, directory.times.answer))
-    except errors.UnavailableError:
-        address = yield from address_of(directory, place, max_age=0)
-        return (yield from flows.ask(address, request, directory.times.answer))
+    except errors.UnavailableError as first:
+        try:
+            address = yield from address_of(directory, place, max_age=0)
+            return (yield from flows.ask(address, request, directory.times.answer))
+        except errors.UnavailableError as second:
+            second.preface(f"tried twice, first: {first}; then")
+            raise
 
 
 def address_of(directory: Directory, place: Place, max_age: float | None = None) -> Flow[str]:
@@ -125,6 +129,8 @@ def put_topics(
 
     The first broker that refuses ends it; calling again brings the rest about.
     """
+    if isinstance(on, str):
+        raise errors.UsageError(f"on={on!r}: it takes a list of brokers, as [{on!r}]")
     known = (yield from brokers(directory)).brokers
     missing = sorted(set(on or ()) - set(known))
     if missing:

@@ -1,6 +1,7 @@
 """Send messages: one or a batch; to a queue that a chooser picks, on another broker at a retry."""
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mq_client import errors, flows, messages, properties
@@ -10,8 +11,10 @@ from mq_client.flows import Flow, Pause, Tell
 from mq_client.messages import Message
 from mq_client.operations import routing
 from mq_client.operations.routing import Place
-from mq_client.values import Queue, Route, Sent
+from mq_client.values import Queue, Route, Sent, checked_queue
 
+_ANYWHERE = 1 << 20
+"""More than any topic has queues."""
 MAY_PASS = (errors.UnavailableError, errors.BusyError)
 
 
@@ -28,9 +31,9 @@ class Chooser(Protocol):
 class RoundRobin:
     """Goes round all writable queues, and avoids the broker that just failed."""
 
-    def __init__(self) -> None:
-        """Start at the first queue."""
-        self._next = 0
+    def __init__(self, start: int | None = None) -> None:
+        """Start at this queue; without it at any, or all clients would begin on the same broker."""
+        self._next = secrets.randbelow(_ANYWHERE) if start is None else start
 
     def choose(self, route: Route, failed_broker: str | None) -> Queue:
         """Pick the next queue of a broker that did not fail, if there is one."""
@@ -52,7 +55,7 @@ class To:
 
     def __init__(self, queue: Queue) -> None:
         """Take the queue."""
-        self._queue = queue
+        self._queue = checked_queue(queue)
 
     def choose(self, route: Route, failed_broker: str | None) -> Queue:
         """Pick it."""
@@ -77,15 +80,16 @@ def send(
     """
     topic = messages.common_topic(batch)
     keys = _unique_keys(directory, batch)
+    request_to = _encoded(batch, keys, group)
     failed: str | None = None
     pauses = directory.times.pauses()
     for left in reversed(range(tries)):
         route = yield from routing.usable_route(directory, topic, None if failed is None else 0)
-        queue = chooser.choose(route, failed)
+        queue = _chosen(chooser, route, failed)
         since = directory.now()
         try:
             address = yield from routing.address_of(directory, Place.of(queue))
-            request = _request(batch, keys, queue, group, directory.wall_ms())
+            request = request_to(queue, directory.wall_ms())
             stored = yield from flows.ask(address, request, directory.times.answer)
         except errors.MqError as error:
             chooser.ended(queue.broker, directory.now() - since, error)
@@ -103,11 +107,11 @@ def send_one_way(
     directory: Directory, message: Message, chooser: Chooser, group: str = "evenkeel"
 ) -> Flow[None]:
     """Send a message and do not wait: nobody hears whether it was stored."""
+    request_to = _encoded([message], _unique_keys(directory, [message]), group)
     route = yield from routing.usable_route(directory, message.topic)
-    queue = chooser.choose(route, None)
+    queue = _chosen(chooser, route, None)
     address = yield from routing.address_of(directory, Place.of(queue))
-    keys = _unique_keys(directory, [message])
-    yield Tell(address, _request([message], keys, queue, group, directory.wall_ms()))
+    yield Tell(address, request_to(queue, directory.wall_ms()))
 
 
 def _unique_keys(directory: Directory, batch: Sequence[Message]) -> list[str]:
@@ -115,11 +119,24 @@ def _unique_keys(directory: Directory, batch: Sequence[Message]) -> list[str]:
     return [message.unique_key or directory.new_key() for message in batch]
 
 
-def _request(
-    batch: Sequence[Message], keys: Sequence[str], queue: Queue, group: str, now_ms: int
-) -> Send:
-    if len(batch) == 1:
-        message = batch[0]
-        text = str(properties.encode(message.wire_properties(keys[0])), "utf-8")
-        return Send(group, queue, message.body, text, now_ms, flag=message.flag)
-    return SendBatch(group, queue, messages.encode_batch(batch, keys), "", now_ms)
+def _encoded(
+    batch: Sequence[Message], keys: Sequence[str], group: str
+) -> Callable[[Queue, int], Send]:
+    """Encode once what is sent to the queue of each try, at its time."""
+    if len(batch) > 1:
+        content = messages.encode_batch(batch, keys)
+        return lambda queue, now_ms: SendBatch(group, queue, content, "", now_ms)
+    (message,) = batch
+    if not message.body:
+        raise errors.UsageError(
+            f"message to topic {message.topic!r}: brokers refuse an empty body, but in a batch"
+        )
+    text = str(properties.encode(message.wire_properties(keys[0])), "utf-8")
+    return lambda queue, now_ms: Send(group, queue, message.body, text, now_ms, flag=message.flag)
+
+
+def _chosen(chooser: Chooser, route: Route, failed_broker: str | None) -> Queue:
+    queue = chooser.choose(route, failed_broker)
+    if queue.topic != route.topic:
+        raise errors.UsageError(f"the chooser picked {queue} for messages to topic {route.topic!r}")
+    return queue

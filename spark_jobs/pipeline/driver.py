@@ -22,13 +22,18 @@ from mq_client.errors import MqError, UsageError
 from spark_jobs import connections, options, schema
 from spark_jobs.pipeline import executors, plan_source, users_part
 from spark_jobs.pipeline.assignments import NOBODYS, Assignment, Assignments, InFiles
+from spark_jobs.pipeline.failures import Cure, Failure, judge
 from spark_jobs.pipeline.fetching import Fetcher, Tallies, Tally, cut
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.plan_source import Plan
 from spark_jobs.pipeline.seats import Seats
+from spark_jobs.pipeline.users_part import UsersPart
 
 log = logging.getLogger("evenkeel.job")
 LOOK_SECONDS = 0.5
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+MOST_FAILURES = 3
+"""How often the same batch may fail for a reason that is not known to pass."""
 DONE, TRY_AGAIN, PERMANENT = 0, 75, 78
 """Exit codes."""
 SETTINGS = {
@@ -51,15 +56,15 @@ SETTINGS = {
 class Driver:
     """Runs one job until it is done, told to stop, or fails."""
 
-    def __init__(self, spark: SparkSession, job: Job, assignments: Assignments) -> None:
-        """Check what can be checked before anything runs."""
+    def __init__(
+        self, spark: SparkSession, job: Job, users: UsersPart, assignments: Assignments
+    ) -> None:
+        """Start nothing yet."""
         self._spark = spark
         self._job = job
         self._assignments = assignments
         self._reading = options.reading(job.source, is_stream=True)
-        self._transform = users_part.transform(job.transform)
-        self._write = users_part.sink(job.sink)
-        self._dead = users_part.sink(job.dead_letter) if job.dead_letter else None
+        self._users = users
         self._seats = Seats(spark, job.name, job.executors, self._reading.cluster)
         self._tally = spark.sparkContext.accumulator(Tally(), Tallies())
         self._assignment = NOBODYS
@@ -68,7 +73,10 @@ class Driver:
         self._told: dict[Any, int] = {}
         self._adopted = 0
         self._batch_number = -1
+        self._failed_times = 0
         self._error: str | None = None
+        self._refused: str | None = None
+        """Why the newest assignment is not followed."""
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -76,12 +84,35 @@ class Driver:
         self._stop.set()
 
     def run(self) -> int:
-        """Run to the end; the exit code."""
+        """Run until it is over; the exit code."""
+        pause = FIRST_PAUSE
+        while True:
+            begun = self._batch_number
+            failure = self._run_query()
+            if failure is None:
+                self._report()
+                return DONE
+            self._error = failure.message
+            self._report()
+            if self._batch_number > begun:
+                self._failed_times, pause = 0, FIRST_PAUSE
+            self._failed_times += failure.cure is Cure.RETRY
+            if failure.cure is Cure.USER or self._failed_times == MOST_FAILURES:
+                log.error("the job ends, for this needs a change: %s", failure.message)
+                return PERMANENT
+            log.warning("the query starts again in %g s: %s", pause, failure.message)
+            if self._stop.wait(pause):
+                return TRY_AGAIN
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _run_query(self) -> Failure | None:
+        """Run the query until it ends or is to stop; what went wrong."""
+        self._ran.clear()
+        self._failure: BaseException | None = None
         with tempfile.TemporaryDirectory(prefix="evenkeel-run-") as run:
             self._look()
             query = self._start(run)
-            while query.isActive and not self._stop.is_set():
-                self._stop.wait(LOOK_SECONDS)
+            while query.isActive and not self._stop.wait(LOOK_SECONDS):
                 self._look()
                 self._settle(query)
             if query.isActive:
@@ -89,15 +120,12 @@ class Driver:
                 self._wait_idle(query)
                 query.stop()
             self._settle(query)
-            self._seats.close()
-            failure = query.exception()
-        if failure is None:
-            self._report()
-            return DONE
-        self._error = self._error or str(failure).partition("\n")[0]
-        self._report()
-        log.error("the job stops: %s", self._error)
-        return PERMANENT if self._error else TRY_AGAIN
+            error = self._failure or query.exception()
+        if error is None:
+            return None
+        if isinstance(error, users_part.UsersPartError):
+            return Failure(str(error), Cure.USER)
+        return judge(str(error))
 
     def _start(self, run: str) -> StreamingQuery:
         plans = (
@@ -113,11 +141,15 @@ class Driver:
 
     def _batch(self, plans: DataFrame, number: int) -> None:
         """Run one micro-batch."""
-        (row,) = plans.collect()
-        plan = plan_source.read_plan(row.plan)
-        if plan.ranges:
-            owners = self._known.get(plan.epoch, self._assignment).owners
-            self._process(plan, cut(plan.ranges, owners, self._seats.fillers), number)
+        try:
+            (row,) = plans.collect()
+            plan = plan_source.read_plan(row.plan)
+            if plan.ranges:
+                owners = self._known.get(plan.epoch, self._assignment).owners
+                self._process(plan, cut(plan.ranges, owners, self._seats.fillers), number)
+        except BaseException as error:
+            self._failure = error  # Spark would wrap it in a text
+            raise
         self._ran[number] = plan
 
     def _process(self, plan: Plan, tasks: list[executors.Task], number: int) -> None:
@@ -125,14 +157,14 @@ class Driver:
         fetcher = Fetcher(self._reading, plan.wanted, self._tally)
         ddl = schema.ddl(self._reading.include_properties)
         rows = executors.tasks(self._spark, tasks).mapInArrow(fetcher, ddl)
-        good, bad = users_part.split(self._transform(rows))
-        if bad is None or self._dead is None:
-            self._write(good, query, number)
+        good, bad = users_part.split(self._users.transform(rows))
+        if bad is None or self._users.bury is None:
+            self._users.write(good, query, number)
             return
         rows.persist()
         try:
-            self._write(good, query, number)
-            self._dead(bad, query, number)
+            self._users.write(good, query, number)
+            self._users.bury(bad, query, number)
         finally:
             rows.unpersist()
 
@@ -141,8 +173,9 @@ class Driver:
         try:
             found = self._assignments.latest()
         except UsageError as error:
-            self._error = str(error)
+            self._refused = str(error)
             return
+        self._refused = None
         if found.epoch != self._assignment.epoch:
             kept = [self._known.get(self._adopted, NOBODYS), self._assignment, found]
             self._known = {each.epoch: each for each in kept}
@@ -159,6 +192,7 @@ class Driver:
                 plan = self._ran.pop(number)
                 self._tell(plan)
                 self._adopted, self._batch_number = plan.epoch, number
+                self._error = None
         self._report()
 
     def _tell(self, plan: Plan) -> None:
@@ -193,7 +227,7 @@ class Driver:
                 "bytes": tally.bytes,
                 "tasks": tally.tasks,
                 "misplacedTasks": tally.misplaced,
-                "error": self._error,
+                "error": self._error or self._refused,
             }
         )
 
@@ -214,12 +248,16 @@ def session(job: Job) -> Iterator[SparkSession]:
 
 def run(job: Job) -> int:
     """Run a job in this process."""
+    assignments = InFiles(job.assignments, job.report)
+    try:
+        options.reading(job.source, is_stream=True)
+        users = users_part.read(job)
+    except (UsageError, users_part.UsersPartError) as error:
+        log.error("the job cannot start: %s", error)
+        assignments.report({"error": str(error)})
+        return PERMANENT
     with session(job) as spark:
-        try:
-            driver = Driver(spark, job, InFiles(job.assignments, job.report))
-        except (UsageError, users_part.UsersPartError) as error:
-            log.error("the job cannot start: %s", error)
-            return PERMANENT
-        signal.signal(signal.SIGTERM, lambda *_: driver.stop())
-        signal.signal(signal.SIGINT, lambda *_: driver.stop())
+        driver = Driver(spark, job, users, assignments)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: driver.stop())
         return driver.run()

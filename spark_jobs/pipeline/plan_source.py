@@ -58,17 +58,23 @@ class _PlanReader(StreamReader):
         self._stopping = Path(run) / STOPPING
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return {"epoch": 0, **super().initialOffset()}
+        return {"epoch": 0, "group": self._reading.group, **super().initialOffset()}
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802
         if self._stopping.exists():
             return start
+        if start["group"] != self._reading.group:
+            raise UsageError(
+                f"the checkpoint belongs to the group {start['group']!r}, not to "
+                f"{self._reading.group!r}: choose another checkpoint"
+            )
         try:
             epoch = self._assignments.latest().epoch
         except UsageError:
             epoch = 0  # the driver tells of it
         return {
             "epoch": max(epoch, start["epoch"]),
+            "group": self._reading.group,
             **super().latestOffset(start, limit),
         }
 

@@ -1,16 +1,19 @@
 """The user's part of a job: what happens to rows, and where they go."""
 
 import importlib.util
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from pyspark import cloudpickle
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 
-from spark_jobs.pipeline.job import Sink, Transform
+from spark_jobs.pipeline.job import Job, Sink, Transform
 
 ERROR_COLUMN = "_error"
 Write = Callable[[DataFrame, str, int], None]
@@ -21,18 +24,35 @@ class UsersPartError(Exception):
     """The user's code is at fault: trying again does not help."""
 
 
-def transform(chosen: Transform) -> Callable[[DataFrame], DataFrame]:
-    """Make a function of what the user wrote."""
+@dataclass(frozen=True, slots=True)
+class UsersPart:
+    """The user's part, ready to be called."""
+
+    transform: Callable[[DataFrame], DataFrame]
+    write: Write
+    bury: Write | None
+    """Takes the rows in which the transform set an error."""
+
+
+def read(job: Job) -> UsersPart:
+    """Read it all, before anything runs."""
+    return UsersPart(
+        _transform(job.transform),
+        _sink(job.sink),
+        _sink(job.dead_letter) if job.dead_letter else None,
+    )
+
+
+def _transform(chosen: Transform) -> Callable[[DataFrame], DataFrame]:
     if chosen.file is not None:
-        return _function(chosen.file, "transform")
+        return _named(chosen.file, _function(chosen.file, "transform"))
     if chosen.sql is not None:
         text = chosen.sql
         return lambda rows: _by_sql(rows, text)
     return lambda rows: rows
 
 
-def sink(chosen: Sink) -> Write:
-    """Make a function that writes a batch."""
+def _sink(chosen: Sink) -> Write:
     if chosen.file is not None:
         return _function(chosen.file, "write")
     if chosen.path is not None:
@@ -48,9 +68,24 @@ def split(rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
     return rows.where(is_good).drop(ERROR_COLUMN), rows.where(~is_good)
 
 
+def _named(path: str, change: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
+    """Say whose error it is."""
+
+    def transform(rows: DataFrame) -> DataFrame:
+        try:
+            return change(rows)
+        except Exception as error:
+            raise UsersPartError(f"{path}: {type(error).__name__}: {error}") from error
+
+    return transform
+
+
 def _by_sql(rows: DataFrame, text: str) -> DataFrame:
     rows.createOrReplaceTempView("messages")
-    return rows.sparkSession.sql(text)
+    try:
+        return rows.sparkSession.sql(text)
+    except PySparkException as error:
+        raise UsersPartError(f"transform.sql: {error}") from error
 
 
 def _to_files(rows: DataFrame, chosen: Sink, query: str, batch: int) -> None:
@@ -79,6 +114,7 @@ def _module(path: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UsersPartError(f"{path}: this is no Python file")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:

@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from lb_core import model, producer, routes, strategies
-from mq_client import blocking, columns, compression, directory, errors, filters, properties, values
+from lb_core import model, strategies
+from mq_client import blocking, columns, compression, directory, filters, properties, values
 from mq_client.messages import Message
 from mq_client.operations import sending
 from mq_client.property_columns import Properties
 from mq_client.pulling import Batch, Position
 from sandbox.rocketmq import RocketMq
+from spark_jobs.choosing import Balanced
 from tests.real import java_client
 from tests.real.java_client import JavaClient
 from tests.real.waiting import eventually
@@ -417,31 +418,6 @@ def test_our_assignment_is_the_brokers_own(
 
 
 # --- the allocation library chooses queues
-
-
-class Balanced:
-    """A chooser as `lb_core.producer` decides, with back-off by latency."""
-
-    def __init__(self, now_ms: Callable[[], float]) -> None:
-        self.state = producer.State()
-        self._now_ms = now_ms
-
-    def choose(self, route: values.Route, failed_broker: str | None) -> values.Queue:
-        view = routes.publish_view(routes.read(route.topic, route.answer))
-        choice = producer.choose(route.topic, view, self.state, failed_broker, self._now_ms())
-        self.state = choice.state
-        return values.Queue(choice.queue.topic, choice.queue.broker, choice.queue.id)
-
-    def ended(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
-        outcome = (
-            producer.Outcome.SENT
-            if error is None
-            else producer.Outcome.NO_ANSWER
-            if isinstance(error, errors.UnavailableError)
-            else producer.Outcome.REFUSED
-        )
-        latency_ms, now_ms = seconds * 1000, self._now_ms()
-        self.state = producer.note(self.state, broker, outcome, latency_ms, now_ms)
 
 
 def test_the_allocation_librarys_producer_goes_round_all_queues(

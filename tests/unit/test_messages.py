@@ -1,5 +1,6 @@
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -281,6 +282,40 @@ def test_a_message_that_cannot_be_is_refused_at_once(
         make()
 
 
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"topic": 5}, "the topic is no text"),
+        ({"body": "text"}, "its body is no bytes but str"),
+        ({"body": None}, "its body is no bytes but NoneType"),
+        ({"tags": 5}, "tags 5 are no text"),
+        ({"keys": "order-17"}, "keys 'order-17' are no tuple of texts"),
+        ({"keys": (17,)}, "are no tuple of texts"),
+        ({"properties": {"amount": 12}}, "are no texts by name"),
+        ({"properties": {12: "amount"}}, "are no texts by name"),
+        ({"properties": ["amount"]}, "are no texts by name"),
+        ({"flag": 1 << 31}, "no whole number of 32 bits"),
+        ({"flag": True}, "no whole number of 32 bits"),
+        ({"delay_level": 0}, "delay_level 0 is no whole number from 1 on"),
+        ({"delay_level": "soon"}, "delay_level 'soon'"),
+        ({"deliver_at_ms": -5}, "deliver_at_ms -5 is no time"),
+        ({"deliver_at_ms": 1.5}, "deliver_at_ms 1.5 is no time"),
+    ],
+    ids=str,
+)
+def test_a_message_of_wrong_types_is_refused_at_once(wrong: Any, complaint: str) -> None:
+    with pytest.raises(errors.UsageError, match=complaint):
+        Message(**{"topic": "t", "body": b"x", **wrong})
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_a_body_that_its_owner_may_change_is_copied(kind: Callable[[Any], Any]) -> None:
+    owned = bytearray(b"one")
+    message = Message("t", kind(owned))
+    owned[:] = b"two"
+    assert message.body == b"one"
+
+
 def test_the_longest_topic_is_taken() -> None:
     assert Message("t" * 127, b"").topic == "t" * 127
 
@@ -309,6 +344,15 @@ def test_a_batch_is_written_as_rocketmq_reads_it() -> None:
 def test_a_batch_that_no_broker_takes_is_refused(batch: list[Message], complaint: str) -> None:
     with pytest.raises(errors.UsageError, match=complaint):
         messages.encode_batch(batch, ["7"] * len(batch))
+
+
+def test_a_batch_of_more_messages_than_a_broker_can_count_is_refused() -> None:
+    """It would store them, and on a queue that keeps batches ruin its offsets."""
+    most = batch_body.MOST_MESSAGES
+    batch = [Message("t", b"x")] * most
+    assert messages.encode_batch(batch, ["7"] * most)
+    with pytest.raises(errors.UsageError, match="a batch of 32,768 messages: split it"):
+        messages.encode_batch([*batch, batch[0]], ["7"] * (most + 1))
 
 
 def test_the_properties_of_a_batch_are_checked() -> None:

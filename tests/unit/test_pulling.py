@@ -122,8 +122,12 @@ def test_patience_ends_and_the_place_is_kept() -> None:
     lost = errors.ConnectionLostError("refused")
     position = Position(QUEUE, 7)
     flow = pulling.next_batch(here.directory, "g", position)
-    with pytest.raises(errors.ConnectionLostError, match="refused"):
+    with pytest.raises(errors.ConnectionLostError) as caught:
         here.play(flow, [route("a:1"), lost] + [route("a:1"), lost] * 5)
+    assert str(caught.value) == (
+        "orders@broker-a 3 from offset 7: tried in vain for 11 s (Times.patience); see that its "
+        "broker runs, then pull on from there; the last failure: refused"
+    )
     assert (position.next, here.seconds) == (7, 1 + 2 + 4 + 4)
 
 
@@ -249,3 +253,21 @@ def test_a_pull_gives_its_subscription_along() -> None:
     fields = request.fields()
     assert (fields["subscription"], fields["expressionType"]) == ("a || b", "TAG")
     assert (fields["queueOffset"], fields["sysFlag"]) == ("7", "6")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"queue": ("orders", "broker-a", 3)}, "is no queue"),
+        ({"queue": QUEUE._replace(id="3")}, "is no queue"),
+        ({"next": None}, "where to begin is not said"),
+        ({"next": "0"}, "'0' is no offset"),
+        ({"next": 1.5}, "1.5 is no offset"),
+        ({"stop": 1 << 63}, "is no offset"),
+        ({"wanted": "paid"}, "'paid' is no filter"),
+    ],
+    ids=str,
+)
+def test_a_position_that_cannot_be_pulled_is_refused_at_once(wrong: Any, complaint: str) -> None:
+    with pytest.raises(errors.UsageError, match=complaint):
+        Position(**{"queue": QUEUE, "next": 0, **wrong})

@@ -1,11 +1,14 @@
 """A send that fails is tried elsewhere, and says how it ended."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from mq_client import errors
 from mq_client.messages import Message
 from mq_client.operations import sending
-from mq_client.operations.sending import RoundRobin
+from mq_client.operations.sending import RoundRobin, To
 from mq_client.values import BrokerRoute, Queue, Route, Sent, Stored
 from tests.scripted import Stage
 
@@ -26,7 +29,7 @@ class Told(RoundRobin):
     """Remembers how sends ended."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(start=0)
         self.told: list[tuple[str, errors.MqError | None]] = []
 
     def ended(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
@@ -80,3 +83,36 @@ def test_every_message_of_a_batch_has_an_id() -> None:
     flow = sending.send(here.directory, orders(3), RoundRobin())
     sent, _, _ = here.play(flow, [HERE, STORED])
     assert sent.message_ids == ("KEY",) * 3
+
+
+def test_a_single_message_without_a_body_is_refused_before_anything_is_asked() -> None:
+    here = stage()
+    flow = sending.send(here.directory, [Message("orders", b"")], RoundRobin())
+    with pytest.raises(errors.UsageError, match="'orders': brokers refuse an empty body"):
+        here.play(flow, [])
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda directory, chooser: sending.send(directory, orders(1), chooser),
+        lambda directory, chooser: sending.send_one_way(directory, orders(1)[0], chooser),
+    ],
+    ids=["send", "one way"],
+)
+def test_a_queue_of_another_topic_is_no_choice(send: Callable[..., Any]) -> None:
+    here = stage()
+    with pytest.raises(errors.UsageError, match="picked bills@broker-a 0 for .* 'orders'"):
+        here.play(send(here.directory, To(Queue("bills", "broker-a", 0))), [HERE])
+
+
+def test_round_robins_begin_at_different_queues() -> None:
+    """Or many producers that start together would all begin on one broker."""
+    route = Route("orders", (BrokerRoute("broker-a", "c", {0: "a:1"}, 1000, 1000, 6),))
+    assert len({RoundRobin().choose(route, None) for _ in range(9)}) > 1
+
+
+@pytest.mark.parametrize("number", [-1, "0", 1 << 31])
+def test_a_queue_that_cannot_be_is_no_place_to_send_to(number: Any) -> None:
+    with pytest.raises(errors.UsageError, match="is no queue"):
+        To(Queue("orders", "broker-a", number))

@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sandbox import jars
+from sandbox.rocketmq import RocketMq
 from spark_jobs import RocketMQ
+from tests.real.spark.source import Source
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,3 +36,9 @@ def spark() -> Iterator[SparkSession]:
     session.dataSource.register(RocketMQ)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def source(spark: SparkSession, rocketmq: RocketMq, tmp_path: Path) -> Source:
+    """Reads from the shared brokers."""
+    return Source(spark, rocketmq.name_server.address, tmp_path)

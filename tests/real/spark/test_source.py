@@ -1,30 +1,340 @@
-"""`spark.read` and `spark.readStream` over a real broker."""
+"""
+`spark.read` and `spark.readStream` over a real broker.
 
-from pyspark.sql import SparkSession
+Several tests stand for bugs of other connectors, named in brackets.
+"""
 
-from mq_client import blocking
+import contextlib
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from mq_client import batch_body, blocking, errors, flows
+from mq_client.commands.base import Done
+from mq_client.commands.sending import SendBatch
 from mq_client.messages import Message
 from mq_client.operations.sending import To
+from mq_client.pulling import Position
 from mq_client.values import Queue
+from sandbox import asking
 from sandbox.rocketmq import RocketMq
+from tests.real import java_client
+from tests.real.java_client import JavaClient
+from tests.real.spark.source import Source, bodies, ends_at, send
+from tests.real.waiting import eventually
 
-
-def send(client: blocking.Client, queue: Queue, *bodies: bytes) -> None:
-    client.send([Message(queue.topic, body) for body in bodies], To(queue))
+# --- what a row holds
 
 
 def test_a_bounded_read_gives_every_message_once(
-    spark: SparkSession, rocketmq: RocketMq, client: blocking.Client, topic: str
+    source: Source, client: blocking.Client, topic: str
 ) -> None:
     for number, queue in enumerate(client.route(topic).writable):
         send(client, queue, *(b"%d-%d" % (number, each) for each in range(100)))
-    rows = (
-        spark.read.format("rocketmq")
-        .option("nameServers", rocketmq.name_server.address)
-        .option("topics", topic)
-        .load()
-        .collect()
-    )
-    assert sorted(row.body for row in rows) == sorted(
+    ends_at(client, topic, 400)
+    assert bodies(source.rows(topics=topic)) == sorted(
         b"%d-%d" % (number, each) for number in range(4) for each in range(100)
     )
+
+
+def test_a_row_holds_what_the_broker_stores(
+    source: Source, client: blocking.Client, java: JavaClient, queue: Queue
+) -> None:
+    """With odd letters, a compressed body, an empty one, and nothing but a body."""
+    texts = {"größe": "δ = 1 \U0001f680"}
+    full = Message(queue.topic, b"\x00\xff", tags="bezahlt-ß", keys=("a", "b"), properties=texts)
+    client.send([full], To(queue))
+    large = b"abcd" * 5000
+    java.send(queue, java_client.message(large), codec="ZSTD")
+    address = client.route(queue.topic).broker(queue.broker)
+    assert address is not None
+    bare = SendBatch("g", queue, batch_body.encode([(0, b"", b""), (0, b"x", b"")]), "", 7)
+    client.engine.run(flows.ask(str(address.master), bare, 5))
+    ends_at(client, queue.topic, 4)
+    stored = [
+        message
+        for batch in client.read("readers", [Position(queue, 0, 4)])
+        for message in batch.messages()
+    ]
+    rows = source.rows(topics=queue.topic, includeProperties="true")
+    assert [
+        {
+            **row.asDict(),
+            "body": bytes(row.body),
+            "born_timestamp": round(row.born_timestamp.timestamp() * 1000),
+            "store_timestamp": round(row.store_timestamp.timestamp() * 1000),
+        }
+        for row in rows
+    ] == [
+        {
+            "topic": queue.topic,
+            "broker_name": queue.broker,
+            "queue_id": queue.id,
+            "queue_offset": offset,
+            "msg_id": message.msg_id,
+            "keys": " ".join(message.keys) or None,
+            "tags": message.tags,
+            "body": message.body,
+            "properties": dict(message.properties),
+            "born_timestamp": message.born_timestamp_ms,
+            "store_timestamp": message.store_timestamp_ms,
+            "reconsume_times": 0,
+        }
+        for offset, message in enumerate(stored)
+    ]
+    assert [bytes(row.body) for row in rows] == [b"\x00\xff", large, b"", b"x"]
+    assert (rows[0].tags, rows[0].keys) == ("bezahlt-ß", "a b")
+    assert rows[0].properties["größe"] == texts["größe"]
+    assert (rows[2].tags, rows[2].keys, rows[2].properties.get("UNIQ_KEY")) == (None, None, None)
+    assert rows[2].msg_id == stored[2].offset_msg_id
+
+
+# --- from where to where
+
+
+def test_a_bounded_read_starts_and_ends_where_it_is_told(
+    source: Source, client: blocking.Client, queue: Queue, group: str
+) -> None:
+    stored: list[int] = []
+    while len(set(stored)) < 4:
+        send(client, queue, b"%03d" % len(stored))
+        place = Position(queue, len(stored), stop=len(stored) + 1)
+        (batch,) = client.read("readers", [place])
+        stored.append(batch.messages()[0].store_timestamp_ms)
+    total = len(stored)
+    ends_at(client, queue.topic, total)
+    second, last = stored.index(sorted(set(stored))[1]), stored[-1]
+    client.commit(group, {queue: 2})
+
+    def offsets(number: int) -> str:
+        return f'{{"{queue.topic}": {{"{queue.broker}": {{"{queue.id}": {number}}}}}}}'
+
+    def read(**options: str) -> list[int]:
+        return [int(body) for body in bodies(source.rows(topics=queue.topic, **options))]
+
+    numbers = list(range(total))
+    assert read(startFrom="earliest", endAt="latest") == numbers
+    assert read(startFrom="latest") == []
+    assert read(group=group) == numbers[2:]
+    assert read(group=group, startFrom="earliest") == numbers
+    assert read(startTimestamp=str(stored[second])) == numbers[second:]
+    assert read(endTimestamp=str(stored[second])) == numbers[:second]
+    assert read(endTimestamp=str(last + 3_600_000)) == numbers
+    assert read(startTimestamp=str(last + 3_600_000)) == []
+    assert read(startFrom=offsets(1), endAt=offsets(3)) == [1, 2]
+    assert read(startFrom=offsets(-2), endAt=offsets(-1)) == numbers
+    assert read(startFrom=offsets(-1)) == []
+    with pytest.raises(Exception, match=f"endAt: .* ends at {total}, before {total + 1}"):
+        read(endAt=offsets(total + 1))
+    with pytest.raises(Exception, match="which cannot be read"):
+        read(startFrom='{"other": {"broker-a": {"0": 1}}}')
+
+
+def test_a_filter_by_tags_or_by_sql_lets_through_what_it_says(
+    source: Source, client: blocking.Client, queue: Queue
+) -> None:
+    for number, tag in enumerate(["paid", "BB", "Aa", "refunded"]):
+        facts = {"amount": str(number)}
+        client.send([Message(queue.topic, tag.encode(), tag, properties=facts)], To(queue))
+    ends_at(client, queue.topic, 4)
+    assert bodies(source.rows(topics=queue.topic, tags="paid || Aa")) == [b"Aa", b"paid"]
+    assert bodies(source.rows(topics=queue.topic, sqlFilter="amount > 2")) == [b"refunded"]
+    with pytest.raises(Exception, match="check the filter"):
+        source.rows(topics=queue.topic, sqlFilter="amount >")
+
+
+def test_an_unknown_topic_is_an_error_that_names_it(source: Source) -> None:
+    with pytest.raises(Exception, match=r"(?s)nowhere.*create the topic, or check its name"):
+        source.rows(topics="nowhere")
+    with pytest.raises(Exception, match=r"(?s)nowhere.*create the topic, or check its name"):
+        source.run(topics="nowhere")
+
+
+# --- batches of a stream
+
+
+def test_available_now_reads_what_was_there_in_batches_of_the_size_asked_for(
+    source: Source, client: blocking.Client, topic: str
+) -> None:
+    """A queue that holds nothing does not hold up a busy one [rocketmq-externals#148]."""
+    busy, slow, *_ = client.route(topic).writable
+    send(client, busy, *(b"busy %d" % number for number in range(9)))
+    send(client, slow, b"slow 0", b"slow 1")
+    ends_at(client, topic, 11)
+
+    def send_more(number: int) -> None:
+        if number == 0:
+            send(client, busy, b"late")
+
+    batches = source.run(send_more, topics=topic, startFrom="earliest", maxMessagesPerBatch="4")
+    assert max(batches.sizes) <= 4
+    assert {row.queue_id for row in batches.rows[0]} == {busy.id, slow.id}
+    assert batches.bodies == sorted(
+        [*(b"busy %d" % number for number in range(9)), b"slow 0", b"slow 1"]
+    )
+
+
+def test_a_limit_in_bytes_cuts_a_stream_into_batches(
+    source: Source, client: blocking.Client, queue: Queue
+) -> None:
+    send(client, queue, *(bytes([number]) * 1000 for number in range(10)))
+    ends_at(client, queue.topic, 10)
+    batches = source.run(topics=queue.topic, startFrom="earliest", maxBytesPerBatch="5000")
+    assert batches.sizes == [4, 4, 2]
+    assert batches.bodies == [bytes([number]) * 1000 for number in range(10)]
+
+
+def test_a_restart_goes_on_where_the_checkpoint_is_whatever_start_from_says(
+    source: Source, client: blocking.Client, queue: Queue
+) -> None:
+    """Nothing twice, from the start [seatunnel#9940] or by one [rocketmq-externals#168, #876]."""
+    given = {"topics": queue.topic, "startFrom": "earliest"}
+    send(client, queue, b"0", b"1")
+    ends_at(client, queue.topic, 2)
+    assert source.run(**given).bodies == [b"0", b"1"]
+    assert source.run(**given).bodies == []
+    send(client, queue, b"2", b"3")
+    ends_at(client, queue.topic, 4)
+    assert source.run(**given).bodies == [b"2", b"3"]
+
+
+def test_a_stream_that_starts_at_the_latest_reads_what_comes_after(
+    source: Source, client: blocking.Client, queue: Queue
+) -> None:
+    send(client, queue, b"old")
+    ends_at(client, queue.topic, 1)
+    assert source.run(topics=queue.topic).bodies == []
+    send(client, queue, b"new")
+    ends_at(client, queue.topic, 2)
+    assert source.run(topics=queue.topic).bodies == [b"new"]
+
+
+def test_the_groups_offset_is_that_of_the_next_message(
+    source: Source, client: blocking.Client, queue: Queue, group: str
+) -> None:
+    """
+    Not of the last one [rocketmq-externals#901, seatunnel#6665]; it moves [seatunnel#7225].
+
+    The group is the user's, and its lag can be seen [rocketmq-externals#94].
+    """
+    send(client, queue, b"0", b"1", b"2", b"3", b"4")
+    ends_at(client, queue.topic, 5)
+    given = {"topics": queue.topic, "group": group, "maxMessagesPerBatch": "2"}
+    seen: list[int | None] = []
+    batches = source.run(lambda _: seen.append(client.committed(group, queue)), **given)
+    assert batches.sizes == [2, 2, 1]
+    # The broker is told when the next batch begins; the first has nothing to tell.
+    assert seen == [None, 2, 4]
+    send(client, queue, b"5")
+    ends_at(client, queue.topic, 6)
+    assert source.run(**given).bodies == [b"5"]
+    assert client.committed(group, queue) == 5
+    rest = source.rows(topics=queue.topic, group=group)
+    assert bodies(rest) == [b"5"]
+
+
+def test_a_batch_that_is_run_again_is_the_same_under_its_old_filter(
+    source: Source, client: blocking.Client, queue: Queue
+) -> None:
+    for tag in ("old", "new"):
+        send(client, queue, b"1 " + tag.encode(), tags=tag)
+    ends_at(client, queue.topic, 2)
+
+    def fail(number: int) -> None:
+        raise RuntimeError("the sink is full")
+
+    given = {"topics": queue.topic, "startFrom": "earliest"}
+    with pytest.raises(Exception, match="the sink is full"):
+        source.run(fail, tags="old", **given)
+    for tag in ("old", "new"):
+        send(client, queue, b"2 " + tag.encode(), tags=tag)
+    ends_at(client, queue.topic, 4)
+    batches = source.run(tags="new", **given)
+    assert [bodies(batch) for batch in batches.rows] == [[b"1 old"], [b"2 new"]]
+
+
+# --- topics that change
+
+
+def test_queues_and_topics_that_appear_are_read_from_their_beginning(
+    source: Source, client: blocking.Client, rocketmq: RocketMq, topic: str
+) -> None:
+    given = {"topicPattern": f"{topic}.*"}
+    assert source.run(**given).bodies == []
+    rocketmq.create_topics({topic: 4, f"{topic}-too": 1})
+    queues = [
+        *client.route(topic, max_age=0).writable,
+        *client.route(f"{topic}-too").writable,
+    ]
+    assert len(queues) == 10
+    for number, queue in enumerate(queues):
+        send(client, queue, b"%d" % number)
+    ends_at(client, topic, 8)
+    ends_at(client, f"{topic}-too", 2)
+    expected = sorted(b"%d" % number for number in range(10))
+    assert source.run(**given).bodies == expected
+    assert source.run(**given).bodies == []
+
+
+def test_queues_that_vanish_are_an_error_or_passed_over_as_asked(
+    source: Source, client: blocking.Client, rocketmq: RocketMq, topic: str
+) -> None:
+    given = {"topics": topic, "startFrom": "earliest"}
+    assert source.run(**given).bodies == []
+    rocketmq.create_topics({topic: 1})
+    send(client, Queue(topic, "broker-a", 0), b"0")
+    ends_at(client, topic, 1)
+    eventually(lambda: client.route(topic, max_age=0).readable, lambda queues: len(queues) == 2)
+    with pytest.raises(Exception, match=f"{topic}@broker-a 1: the topic has no such queue any"):
+        source.run(**given)
+    assert source.run(failOnDataLoss="false", **given).bodies == [b"0"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic(Done):
+    """Ask a broker to delete a topic with its messages."""
+
+    code: ClassVar[int] = 215
+    name: ClassVar[str] = "DELETE_TOPIC_IN_BROKER"
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetTopic(Done):
+    """Ask a name server to forget a topic."""
+
+    code: ClassVar[int] = 216
+    name: ClassVar[str] = "DELETE_TOPIC_IN_NAMESRV"
+    topic: str
+
+
+def delete(rocketmq: RocketMq, topic: str) -> None:
+    for broker in rocketmq.brokers.values():
+        # Without the wheel for timed messages a broker stumbles over it when all is done.
+        with contextlib.suppress(errors.UnexpectedError):
+            asking.ask(broker.address, DeleteTopic(topic))
+    asking.ask(rocketmq.name_server.address, ForgetTopic(topic))
+
+
+def test_a_topic_that_was_deleted_or_made_anew_is_an_error_or_passed_over_as_asked(
+    source: Source, client: blocking.Client, rocketmq: RocketMq, unique_name: str
+) -> None:
+    rocketmq.create_topics({unique_name: 1}, brokers=["broker-a"])
+    queue = Queue(unique_name, "broker-a", 0)
+    given = {"topicPattern": unique_name, "startFrom": "earliest"}
+    send(client, queue, b"0", b"1", b"2")
+    ends_at(client, unique_name, 3)
+    assert source.run(**given).bodies == [b"0", b"1", b"2"]
+    delete(rocketmq, unique_name)
+    with pytest.raises(Exception, match="the topic has no such queue any more; read up to 3"):
+        source.run(**given)
+    rocketmq.create_topics({unique_name: 1}, brokers=["broker-a"])
+    send(client, queue, b"a")
+    ends_at(client, unique_name, 1)
+    with pytest.raises(Exception, match="it ends at 1, but was read up to 3"):
+        source.run(**given)
+    assert source.run(failOnDataLoss="false", **given).bodies == []
+    send(client, queue, b"b")
+    ends_at(client, unique_name, 2)
+    assert source.run(**given).bodies == [b"b"]

@@ -1,0 +1,51 @@
+"""What made a query fail, found in Spark's words, and whether trying again helps."""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from mq_client import errors
+
+_RAISED = re.compile(r"^(?P<kind>[\w.]*\w(?:Error|Exception)): (?P<message>.*)$", re.MULTILINE)
+_PASSING = (errors.UnavailableError, errors.BusyError)
+_LASTING = (
+    errors.UsageError, errors.NotPermittedError, errors.SubscriptionError,
+    errors.TopicUnknownError, errors.CorruptMessageError,
+)  # fmt: skip
+_LASTING_NAMES = {"DataLossError", "OffsetGoneError", "UsersPartError"}
+
+
+class Cure(Enum):
+    """What helps."""
+
+    TIME = "time"
+    """It is another one's trouble: try again for as long as it takes."""
+    RETRY = "retry"
+    """Perhaps a retry; not for ever."""
+    USER = "user"
+    """Somebody has to change something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One line for people, and what helps."""
+
+    message: str
+    cure: Cure
+
+
+def judge(text: str) -> Failure:
+    """Find the cause: the last error of the first Python traceback, else the first line."""
+    first, *more = text.split("Traceback (most recent call last):", 1)
+    found = _RAISED.search(more[0]) if more else None
+    if found is None:
+        return Failure(first.strip().partition("\n")[0], Cure.RETRY)
+    name = found["kind"].rpartition(".")[2]
+    return Failure(f"{name}: {found['message']}", _cure(name))
+
+
+def _cure(name: str) -> Cure:
+    kind = getattr(errors, name, None)
+    if name in _LASTING_NAMES or (kind is not None and issubclass(kind, _LASTING)):
+        return Cure.USER
+    return Cure.TIME if kind is not None and issubclass(kind, _PASSING) else Cure.RETRY

@@ -1,0 +1,104 @@
+"""
+A name server and broker in one, on loopback, that says what a test tells it to.
+
+`with Peer() as peer` answers at `peer.address`. It has the topic "orders" on broker-a, four queues
+of 100 messages each, of which a pull brings ten. `held` requests get no answer before `let_go`.
+"""
+
+import json
+import socketserver
+import threading
+from collections import Counter
+from typing import Self
+
+from mq_client import frames
+from mq_client.commands.cluster import GetRoute, GetTopics
+from mq_client.commands.consuming import Pull
+from mq_client.commands.sending import Send
+from mq_client.frames import Frame
+
+END = 100
+A_PULL = 10
+FOUND, NOTHING_NEW = 0, 19
+
+
+class Peer:
+    """Runs in threads of its own until it is left."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[int] = Counter()
+        self.held: set[int] = set()
+        self.let_go = threading.Event()
+        self.refusals: dict[tuple[int, str], list[int]] = {}
+        """By request code and queue id: codes to answer with first."""
+        peer = self
+
+        class Conversation(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                peer._converse(self)
+
+        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Conversation)
+        self._server.daemon_threads = True
+        self._server.block_on_close = False
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.let_go.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _converse(self, with_whom: socketserver.BaseRequestHandler) -> None:
+        reader = frames.Reader()
+        try:
+            while size := with_whom.request.recv_into(reader.space()):
+                for frame in reader.filled(size):
+                    self.asked[frame.code] += 1
+                    if frame.code in self.held:
+                        self.let_go.wait()
+                    with_whom.request.sendall(frames.encode(self._answer(frame)))
+        except OSError:
+            return  # the client is gone
+
+    def _answer(self, frame: Frame) -> Frame:
+        refusals = self.refusals.get((frame.code, frame.fields.get("queueId", "")))
+        if refusals:
+            return answer(frame, refusals.pop(0))
+        match frame.code:
+            case GetRoute.code:
+                return answer(frame, body=self._route())
+            case GetTopics.code:
+                return answer(frame, body={"topicList": ["orders"]})
+            case Pull.code:
+                return pulled(frame)
+            case Send.code:
+                return answer(frame, queueId=frame.fields["e"], queueOffset=str(END))
+        return answer(frame)
+
+    def _route(self) -> object:
+        broker = {"brokerName": "broker-a", "cluster": "c", "brokerAddrs": {"0": self.address}}
+        queues = {"brokerName": "broker-a", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6}
+        return {"brokerDatas": [broker], "queueDatas": [queues]}
+
+
+def answer(to: Frame, code: int = 0, body: object = None, **fields: str) -> Frame:
+    data = b"" if body is None else json.dumps(body).encode()
+    return Frame(code, to.opaque, frames.ANSWER, fields, None, data)
+
+
+def pulled(to: Frame) -> Frame:
+    offset = int(to.fields["queueOffset"])
+    stop = min(offset + A_PULL, END)
+    return answer(
+        to,
+        FOUND if stop > offset else NOTHING_NEW,
+        nextBeginOffset=str(stop),
+        minOffset="0",
+        maxOffset=str(END),
+        suggestWhichBrokerId="0",
+    )

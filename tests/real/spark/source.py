@@ -1,0 +1,99 @@
+"""Reads topics by Spark: at once, as a stream up to what is there now, or on and on."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from mq_client import blocking
+from mq_client.messages import Message
+from mq_client.operations.sending import To
+from mq_client.values import Queue
+from tests.real.waiting import eventually
+
+WAIT_SECONDS = 120
+
+
+def send(client: blocking.Client, queue: Queue, *bodies: bytes, tags: str | None = None) -> None:
+    client.send([Message(queue.topic, body, tags=tags) for body in bodies], To(queue))
+
+
+def ends_at(client: blocking.Client, topic: str, count: int) -> None:
+    """Wait until the brokers show all messages that were sent: that takes them a moment."""
+
+    def total() -> int:
+        return sum(queue.max for queue in client.topic_offsets(topic).values())
+
+    assert eventually(total, lambda found: found == count) == count
+
+
+@dataclass
+class Batches:
+    """What a stream gave: the rows of each batch. It is a sink that is called for each."""
+
+    rows: list[list[Row]] = field(default_factory=list)
+    before: Callable[[int], None] = lambda _: None
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        """Take a batch, after `before` was called with its number."""
+        self.before(number)
+        self.rows.append(frame.collect())
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """All bodies, sorted."""
+        return bodies(row for batch in self.rows for row in batch)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(batch) for batch in self.rows]
+
+
+def bodies(rows: Iterator[Row] | list[Row]) -> list[bytes]:
+    return sorted(bytes(row.body) for row in rows)
+
+
+@dataclass
+class Source:
+    spark: SparkSession
+    name_servers: str
+    folder: Path
+
+    def rows(self, **options: str) -> list[Row]:
+        """Read at once."""
+        reader = self.spark.read.format("rocketmq").option("nameServers", self.name_servers)
+        return reader.options(**options).load().collect()
+
+    def stream(self, **options: str) -> DataFrame:
+        reader = self.spark.readStream.format("rocketmq").option("nameServers", self.name_servers)
+        return reader.options(**options).load()
+
+    def run(self, before: Callable[[int], None] = lambda _: None, /, **options: str) -> Batches:
+        """Go on from the test's checkpoint, up to what is there now."""
+        batches = Batches(before=before)
+        self.finish(self.stream(**options).writeStream.foreachBatch(batches))
+        return batches
+
+    def finish(self, writer: DataStreamWriter) -> None:
+        """Write what is there now."""
+        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        try:
+            assert query.awaitTermination(WAIT_SECONDS), "the query does not end"
+        finally:
+            query.stop()
+
+    @contextlib.contextmanager
+    def running(self, **options: str) -> Iterator[tuple[Batches, StreamingQuery]]:
+        """Go on from the test's checkpoint until left."""
+        batches = Batches()
+        writer = self.stream(**options).writeStream.foreachBatch(batches)
+        query = writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
+        try:
+            yield batches, query
+        finally:
+            query.stop()

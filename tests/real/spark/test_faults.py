@@ -1,0 +1,162 @@
+"""Brokers that die, forget and refuse: brokers of this file's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mq_client import blocking
+from mq_client.acl import Credentials
+from mq_client.values import Queue
+from sandbox import jars, rocketmq
+from sandbox.rocketmq import Broker, RocketMq
+from tests.real.spark.source import Source, bodies, ends_at, send
+from tests.real.waiting import eventually
+
+pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+
+SMALL_FILES = {"mappedFileSizeCommitLog": "65536"}
+"""A few messages fill a file of the commit log."""
+PROVIDERS = "org.apache.rocketmq.auth.authentication.provider."
+SECURED = {
+    "authenticationEnabled": "true",
+    "authenticationProvider": f"{PROVIDERS}DefaultAuthenticationProvider",
+    "authenticationMetadataProvider": f"{PROVIDERS}LocalAuthenticationMetadataProvider",
+    "initAuthenticationUser": '{"username":"keeper","password":"secret-of-keeper"}',
+    "innerClientAuthenticationCredentials": (
+        '{"accessKey":"keeper","secretKey":"secret-of-keeper"}'
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def mq() -> Iterator[RocketMq]:
+    with rocketmq.started(brokers=2, properties=SMALL_FILES) as running:
+        yield running
+
+
+@pytest.fixture
+def client(mq: RocketMq) -> Iterator[blocking.Client]:
+    with blocking.Client(mq.name_server.address) as opened:
+        yield opened
+
+
+@pytest.fixture
+def topic(mq: RocketMq, unique_name: str) -> str:
+    mq.create_topics({unique_name: 1})
+    return unique_name
+
+
+@pytest.fixture
+def source(spark: SparkSession, mq: RocketMq, tmp_path: Path) -> Source:
+    return Source(spark, mq.name_server.address, tmp_path)
+
+
+def forget_two_files(broker: Broker) -> None:
+    """Have a broker without its oldest messages. By itself it deletes them once a minute."""
+    broker.kill()
+    log = Path(broker.properties()["storePathRootDir"], "commitlog")
+    for file in sorted(log.iterdir())[:2]:
+        file.unlink()
+    broker.restart()
+
+
+def test_deleted_messages_are_an_error_or_passed_over_as_asked(
+    source: Source, mq: RocketMq, client: blocking.Client, topic: str
+) -> None:
+    queue = Queue(topic, "broker-a", 0)
+    given = {"topics": topic, "startFrom": "earliest"}
+    send(client, queue, b"0", b"1")
+    ends_at(client, topic, 2)
+    assert source.run(**given).bodies == [b"0", b"1"]
+    for number in range(2, 42):
+        send(client, queue, b"%02d" % number + bytes(8000))
+    ends_at(client, topic, 42)
+
+    forget_two_files(mq.brokers["broker-a"])
+    left = client.min_offset(queue)
+    assert 2 < left < 42
+    with pytest.raises(Exception, match=f"{topic}@broker-a 0: offsets 2 to {left - 1} are del"):
+        source.run(**given)
+    with pytest.raises(Exception, match=r"offsets 0 to \d+ are deleted"):
+        source.rows(topics=topic, startFrom=f'{{"{topic}": {{"broker-a": {{"0": 0}}}}}}')
+    found = source.run(failOnDataLoss="false", **given).bodies
+    assert [int(body[:2]) for body in found] == list(range(left, 42))
+
+
+def test_a_broker_that_dies_while_a_stream_runs_loses_and_doubles_nothing(
+    source: Source, mq: RocketMq, client: blocking.Client, topic: str
+) -> None:
+    """And while it is away, all others go on [rocketmq-externals#148]."""
+    one, two = Queue(topic, "broker-a", 0), Queue(topic, "broker-b", 0)
+    broker = mq.brokers["broker-b"]
+    with source.running(topics=topic, startFrom="earliest") as (batches, query):
+
+        def reached(count: int) -> bool:
+            def look() -> int:
+                error = query.exception()
+                assert error is None, error
+                return len(batches.bodies)
+
+            return eventually(look, lambda found: found >= count) == count
+
+        send(client, one, b"a0")
+        send(client, two, b"b0", b"b1")
+        assert reached(3)
+        broker.kill()
+        send(client, one, b"a1")
+        assert reached(4)
+        broker.restart()
+        send(client, two, b"b2")
+        send(client, one, b"a2")
+        assert reached(6)
+    assert batches.bodies == [b"a0", b"a1", b"a2", b"b0", b"b1", b"b2"]
+
+
+def test_a_broker_that_is_away_at_a_restart_is_left_out_and_caught_up_later(
+    source: Source, mq: RocketMq, client: blocking.Client, topic: str, group: str
+) -> None:
+    """A topic whose brokers are all away is not taken for one that was deleted."""
+    one, two = Queue(topic, "broker-a", 0), Queue(topic, "broker-b", 0)
+    lonely = f"{topic}-lonely"
+    mq.create_topics({lonely: 1}, brokers=["broker-b"])
+    given = {"topicPattern": f"{topic}.*", "startFrom": "earliest", "group": group}
+    for queue in (one, two, Queue(lonely, "broker-b", 0)):
+        send(client, queue, f"{queue.topic}{queue.broker} 0".encode())
+    ends_at(client, topic, 2)
+    ends_at(client, lonely, 1)
+    assert len(source.run(**given).bodies) == 3
+    broker = mq.brokers["broker-b"]
+    broker.kill()
+    try:
+        send(client, one, b"1")
+        eventually(lambda: client.max_offset(one), lambda end: end == 2)
+        assert source.run(**given).bodies == [b"1"]
+    finally:
+        broker.restart()
+    assert source.run(**given).bodies == []
+    send(client, two, b"2")
+    send(client, Queue(lonely, "broker-b", 0), b"3")
+    eventually(lambda: client.max_offset(two), lambda end: end == 2)
+    ends_at(client, lonely, 2)
+    assert source.run(**given).bodies == [b"2", b"3"]
+
+
+def test_who_may_not_read_is_told_so(spark: SparkSession, tmp_path: Path) -> None:
+    keeper = {"accessKey": "keeper", "secretKey": "secret-of-keeper"}
+    known = Credentials(*keeper.values())
+    with rocketmq.started(brokers=1, properties=SECURED, credentials=known) as mq:
+        mq.create_topics({"sealed": 1})
+        source = Source(spark, mq.name_server.address, tmp_path)
+        frame = spark.sql("SELECT 'x' AS body").write.format("rocketmq").mode("append")
+        frame = frame.option("nameServers", source.name_servers).option("topic", "sealed")
+        frame.options(**keeper).save()
+        with blocking.Client(source.name_servers, credentials=known) as client:
+            ends_at(client, "sealed", 1)
+        assert bodies(source.rows(topics="sealed", **keeper)) == [b"x"]
+        wrong = {**keeper, "secretKey": "wrong"}
+        for act in (source.rows, source.run):
+            with pytest.raises(Exception, match=r"(?s)check access key") as caught:
+                act(topics="sealed", **wrong)
+            assert "wrong" not in str(caught.value)

@@ -1,0 +1,187 @@
+"""What becomes of a job's batches, offsets and exit code when something goes wrong."""
+
+import itertools
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mq_client import blocking
+from mq_client.messages import Message
+from mq_client.operations.sending import RoundRobin
+from sandbox.rocketmq import RocketMq, started
+from spark_jobs.pipeline.driver import DONE, PERMANENT
+from tests.real.spark.jobs import PATIENCE_SECONDS, SPARK, RunningJob
+
+IN_ONE_PROCESS = {"spark": {**SPARK, "spark.master": "local[2]"}}
+
+
+@pytest.fixture
+def send(client: blocking.Client, topic: str) -> Any:
+    """Send so many more numbers."""
+    chooser = RoundRobin()
+    numbers = itertools.count()
+
+    def send(count: int) -> None:
+        found = itertools.islice(numbers, count)
+        for number in list(found):
+            client.send([Message(topic, b"%d" % number)], chooser)
+
+    return send
+
+
+def job(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, **parts: Any
+) -> RunningJob:
+    where = rocketmq.name_server.address
+    return RunningJob(tmp_path, client, topic, where, parts={**IN_ONE_PROCESS, **parts})
+
+
+def ended(running: RunningJob) -> int:
+    """Wait until the job ends by itself; its exit code."""
+    return running.process.wait(PATIENCE_SECONDS)
+
+
+def bodies(folder: Path) -> list[int]:
+    lines = [line for part in folder.rglob("part-*.json") for line in part.read_text().splitlines()]
+    return sorted(int(json.loads(line)["body"]) for line in lines)
+
+
+def committed(client: blocking.Client, running: RunningJob) -> int:
+    queues = client.route(running.topic).readable
+    return sum(client.committed(running.group, queue) or 0 for queue in queues)
+
+
+def test_a_transform_that_raises_ends_the_job_and_its_cure_reads_on_from_there(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
+) -> None:
+    file = tmp_path / "users.py"
+    file.write_text("def transform(df):\n    raise KeyError('amount')\n")
+    send(20)
+    with job(tmp_path, client, rocketmq, topic, transform={"file": str(file)}) as running:
+        assert ended(running) == PERMANENT
+        assert f"{file}: KeyError: 'amount'" in running.report["error"]
+        assert committed(client, running) == 0
+        file.write_text(
+            "def transform(df):\n    return df.selectExpr('CAST(body AS string) body')\n"
+        )
+        running.start()
+        running.until(lambda it: it["batch"] >= 0)
+        assert running.end_by(signal.SIGTERM) == DONE
+        assert committed(client, running) == 20
+    assert bodies(tmp_path / "rows") == list(range(20))
+
+
+def test_rows_with_an_error_go_to_the_dead_letters_and_a_batch_is_pulled_once(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
+) -> None:
+    text = "CAST(body AS string)"
+    sql = f"SELECT {text} AS body, IF({text} % 2 = 0, NULL, 'odd') AS _error FROM messages"
+    dead = {"format": "json", "path": str(tmp_path / "dead")}
+    send(20)
+    with job(
+        tmp_path, client, rocketmq, topic, transform={"sql": sql}, deadLetter=dead, mode="Scheduled"
+    ) as running:
+        assert ended(running) == DONE
+        assert running.report["rows"] == {"": 20}
+        assert committed(client, running) == 20
+    assert bodies(tmp_path / "rows") == list(range(0, 20, 2))
+    assert bodies(tmp_path / "dead") == list(range(1, 20, 2))
+
+
+def test_a_job_killed_between_its_sink_and_its_commit_replaces_what_it_wrote(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
+) -> None:
+    """The user's sink writes where it is told, and the first time it never returns."""
+    sink, mark = tmp_path / "sink.py", tmp_path / "written"
+    sink.write_text(
+        f"""
+import pathlib, time
+
+def write(df, query, batch):
+    place = f"{tmp_path}/rows/query={{query}}/batch={{batch}}"
+    df.selectExpr("CAST(body AS string) body").write.mode("overwrite").json(place)
+    mark = pathlib.Path("{mark}")
+    if not mark.exists():
+        mark.touch()
+        time.sleep(3600)
+"""
+    )
+    send(20)
+    with job(tmp_path, client, rocketmq, topic, sink={"file": str(sink)}, transform={}) as running:
+        running.until(lambda _: mark.exists())
+        running.end_by(signal.SIGKILL)
+        send(20)
+        assert bodies(tmp_path / "rows") == list(range(20))
+        assert committed(client, running) == 0
+        running.start()
+        running.until(lambda _: committed(client, running) == 40)
+        assert running.end_by(signal.SIGTERM) == DONE
+    assert bodies(tmp_path / "rows") == list(range(40))
+
+
+def test_a_sink_that_always_fails_ends_the_job_at_the_third_time(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
+) -> None:
+    sink, count = tmp_path / "sink.py", tmp_path / "count"
+    sink.write_text(
+        f"""
+def write(df, query, batch):
+    df.count()
+    with open("{count}", "a") as file:
+        file.write(f"{{query}} {{batch}}\\n")
+    raise OSError("the disk is full")
+"""
+    )
+    send(5)
+    with job(tmp_path, client, rocketmq, topic, sink={"file": str(sink)}) as running:
+        assert ended(running) == PERMANENT
+        assert "the disk is full" in running.report["error"]
+        assert committed(client, running) == 0
+    tries = count.read_text().splitlines()
+    assert len(tries) == 3
+    assert len(set(tries)) == 1
+
+
+def test_a_checkpoint_of_another_group_and_a_topic_that_is_not_there_end_the_job(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
+) -> None:
+    send(5)
+    with job(tmp_path, client, rocketmq, topic, mode="Scheduled") as running:
+        assert ended(running) == DONE
+        running.options["group"] = "somebody-else"
+        running.start()
+        assert ended(running) == PERMANENT
+        assert f"belongs to the group '{running.group}'" in running.report["error"]
+        running.options["topics"] = "nothing"
+        running.parts["checkpoint"] = str(tmp_path / "new")
+        running.start()
+        assert ended(running) == PERMANENT
+        assert "TopicUnknownError" in running.report["error"]
+
+
+def test_a_broker_killed_under_a_job_is_waited_for_and_nothing_is_lost(
+    tmp_path: Path, unique_name: str
+) -> None:
+    with (
+        started(brokers=2) as mq,
+        blocking.Client(mq.name_server.address) as client,
+    ):
+        mq.create_topics({unique_name: 2})
+        chooser = RoundRobin()
+        running = job(tmp_path, client, mq, unique_name)
+        running.options["fetchDeadline"] = "3s"
+        with running:
+            for number in range(100):
+                client.send([Message(unique_name, b"%d" % number)], chooser)
+            running.until(lambda it: sum(it.get("rows", {}).values()) > 0)
+            mq.brokers["broker-a"].kill()
+            for number in range(100, 200):
+                client.send([Message(unique_name, b"%d" % number)], chooser)
+            mq.brokers["broker-a"].restart()
+            running.until(lambda _: committed(client, running) == 200)
+            assert running.report["error"] is None
+            assert running.end_by(signal.SIGTERM) == DONE
+    assert bodies(tmp_path / "rows") == list(range(200))

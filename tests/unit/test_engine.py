@@ -1,0 +1,300 @@
+"""Whatever happens to one call, the others get their answers, and the client can be closed."""
+
+import asyncio
+import contextlib
+import logging
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from mq_client import aio, blocking, errors, flows
+from mq_client.blocking import membership
+from mq_client.blocking.client import Client
+from mq_client.commands.base import Done
+from mq_client.commands.cluster import GetTopics
+from mq_client.directory import Times
+from mq_client.flows import Ask, AskAll, Flow, Step, Tell
+from mq_client.frames import Frame
+from mq_client.notices import NOTIFY_CONSUMER_IDS_CHANGED, Listeners
+from tests.peer import Peer
+
+UNRESOLVABLE = ["..:9", f"{'a' * 70}.x:9"]
+"""Names that IDNA refuses: they have an empty part, or one that is too long."""
+INTERRUPTS = 150
+SOON_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Broken(Done):
+    """A request that cannot be written, by an error that is none of ours."""
+
+    code: ClassVar[int] = 1
+    name: ClassVar[str] = "BROKEN"
+
+    def fields(self) -> dict[str, str]:
+        raise TypeError("no text")
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    with Peer() as running:
+        yield running
+
+
+@pytest.fixture
+def client(peer: Peer) -> Iterator[Client]:
+    with Client(peer.address) as opened:
+        yield opened
+
+
+def in_thread(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
+    """Start it; what it returns or raises will be in the list."""
+    ended: list[Any] = []
+
+    def run() -> None:
+        try:
+            ended.append(work())
+        except BaseException as error:  # noqa: BLE001  # the test looks at it
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, ended
+
+
+def until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + SOON_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.001)
+
+
+# --- errors that are none of ours
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda to: Ask(to, Broken(), 5.0),
+        lambda to: AskAll((Ask(to, GetTopics(), 5.0), Ask(to, Broken(), 5.0))),
+        lambda to: Tell(to, Broken()),
+    ],
+    ids=["ask", "ask all", "tell"],
+)
+def test_a_step_that_cannot_be_done_fails_its_own_call_alone(
+    peer: Peer, client: Client, broken: Callable[[str], Step]
+) -> None:
+    """The step is done by the thread that leads, which waits for an answer of its own."""
+
+    def two_steps() -> Generator[Step, Any, None]:
+        yield from flows.ask(peer.address, GetTopics(), 5.0)
+        yield broken(peer.address)
+
+    client.topics()
+    peer.held = {Broken.code + 1}
+    held = Held()
+    leader, ended = in_thread(lambda: client.engine.run(flows.ask(peer.address, held, 60.0)))
+    until(lambda: peer.asked[held.code])
+    peer.let_go.set()
+    with pytest.raises(TypeError, match="no text"):
+        client.engine.run(two_steps())
+    leader.join(SOON_SECONDS)
+    assert ended == [None]
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Done):
+    """A request that the peer is told to hold."""
+
+    code: ClassVar[int] = Broken.code + 1
+    name: ClassVar[str] = "HELD"
+
+
+def test_a_callback_that_fails_is_logged_and_nothing_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("in the callback")
+
+    listeners = Listeners()
+    listeners.add("billing", fail)
+    with caplog.at_level(logging.ERROR, logger="mq_client"):
+        listeners.hear(Frame(NOTIFY_CONSUMER_IDS_CHANGED, 1, 2, {"consumerGroup": "billing"}))
+    assert "'billing'" in caplog.text
+    assert "in the callback" in caplog.text
+
+
+def test_heartbeats_go_on_after_any_error_which_is_kept(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats = 0
+
+    def heartbeat(*_: object) -> Flow[dict[str, errors.MqError]]:
+        nonlocal beats
+        beats += 1
+        if beats == 2:
+            raise RuntimeError("odd")
+        yield flows.Pause(0.0)
+        return {}
+
+    monkeypatch.setattr(membership, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr("mq_client.operations.membership.heartbeat", heartbeat)
+    with client.join("billing", "me", {}) as joined:
+        until(lambda: joined.failures)
+        assert "odd" in str(joined.failures["route"])
+        until(lambda: beats > 2)
+        until(lambda: not joined.failures)
+
+
+# --- hosts
+
+
+@pytest.mark.parametrize("host", UNRESOLVABLE, ids=["empty part", "long part"])
+def test_a_host_that_can_be_no_name_is_passed_over_for_the_next(peer: Peer, host: str) -> None:
+    with Client([host, peer.address]) as client:
+        assert client.topics() == ["orders"]
+
+
+@pytest.mark.parametrize("host", UNRESOLVABLE, ids=["empty part", "long part"])
+def test_a_host_that_can_be_no_name_is_passed_over_by_asyncio_too(peer: Peer, host: str) -> None:
+    async def main() -> list[str]:
+        async with aio.Client([host, peer.address]) as client:
+            return await client.topics()
+
+    assert asyncio.run(main()) == ["orders"]
+
+
+# --- the end
+
+
+def test_a_close_during_a_fail_over_ends_it_and_opens_nothing(peer: Peer) -> None:
+    with Peer() as silent:
+        silent.held = {GetTopics.code}
+        client = Client([silent.address, peer.address])
+        waiting, ended = in_thread(client.topics)
+        until(lambda: silent.asked[GetTopics.code])
+        client.close()
+        waiting.join(SOON_SECONDS)
+    assert [type(error) for error in ended] == [errors.ClosedError]
+    assert not peer.asked
+    client.close()
+
+
+def test_a_close_during_a_call_ends_it_by_asyncio_too(peer: Peer) -> None:
+    async def main() -> None:
+        client = aio.Client(peer.address)
+        peer.held = {GetTopics.code}
+        asking = asyncio.create_task(client.topics())
+        await asyncio.to_thread(until, lambda: peer.asked[GetTopics.code])
+        await client.close()
+        with pytest.raises(errors.ClosedError):
+            await asking
+
+    asyncio.run(main())
+
+
+def test_a_close_while_a_connection_is_opened_is_no_cancellation() -> None:
+    async def main() -> None:
+        client = aio.Client("192.0.2.1:9", times=Times(connect=60.0))
+        asking = asyncio.create_task(client.topics())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(errors.ClosedError):
+            await asking
+
+    asyncio.run(main())
+
+
+# --- Ctrl-C
+
+pass_by_unowned_sockets = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+"""A socket that is interrupted before anybody has it is closed by Python, which warns."""
+
+
+class Interrupt(BaseException):
+    """As Ctrl-C, and not to be mixed up with it."""
+
+
+@pytest.fixture
+def interrupted() -> Iterator[Callable[[float], contextlib.AbstractContextManager[None]]]:
+    """`with interrupted(seconds)` is left after so long, wherever the work is by then."""
+    is_armed = False
+
+    def strike(*_: object) -> None:
+        if is_armed:
+            raise Interrupt
+
+    @contextlib.contextmanager
+    def interrupted(seconds: float) -> Iterator[None]:
+        nonlocal is_armed
+        is_armed = True
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            yield
+        except Interrupt:
+            pass
+        finally:
+            is_armed = False
+
+    before = signal.signal(signal.SIGALRM, strike)
+    yield interrupted
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pass_by_unowned_sockets
+def test_an_interrupted_client_can_be_used_and_closed(
+    peer: Peer,
+    interrupted: Callable[[float], contextlib.AbstractContextManager[None]],
+    rng: random.Random,
+) -> None:
+    for _ in range(INTERRUPTS):
+        client = blocking.Client(peer.address)
+        client.topics()
+        with interrupted(rng.uniform(0.0001, 0.003)):
+            while True:
+                client.topics()
+        assert client.topics() == ["orders"]
+        began = time.monotonic()
+        client.close()
+        assert time.monotonic() - began < 1
+
+
+@pass_by_unowned_sockets
+def test_an_interrupt_lets_no_other_thread_wait_for_ever(
+    peer: Peer,
+    client: Client,
+    interrupted: Callable[[float], contextlib.AbstractContextManager[None]],
+    rng: random.Random,
+) -> None:
+    """Their answers may be lost; then they are told so."""
+    is_over = threading.Event()
+
+    def ask_on() -> int:
+        answers = 0
+        while not is_over.is_set():
+            with contextlib.suppress(errors.UnavailableError):
+                answers += len(client.topics())
+        return answers
+
+    others = [in_thread(ask_on) for _ in range(3)]
+    for _ in range(INTERRUPTS):
+        with interrupted(rng.uniform(0.0001, 0.003)):
+            while True:
+                with contextlib.suppress(errors.UnavailableError):
+                    client.topics()
+    is_over.set()
+    for thread, ended in others:
+        thread.join(SOON_SECONDS)
+        assert not thread.is_alive()
+        assert ended[0] > 0
+    assert client.topics() == ["orders"]

@@ -1,0 +1,48 @@
+import pytest
+
+from spark_jobs.pipeline.failures import Cure, judge
+
+FROM_A_WORKER = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted. SQLSTATE: XXKST
+=== Streaming Query ===
+Traceback (most recent call last):
+  File "pulling.py", line 1, in next_batch
+    raise
+{error}
+
+	at org.apache.spark.api.python.BasePythonRunner.compute(PythonRunner.scala:1)
+Caused by: java.lang.RuntimeException: more
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "cure"),
+    [
+        ("mq_client.errors.ConnectionLostError: broker-a is gone", Cure.TIME),
+        ("mq_client.errors.NoNameServerError: none of 1 answered", Cure.TIME),
+        ("mq_client.errors.BusyError: later", Cure.TIME),
+        ("mq_client.errors.NotPermittedError: wrong key", Cure.USER),
+        ("mq_client.errors.TopicUnknownError: no topic", Cure.USER),
+        ("mq_client.pulling.OffsetGoneError: offsets 1 to 2 are deleted", Cure.USER),
+        ("spark_jobs.planning.DataLossError: messages are lost", Cure.USER),
+        ("ZeroDivisionError: division by zero", Cure.RETRY),
+        ("py4j.protocol.Py4JJavaError: An error occurred", Cure.RETRY),
+    ],
+)
+def test_the_cause_is_found_in_what_spark_says(error: str, cure: Cure) -> None:
+    failure = judge(FROM_A_WORKER.format(error=error))
+    assert failure.message == error.rpartition(".")[2] if "." in error.split(":")[0] else error
+    assert failure.cure is cure
+
+
+def test_of_several_causes_the_first_counts() -> None:
+    """What follows is only what its error brought about."""
+    text = FROM_A_WORKER.format(error="ValueError: the cause") + FROM_A_WORKER.format(
+        error="mq_client.errors.BusyError: later"
+    )
+    assert judge(text).message == "ValueError: the cause"
+
+
+def test_without_a_traceback_the_first_line_tells() -> None:
+    failure = judge("[PATH_NOT_FOUND] Path does not exist: /nowhere\nmore")
+    assert failure.message == "[PATH_NOT_FOUND] Path does not exist: /nowhere"
+    assert failure.cure is Cure.RETRY

@@ -1,0 +1,90 @@
+"""A reader moves a position when it gives a batch, and forgets no queue."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from mq_client import errors
+from mq_client.blocking import Client
+from mq_client.commands.consuming import Pull
+from mq_client.pulling import Batch, Position
+from mq_client.values import Queue
+from tests.peer import END, Peer
+
+NOT_PERMITTED = 16
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    with Peer() as running:
+        yield running
+
+
+@pytest.fixture
+def client(peer: Peer) -> Iterator[Client]:
+    with Client(peer.address) as opened:
+        yield opened
+
+
+def positions(count: int) -> list[Position]:
+    return [Position(Queue("orders", "broker-a", number), 0, END) for number in range(count)]
+
+
+def offsets(batches: list[Batch]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for batch in batches:
+        found.setdefault(batch.queue.id, []).extend(range(batch.first, batch.stop))
+    return found
+
+
+def everything(count: int) -> dict[int, list[int]]:
+    return {number: list(range(END)) for number in range(count)}
+
+
+def test_all_batches_of_all_queues_are_given(client: Client) -> None:
+    assert offsets(list(client.read("g", positions(4)))) == everything(4)
+
+
+def test_a_position_stands_behind_the_batch_that_was_given_last(
+    client: Client, small_batches: None
+) -> None:
+    (position,) = positions(1)
+    for batch in client.read("g", [position]):
+        client.topics()  # the peer answers the next pull before this
+        assert position.next == batch.stop
+
+
+def test_who_leaves_off_reads_on_with_the_same_positions(
+    client: Client, small_batches: None
+) -> None:
+    both = positions(2)
+    given: list[Batch] = []
+    while not all(position.is_done for position in both):
+        for batch in client.read("g", both):
+            given.append(batch)
+            client.topics()
+            break
+    assert offsets(given) == everything(2)
+
+
+def test_a_queue_that_failed_is_pulled_again_by_who_iterates_again(
+    peer: Peer, client: Client, small_batches: None
+) -> None:
+    peer.refusals[Pull.code, "1"] = [NOT_PERMITTED, NOT_PERMITTED]
+    reader = client.read("g", positions(2))
+    given: list[Batch] = []
+    failures = 0
+    for _ in range(3):
+        try:
+            for batch in reader:
+                given.append(batch)  # noqa: PERF402  # what came before an error has to stay
+        except errors.NotPermittedError:
+            failures += 1
+    assert failures == 2
+    assert offsets(given) == everything(2)
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch is what one pull brings."""
+    monkeypatch.setattr("mq_client.operations.pulling.ENOUGH_BYTES", 0)

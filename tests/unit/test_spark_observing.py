@@ -1,0 +1,146 @@
+"""What is made of the brokers' answers: who is silent, and what is no more."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from mq_client import errors
+from mq_client.values import BrokerRoute, Cluster, Offsets, Queue, Route
+from spark_jobs import options
+from spark_jobs.observing import Observer
+
+A0, A1 = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
+B0 = Queue("orders", "broker-b", 0)
+Answer = dict[Queue, Offsets] | errors.MqError
+SILENT = errors.DeadlineError("no answer")
+UNKNOWN = errors.TopicUnknownError("GET_TOPIC_STATS_INFO", "a:1", 17, "no topic")
+
+
+def held(*ends: int) -> dict[Queue, Offsets]:
+    """Queues of broker-a with these ends."""
+    return {Queue("orders", "broker-a", n): Offsets(0, end, 0) for n, end in enumerate(ends)}
+
+
+@dataclass
+class Fake:
+    """A cluster: who runs, what is in the route, and what each broker answers."""
+
+    answers: dict[str, Answer]
+    running: tuple[str, ...] = ("broker-a", "broker-b")
+    queues: int = 2
+    masters: bool = True
+    route_later: dict[str, Answer] | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def brokers(self) -> Cluster:
+        return Cluster({}, {name: {0: "x"} for name in self.running})
+
+    def route(self, topic: str, max_age: float | None = None) -> Route:
+        names = self.answers if self.route_later is None else self.route_later
+        if not names:
+            raise UNKNOWN
+        number = 0 if self.masters else 1
+        made = [BrokerRoute(name, "c", {number: "x"}, self.queues, 2, 6) for name in names]
+        return Route(topic, tuple(made))
+
+
+class Watched(Observer):
+    def __init__(self, cluster: Fake) -> None:
+        given = {"nameServers": "mq:9876", "topics": "orders"}
+        super().__init__(cluster, options.reading(given, is_stream=True))  # type: ignore[arg-type]  # all that is needed
+        self.cluster = cluster
+
+    def _ask(self, topic: str) -> tuple[Route, Any]:
+        first = Fake(self.cluster.answers, queues=self.cluster.queues, masters=self.cluster.masters)
+        return first.route(topic), self.cluster.answers
+
+
+def test_queues_of_all_brokers_are_seen() -> None:
+    answers: dict[str, Answer] = {"broker-a": held(5, 6), "broker-b": {B0: Offsets(0, 7, 0)}}
+    seen = Watched(Fake(answers)).see()
+    assert {queue: ends.max for queue, ends in seen.queues.items()} == {A0: 5, A1: 6, B0: 7}
+    assert seen.silent == {}
+
+
+def test_only_queues_that_may_be_read_are_seen() -> None:
+    seen = Watched(Fake({"broker-a": held(5, 6)}, queues=1)).see({A1: 3})
+    assert seen.queues.keys() == {A0}
+    assert seen.is_closed(A1)
+
+
+def test_a_broker_that_does_not_answer_is_silent_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = Fake({"broker-a": held(5), "broker-b": SILENT})
+    watched = Watched(cluster)
+    seen = watched.see({B0: 3})
+    watched.see({B0: 3})
+    assert seen.silent == {"broker-b": SILENT}
+    assert not seen.is_closed(B0)
+    cluster.answers = {"broker-a": held(5), "broker-b": {B0: Offsets(0, 7, 0)}}
+    assert watched.see({B0: 3}).silent == {}
+    assert caplog.messages == [
+        "broker-b is left out until it answers: no answer", "broker-b answers again",
+    ]  # fmt: skip
+
+
+def test_another_error_of_a_broker_is_an_error() -> None:
+    refusal = errors.NotPermittedError("X", "a:1", 16, "no")
+    with pytest.raises(errors.NotPermittedError):
+        Watched(Fake({"broker-a": refusal})).see({A0: 1})
+
+
+def test_a_broker_that_left_the_route_is_silent_while_it_does_not_run() -> None:
+    seen = Watched(Fake({"broker-a": held(5)}, running=("broker-a",))).see({A0: 1, B0: 3})
+    assert seen.silent.keys() == {"broker-b"}
+    assert not seen.is_closed(B0)
+
+
+def test_a_broker_that_runs_and_is_not_in_the_route_does_not_have_the_topic() -> None:
+    seen = Watched(Fake({"broker-a": held(5)})).see({A0: 1, B0: 3})
+    assert seen.silent == {}
+    assert seen.is_closed(B0)
+
+
+def test_a_broker_that_came_back_in_between_is_not_taken_for_one_without_the_topic() -> None:
+    later: dict[str, Answer] = {"broker-a": {}, "broker-b": {}}
+    seen = Watched(Fake({"broker-a": held(5)}, route_later=later)).see({A0: 1, B0: 3})
+    assert not seen.is_closed(B0)
+    assert seen.silent.keys() == {"broker-b"}
+
+
+def test_a_topic_whose_brokers_are_all_away_is_not_taken_for_a_deleted_one() -> None:
+    seen = Watched(Fake({}, running=())).see({A0: 1, B0: 3})
+    assert not seen.is_closed(A0)
+    assert seen.silent.keys() == {"broker-a", "broker-b"}
+
+
+def test_a_topic_that_no_running_broker_has_is_deleted() -> None:
+    seen = Watched(Fake({})).see({A0: 1, B0: 3})
+    assert seen.is_closed(A0)
+    assert seen.is_closed(B0)
+
+
+def test_a_topic_that_a_broker_in_the_route_does_not_know_is_deleted_there() -> None:
+    seen = Watched(Fake({"broker-a": held(5), "broker-b": UNKNOWN})).see({A0: 1, B0: 3})
+    assert (seen.is_closed(A0), seen.is_closed(B0)) == (False, True)
+
+
+@pytest.mark.parametrize("answers", [{}, {"broker-a": UNKNOWN}], ids=["no route", "the broker"])
+def test_a_topic_that_was_never_read_must_exist(answers: dict[str, Answer]) -> None:
+    with pytest.raises(errors.TopicUnknownError):
+        Watched(Fake(answers)).see()
+
+
+def test_a_slave_that_is_behind_is_left_out_and_one_that_is_not_is_read() -> None:
+    cluster = Fake({"broker-a": held(5, 9)}, masters=False)
+    behind = Watched(cluster).see({A0: 6})
+    assert not behind.queues
+    assert behind.silent.keys() == {"broker-a"}
+    assert not behind.is_closed(A0)
+    assert Watched(cluster).see({A0: 5}).silent == {}
+
+
+def test_a_master_that_is_behind_is_seen_for_it_lost_messages() -> None:
+    assert Watched(Fake({"broker-a": held(5)})).see({A0: 6}).queues[A0].max == 5
