@@ -78,7 +78,8 @@ class Peer:
                 return pulled(frame)
             case Send.code:
                 return answer(frame, queueId=frame.fields["e"], queueOffset=str(END))
-        return answer(frame)
+            case _:
+                return answer(frame)
 
     def _route(self) -> object:
         broker = {"brokerName": "broker-a", "cluster": "c", "brokerAddrs": {"0": self.address}}

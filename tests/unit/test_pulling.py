@@ -259,7 +259,7 @@ def test_a_pull_gives_its_subscription_along() -> None:
     ("wrong", "complaint"),
     [
         ({"queue": ("orders", "broker-a", 3)}, "is no queue"),
-        ({"queue": QUEUE._replace(id="3")}, "is no queue"),
+        ({"queue": QUEUE._replace(id=-1)}, "is no queue"),
         ({"next": None}, "where to begin is not said"),
         ({"next": "0"}, "'0' is no offset"),
         ({"next": 1.5}, "1.5 is no offset"),

@@ -1,0 +1,186 @@
+"""What a pinned job does before and beside Spark."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mq_client.errors import UsageError
+from mq_client.values import Queue
+from spark_jobs.pipeline import driver, job
+from spark_jobs.pipeline.assignments import NOBODYS, Assignment, InFiles, replace_file, written
+from spark_jobs.pipeline.executors import Executor
+from spark_jobs.pipeline.fetching import Spec, Tallies, Tally, cut, this_executor
+from spark_jobs.planning import Range
+
+A, B, C, D = (Queue("orders", "broker-a", number) for number in range(4))
+ONE, TWO = Executor("1", "10.0.0.1", 1), Executor("2", "10.0.0.2", 2)
+
+
+def specs(
+    ranges: list[Range], owners: dict[Queue, str], fillers: dict[str, Executor]
+) -> list[tuple[str | None, str | None, list[int]]]:
+    """Of each task: the slot, the executor it is sent to, and the queues it reads."""
+    found = []
+    for task in cut(ranges, owners, fillers):
+        spec = msgspec.json.decode(task.spec, type=Spec)
+        assert spec.executor == (task.where.id if task.where else None)
+        found.append((spec.slot, spec.executor, sorted(each[2] for each in spec.ranges)))
+    return sorted(found, key=str)
+
+
+def test_each_slots_queues_are_read_by_its_executor_with_a_task_a_core() -> None:
+    ranges = [Range(queue, 0, 10) for queue in (A, B, C, D)]
+    owners = {A: "s-0", B: "s-0", C: "s-1", D: "s-1"}
+    assert specs(ranges, owners, {"s-0": ONE, "s-1": TWO}) == [
+        ("s-0", "1", [0, 1]),
+        ("s-1", "2", [2]),
+        ("s-1", "2", [3]),
+    ]
+
+
+def test_queues_of_an_empty_slot_and_of_nobody_are_read_wherever_there_is_room() -> None:
+    ranges = [Range(queue, 0, 10) for queue in (A, B, C)]
+    assert specs(ranges, {A: "s-0", B: "s-1"}, {"s-0": ONE}) == [
+        ("s-0", "1", [0]),
+        (None, None, [1]),
+        (None, None, [2]),
+    ]
+
+
+def test_a_slots_queues_are_dealt_by_size() -> None:
+    ranges = [Range(A, 0, 100), Range(B, 0, 40), Range(C, 0, 30), Range(D, 0, 30)]
+    owners = dict.fromkeys((A, B, C, D), "s-0")
+    assert [queues for _, _, queues in specs(ranges, owners, {"s-0": TWO})] == [[0], [1, 2, 3]]
+
+
+def test_tallies_add_up() -> None:
+    tallies = Tallies()
+    total = tallies.zero(Tally())
+    for part in (Tally({"s-0": 2}, 10, 0, 1), Tally({"s-0": 3, "s-1": 1}, 5, 1, 1)):
+        total = tallies.addInPlace(total, part)
+    assert total == Tally({"s-0": 5, "s-1": 1}, 15, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SPARK_EXECUTOR_ID", "17"),
+        ("SPARK_LOG_URL_STDERR", "http://10.0.0.1:8081/logPage/?appId=a&executorId=17&logType=x"),
+    ],
+)
+def test_a_task_knows_its_executor(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    assert this_executor() is None
+    monkeypatch.setenv(name, value)
+    assert this_executor() == "17"
+
+
+def test_an_assignment_is_followed_and_never_back(tmp_path: Path) -> None:
+    path = tmp_path / "assignment.json"
+    files = InFiles(path, tmp_path / "report.json")
+    assert files.latest() == NOBODYS
+    second = Assignment(2, ("s-0", "s-1"), {A: "s-0", D: "s-0"})
+    replace_file(path, written(second))
+    assert files.latest() == second
+    replace_file(path, written(Assignment(1, ("s-0",), {})))
+    with pytest.raises(UsageError, match="epoch 1 is older than 2"):
+        files.latest()
+    third = Assignment(3, ("s-1",), {A: "s-1"})
+    replace_file(path, written(third))
+    assert files.latest() == third
+
+
+def test_ranges_of_ids_are_read_as_the_status_shows_them(tmp_path: Path) -> None:
+    path = tmp_path / "assignment.json"
+    queues = [{"topic": "orders", "broker": "broker-a", "ids": "0-1,3"}]
+    path.write_text(
+        json.dumps({"epoch": 1, "assignments": [{"consumer": "s-0", "queues": queues}]})
+    )
+    assert set(InFiles(path, "").latest().owners) == {A, B, D}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "truncated"),
+        ('{"epoch": "1"}', r"\$\.epoch"),
+        (
+            '{"epoch": 1, "assignments": [{"consumer": "s", "queues": '
+            '[{"topic": "t", "broker": "b", "ids": "3-1"}]}]}',
+            "the second must be the larger",
+        ),
+    ],
+    ids=["half a file", "wrong type", "no range"],
+)
+def test_a_broken_assignment_is_an_error_that_names_the_file(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    path = tmp_path / "assignment.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=f"assignment.json.*{complaint}"):
+        InFiles(path, "").latest()
+
+
+def described(tmp_path: Path, **changes: Any) -> Path:
+    """Write a job's file."""
+    path = tmp_path / "job.json"
+    parts = {
+        "name": "billing",
+        "source": {"nameServers": "localhost:9876", "topics": "orders", "group": "billing"},
+        "assignments": str(tmp_path / "assignment.json"),
+        "report": str(tmp_path / "report.json"),
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "sink": {"format": "noop"},
+    }
+    path.write_text(json.dumps({**parts, **changes}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"name": 1}, r"Expected `str`, got `int` - at `\$\.name`"),
+        ({"sorce": {}}, "unknown field `sorce`"),
+        ({"mode": "Often"}, r"Invalid enum value 'Often' - at `\$\.mode`"),
+        ({"sink": {}}, "sink needs either format or file"),
+        ({"deadLetter": {"format": "json", "file": "f.py"}}, "deadLetter needs either"),
+        ({"transform": {"sql": "x", "file": "f.py"}}, "either sql or file"),
+    ],
+)
+def test_a_job_that_cannot_be_is_an_error_that_names_the_field(
+    tmp_path: Path, changes: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        job.load(described(tmp_path, **changes))
+
+
+def users_file(text: str) -> Callable[[Path], dict[str, Any]]:
+    def write(tmp_path: Path) -> dict[str, Any]:
+        file = tmp_path / "users.py"
+        file.write_text(text)
+        return {"transform": {"file": str(file)}}
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (users_file("def transform(df:"), "users.py: SyntaxError"),
+        (users_file("import nothing_of_that_name"), "users.py: ModuleNotFoundError"),
+        (users_file("raise SystemExit(3)"), "users.py: SystemExit"),
+        (users_file("transfrom = 1"), "users.py: there is no function transform"),
+        (lambda _: {"transform": {"file": "/nowhere.py"}}, "/nowhere.py: FileNotFoundError"),
+        (lambda _: {"source": {"topics": "orders"}}, "nameServers is needed"),
+    ],
+    ids=["syntax", "import", "exit", "name", "no file", "option"],
+)
+def test_a_job_with_a_fault_of_its_user_ends_before_spark_starts(
+    tmp_path: Path, changes: Callable[[Path], dict[str, Any]], complaint: str
+) -> None:
+    path = described(tmp_path, **changes(tmp_path))
+    assert driver.run(job.load(path)) == driver.PERMANENT
+    assert complaint in json.loads((tmp_path / "report.json").read_text())["error"]
