@@ -96,7 +96,8 @@ class Driver:
             self._report()
             if self._batch_number > begun:
                 self._failed_times, pause = 0, FIRST_PAUSE
-            self._failed_times += failure.cure is Cure.RETRY
+            is_the_batchs_fault = self._failure is not None and failure.cure is Cure.RETRY
+            self._failed_times += is_the_batchs_fault
             if failure.cure is Cure.USER or self._failed_times == MOST_FAILURES:
                 log.error("the job ends, for this needs a change: %s", failure.message)
                 return PERMANENT

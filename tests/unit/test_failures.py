@@ -2,7 +2,7 @@ import pytest
 
 from spark_jobs.pipeline.failures import Cure, judge
 
-FROM_A_WORKER = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted. SQLSTATE: XXKST
+FROM_A_WORKER = """[STREAM_FAILED] Query [id = 1] terminated: Job aborted. SQLSTATE: XXKST
 === Streaming Query ===
 Traceback (most recent call last):
   File "pulling.py", line 1, in next_batch

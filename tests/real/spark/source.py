@@ -33,15 +33,21 @@ def ends_at(client: blocking.Client, topic: str, count: int) -> None:
 
 @dataclass
 class Batches:
-    """What a stream gave: the rows of each batch. It is a sink that is called for each."""
+    """
+    What a stream gave: the rows of each batch that has some. It is a sink that is called for each.
+
+    A new query's first batch has none: it journals where queues begin.
+    """
 
     rows: list[list[Row]] = field(default_factory=list)
     before: Callable[[int], None] = lambda _: None
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        """Take a batch, after `before` was called with its number."""
-        self.before(number)
-        self.rows.append(frame.collect())
+        """Take a batch, after `before` was called with the number of those before it."""
+        rows = frame.collect()
+        if rows:
+            self.before(len(self.rows))
+            self.rows.append(rows)
 
     @property
     def bodies(self) -> list[bytes]:
