@@ -9,10 +9,11 @@ import json
 import socketserver
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Self
 
 from mq_client import frames
-from mq_client.commands.cluster import GetRoute, GetTopics
+from mq_client.commands.cluster import GetCluster, GetRoute, GetTopics
 from mq_client.commands.consuming import Pull
 from mq_client.commands.sending import Send
 from mq_client.frames import Frame
@@ -29,8 +30,11 @@ class Peer:
         self.asked: Counter[int] = Counter()
         self.held: set[int] = set()
         self.let_go = threading.Event()
-        self.refusals: dict[tuple[int, str], list[int]] = {}
-        """By request code and queue id: codes to answer with first."""
+        self.refuses: Callable[[Frame], int] = lambda _: 0
+        """Tells the code of a refusal, or 0."""
+        self.topics = ["orders"]
+        self.bodies: list[bytes] = []
+        """Of the messages that were sent."""
         peer = self
 
         class Conversation(socketserver.BaseRequestHandler):
@@ -66,17 +70,19 @@ class Peer:
             return  # the client is gone
 
     def _answer(self, frame: Frame) -> Frame:
-        refusals = self.refusals.get((frame.code, frame.fields.get("queueId", "")))
-        if refusals:
-            return answer(frame, refusals.pop(0))
+        if code := self.refuses(frame):
+            return answer(frame, code)
         match frame.code:
             case GetRoute.code:
                 return answer(frame, body=self._route())
+            case GetCluster.code:
+                return answer(frame, body={"clusterAddrTable": {}, "brokerAddrTable": {}})
             case GetTopics.code:
-                return answer(frame, body={"topicList": ["orders"]})
+                return answer(frame, body={"topicList": self.topics})
             case Pull.code:
                 return pulled(frame)
             case Send.code:
+                self.bodies.append(bytes(frame.body))
                 return answer(frame, queueId=frame.fields["e"], queueOffset=str(END))
             case _:
                 return answer(frame)

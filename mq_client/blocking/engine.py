@@ -55,10 +55,11 @@ class Task(Generic[Value]):
         self._error: BaseException | None = None
 
     def finish(self, value: Value | None, error: BaseException | None) -> None:
-        """Keep the result, and tell who asked to be told."""
-        self._value, self._error, self.is_done = value, error, True
+        """Keep the result, and tell who asked to be told: twice, if interrupted in between."""
+        self._value, self._error = value, error
         if self._done is not None:
             self._done(self)
+        self.is_done = True
 
     def result(self) -> Value:
         """Return what the flow returned, or raise what it raised."""
@@ -210,11 +211,13 @@ class Engine:
             why = "the thread that worked for all calls was interrupted; call again"
             tasks, self._under_way = self._under_way, set()
             for task in tasks:
-                task.finish(None, errors.ConnectionLostError(why))
+                if not task.is_done:
+                    task.finish(None, errors.ConnectionLostError(why))
             for link in list(self._links.values()):
                 link.end(why)
             self._links.clear()
             self._pauses.clear()
+            self.nudge()
             raise
 
     def _new_bell(self) -> threading.Lock:
@@ -262,8 +265,8 @@ class Engine:
             self._perform(task, step)
 
     def _finish(self, task: Task[Any], value: Any, error: Exception | None) -> None:
-        self._under_way.discard(task)
         task.finish(value, error)
+        self._under_way.discard(task)
 
     def _perform(self, task: Task[Any], step: Step) -> None:
         match step:

@@ -30,7 +30,7 @@ class Reader:
         self._directory = directory
         self._group = group
         self._positions = list(positions)
-        self._pulled: set[int] = set()
+        self._pulled: dict[int, Position] = {}
         self._arrived: deque[tuple[int, Position, Task[Batch | None]]] = deque()
         self._pull_all()
 
@@ -45,7 +45,9 @@ class Reader:
         if self._pulled and self._engine.wait(lambda: bool(self._arrived), seconds):
             while self._arrived:
                 number, ahead, task = self._arrived.popleft()
-                self._pulled.discard(number)
+                if self._pulled.get(number) is not ahead:
+                    continue  # it has been told before
+                del self._pulled[number]
                 batch = task.result()
                 if batch is not None:
                     self._pull(number, ahead.ahead())
@@ -61,6 +63,6 @@ class Reader:
 
     def _pull(self, number: int, ahead: Position) -> None:
         if not ahead.is_done:
-            self._pulled.add(number)
+            self._pulled[number] = ahead
             flow = pulling.next_batch(self._directory, self._group, ahead)
             self._engine.start(flow, lambda task: self._arrived.append((number, ahead, task)))

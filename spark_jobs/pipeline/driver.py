@@ -10,16 +10,18 @@ import logging
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mq_client.errors import MqError, UsageError
+from mq_client.errors import UsageError
+from mq_client.values import Queue
 from spark_jobs import connections, options, schema
+from spark_jobs.observing import Observer
 from spark_jobs.pipeline import executors, plan_source, users_part
 from spark_jobs.pipeline.assignments import NOBODYS, Assignment, Assignments, InFiles
 from spark_jobs.pipeline.failures import Cure, Failure, judge
@@ -31,6 +33,7 @@ from spark_jobs.pipeline.users_part import UsersPart
 
 log = logging.getLogger("evenkeel.job")
 LOOK_SECONDS = 0.5
+TELL_AGAIN_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 MOST_FAILURES = 3
 """How often the same batch may fail for a reason that is not known to pass."""
@@ -70,7 +73,11 @@ class Driver:
         self._assignment = NOBODYS
         self._known: dict[int, Assignment] = {}
         self._ran: dict[int, Plan] = {}
-        self._told: dict[Any, int] = {}
+        self._observer = Observer(connections.client(self._reading.cluster), self._reading)
+        self._ends: dict[Queue, int] = {}
+        self._told: dict[Queue, int] = {}
+        """What is committed by Spark, and what the brokers know of it."""
+        self._tell_again_at = 0.0
         self._adopted = 0
         self._batch_number = -1
         self._failed_times = 0
@@ -191,18 +198,23 @@ class Driver:
             done = [number for number in self._ran if number <= committed]
             for number in sorted(done):
                 plan = self._ran.pop(number)
-                self._tell(plan)
+                self._ends = plan.end
                 self._adopted, self._batch_number = plan.epoch, number
                 self._error = None
+        self._tell()
         self._report()
 
-    def _tell(self, plan: Plan) -> None:
-        news = {q: offset for q, offset in plan.end.items() if self._told.get(q) != offset}
-        try:
-            connections.client(self._reading.cluster).commit(self._reading.group, news)
-            self._told |= news
-        except MqError as error:
-            log.warning("the group's offsets stay behind for now: %s", error)
+    def _tell(self) -> None:
+        """Tell the brokers what is committed; one that does not answer, a little later."""
+        news = {queue: end for queue, end in self._ends.items() if self._told.get(queue) != end}
+        if not news or time.monotonic() < self._tell_again_at:
+            return
+        failed = self._observer.commit(news)
+        self._told |= {queue: end for queue, end in news.items() if queue.broker not in failed}
+        if failed:
+            self._tell_again_at = time.monotonic() + TELL_AGAIN_SECONDS
+        for broker, error in failed.items():
+            log.warning("the group's offsets on %s stay behind for now: %s", broker, error)
 
     def _wait_idle(self, query: StreamingQuery) -> None:
         """Wait until the batch that runs is committed; no other one begins."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mq_client import filters
-from mq_client.command_line import main
 from mq_client.blocking import Client
+from mq_client.command_line import main
 from mq_client.values import Queue
 from sandbox.rocketmq import RocketMq
 from tests.real.waiting import eventually

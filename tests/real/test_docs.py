@@ -1,4 +1,4 @@
-"""The programs of docs/rocketmq-client.md run as they stand."""
+"""The programs of docs/rocketmq-client.md run as they stand, one after the other."""
 
 import re
 from pathlib import Path
@@ -10,13 +10,17 @@ from sandbox.rocketmq import RocketMq
 GUIDE = Path(__file__).parents[2] / "docs" / "rocketmq-client.md"
 
 
-def test_the_guides_program_reads_back_what_it_sent(
-    rocketmq: RocketMq, capsys: pytest.CaptureFixture[str]
+def test_the_guides_programs_read_back_what_they_sent(
+    rocketmq: RocketMq, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    rocketmq.create_topics({"orders": 4, "orders-too": 1})
-    exec(compile(program, str(GUIDE), "exec"), {"NAME_SERVER": rocketmq.name_server.address})
-    lines = capsys.readouterr().out.splitlines()
-    bodies = {line.split(" ", 3)[3] for line in lines if line.startswith("broker")}
+    monkeypatch.setenv("NAMESRV_ADDR", rocketmq.name_server.address)
+    programs = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    shown = []
+    for program in programs:
+        exec(compile(program, str(GUIDE), "exec"), {})
+        shown.append(capsys.readouterr().out.splitlines())
+    threads, by_asyncio = shown
+    bodies = {line.split(" ", 3)[3] for line in threads if line.startswith("broker")}
     assert {f"b'order {number}'" for number in range(10)} == bodies
-    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("orders@")) == 0
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in threads if line.startswith("orders@")) == 0
+    assert by_asyncio == ["[b'by asyncio']"]

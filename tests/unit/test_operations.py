@@ -41,7 +41,7 @@ def test_the_brokers_of_a_new_topic_are_a_list() -> None:
 def test_no_offset_is_committed_when_one_cannot_be(offset: Any) -> None:
     here = Stage()
     flow = offsets.commit(here.directory, "g", {QUEUE: 5, QUEUE._replace(id=1): offset})
-    with pytest.raises(errors.UsageError, match="orders@broker-a 1: .* is no offset to commit"):
+    with pytest.raises(errors.UsageError, match=r"orders@broker-a 1: .* is no offset to commit"):
         here.play(flow, [])
 
 
@@ -51,6 +51,6 @@ def test_a_broker_that_failed_twice_is_told_with_both_failures() -> None:
     refused = errors.ConnectionLostError("refused")
     with pytest.raises(
         errors.ConnectionLostError,
-        match="^tried twice, first: no answer within 5 s; then: refused$",
+        match=r"^tried twice, first: no answer within 5 s; then: refused$",
     ):
         here.play(offsets.max_offset(here.directory, QUEUE), [HERE, silent, HERE, refused])

@@ -7,6 +7,7 @@ import pytest
 from mq_client import errors
 from mq_client.blocking import Client
 from mq_client.commands.consuming import Pull
+from mq_client.frames import Frame
 from mq_client.pulling import Batch, Position
 from mq_client.values import Queue
 from tests.peer import END, Peer
@@ -70,7 +71,13 @@ def test_who_leaves_off_reads_on_with_the_same_positions(
 def test_a_queue_that_failed_is_pulled_again_by_who_iterates_again(
     peer: Peer, client: Client, small_batches: None
 ) -> None:
-    peer.refusals[Pull.code, "1"] = [NOT_PERMITTED, NOT_PERMITTED]
+    refusals = [NOT_PERMITTED, NOT_PERMITTED]
+
+    def refuses(frame: Frame) -> int:
+        is_meant = frame.code == Pull.code and frame.fields["queueId"] == "1"
+        return refusals.pop() if is_meant and refusals else 0
+
+    peer.refuses = refuses
     reader = client.read("g", positions(2))
     given: list[Batch] = []
     failures = 0

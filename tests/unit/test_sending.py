@@ -102,7 +102,7 @@ def test_a_single_message_without_a_body_is_refused_before_anything_is_asked() -
 )
 def test_a_queue_of_another_topic_is_no_choice(send: Callable[..., Any]) -> None:
     here = stage()
-    with pytest.raises(errors.UsageError, match="picked bills@broker-a 0 for .* 'orders'"):
+    with pytest.raises(errors.UsageError, match=r"picked bills@broker-a 0 for .* 'orders'"):
         here.play(send(here.directory, To(Queue("bills", "broker-a", 0))), [HERE])
 
 

@@ -1,0 +1,118 @@
+"""`python -m mq_client` ends with one line, whatever it is given and wherever it writes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mq_client.commands.sending import Send
+from tests.peer import Peer
+
+ROOT = Path(__file__).parents[2]
+TOO_BIG = 13
+MANY_DIGITS = "9" * 5000
+DIGIT_TWO_RAISED = "\u00b2"
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    with Peer() as running:
+        yield running
+
+
+def run(
+    peer: Peer, *arguments: str, given: bytes = b"", output: str | None = None, **settings: str
+) -> tuple[int, str, str]:
+    """Run it as a process; its exit code, what it printed, and what it complained."""
+    environment = {**os.environ, "NAMESRV_ADDR": peer.address, **settings}
+    with Path(output or os.devnull).open("wb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "mq_client", *arguments],
+            input=given, env=environment, cwd=ROOT, timeout=60, check=False,
+            stdout=subprocess.PIPE if output is None else file, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    return done.returncode, (done.stdout or b"").decode(), done.stderr.decode()
+
+
+def test_lines_are_sent_as_they_are_but_blank_ones(peer: Peer) -> None:
+    code, _, told = run(peer, "send", "orders", given=b"one\n\n  \n two \n\xff\xfe\n")
+    assert (code, told) == (0, "")
+    assert peer.bodies == [b"one", b" two ", b"\xff\xfe"]
+
+
+def test_what_was_sent_of_many_lines_is_told_in_lines_of_json(peer: Peer) -> None:
+    _, printed, _ = run(peer, "send", "orders", "-o", "json", given=b"one\ntwo\n")
+    rows = [json.loads(line) for line in printed.splitlines()]
+    assert [row["broker"] for row in rows] == ["broker-a", "broker-a"]
+
+
+def test_a_failure_in_the_middle_tells_how_many_lines_were_sent(peer: Peer) -> None:
+    peer.refuses = lambda frame: TOO_BIG if frame.code == Send.code and peer.bodies[1:] else 0
+    code, _, told = run(peer, "send", "orders", given=b"one\ntwo\nthree\nfour\n")
+    assert code == 1
+    assert told.startswith("mq_client: 2 lines were sent, the next one failed: SEND_MESSAGE")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["send", "orders", "x", "--queue", f"broker-a:{DIGIT_TWO_RAISED}"],
+        ["send", "orders", "x", "--queue", f"broker-a:{MANY_DIGITS}"],
+        ["send", "orders", "x", "--queue", ""],
+        ["send", "orders", "x", "--delay-level", MANY_DIGITS],
+        ["--name-server", f"localhost:{MANY_DIGITS}", "topics"],
+        ["tail", "orders", "--sql", ""],
+        ["tail", "orders", "--sql", "a > 1", "--tags", "b"],
+    ],
+    ids=lambda arguments: " ".join(arguments)[:40],
+)
+def test_wrong_arguments_are_wrong_usage(peer: Peer, arguments: list[str]) -> None:
+    code, _, told = run(peer, *arguments)
+    assert code == 2
+    assert "Traceback" not in told
+
+
+def test_options_of_all_commands_may_stand_on_both_sides(peer: Peer) -> None:
+    at = ["--name-server", peer.address, "-o", "json"]
+    before = run(peer, *at, "route", "orders", NAMESRV_ADDR="127.0.0.1:1")
+    behind = run(peer, "route", "orders", *at, NAMESRV_ADDR="127.0.0.1:1")
+    assert before == behind
+    assert json.loads(behind[1])[0]["broker"] == "broker-a"
+
+
+def test_letters_that_the_terminal_cannot_show_are_escaped(peer: Peer) -> None:
+    peer.topics = ["gr\u00f6\u00dfe"]
+    code, printed, told = run(peer, "topics", PYTHONIOENCODING="ascii")
+    assert (code, told) == (0, "")
+    assert "gr\\xf6\\xdfe" in printed
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_an_output_that_is_full_is_one_line(peer: Peer) -> None:
+    code, _, told = run(peer, "route", "orders", output="/dev/full")
+    assert code == 1
+    assert told.startswith("mq_client: ")
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("what_happens", "code", "tells"),
+    [
+        ("raise KeyboardInterrupt", 130, ""),
+        (
+            "raise ModuleNotFoundError(name='isal')",
+            1,
+            "mq_client: the library isal is missing: pip install '.[mq]' in a checkout\n",
+        ),
+    ],
+    ids=["Ctrl-C", "missing"],
+)
+def test_what_happens_at_the_imports_is_told_in_a_line(
+    peer: Peer, tmp_path: Path, what_happens: str, code: int, tells: str
+) -> None:
+    (tmp_path / "isal.py").write_text(what_happens)
+    assert run(peer, "topics", PYTHONPATH=str(tmp_path)) == (code, "", tells)
