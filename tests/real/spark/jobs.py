@@ -73,7 +73,8 @@ class RunningJob:
         return f"group-{self.topic}"
 
     def start(self) -> None:
-        """Start the driver."""
+        """Start the driver; what an earlier one reported is gone."""
+        (self.folder / "report.json").unlink(missing_ok=True)
         job = {
             "name": "billing",
             "source": {

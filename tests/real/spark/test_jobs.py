@@ -68,7 +68,7 @@ def test_a_transform_that_raises_ends_the_job_and_its_cure_reads_on_from_there(
             "def transform(df):\n    return df.selectExpr('CAST(body AS string) body')\n"
         )
         running.start()
-        running.until(lambda it: it["batch"] >= 0)
+        running.until(lambda _: committed(client, running) == 20)
         assert running.end_by(signal.SIGTERM) == DONE
         assert committed(client, running) == 20
     assert bodies(tmp_path / "rows") == list(range(20))
