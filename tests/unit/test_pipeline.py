@@ -143,7 +143,7 @@ def described(tmp_path: Path, **changes: Any) -> Path:
     ("changes", "complaint"),
     [
         ({"name": 1}, r"Expected `str`, got `int` - at `\$\.name`"),
-        ({"sorce": {}}, "unknown field `sorce`"),
+        ({"sources": {}}, "unknown field `sources`"),
         ({"mode": "Often"}, r"Invalid enum value 'Often' - at `\$\.mode`"),
         ({"sink": {}}, "sink needs either format or file"),
         ({"deadLetter": {"format": "json", "file": "f.py"}}, "deadLetter needs either"),
@@ -172,7 +172,7 @@ def users_file(text: str) -> Callable[[Path], dict[str, Any]]:
         (users_file("def transform(df:"), "users.py: SyntaxError"),
         (users_file("import nothing_of_that_name"), "users.py: ModuleNotFoundError"),
         (users_file("raise SystemExit(3)"), "users.py: SystemExit"),
-        (users_file("transfrom = 1"), "users.py: there is no function transform"),
+        (users_file("transforms = 1"), "users.py: there is no function transform"),
         (lambda _: {"transform": {"file": "/nowhere.py"}}, "/nowhere.py: FileNotFoundError"),
         (lambda _: {"source": {"topics": "orders"}}, "nameServers is needed"),
     ],
