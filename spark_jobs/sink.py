@@ -42,30 +42,25 @@ IN_FLIGHT = 4
 _Send = tuple[list[Message], Task[Sent]]
 
 
-class BoundedWriter(DataSourceArrowWriter):
+class _Writer:
+    """What both kinds of writer do; it travels to executors."""
+
+    def __init__(self, sending: Sending, schema: StructType) -> None:
+        """Refuse columns that cannot be sent."""
+        _check(sending, schema)
+        self._sending = sending
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Send one partition's rows."""
+        return _send(iterator, self._sending)
+
+
+class BoundedWriter(_Writer, DataSourceArrowWriter):
     """Sends a DataFrame."""
 
-    def __init__(self, sending: Sending, schema: StructType) -> None:
-        """Refuse columns that cannot be sent."""
-        _check(sending, schema)
-        self._sending = sending
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Send one partition's rows."""
-        return _send(iterator, self._sending)
-
-
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Sends micro-batches."""
-
-    def __init__(self, sending: Sending, schema: StructType) -> None:
-        """Refuse columns that cannot be sent."""
-        _check(sending, schema)
-        self._sending = sending
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Send one partition's rows."""
-        return _send(iterator, self._sending)
 
 
 def _check(sending: Sending, schema: StructType) -> None:
@@ -147,7 +142,7 @@ def _messages(batch: pa.RecordBatch, to: Sending) -> list[Message]:
 def _message(row: dict[str, Any], topic: str | None) -> Message:
     body = row["body"]
     if body is None:
-        raise UsageError("a row has no body: filter such rows out, or give them an empty one")
+        raise UsageError("a row has no body: filter such rows out")
     return Message(
         topic=row.get("topic") or topic or "",
         body=body.encode() if isinstance(body, str) else body,

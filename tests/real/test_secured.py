@@ -17,20 +17,9 @@ from mq_client.operations.sending import RoundRobin
 from mq_client.pulling import Position
 from mq_client.values import TopicConfig
 from sandbox import jars, rocketmq
+from tests.real.secured import KEEPER, SECURED
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
-
-PROVIDERS = "org.apache.rocketmq.auth.authentication.provider."
-SECURED = {
-    "authenticationEnabled": "true",
-    "authenticationProvider": f"{PROVIDERS}DefaultAuthenticationProvider",
-    "authenticationMetadataProvider": f"{PROVIDERS}LocalAuthenticationMetadataProvider",
-    "initAuthenticationUser": '{"username":"keeper","password":"secret-of-keeper"}',
-    "innerClientAuthenticationCredentials": (
-        '{"accessKey":"keeper","secretKey":"secret-of-keeper"}'
-    ),
-}
-KEEPER = Credentials("keeper", "secret-of-keeper")
 
 
 @pytest.fixture(scope="module")

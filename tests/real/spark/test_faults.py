@@ -11,6 +11,7 @@ from mq_client.acl import Credentials
 from mq_client.values import Queue
 from sandbox import jars, rocketmq
 from sandbox.rocketmq import Broker, RocketMq
+from tests.real.secured import SECURED
 from tests.real.spark.source import Source, bodies, ends_at, send
 from tests.real.waiting import eventually
 
@@ -18,16 +19,6 @@ pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ c
 
 SMALL_FILES = {"mappedFileSizeCommitLog": "65536"}
 """A few messages fill a file of the commit log."""
-PROVIDERS = "org.apache.rocketmq.auth.authentication.provider."
-SECURED = {
-    "authenticationEnabled": "true",
-    "authenticationProvider": f"{PROVIDERS}DefaultAuthenticationProvider",
-    "authenticationMetadataProvider": f"{PROVIDERS}LocalAuthenticationMetadataProvider",
-    "initAuthenticationUser": '{"username":"keeper","password":"secret-of-keeper"}',
-    "innerClientAuthenticationCredentials": (
-        '{"accessKey":"keeper","secretKey":"secret-of-keeper"}'
-    ),
-}
 
 
 @pytest.fixture(scope="module")

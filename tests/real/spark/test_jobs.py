@@ -11,9 +11,12 @@ import pytest
 from mq_client import blocking
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
+from sandbox import jars
 from sandbox.rocketmq import RocketMq, started
 from spark_jobs.pipeline.driver import DONE, PERMANENT
 from tests.real.spark.jobs import PATIENCE_SECONDS, SPARK, RunningJob
+
+pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 
 IN_ONE_PROCESS = {"spark": {**SPARK, "spark.master": "local[2]"}}
 
