@@ -13,8 +13,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -171,6 +173,23 @@ class RunningJob:
             parts = sorted(done.parent.glob("part-*.json"))
             lines = [line for part in parts for line in part.read_text().splitlines()]
             yield done.stat().st_mtime, [json.loads(line) for line in lines]
+
+    def standstills(self, marks: list[tuple[str, float]]) -> dict[str, float]:
+        """
+        Tell for how many seconds a queue stood still at most, after each mark up to the next.
+
+        Messages must arrive on all queues all the time. A queue stands still from the end of one
+        batch with rows of it to the end of the next one.
+        """
+        times: dict[tuple[str, int], list[float]] = defaultdict(list)
+        for end, rows in sorted(self.batches()):
+            for queue in {(row["broker_name"], row["queue_id"]) for row in rows}:
+                times[queue].append(end)
+        gaps = [gap for found in times.values() for gap in pairwise(found)]
+        return {
+            name: max((stop - start for start, stop in gaps if since < stop <= until), default=0.0)
+            for (name, since), (_, until) in pairwise([*marks, ("end", float("inf"))])
+        }
 
     def _keep_planning(self) -> None:
         while not self._done.wait(0.2):

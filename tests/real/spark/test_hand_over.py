@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Self
 
@@ -54,26 +55,40 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
         def until_replaced(slot: str, before: str) -> None:
             job.until(lambda it: it["slots"].get(slot, {"executor": before})["executor"] != before)
 
+        marks: list[tuple[str, float]] = []
+
+        def mark(event: str) -> None:
+            """Note the time, once what went before is over and batches end again."""
+            begun = job.report["batch"]
+            job.until(lambda it: it["batch"] >= begun + 2)
+            marks.append((event, time.time()))
+
         job.until_adopted(slots=2)
+        mark("one joins")
         job.wanted = 3
         job.until_adopted(slots=3)
+        mark("one leaves")
         job.wanted = 2
         job.until_adopted(slots=2)
 
         assert job.report["misplacedTasks"] == 0
         assert job.report["tasks"] > 0
         epoch = job.epoch
+        mark("one is killed")
         killed, pid = job.executor("billing-0")
         os.kill(pid, signal.SIGKILL)
         until_replaced("billing-0", killed)
+        mark("one is frozen")
         frozen, pid = job.executor("billing-1")
         os.kill(pid, signal.SIGSTOP)
         until_replaced("billing-1", frozen)
         assert job.epoch == epoch, "a replaced executor moves nothing"
 
+        mark("queues are added")
         client.put_topics([TopicConfig(topic, 6, 6)])
         job.until(lambda it: it["adoptedEpoch"] > epoch)
 
+        mark("no more messages")
         numbers.stop()
         ends = {queue: at.max for queue, at in client.topic_offsets(topic).items()}
         assert sum(ends.values()) == numbers.sent
@@ -82,4 +97,6 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
         )
         assert job.report["pinned"]
         assert job.end_by(signal.SIGTERM) == 0
+    for event, seconds in job.standstills(marks).items():
+        print(f"{event}: a queue stood still for {seconds:.1f} s at most")  # noqa: T201  # a figure
     assert sorted(int(row["body"]) for row in job.rows()) == list(range(numbers.sent))
