@@ -6,6 +6,7 @@ slots that are wanted and the queues that there are.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -30,6 +31,8 @@ from tests.real.waiting import eventually
 ROOT = Path(__file__).parents[3]
 MOST_EXECUTORS = 3
 PATIENCE_SECONDS = 240.0
+_LIBC = ctypes.CDLL(None)
+_SET_SIGNAL_AT_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 SPARK = {
     "spark.master": f"local-cluster[{MOST_EXECUTORS},1,1024]",
     "spark.executor.memory": "640m",
@@ -108,6 +111,7 @@ class RunningJob:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "spark_jobs.pipeline", str(file)],
                 env=environment, stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
+                preexec_fn=_die_with_parent,
             )  # fmt: skip
 
     def end_by(self, number: int) -> int:
@@ -202,6 +206,11 @@ class RunningJob:
                 replace_file(self.folder / "assignment.json", written(assignment))
                 self._last = found
                 self.epoch += 1
+
+
+def _die_with_parent() -> None:
+    """Let the driver end with the tests, however they end; its JVM and its executors follow."""
+    _LIBC.prctl(_SET_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
 
 
 def _assignment(epoch: int, found: plan.Plan) -> Assignment:
