@@ -40,7 +40,7 @@ MOST_FAILURES = 3
 DONE, TRY_AGAIN, PERMANENT = 0, 75, 78
 """Exit codes."""
 SETTINGS = {
-    "spark.locality.wait": "1h",
+    "spark.locality.wait": "3s",
     "spark.shuffle.reduceLocality.enabled": "false",
     "spark.speculation": "false",
     "spark.decommission.enabled": "true",
