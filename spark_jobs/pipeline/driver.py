@@ -18,10 +18,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from mq_client.directory import Times
 from mq_client.errors import UsageError
 from mq_client.values import Queue
 from spark_jobs import connections, options, schema
 from spark_jobs.observing import Observer
+from spark_jobs.options import Reading
 from spark_jobs.pipeline import executors, plan_source, users_part
 from spark_jobs.pipeline.assignments import NOBODYS, Assignment, Assignments, InFiles
 from spark_jobs.pipeline.failures import Cure, Failure, judge
@@ -34,7 +36,8 @@ from spark_jobs.pipeline.users_part import UsersPart
 log = logging.getLogger("evenkeel.job")
 LOOK_SECONDS = 0.5
 TELL_AGAIN_SECONDS = 10.0
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+PATIENCE = Times(first_pause=1.0, longest_pause=30.0)
+"""Between a query that failed and the next one."""
 MOST_FAILURES = 3
 """How often the same batch may fail for a reason that is not known to pass."""
 DONE, TRY_AGAIN, PERMANENT = 0, 75, 78
@@ -60,13 +63,18 @@ class Driver:
     """Runs one job until it is done, told to stop, or fails."""
 
     def __init__(
-        self, spark: SparkSession, job: Job, users: UsersPart, assignments: Assignments
+        self,
+        spark: SparkSession,
+        job: Job,
+        reading: Reading,
+        users: UsersPart,
+        assignments: Assignments,
     ) -> None:
         """Start nothing yet."""
         self._spark = spark
         self._job = job
         self._assignments = assignments
-        self._reading = options.reading(job.source, is_stream=True)
+        self._reading = reading
         self._users = users
         self._seats = Seats(spark, job.name, job.executors, self._reading.cluster)
         self._tally = spark.sparkContext.accumulator(Tally(), Tallies())
@@ -92,7 +100,7 @@ class Driver:
 
     def run(self) -> int:
         """Run until it is over; the exit code."""
-        pause = FIRST_PAUSE
+        pauses = PATIENCE.pauses()
         while True:
             begun = self._batch_number
             failure = self._run_query()
@@ -102,16 +110,16 @@ class Driver:
             self._error = failure.message
             self._report()
             if self._batch_number > begun:
-                self._failed_times, pause = 0, FIRST_PAUSE
+                self._failed_times, pauses = 0, PATIENCE.pauses()
             is_the_batchs_fault = self._failure is not None and failure.cure is Cure.RETRY
             self._failed_times += is_the_batchs_fault
             if failure.cure is Cure.USER or self._failed_times == MOST_FAILURES:
                 log.error("the job ends, for this needs a change: %s", failure.message)
                 return PERMANENT
+            pause = next(pauses)
             log.warning("the query starts again in %g s: %s", pause, failure.message)
             if self._stop.wait(pause):
                 return TRY_AGAIN
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _run_query(self) -> Failure | None:
         """Run the query until it ends or is to stop; what went wrong."""
@@ -263,14 +271,14 @@ def run(job: Job) -> int:
     """Run a job in this process."""
     assignments = InFiles(job.assignments, job.report)
     try:
-        options.reading(job.source, is_stream=True)
+        reading = options.reading(job.source, is_stream=True)
         users = users_part.read(job)
     except (UsageError, users_part.UsersPartError) as error:
         log.error("the job cannot start: %s", error)
         assignments.report({"error": str(error)})
         return PERMANENT
     with session(job) as spark:
-        driver = Driver(spark, job, users, assignments)
+        driver = Driver(spark, job, reading, users, assignments)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: driver.stop())
         return driver.run()

@@ -41,18 +41,6 @@ class Broken(Done):
         raise TypeError("no text")
 
 
-@pytest.fixture
-def peer() -> Iterator[Peer]:
-    with Peer() as running:
-        yield running
-
-
-@pytest.fixture
-def client(peer: Peer) -> Iterator[Client]:
-    with Client(peer.address) as opened:
-        yield opened
-
-
 def in_thread(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
     """Start it; what it returns or raises will be in the list."""
     ended: list[Any] = []

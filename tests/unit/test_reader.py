@@ -1,7 +1,5 @@
 """A reader moves a position when it gives a batch, and forgets no queue."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from mq_client import errors
@@ -13,18 +11,6 @@ from mq_client.values import Queue
 from tests.peer import END, Peer
 
 NOT_PERMITTED = 16
-
-
-@pytest.fixture
-def peer() -> Iterator[Peer]:
-    with Peer() as running:
-        yield running
-
-
-@pytest.fixture
-def client(peer: Peer) -> Iterator[Client]:
-    with Client(peer.address) as opened:
-        yield opened
 
 
 def positions(count: int) -> list[Position]:

@@ -101,7 +101,7 @@ def test_a_job_killed_between_its_sink_and_its_commit_replaces_what_it_wrote(
     sink, mark = tmp_path / "sink.py", tmp_path / "written"
     sink.write_text(
         f"""
-import pathlib, time
+import pathlib, threading
 
 def write(df, query, batch):
     place = f"{tmp_path}/rows/query={{query}}/batch={{batch}}"
@@ -109,7 +109,7 @@ def write(df, query, batch):
     mark = pathlib.Path("{mark}")
     if not mark.exists():
         mark.touch()
-        time.sleep(3600)
+        threading.Event().wait()
 """
     )
     send(20)
