@@ -37,7 +37,7 @@ bench-pull: .venv-bench/ready ## Measure the RocketMQ client against its peers
 
 lock: setup ## Update every pinned version in requirements/
 	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/dev.in -o requirements/dev.txt $(LOCK_OPTIONS)
-	@$(IN_DEV) uv pip compile requirements/mq.in requirements/bench.in -o requirements/bench.txt $(LOCK_OPTIONS)
+	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/bench.in -o requirements/bench.txt $(LOCK_OPTIONS)
 
 check: lint test ## What the pipeline runs
 
