@@ -90,16 +90,6 @@ class InFiles:
         replace_file(self._report, msgspec.json.encode(report))
 
 
-def written(assignment: Assignment) -> bytes:
-    """Write an assignment as `InFiles` reads it."""
-    shares: dict[str, list[_Queues]] = {slot: [] for slot in assignment.slots}
-    for queue, owner in sorted(assignment.owners.items()):
-        found = _Queues(queue.topic, queue.broker, str(queue.id))
-        shares[owner].append(found)
-    listed = [_Share(owner, queues) for owner, queues in shares.items()]
-    return msgspec.json.encode(_File(assignment.epoch, listed))
-
-
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file that readers see whole, or not at all."""
     part = path.with_name(f".{path.name}.{os.getpid()}")

@@ -12,7 +12,7 @@ from mq_client.blocking import Client
 from mq_client.command_line import main
 from mq_client.values import Queue
 from sandbox.rocketmq import RocketMq
-from tests.real.waiting import eventually
+from sandbox.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 

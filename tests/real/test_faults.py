@@ -14,7 +14,7 @@ from mq_client.operations.sending import To
 from mq_client.pulling import Position
 from mq_client.values import Queue, TopicConfig
 from sandbox import asking, jars, rocketmq
-from tests.real.waiting import eventually
+from sandbox.waiting import eventually
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 

@@ -22,10 +22,10 @@ from mq_client.operations import sending
 from mq_client.property_columns import Properties
 from mq_client.pulling import Batch, Position
 from sandbox.rocketmq import RocketMq
+from sandbox.waiting import eventually
 from spark_jobs.choosing import Balanced
 from tests.real import java_client
 from tests.real.java_client import JavaClient
-from tests.real.waiting import eventually
 
 Fields = dict[str, Any]
 Read = Callable[[values.Queue, int], list[Fields]]

@@ -13,9 +13,8 @@ from mq_client.directory import Times
 from mq_client.messages import Message
 from mq_client.operations.sending import To
 from mq_client.pulling import Position
-from sandbox import asking, rocketmq
-from tests.real import waiting
-from tests.real.waiting import eventually
+from sandbox import asking, rocketmq, waiting
+from sandbox.waiting import eventually
 
 SOON = 0.1
 """Seconds between heartbeats, where a test waits for the next one."""

@@ -15,9 +15,9 @@ from mq_client.operations.sending import To
 from mq_client.pulling import Batch, Position
 from mq_client.values import Queue, TopicConfig
 from sandbox import rocketmq
+from sandbox.waiting import eventually
 from tests.real import java_client
 from tests.real.java_client import JavaClient
-from tests.real.waiting import eventually
 
 DELAY_MS = 1000
 """The broker's delay level 1."""

@@ -11,7 +11,7 @@ import pytest
 from mq_client.errors import UsageError
 from mq_client.values import Queue
 from spark_jobs.pipeline import driver, job
-from spark_jobs.pipeline.assignments import NOBODYS, Assignment, InFiles, replace_file, written
+from spark_jobs.pipeline.assignments import NOBODYS, Assignment, InFiles, replace_file
 from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.fetching import Spec, Tallies, Tally, cut, this_executor
 from spark_jobs.planning import Range
@@ -30,6 +30,15 @@ def specs(
         assert spec.executor == (task.where.id if task.where else None)
         found.append((spec.slot, spec.executor, sorted(each[2] for each in spec.ranges)))
     return sorted(found, key=str)
+
+
+def publish(path: Path, epoch: int, shares: dict[str, str]) -> None:
+    """Write an assignment of one topic's queues as the operator would."""
+    listed = [
+        {"consumer": slot, "queues": [{"topic": "orders", "broker": "broker-a", "ids": ids}]}
+        for slot, ids in shares.items()
+    ]
+    replace_file(path, json.dumps({"epoch": epoch, "assignments": listed}).encode())
 
 
 def test_each_slots_queues_are_read_by_its_executor_with_a_task_a_core() -> None:
@@ -82,24 +91,14 @@ def test_an_assignment_is_followed_and_never_back(tmp_path: Path) -> None:
     path = tmp_path / "assignment.json"
     files = InFiles(path, tmp_path / "report.json")
     assert files.latest() == NOBODYS
-    second = Assignment(2, ("s-0", "s-1"), {A: "s-0", D: "s-0"})
-    replace_file(path, written(second))
+    publish(path, 2, {"s-0": "0-1,3", "s-1": ""})
+    second = Assignment(2, ("s-0", "s-1"), {A: "s-0", B: "s-0", D: "s-0"})
     assert files.latest() == second
-    replace_file(path, written(Assignment(1, ("s-0",), {})))
+    publish(path, 1, {"s-0": ""})
     with pytest.raises(UsageError, match="epoch 1 is older than 2"):
         files.latest()
-    third = Assignment(3, ("s-1",), {A: "s-1"})
-    replace_file(path, written(third))
-    assert files.latest() == third
-
-
-def test_ranges_of_ids_are_read_as_the_status_shows_them(tmp_path: Path) -> None:
-    path = tmp_path / "assignment.json"
-    queues = [{"topic": "orders", "broker": "broker-a", "ids": "0-1,3"}]
-    path.write_text(
-        json.dumps({"epoch": 1, "assignments": [{"consumer": "s-0", "queues": queues}]})
-    )
-    assert set(InFiles(path, "").latest().owners) == {A, B, D}
+    publish(path, 3, {"s-1": "0"})
+    assert files.latest() == Assignment(3, ("s-1",), {A: "s-1"})
 
 
 @pytest.mark.parametrize(

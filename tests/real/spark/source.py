@@ -13,7 +13,7 @@ from mq_client import blocking
 from mq_client.messages import Message
 from mq_client.operations.sending import To
 from mq_client.values import Queue
-from tests.real.waiting import eventually
+from sandbox.waiting import eventually
 
 WAIT_SECONDS = 120
 

@@ -11,9 +11,9 @@ from mq_client.acl import Credentials
 from mq_client.values import Queue
 from sandbox import jars, rocketmq
 from sandbox.rocketmq import Broker, RocketMq
+from sandbox.waiting import eventually
 from tests.real.secured import SECURED
 from tests.real.spark.source import Source, bodies, ends_at, send
-from tests.real.waiting import eventually
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 

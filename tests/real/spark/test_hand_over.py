@@ -11,8 +11,8 @@ from mq_client import blocking
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
 from mq_client.values import TopicConfig
+from sandbox.jobs import RunningJob
 from sandbox.rocketmq import RocketMq
-from tests.real.spark.jobs import RunningJob
 
 
 class Numbers:

@@ -12,9 +12,9 @@ from mq_client import blocking
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
 from sandbox import jars
+from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
 from sandbox.rocketmq import RocketMq, started
 from spark_jobs.pipeline.driver import DONE, PERMANENT
-from tests.real.spark.jobs import PATIENCE_SECONDS, SPARK, RunningJob
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 

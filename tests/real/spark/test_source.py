@@ -19,10 +19,10 @@ from mq_client.pulling import Position
 from mq_client.values import Queue
 from sandbox import asking
 from sandbox.rocketmq import RocketMq
+from sandbox.waiting import eventually
 from tests.real import java_client
 from tests.real.java_client import JavaClient
 from tests.real.spark.source import Source, bodies, ends_at, send
-from tests.real.waiting import eventually
 
 # --- what a row holds
 

@@ -22,13 +22,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from lb_core import plan
+from lb_core.assignment import Assignment
 from lb_core.model import Member, QueueRange
 from mq_client import blocking
-from mq_client.values import Queue
-from spark_jobs.pipeline.assignments import Assignment, replace_file, written
-from tests.real.waiting import eventually
+from sandbox.waiting import eventually
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[1]
 MOST_EXECUTORS = 3
 PATIENCE_SECONDS = 240.0
 _LIBC = ctypes.CDLL(None)
@@ -58,23 +57,27 @@ class RunningJob:
     """Other fields of the job's file."""
 
     def __post_init__(self) -> None:
+        """Start nothing yet."""
         self.epoch = 0
         self._last: plan.Plan | None = None
         self._done = threading.Event()
         self._planner = threading.Thread(target=self._keep_planning)
 
     def __enter__(self) -> Self:
+        """Start the driver and the planner."""
         self.start()
         self._planner.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """End both."""
         self._done.set()
         self._planner.join()
         self.end_by(signal.SIGKILL)
 
     @property
     def group(self) -> str:
+        """Name the consumer group."""
         return f"group-{self.topic}"
 
     def start(self) -> None:
@@ -202,8 +205,9 @@ class RunningJob:
             ranges = [QueueRange(each.topic, each.broker, each.id, each.id + 1) for each in queues]
             found = plan.plan(self._last, ranges, members)
             if self._last is None or dict(found.assignment) != dict(self._last.assignment):
-                assignment = _assignment(self.epoch + 1, found)
-                replace_file(self.folder / "assignment.json", written(assignment))
+                part = self.folder / ".assignment.json"  # whoever reads must not see half of it
+                part.write_text(_shown(self.epoch + 1, found.assignment))
+                part.replace(self.folder / "assignment.json")
                 self._last = found
                 self.epoch += 1
 
@@ -213,14 +217,19 @@ def _die_with_parent() -> None:
     _LIBC.prctl(_SET_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
 
 
-def _assignment(epoch: int, found: plan.Plan) -> Assignment:
-    owners = {
-        Queue(each.topic, each.broker, each.id): slot
-        for slot, ranges in found.assignment.items()
-        for piece in ranges
-        for each in piece
-    }
-    return Assignment(epoch, tuple(found.assignment), owners)
+def _shown(epoch: int, given: Assignment) -> str:
+    """Write an assignment as a job reads it."""
+    shares = [
+        {
+            "consumer": slot,
+            "queues": [
+                {"topic": topic, "broker": broker, "ids": ids}
+                for (topic, broker), ids in given.ids(slot).items()
+            ],
+        }
+        for slot in given
+    ]
+    return json.dumps({"epoch": epoch, "assignments": shares})
 
 
 def _processes_of(session: int) -> list[int]:
