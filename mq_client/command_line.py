@@ -11,7 +11,7 @@ import os
 import re
 import ssl
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from mq_client import errors, filters, tables
 from mq_client.acl import Credentials
@@ -86,21 +86,8 @@ def show_route(client: Client, options: argparse.Namespace) -> None:
 
 def show_topics(client: Client, options: argparse.Namespace) -> None:
     """List the topics."""
-    _print(options, ["topic"], [{"topic": name} for name in _topics(client, options.all)])
-
-
-def _topics(client: Client, is_all: bool) -> Iterator[str]:
-    known = client.brokers()
-    own = {*known.brokers, *known.clusters, *OF_ROCKETMQ}
-    for name in client.topics():
-        if is_all or not (name in own or name.startswith(PREFIXES_OF_ROCKETMQ)):
-            yield name
-
-
-OF_ROCKETMQ = frozenset(
-    {"BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX", "SELF_TEST_TOPIC", "TBW102"}
-)
-PREFIXES_OF_ROCKETMQ = ("%RETRY%", "%DLQ%", "RMQ_SYS_", "rmq_sys_", "DefaultCluster_")
+    names = client.topics() if options.all else client.users_topics()
+    _print(options, ["topic"], [{"topic": name} for name in names])
 
 
 def show_members(client: Client, options: argparse.Namespace) -> None:

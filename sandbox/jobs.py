@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -25,10 +26,12 @@ from lb_core import plan
 from lb_core.assignment import Assignment
 from lb_core.model import Member, QueueRange
 from mq_client import blocking
+from sandbox import ports
 from sandbox.waiting import eventually
 
 ROOT = Path(__file__).parents[1]
 MOST_EXECUTORS = 3
+METRICS = "evenkeel_job_"
 PATIENCE_SECONDS = 240.0
 _LIBC = ctypes.CDLL(None)
 _SET_SIGNAL_AT_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
@@ -60,6 +63,7 @@ class RunningJob:
         """Start nothing yet."""
         self.epoch = 0
         self._last: plan.Plan | None = None
+        self._metrics = ports.claim()
         self._done = threading.Event()
         self._planner = threading.Thread(target=self._keep_planning)
 
@@ -74,6 +78,7 @@ class RunningJob:
         self._done.set()
         self._planner.join()
         self.end_by(signal.SIGKILL)
+        self._metrics.release()
 
     @property
     def group(self) -> str:
@@ -99,6 +104,7 @@ class RunningJob:
             "transform": {"sql": SQL},
             "executors": self.wanted,
             "triggerSeconds": 1,
+            "metricsPort": self._metrics.port,
             "spark": SPARK,
             **self.parts,
         }
@@ -134,6 +140,13 @@ class RunningJob:
         except FileNotFoundError:
             return {"adoptedEpoch": -1, "slots": {}, "error": None}
         return found
+
+    def metrics(self) -> dict[str, float]:
+        """Read what Prometheus would, by names without what they all begin with."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics.port}/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        pairs = [line.rpartition(" ") for line in lines if line.startswith(METRICS)]
+        return {name.removeprefix(METRICS): float(value) for name, _, value in pairs}
 
     @property
     def log(self) -> str:

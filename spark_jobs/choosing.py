@@ -24,7 +24,7 @@ class Balanced:
     def choose(self, route: Route, failed_broker: str | None) -> Queue:
         """Pick the next queue."""
         choice = producer.choose(
-            route.topic, _view(route), self.state, failed_broker, self._now_ms()
+            route.topic, writable(route), self.state, failed_broker, self._now_ms()
         )
         self.state = choice.state
         return Queue(choice.queue.topic, choice.queue.broker, choice.queue.id)
@@ -35,13 +35,14 @@ class Balanced:
         self.state = producer.note(self.state, broker, _outcome(error), seconds * 1000, now_ms)
 
 
-def by_key(route: Route, key: str) -> Queue:
+def by_key(topic: str, queues: tuple[QueueRange, ...], key: str) -> Queue:
     """Pick the queue of a key: always the same while the topic's queues are."""
-    queue = producer.choose_by_key(route.topic, _view(route), key)
+    queue = producer.choose_by_key(topic, queues, key)
     return Queue(queue.topic, queue.broker, queue.id)
 
 
-def _view(route: Route) -> tuple[QueueRange, ...]:
+def writable(route: Route) -> tuple[QueueRange, ...]:
+    """List the queues that a route offers to producers."""
     return routes.publish_view(routes.read(route.topic, route.answer))
 
 

@@ -20,8 +20,6 @@ from spark_jobs.planning import Seen
 Value = TypeVar("Value")
 log = logging.getLogger("evenkeel.source")
 
-INTERNAL = ("%", "rmq_sys_", "RMQ_SYS_", "SCHEDULE_TOPIC_")
-"""How names of topics begin that RocketMQ keeps for itself: retries and dead letters too."""
 SAMPLE_MESSAGES, SAMPLE_BYTES = 32, 256 * 1024
 NOWHERE: Mapping[Queue, int] = {}
 MAY_PASS = (errors.UnavailableError, errors.BusyError)
@@ -48,7 +46,7 @@ class Observer:
         answered: set[tuple[str, str]] = set()
         silent: dict[str, errors.MqError] = {}
         before = {queue.topic for queue in start}
-        for topic in sorted(before.union(self._topics())):
+        for topic in sorted(before | self._topics(before)):
             try:
                 route, answers = self._ask(topic)
             except errors.TopicUnknownError:
@@ -86,12 +84,7 @@ class Observer:
             case Edge.LATEST:
                 ends = {queue: given.max for queue, given in seen.queues.items()}
             case Edge.GROUP:
-                asks = {
-                    queue: offsets.committed(self._client.directory, self._reading.group, queue)
-                    for queue in seen.queues
-                }
-                stands = self._all(asks)
-                ends |= {queue: offset for queue, offset in stands.items() if offset is not None}
+                ends |= self.stands(seen)
             case Edge.TIMESTAMP:
                 ends = self._all(
                     {
@@ -107,6 +100,14 @@ class Observer:
             edges = {EARLIEST: seen.queues[queue].min, LATEST: seen.queues[queue].max}
             ends[queue] = edges.get(offset, offset)
         return ends
+
+    def stands(self, seen: Seen) -> dict[Queue, int]:
+        """Find where the group stands, in the queues that it has read."""
+        asks = {
+            queue: offsets.committed(self._client.directory, self._reading.group, queue)
+            for queue in seen.queues
+        }
+        return {queue: at for queue, at in self._all(asks).items() if at is not None}
 
     def message_bytes(self, start: Mapping[Queue, int]) -> dict[Queue, float]:
         """Estimate how large the next messages of each queue are, by the first of them."""
@@ -127,15 +128,17 @@ class Observer:
                 failed[broker] = error
         return failed
 
-    def _topics(self) -> list[str]:
+    def _topics(self, before: set[str]) -> set[str]:
+        """Name the topics to read; while no name server answers, a pattern finds no new ones."""
         if self._reading.pattern is None:
-            return list(self._reading.topics)
+            return set(self._reading.topics)
         is_wanted = re.compile(self._reading.pattern).fullmatch
-        return [
-            topic
-            for topic in self._client.topics()
-            if is_wanted(topic) and not topic.startswith(INTERNAL)
-        ]
+        try:
+            return set(filter(is_wanted, self._client.users_topics()))
+        except MAY_PASS:
+            if not before:
+                raise
+            return before
 
     def _ask(self, topic: str) -> tuple[Route, dict[str, dict[Queue, Offsets] | errors.MqError]]:
         directory, run = self._client.directory, self._client.engine.run

@@ -5,6 +5,7 @@ At least once: a task that Spark runs again sends its rows again. With an orderi
 one key go to one queue, in the order of the partition's rows.
 """
 
+import functools
 import itertools
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -102,8 +103,10 @@ def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
 def _send_ordered(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
     """Have one batch under way for each queue, and the next only when that is stored."""
     by_queue: dict[Queue, list[Message]] = defaultdict(list)
+    queues_of = functools.cache(lambda topic: choosing.writable(client.route(topic)))
     for message, key in zip(_messages(batch, to), batch[to.ordering_key].to_pylist(), strict=True):
-        by_queue[choosing.by_key(client.route(message.topic), str(key))].append(message)
+        queue = choosing.by_key(message.topic, queues_of(message.topic), str(key))
+        by_queue[queue].append(message)
     queues = list(by_queue)
     for wave in itertools.zip_longest(*map(_pieces, by_queue.values())):
         sends = [

@@ -110,12 +110,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, reading: Reading) -> None:
         """Ask nothing yet."""
         self._reading = reading
+        self._is_bounded = False
         self._last: dict[Queue, int] | None = None
-        """Where all ends, for a query that reads what is there now and no more."""
+        """Where all ends, for a query that reads what is there at its start and no more."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what belongs to the driver."""
-        return {"_reading": self._reading, "_last": None}
+        return {"_reading": self._reading}
 
     @functools.cached_property
     def _client(self) -> Client:
@@ -135,14 +136,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _written({}, self._reading.wanted)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix the end of a query that reads what is there now."""
-        self._last = {queue: ends.max for queue, ends in self._observer.see().queues.items()}
+        """Read up to what is there when the next batch is planned."""
+        self._is_bounded = True
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802
         """Tell where the next batch ends."""
         at, _ = understood(start)
         seen = self._observer.see(at)
-        if self._last is not None:
+        if self._is_bounded:
+            if self._last is None:
+                self._last = {queue: ends.max for queue, ends in seen.queues.items()}
             seen = seen.up_to(self._last, at)
         _settle(planning.losses(at, seen), self._reading)
         end = planning.advance(at, seen, self._new(at, seen), self._limits(at, seen))
@@ -179,11 +182,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         sizes = self._observer.message_bytes(places)
         return Limits(reading.most_messages, reading.most_bytes, sizes)
 
+    def _begin(self, seen: Seen) -> dict[Queue, int]:
+        """Tell where a query begins that has no checkpoint."""
+        return self._observer.place(self._reading.start, seen)
+
     def _new(self, at: dict[Queue, int], seen: Seen) -> dict[Queue, int]:
         """Tell where queues begin that are not journaled yet."""
         if not at:
             # Queues that were left out would be taken for new ones later, and read from the start.
-            return self._observer.place(self._reading.start, _all_of(seen))
+            return self._begin(_all_of(seen))
         queues = {queue: ends for queue, ends in seen.queues.items() if queue not in at}
         is_group = self._reading.start.edge is Edge.GROUP
         place = Place(Edge.GROUP if is_group else Edge.EARLIEST)

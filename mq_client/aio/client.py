@@ -57,6 +57,7 @@ class Client:
 
     route = _runs(routing.route)
     topics = _runs(routing.topics)
+    users_topics = _runs(routing.users_topics)
     brokers = _runs(routing.brokers)
     put_topics = _runs(routing.put_topics)
     min_offset = _runs(offsets.min_offset)

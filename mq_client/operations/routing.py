@@ -12,6 +12,13 @@ from mq_client.flows import Flow
 from mq_client.values import MASTER_ID, Cluster, Queue, Route, TopicConfig
 
 Value = TypeVar("Value")
+OF_ROCKETMQ = frozenset(
+    {
+        "BenchmarkTest", "CHECKPOINT_TOPIC", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX",
+        "SELF_TEST_TOPIC", "TBW102", "TRANS_CHECK_MAX_TIME_TOPIC",
+    }
+)  # fmt: skip
+PREFIXES_OF_ROCKETMQ = ("%RETRY%", "%DLQ%", "RMQ_SYS_", "rmq_sys_")
 
 
 def ask_name_server(directory: Directory, request: Request[Value]) -> Flow[Value]:
@@ -60,6 +67,18 @@ def usable_route(directory: Directory, topic: str, max_age: float | None = None)
 def topics(directory: Directory) -> Flow[list[str]]:
     """List all topics of the cluster, those of RocketMQ itself included."""
     return (yield from ask_name_server(directory, cluster.GetTopics()))
+
+
+def users_topics(directory: Directory) -> Flow[list[str]]:
+    """List the topics without RocketMQ's own: retries, dead letters, brokers' names."""
+    known = yield from brokers(directory)
+    replies = (f"{name}_REPLY_TOPIC" for name in known.clusters)
+    own = {*known.brokers, *known.clusters, *replies, *OF_ROCKETMQ}
+    return [
+        name
+        for name in (yield from topics(directory))
+        if name not in own and not name.startswith(PREFIXES_OF_ROCKETMQ)
+    ]
 
 
 def brokers(directory: Directory) -> Flow[Cluster]:

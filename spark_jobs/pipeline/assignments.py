@@ -67,6 +67,7 @@ class InFiles:
         self._report = Path(report)
         self._last = NOBODYS
         self._stamp: tuple[int, int] | None = None
+        self._written = b""
 
     def latest(self) -> Assignment:
         """Read the file if it is another one than last time. An older epoch is an error."""
@@ -86,8 +87,11 @@ class InFiles:
         return self._last
 
     def report(self, report: Mapping[str, Any]) -> None:
-        """Replace the report."""
-        replace_file(self._report, msgspec.json.encode(report))
+        """Replace the report, if it says something new."""
+        text = msgspec.json.encode(report)
+        if text != self._written:
+            replace_file(self._report, text)
+            self._written = text
 
 
 def replace_file(path: Path, data: bytes) -> None:

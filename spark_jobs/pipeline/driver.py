@@ -15,27 +15,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mq_client.directory import Times
 from mq_client.errors import UsageError
 from mq_client.values import Queue
 from spark_jobs import connections, options, schema
-from spark_jobs.observing import Observer
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import executors, plan_source, users_part
 from spark_jobs.pipeline.assignments import NOBODYS, Assignment, Assignments, InFiles
+from spark_jobs.pipeline.facts import Facts
 from spark_jobs.pipeline.failures import Cure, Failure, judge
 from spark_jobs.pipeline.fetching import Fetcher, Tallies, Tally, cut
+from spark_jobs.pipeline.group import Group
 from spark_jobs.pipeline.job import Job
+from spark_jobs.pipeline.metrics import Metrics
 from spark_jobs.pipeline.plan_source import Plan
 from spark_jobs.pipeline.seats import Seats
 from spark_jobs.pipeline.users_part import UsersPart
+from spark_jobs.source import RocketMQ
 
 log = logging.getLogger("evenkeel.job")
 LOOK_SECONDS = 0.5
-TELL_AGAIN_SECONDS = 10.0
 PATIENCE = Times(first_pause=1.0, longest_pause=30.0)
 """Between a query that failed and the next one."""
 MOST_FAILURES = 3
@@ -43,14 +45,16 @@ MOST_FAILURES = 3
 DONE, TRY_AGAIN, PERMANENT = 0, 75, 78
 """Exit codes."""
 SETTINGS = {
-    "spark.locality.wait": "3s",
+    "spark.locality.wait.process": "1s",
+    "spark.locality.wait.node": "0s",
+    "spark.locality.wait.rack": "0s",
     "spark.shuffle.reduceLocality.enabled": "false",
     "spark.speculation": "false",
     "spark.decommission.enabled": "true",
     "spark.network.timeout": "15s",
     "spark.network.timeoutInterval": "2s",
     "spark.executor.heartbeatInterval": "3s",
-    "spark.storage.blockManagerHeartbeatTimeoutMs": "15000",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "12000",
     "spark.executor.failuresValidityInterval": "10m",
     "spark.executor.maxNumFailures": "1000",
     "spark.dynamicAllocation.enabled": "false",
@@ -81,11 +85,9 @@ class Driver:
         self._assignment = NOBODYS
         self._known: dict[int, Assignment] = {}
         self._ran: dict[int, Plan] = {}
-        self._observer = Observer(connections.client(self._reading.cluster), self._reading)
+        self._group = Group(connections.client(reading.cluster), reading, job.name)
         self._ends: dict[Queue, int] = {}
-        self._told: dict[Queue, int] = {}
-        """What is committed by Spark, and what the brokers know of it."""
-        self._tell_again_at = 0.0
+        """What is committed by Spark."""
         self._adopted = 0
         self._batch_number = -1
         self._failed_times = 0
@@ -93,6 +95,9 @@ class Driver:
         self._refused: str | None = None
         """Why the newest assignment is not followed."""
         self._stop = threading.Event()
+        self._metrics = Metrics(self._facts, lambda: self._group.lag(self._ends))
+        if job.metrics_port is not None:
+            self._metrics.serve(job.metrics_port)
 
     def stop(self) -> None:
         """End after the batch that runs."""
@@ -100,6 +105,12 @@ class Driver:
 
     def run(self) -> int:
         """Run until it is over; the exit code."""
+        try:
+            return self._run()
+        finally:
+            self._group.leave()
+
+    def _run(self) -> int:
         pauses = PATIENCE.pauses()
         while True:
             begun = self._batch_number
@@ -108,6 +119,7 @@ class Driver:
                 self._report()
                 return DONE
             self._error = failure.message
+            self._metrics.failures.inc()
             self._report()
             if self._batch_number > begun:
                 self._failed_times, pauses = 0, PATIENCE.pauses()
@@ -125,14 +137,15 @@ class Driver:
         """Run the query until it ends or is to stop; what went wrong."""
         self._ran.clear()
         self._failure: BaseException | None = None
-        with tempfile.TemporaryDirectory(prefix="evenkeel-run-") as run:
+        with tempfile.TemporaryDirectory(prefix="evenkeel-run-") as folder:
+            run = Path(folder)
             self._look()
             query = self._start(run)
             while query.isActive and not self._stop.wait(LOOK_SECONDS):
                 self._look()
                 self._settle(query)
             if query.isActive:
-                (Path(run) / plan_source.STOPPING).touch()
+                (run / plan_source.STOPPING).touch()
                 self._wait_idle(query)
                 query.stop()
             self._settle(query)
@@ -143,44 +156,45 @@ class Driver:
             return Failure(str(error), Cure.USER)
         return judge(str(error))
 
-    def _start(self, run: str) -> StreamingQuery:
+    def _start(self, run: Path) -> StreamingQuery:
         plans = (
             self._spark.readStream.format(plan_source.FORMAT)
-            .options(**self._job.source, assignments=self._job.assignments, run=run)
+            .options(**self._job.source, assignments=self._job.assignments, run=str(run))
             .load()
         )
-        writer = plans.writeStream.foreachBatch(self._batch)
+        writer = plans.writeStream.foreachBatch(lambda _, number: self._batch(run, number))
         writer = writer.option("checkpointLocation", self._job.checkpoint)
         if self._job.mode == "Scheduled":
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self._job.trigger_seconds} seconds").start()
 
-    def _batch(self, plans: DataFrame, number: int) -> None:
+    def _batch(self, run: Path, number: int) -> None:
         """Run one micro-batch."""
         try:
-            (row,) = plans.collect()
-            plan = plan_source.read_plan(row.plan)
+            plan = plan_source.take_plan(run)
             if plan.ranges:
-                owners = self._known.get(plan.epoch, self._assignment).owners
-                self._process(plan, cut(plan.ranges, owners, self._seats.fillers), number)
+                self._process(plan, number)
         except BaseException as error:
             self._failure = error  # Spark would wrap it in a text
             raise
+        self._metrics.batch.observe(time.time() - plan.begun)
         self._ran[number] = plan
 
-    def _process(self, plan: Plan, tasks: list[executors.Task], number: int) -> None:
+    def _process(self, plan: Plan, number: int) -> None:
+        owners = self._known.get(plan.epoch, self._assignment).owners
         query = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         fetcher = Fetcher(self._reading, plan.wanted, self._tally)
         ddl = schema.ddl(self._reading.include_properties)
-        rows = executors.tasks(self._spark, tasks).mapInArrow(fetcher, ddl)
-        good, bad = users_part.split(self._users.transform(rows))
-        if bad is None or self._users.bury is None:
-            self._users.write(good, query, number)
-            return
-        rows.persist()
+        tasks = executors.tasks(self._spark, cut(plan.ranges, owners, self._seats.fillers))
+        rows = tasks.mapInArrow(fetcher, ddl)
+        if not self._users.is_once:
+            rows.persist()
         try:
+            good, bad = users_part.split(self._users.transform(rows))
+            self._metrics.planning.observe(time.time() - plan.begun)
             self._users.write(good, query, number)
-            self._users.bury(bad, query, number)
+            if bad is not None and self._users.bury is not None:
+                self._users.bury(bad, query, number)
         finally:
             rows.unpersist()
 
@@ -203,26 +217,16 @@ class Driver:
         if progress is not None:
             has_run = "addBatch" in progress["durationMs"]
             committed = progress["batchId"] if has_run else progress["batchId"] - 1
-            done = [number for number in self._ran if number <= committed]
+            done = [number for number in list(self._ran) if number <= committed]
             for number in sorted(done):
                 plan = self._ran.pop(number)
                 self._ends = plan.end
                 self._adopted, self._batch_number = plan.epoch, number
                 self._error = None
-        self._tell()
+        self._group.tell(self._ends)
+        topics = frozenset(queue.topic for queue in self._ends)
+        self._group.be_seen(topics, self._reading.wanted)
         self._report()
-
-    def _tell(self) -> None:
-        """Tell the brokers what is committed; one that does not answer, a little later."""
-        news = {queue: end for queue, end in self._ends.items() if self._told.get(queue) != end}
-        if not news or time.monotonic() < self._tell_again_at:
-            return
-        failed = self._observer.commit(news)
-        self._told |= {queue: end for queue, end in news.items() if queue.broker not in failed}
-        if failed:
-            self._tell_again_at = time.monotonic() + TELL_AGAIN_SECONDS
-        for broker, error in failed.items():
-            log.warning("the group's offsets on %s stay behind for now: %s", broker, error)
 
     def _wait_idle(self, query: StreamingQuery) -> None:
         """Wait until the batch that runs is committed; no other one begins."""
@@ -233,24 +237,19 @@ class Driver:
             quiet = 0 if query.status["isTriggerActive"] or self._ran else quiet + 1
             threading.Event().wait(LOOK_SECONDS / 2)
 
-    def _report(self) -> None:
-        tally = self._tally.value
-        self._assignments.report(
-            {
-                "adoptedEpoch": self._adopted,
-                "batch": self._batch_number,
-                "slots": {
-                    name: {"executor": each.id, "host": each.host}
-                    for name, each in self._seats.fillers.items()
-                },
-                "pinned": self._seats.is_pinned,
-                "rows": tally.rows,
-                "bytes": tally.bytes,
-                "tasks": tally.tasks,
-                "misplacedTasks": tally.misplaced,
-                "error": self._error or self._refused,
-            }
+    def _facts(self) -> Facts:
+        return Facts(
+            published_epoch=self._assignment.epoch,
+            adopted_epoch=self._adopted,
+            batch=self._batch_number,
+            slots=self._seats.fillers,
+            is_pinned=self._seats.is_pinned,
+            tally=self._tally.value,
+            error=self._error or self._refused,
         )
+
+    def _report(self) -> None:
+        self._assignments.report(self._facts().report())
 
 
 @contextmanager
@@ -260,7 +259,8 @@ def session(job: Job) -> Iterator[SparkSession]:
     for name, value in (SETTINGS | job.spark).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    spark.dataSource.register(plan_source.PlanSource)
+    for source in (plan_source.PlanSource, RocketMQ):
+        spark.dataSource.register(source)
     try:
         yield spark
     finally:
@@ -272,13 +272,15 @@ def run(job: Job) -> int:
     assignments = InFiles(job.assignments, job.report)
     try:
         reading = options.reading(job.source, is_stream=True)
+        if not reading.commits:
+            raise UsageError("source: a job needs the option group")
         users = users_part.read(job)
+        with session(job) as spark:
+            driver = Driver(spark, job, reading, users, assignments)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda *_: driver.stop())
+            return driver.run()
     except (UsageError, users_part.UsersPartError) as error:
         log.error("the job cannot start: %s", error)
         assignments.report({"error": str(error)})
         return PERMANENT
-    with session(job) as spark:
-        driver = Driver(spark, job, reading, users, assignments)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: driver.stop())
-        return driver.run()

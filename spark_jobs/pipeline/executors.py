@@ -2,8 +2,9 @@
 Spark's executors, and tasks that run on a given one.
 
 This is the one place that reaches behind PySpark's interface, into the driver's JVM. A partition
-with the location `executor_<host>_<id>` runs there as long as that executor lives and
-`spark.locality.wait` is long; otherwise anywhere. `self_test` finds out whether that holds.
+with the location `executor_<host>_<id>` runs there as long as that executor lives and has a free
+core within `spark.locality.wait.process`; otherwise anywhere. The warm-up in `seats` finds out
+whether that holds.
 """
 
 from collections import defaultdict

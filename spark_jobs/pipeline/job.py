@@ -42,6 +42,7 @@ class Job(_Strict, frozen=True):
     executors: int = 2
     mode: Literal["Streaming", "Scheduled"] = "Streaming"
     trigger_seconds: float = 1.0
+    metrics_port: int | None = None
     spark: dict[str, str] = {}
 
 

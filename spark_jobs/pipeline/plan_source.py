@@ -3,9 +3,15 @@ A streaming source that carries plans, not messages, through Spark's offset log.
 
 It plans as the rocketmq source does, and journals the epoch of the assignment beside the offsets.
 So a batch that is run again has the epoch, the filter and the ranges that it had the first time.
+
+Spark keeps the source in a process of its own. What it plans reaches the driver as a file, written
+when Spark asks for the batch's partitions: as rows it would take a task, and an executor that
+lives, before the batch's own tasks can be made.
 """
 
 import json
+import logging
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +24,16 @@ from mq_client.errors import UsageError
 from mq_client.filters import Filter
 from mq_client.values import Queue
 from spark_jobs import options, planning
-from spark_jobs.pipeline.assignments import InFiles
-from spark_jobs.planning import Range
+from spark_jobs.pipeline.assignments import InFiles, replace_file
+from spark_jobs.planning import Range, Seen
 from spark_jobs.source import StreamReader, understood
 
+log = logging.getLogger("evenkeel.job")
 FORMAT = "evenkeel-plan"
 STOPPING = "stopping"
 """A file of this name in the run's folder: no batch begins any more."""
+PLAN = "plan.json"
+"""What the batch reads that begins now."""
 
 
 class PlanSource(DataSource):
@@ -36,32 +45,34 @@ class PlanSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """A plan is a text."""
-        return "plan string"
+        """No row is ever read."""
+        return "nothing string"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
         """Plan on and on."""
         given = dict(self.options)
         assignments, run = given.pop("assignments"), given.pop("run")
-        return _PlanReader(options.reading(given, is_stream=True), assignments, run)
+        return PlanReader(options.reading(given, is_stream=True), assignments, run)
 
 
-@dataclass
-class _Plan(InputPartition):
-    text: str
+class PlanReader(StreamReader):
+    """Plans as its parent does; Spark keeps it in a process of its own."""
 
-
-class _PlanReader(StreamReader):
     def __init__(self, reading: options.Reading, assignments: str, run: str) -> None:
+        """Ask nothing yet."""
         super().__init__(reading)
         self._assignments = InFiles(assignments, "")
-        self._stopping = Path(run) / STOPPING
+        self._run = Path(run)
+        self._begun = 0.0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Begin with no queue, and with nobody's assignment."""
         return {"epoch": 0, "group": self._reading.group, **super().initialOffset()}
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802
-        if self._stopping.exists():
+        """Tell where the next batch ends, and whose assignment it follows."""
+        self._begun = time.time()
+        if (self._run / STOPPING).exists():
             return start
         if start["group"] != self._reading.group:
             raise UsageError(
@@ -78,12 +89,31 @@ class _PlanReader(StreamReader):
             **super().latestOffset(start, limit),
         }
 
+    def _begin(self, seen: Seen) -> dict[Queue, int]:
+        """Begin where the job says, but only in a group's first run; else where it stands."""
+        begin = super()._begin(seen)
+        stands = self._observer.stands(seen)
+        known = {queue.topic for queue in stands}
+        for topic in sorted(known):
+            log.warning(
+                "%s: this checkpoint is new, and the group is not. It goes on where the brokers "
+                "know it to be; what it has read beyond that comes again",
+                topic,
+            )
+        return {
+            queue: stands.get(queue, seen.queues[queue].min) if queue.topic in known else at
+            for queue, at in begin.items()
+        }
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return [_Plan(json.dumps([start, end]))]
+        """Leave the plan for the driver."""
+        plan = {"start": start, "end": end, "begun": self._begun or time.time()}
+        replace_file(self._run / PLAN, json.dumps(plan).encode())
+        return [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
-        assert isinstance(partition, _Plan)
-        yield (partition.text,)
+        """Give no row."""
+        return iter(())
 
     def commit(self, end: dict[str, Any]) -> None:
         """Leave it to the driver, which knows sooner."""
@@ -97,11 +127,16 @@ class Plan:
     ranges: Sequence[Range]
     wanted: Filter
     end: dict[Queue, int]
+    begun: float
+    """When the brokers were asked, in seconds since 1970."""
 
 
-def read_plan(text: str) -> Plan:
-    """Read what the source wrote."""
-    start, end = json.loads(text)
-    at, _ = understood(start)
-    stop, wanted = understood(end)
-    return Plan(end["epoch"], planning.ranges(at, stop), wanted, stop)
+def take_plan(run: Path) -> Plan:
+    """Take what the source has planned for the batch that begins."""
+    file = run / PLAN
+    written = json.loads(file.read_bytes())
+    file.unlink()  # a batch must not find the plan of another
+    at, _ = understood(written["start"])
+    stop, wanted = understood(written["end"])
+    ranges = planning.ranges(at, stop)
+    return Plan(written["end"]["epoch"], ranges, wanted, stop, written["begun"])

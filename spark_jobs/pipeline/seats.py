@@ -103,10 +103,6 @@ class Seats:
                 if slot.executor is not None and slot.executor in self._there
             }
 
-    def close(self) -> None:
-        """Wait for no warm-up any more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
     def _warm_up(self, executor: Executor) -> bool:
         work = executors.tasks(self._spark, [Task("", executor)])
         try:

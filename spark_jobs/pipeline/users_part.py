@@ -32,6 +32,8 @@ class UsersPart:
     write: Write
     bury: Write | None
     """Takes the rows in which the transform set an error."""
+    is_once: bool
+    """Whether the rows are read by one action only, as far as we know."""
 
 
 def read(job: Job) -> UsersPart:
@@ -40,6 +42,7 @@ def read(job: Job) -> UsersPart:
         _transform(job.transform),
         _sink(job.sink),
         _sink(job.dead_letter) if job.dead_letter else None,
+        is_once=job.dead_letter is None and job.sink.file is None,
     )
 
 

@@ -1,4 +1,8 @@
-"""A broker that wants signed requests: the settings, and who may make them."""
+"""Brokers that want signed requests, and speak TLS: the settings, and who may call."""
+
+from pathlib import Path
+
+import trustme
 
 from mq_client.acl import Credentials
 
@@ -13,3 +17,17 @@ SECURED = {
     ),
 }
 KEEPER = Credentials("keeper", "secret-of-keeper")
+
+
+def tls_options(authority: trustme.CA, place: Path) -> list[str]:
+    """Give a broker a certificate of this authority, in this folder."""
+    certificate = authority.issue_cert("127.0.0.1", "localhost")
+    certificate.private_key_pem.write_to_path(place / "key.pem")
+    for pem in certificate.cert_chain_pems:
+        pem.write_to_path(place / "cert.pem", append=True)
+    settings = place / "tls.properties"
+    settings.write_text(
+        f"tls.test.mode.enable=false\ntls.server.need.client.auth=none\n"
+        f"tls.server.keyPath={place / 'key.pem'}\ntls.server.certPath={place / 'cert.pem'}\n"
+    )
+    return [f"-Dtls.config.file={settings}", "-Dtls.server.mode=permissive"]

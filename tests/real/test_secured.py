@@ -3,7 +3,6 @@
 import asyncio
 import ssl
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import trustme
@@ -17,7 +16,7 @@ from mq_client.operations.sending import RoundRobin
 from mq_client.pulling import Position
 from mq_client.values import TopicConfig
 from sandbox import jars, rocketmq
-from tests.real.secured import KEEPER, SECURED
+from tests.real.secured import KEEPER, SECURED, tls_options
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 
@@ -38,19 +37,6 @@ def secured(
         brokers=1, properties=SECURED, java_options=options, credentials=KEEPER
     ) as mq:
         yield mq
-
-
-def tls_options(authority: trustme.CA, place: Path) -> list[str]:
-    certificate = authority.issue_cert("127.0.0.1", "localhost")
-    certificate.private_key_pem.write_to_path(place / "key.pem")
-    for pem in certificate.cert_chain_pems:
-        pem.write_to_path(place / "cert.pem", append=True)
-    settings = place / "tls.properties"
-    settings.write_text(
-        f"tls.test.mode.enable=false\ntls.server.need.client.auth=none\n"
-        f"tls.server.keyPath={place / 'key.pem'}\ntls.server.certPath={place / 'cert.pem'}\n"
-    )
-    return [f"-Dtls.config.file={settings}", "-Dtls.server.mode=permissive"]
 
 
 def trusting(authority: trustme.CA) -> ssl.SSLContext:

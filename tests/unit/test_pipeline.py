@@ -1,20 +1,28 @@
 """What a pinned job does before and beside Spark."""
 
 import json
+import socket
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client import generate_latest
 
-from mq_client.errors import UsageError
-from mq_client.values import Queue
-from spark_jobs.pipeline import driver, job
+from mq_client.errors import NoNameServerError, UsageError
+from mq_client.values import Offsets, Queue
+from spark_jobs import journal, options
+from spark_jobs.options import Edge, Place
+from spark_jobs.pipeline import driver, job, plan_source
 from spark_jobs.pipeline.assignments import NOBODYS, Assignment, InFiles, replace_file
 from spark_jobs.pipeline.executors import Executor
+from spark_jobs.pipeline.facts import Facts
 from spark_jobs.pipeline.fetching import Spec, Tallies, Tally, cut, this_executor
-from spark_jobs.planning import Range
+from spark_jobs.pipeline.metrics import Metrics
+from spark_jobs.planning import Range, Seen
 
 A, B, C, D = (Queue("orders", "broker-a", number) for number in range(4))
 ONE, TWO = Executor("1", "10.0.0.1", 1), Executor("2", "10.0.0.2", 2)
@@ -101,6 +109,110 @@ def test_an_assignment_is_followed_and_never_back(tmp_path: Path) -> None:
     assert files.latest() == Assignment(3, ("s-1",), {A: "s-1"})
 
 
+def test_a_report_is_written_only_if_it_says_something_new(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    files = InFiles(tmp_path / "assignment.json", path)
+    files.report({"batch": 1})
+    path.unlink()
+    files.report({"batch": 1})
+    assert not path.exists()
+    files.report({"batch": 2})
+    assert json.loads(path.read_text()) == {"batch": 2}
+
+
+class Planned(plan_source.PlanReader):
+    """A source whose brokers hold two queues; the group stands in some."""
+
+    def __init__(self, run: Path, start: str, stands: dict[Queue, int]) -> None:
+        given = {"nameServers": "mq:9876", "topics": "orders", "group": "g", "startFrom": start}
+        reading = options.reading(given, is_stream=True)
+        super().__init__(reading, str(run / "assignment.json"), str(run))
+        self._observer = Held(stands)  # type: ignore[assignment]  # all that is asked
+
+
+@dataclass
+class Held:
+    committed: dict[Queue, int]
+
+    def see(self, start: object = None) -> Seen:
+        queues = {A: Offsets(2, 10, 0), B: Offsets(3, 20, 0)}
+        return Seen(queues, frozenset({("orders", "broker-a")}))
+
+    def place(self, place: Place, seen: Seen) -> dict[Queue, int]:
+        is_end = place.edge is Edge.LATEST
+        return {queue: ends.max if is_end else ends.min for queue, ends in seen.queues.items()}
+
+    def stands(self, seen: Seen) -> dict[Queue, int]:
+        return self.committed
+
+
+def test_a_batch_finds_its_own_plan_and_no_other(tmp_path: Path) -> None:
+    source = Planned(tmp_path, "earliest", {})
+    start = source.initialOffset()
+    begin = source.latestOffset(start, None)
+    end = source.latestOffset(begin, None)
+    publish(tmp_path / "assignment.json", 4, {"s-0": "0-1"})
+    source.partitions(begin, end)
+    before = time.time()
+    plan = plan_source.take_plan(tmp_path)
+    assert plan.begun <= before
+    assert (plan.epoch, plan.end) == (0, {A: 10, B: 20})
+    assert plan.ranges == [Range(A, 2, 10), Range(B, 3, 20)]
+    with pytest.raises(FileNotFoundError):
+        plan_source.take_plan(tmp_path)
+    assert source.latestOffset(end, None)["epoch"] == 4
+
+
+@pytest.mark.parametrize(
+    ("stands", "begin"),
+    [({}, {A: 10, B: 20}), ({A: 7}, {A: 7, B: 3}), ({A: 7, B: 8}, {A: 7, B: 8})],
+    ids=["a new group", "one with a new queue", "one that has lost its checkpoint"],
+)
+def test_only_a_groups_first_run_begins_where_it_is_told(
+    tmp_path: Path, stands: dict[Queue, int], begin: dict[Queue, int]
+) -> None:
+    source = Planned(tmp_path, "latest", stands)
+    first = source.latestOffset(source.initialOffset(), None)
+    assert journal.offsets(first["offsets"]) == begin
+
+
+def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
+    tally = Tally({"s-0": 5, "s-1": 7}, 900, 1, 4)
+    facts = Facts(3, 2, 41, {"s-0": ONE}, is_pinned=True, tally=tally, error=None)
+    shown = Metrics(lambda: facts, lambda: {A: 6})
+    shown.batch.observe(0.4)
+    shown.failures.inc()
+    found = shown.registry.get_sample_value
+    assert [
+        found(f"evenkeel_job_{name}")
+        for name in (
+            "epoch_published", "epoch_adopted", "batch", "slots_filled", "pinned", "tasks_total",
+            "misplaced_tasks_total", "bytes_total", "failures_total", "batch_seconds_sum",
+        )
+    ] == [3, 2, 41, 1, 1, 4, 1, 900, 1, 0.4]  # fmt: skip
+    assert found("evenkeel_job_rows_total", {"slot": "s-1"}) == 7
+    queue = {"topic": "orders", "broker": "broker-a", "queue": "0"}
+    assert found("evenkeel_job_lag_messages", queue) == 6
+
+
+def test_metrics_go_on_without_the_lag_while_brokers_are_away() -> None:
+    def lag() -> dict[Queue, int]:
+        raise NoNameServerError("none answers")
+
+    facts = Facts(3, 2, 41, {}, is_pinned=True, tally=Tally(), error=None)
+    shown = Metrics(lambda: facts, lag)
+    assert shown.registry.get_sample_value("evenkeel_job_batch") == 41
+    assert "evenkeel_job_lag_messages{" not in generate_latest(shown.registry).decode()
+
+
+def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
+    facts = Facts(0, 0, -1, {}, is_pinned=True, tally=Tally(), error=None)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"metricsPort {port} cannot be used: .*in use"):
+            Metrics(lambda: facts, dict).serve(port)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -174,8 +286,12 @@ def users_file(text: str) -> Callable[[Path], dict[str, Any]]:
         (users_file("transforms = 1"), "users.py: there is no function transform"),
         (lambda _: {"transform": {"file": "/nowhere.py"}}, "/nowhere.py: FileNotFoundError"),
         (lambda _: {"source": {"topics": "orders"}}, "nameServers is needed"),
+        (
+            lambda _: {"source": {"nameServers": "localhost:9876", "topics": "orders"}},
+            "needs the option group",
+        ),
     ],
-    ids=["syntax", "import", "exit", "name", "no file", "option"],
+    ids=["syntax", "import", "exit", "name", "no file", "option", "group"],
 )
 def test_a_job_with_a_fault_of_its_user_ends_before_spark_starts(
     tmp_path: Path, changes: Callable[[Path], dict[str, Any]], complaint: str

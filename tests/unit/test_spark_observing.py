@@ -30,8 +30,14 @@ class Fake:
     running: tuple[str, ...] = ("broker-a", "broker-b")
     queues: int = 2
     masters: bool = True
+    topics: list[str] | None = None
     route_later: dict[str, Answer] | None = None
     asked: list[str] = field(default_factory=list)
+
+    def users_topics(self) -> list[str]:
+        if self.topics is None:
+            raise errors.NoNameServerError("none answers")
+        return self.topics
 
     def brokers(self) -> Cluster:
         return Cluster({}, {name: {0: "x"} for name in self.running})
@@ -46,8 +52,8 @@ class Fake:
 
 
 class Watched(Observer):
-    def __init__(self, cluster: Fake) -> None:
-        given = {"nameServers": "mq:9876", "topics": "orders"}
+    def __init__(self, cluster: Fake, **topics: str) -> None:
+        given = {"nameServers": "mq:9876", **(topics or {"topics": "orders"})}
         super().__init__(cluster, options.reading(given, is_stream=True))  # type: ignore[arg-type]  # all that is needed
         self.cluster = cluster
 
@@ -144,3 +150,15 @@ def test_a_slave_that_is_behind_is_left_out_and_one_that_is_not_is_read() -> Non
 
 def test_a_master_that_is_behind_is_seen_for_it_lost_messages() -> None:
     assert Watched(Fake({"broker-a": held(5)})).see({A0: 6}).queues[A0].max == 5
+
+
+def test_a_pattern_finds_its_topics() -> None:
+    cluster = Fake({"broker-a": held(5)}, topics=["orders", "orders-too", "my-orders"])
+    assert Watched(cluster, topicPattern="orders").see().queues.keys() == {A0}
+
+
+def test_without_a_name_server_a_pattern_goes_on_with_what_it_has() -> None:
+    watched = Watched(Fake({"broker-a": held(5)}), topicPattern="orders")
+    assert watched.see({A0: 3}).queues.keys() == {A0}
+    with pytest.raises(errors.NoNameServerError):
+        watched.see()

@@ -4,16 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 from pyspark.sql import SparkSession
 
 from mq_client import blocking
 from mq_client.acl import Credentials
+from mq_client.commands.consuming import GetMaxOffset
+from mq_client.errors import TopicUnknownError
 from mq_client.values import Queue
-from sandbox import jars, rocketmq
+from sandbox import asking, jars, rocketmq
 from sandbox.rocketmq import Broker, RocketMq
 from sandbox.waiting import eventually
-from tests.real.secured import SECURED
-from tests.real.spark.source import Source, bodies, ends_at, send
+from tests.real.secured import SECURED, tls_options
+from tests.real.spark.source import Source, bodies, delete, ends_at, send
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 
@@ -132,6 +135,84 @@ def test_a_broker_that_is_away_at_a_restart_is_left_out_and_caught_up_later(
     eventually(lambda: client.max_offset(two), lambda end: end == 2)
     ends_at(client, lonely, 2)
     assert source.run(**given).bodies == [b"2", b"3"]
+
+
+def test_a_pattern_goes_on_while_no_name_server_answers(
+    source: Source, mq: RocketMq, client: blocking.Client, topic: str
+) -> None:
+    queue = Queue(topic, "broker-a", 0)
+    send(client, queue, b"0")
+    with source.running(topicPattern=topic, startFrom="earliest") as (batches, query):
+        eventually(lambda: batches.bodies, lambda found: len(found) == 1)
+        mq.name_server.kill()
+        try:
+            send(client, queue, b"1")
+            found = eventually(lambda: batches.bodies, lambda found: len(found) == 2)
+            assert found == [b"0", b"1"], query.exception()
+        finally:
+            mq.name_server.restart()
+            is_back = eventually(lambda: routed(client, topic), bool)
+            assert is_back
+
+
+def routed(client: blocking.Client, topic: str) -> bool:
+    """Whether the name server knows both brokers of the topic again."""
+    try:
+        return len(client.route(topic, max_age=0).brokers) == 2
+    except TopicUnknownError:
+        return False
+
+
+def test_a_topic_that_is_gone_ends_or_is_passed_over_as_asked(
+    source: Source, mq: RocketMq, client: blocking.Client, topic: str
+) -> None:
+    kept = f"{topic}-kept"
+    mq.create_topics({kept: 1})
+    given = {"topics": f"{topic},{kept}", "startFrom": "earliest"}
+    send(client, Queue(topic, "broker-a", 0), b"0")
+    ends_at(client, topic, 1)
+    assert source.run(**given).bodies == [b"0"]
+    delete(mq, topic)
+    send(client, Queue(kept, "broker-a", 0), b"1")
+    ends_at(client, kept, 1)
+    with pytest.raises(Exception, match="the topic has no such queue any more; read up to 1"):
+        source.run(**given)
+    assert source.run(failOnDataLoss="false", **given).bodies == [b"1"]
+
+
+def test_a_slave_is_read_while_its_master_is_away(
+    spark: SparkSession, tmp_path: Path, unique_name: str
+) -> None:
+    with (
+        rocketmq.started(brokers=1, slaves=1) as mq,
+        blocking.Client(mq.name_server.address) as client,
+    ):
+        mq.create_topics({unique_name: 1})
+        queue = Queue(unique_name, "broker-a", 0)
+        send(client, queue, b"0", b"1")
+        (slave,) = mq.slaves.values()
+        asked = GetMaxOffset(unique_name, 0)
+        assert eventually(lambda: asking.ask(slave.address, asked), lambda end: end == 2) == 2
+        mq.brokers["broker-a"].kill()
+        found = Source(spark, mq.name_server.address, tmp_path).rows(topics=unique_name)
+        assert bodies(found) == [b"0", b"1"]
+
+
+def test_brokers_that_speak_tls_are_read_with_their_authority(
+    spark: SparkSession, tmp_path: Path, unique_name: str
+) -> None:
+    authority = trustme.CA()
+    trusted = tmp_path / "authority.pem"
+    authority.cert_pem.write_to_path(trusted)
+    with rocketmq.started(brokers=1, java_options=tls_options(authority, tmp_path)) as mq:
+        mq.create_topics({unique_name: 1})
+        with blocking.Client(mq.name_server.address) as client:
+            send(client, Queue(unique_name, "broker-a", 0), b"0")
+            ends_at(client, unique_name, 1)
+        source = Source(spark, mq.name_server.address, tmp_path)
+        assert bodies(source.rows(topics=unique_name, tls=str(trusted))) == [b"0"]
+        with pytest.raises(Exception, match=r"(?i)certificate verify failed"):
+            source.rows(topics=unique_name, tls="true")
 
 
 def test_who_may_not_read_is_told_so(spark: SparkSession, tmp_path: Path) -> None:

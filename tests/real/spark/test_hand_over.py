@@ -96,7 +96,18 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
             lambda _: all(client.committed(job.group, queue) == end for queue, end in ends.items())
         )
         assert job.report["pinned"]
+        shown = job.metrics()
+        assert shown["epoch_published"] == shown["epoch_adopted"] == job.epoch
+        assert shown["slots_filled"] == 2
+        assert shown["misplaced_tasks_total"] == 0
+        assert shown["failures_total"] == 0
+        assert sum(shown[f'rows_total{{slot="billing-{slot}"}}'] for slot in (0, 1)) > 0
+        lags = [value for name, value in shown.items() if name.startswith("lag_messages")]
+        assert lags == [0] * 12
+        (member,) = client.member_ids(job.group, topic)
+        assert member.startswith("evenkeel-billing@")
         assert job.end_by(signal.SIGTERM) == 0
+        assert client.member_ids(job.group, topic) == []
     for event, seconds in job.standstills(marks).items():
         print(f"{event}: a queue stood still for {seconds:.1f} s at most")  # noqa: T201  # a figure
     assert sorted(int(row["body"]) for row in job.rows()) == list(range(numbers.sent))

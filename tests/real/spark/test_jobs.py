@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 from mq_client import blocking
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
+from mq_client.pulling import Position
 from sandbox import jars
 from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
 from sandbox.rocketmq import RocketMq, started
 from spark_jobs.pipeline.driver import DONE, PERMANENT
+from tests.real.secured import KEEPER, SECURED
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 
@@ -94,6 +97,26 @@ def test_rows_with_an_error_go_to_the_dead_letters_and_a_batch_is_pulled_once(
     assert bodies(tmp_path / "dead") == list(range(1, 20, 2))
 
 
+def test_a_job_sends_what_it_reads_to_another_topic(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
+) -> None:
+    to = f"{topic}-too"
+    rocketmq.create_topics({to: 1})
+    where = {"nameServers": rocketmq.name_server.address, "topic": to}
+    parts = {
+        "transform": {"sql": "SELECT concat('seen ', string(body)) AS body FROM messages"},
+        "sink": {"format": "rocketmq", "options": where},
+    }
+    send(20)
+    with job(tmp_path, client, rocketmq, topic, mode="Scheduled", **parts) as running:
+        assert ended(running) == DONE, running.log
+    queues = client.route(to).readable
+    ends = {queue: client.max_offset(queue) for queue in queues}
+    positions = [Position(queue, 0, stop=end) for queue, end in ends.items() if end]
+    found = [m.body for batch in client.read("checker", positions) for m in batch.messages()]
+    assert sorted(found) == sorted(b"seen %d" % number for number in range(20))
+
+
 def test_a_job_killed_between_its_sink_and_its_commit_replaces_what_it_wrote(
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
 ) -> None:
@@ -163,6 +186,42 @@ def test_a_checkpoint_of_another_group_and_a_topic_that_is_not_there_end_the_job
         running.start()
         assert ended(running) == PERMANENT
         assert "TopicUnknownError" in running.report["error"]
+
+
+def test_a_job_without_its_checkpoint_goes_on_where_its_group_stands(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
+) -> None:
+    """And not where `startFrom` says. What is read but not committed comes again: here, nothing."""
+    send(20)
+    with job(tmp_path, client, rocketmq, topic) as running:
+        running.until(lambda _: committed(client, running) == 20)
+        assert running.end_by(signal.SIGTERM) == DONE
+        shutil.rmtree(tmp_path / "checkpoint")
+        send(20)
+        running.start()
+        running.until(lambda _: committed(client, running) == 40)
+        assert running.end_by(signal.SIGTERM) == DONE
+        assert "this checkpoint is new, and the group is not" in running.log
+    found = bodies(tmp_path / "rows")
+    assert sorted(set(found)) == list(range(40)), "lost"
+    assert len(found) == 40, "doubled"
+    assert len(list((tmp_path / "rows").glob("query=*"))) == 2
+
+
+def test_a_job_with_wrong_credentials_ends_and_does_not_tell_them(
+    tmp_path: Path, unique_name: str
+) -> None:
+    with (
+        started(brokers=1, properties=SECURED, credentials=KEEPER) as mq,
+        blocking.Client(mq.name_server.address, credentials=KEEPER) as client,
+    ):
+        mq.create_topics({unique_name: 1})
+        running = job(tmp_path, client, mq, unique_name)
+        running.options |= {"accessKey": KEEPER.access_key, "secretKey": "not-that-one"}
+        with running:
+            assert ended(running) == PERMANENT
+            assert "check access key" in running.report["error"]
+        assert "not-that-one" not in running.log
 
 
 def test_a_broker_killed_under_a_job_is_waited_for_and_nothing_is_lost(

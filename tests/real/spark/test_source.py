@@ -4,25 +4,19 @@
 Several tests stand for bugs of other connectors, named in brackets.
 """
 
-import contextlib
-from dataclasses import dataclass
-from typing import ClassVar
-
 import pytest
 
-from mq_client import batch_body, blocking, errors, flows
-from mq_client.commands.base import Done
+from mq_client import batch_body, blocking, flows
 from mq_client.commands.sending import SendBatch
 from mq_client.messages import Message
 from mq_client.operations.sending import To
 from mq_client.pulling import Position
 from mq_client.values import Queue
-from sandbox import asking
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
 from tests.real import java_client
 from tests.real.java_client import JavaClient
-from tests.real.spark.source import Source, bodies, ends_at, send
+from tests.real.spark.source import Source, bodies, delete, ends_at, send
 
 # --- what a row holds
 
@@ -289,32 +283,6 @@ def test_queues_that_vanish_are_an_error_or_passed_over_as_asked(
     with pytest.raises(Exception, match=f"{topic}@broker-a 1: the topic has no such queue any"):
         source.run(**given)
     assert source.run(failOnDataLoss="false", **given).bodies == [b"0"]
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteTopic(Done):
-    """Ask a broker to delete a topic with its messages."""
-
-    code: ClassVar[int] = 215
-    name: ClassVar[str] = "DELETE_TOPIC_IN_BROKER"
-    topic: str
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetTopic(Done):
-    """Ask a name server to forget a topic."""
-
-    code: ClassVar[int] = 216
-    name: ClassVar[str] = "DELETE_TOPIC_IN_NAMESRV"
-    topic: str
-
-
-def delete(rocketmq: RocketMq, topic: str) -> None:
-    for broker in rocketmq.brokers.values():
-        # Without the wheel for timed messages a broker stumbles over it when all is done.
-        with contextlib.suppress(errors.UnexpectedError):
-            asking.ask(broker.address, DeleteTopic(topic))
-    asking.ask(rocketmq.name_server.address, ForgetTopic(topic))
 
 
 def test_a_topic_that_was_deleted_or_made_anew_is_an_error_or_passed_over_as_asked(

@@ -1,0 +1,41 @@
+"""What a job knows of itself, and how the report shows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_jobs.pipeline.executors import Executor
+from spark_jobs.pipeline.fetching import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One look at a job."""
+
+    published_epoch: int
+    """Of the newest assignment."""
+    adopted_epoch: int
+    """Of the last batch that is committed."""
+    batch: int
+    """The last one that is committed; -1 before the first."""
+    slots: Mapping[str, Executor]
+    """Who fills those that are filled."""
+    is_pinned: bool
+    tally: Tally
+    error: str | None
+
+    def report(self) -> dict[str, Any]:
+        """Write it down for whoever published the assignment."""
+        return {
+            "adoptedEpoch": self.adopted_epoch,
+            "batch": self.batch,
+            "slots": {
+                name: {"executor": each.id, "host": each.host} for name, each in self.slots.items()
+            },
+            "pinned": self.is_pinned,
+            "rows": self.tally.rows,
+            "bytes": self.tally.bytes,
+            "tasks": self.tally.tasks,
+            "misplacedTasks": self.tally.misplaced,
+            "error": self.error,
+        }

@@ -1,0 +1,92 @@
+"""
+What Prometheus reads of a job: http://driver:PORT/metrics.
+
+Counts and gauges are made from the job's facts when they are asked for; lag is asked of the brokers
+then too. Only what has a duration is observed as it happens.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from mq_client.errors import MqError, UsageError
+from mq_client.values import Queue
+from spark_jobs.pipeline.facts import Facts
+
+log = logging.getLogger("evenkeel.job")
+PREFIX = "evenkeel_job_"
+SECONDS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 300)
+
+
+class Metrics:
+    """A registry of one job's metrics."""
+
+    def __init__(self, facts: Callable[[], Facts], lag: Callable[[], Mapping[Queue, int]]) -> None:
+        """Nothing is served yet."""
+        self.registry = CollectorRegistry()
+        self.registry.register(_AtScrape(facts, lag))
+        self.planning = self._seconds("planning", "Asking the brokers and making a batch's tasks")
+        self.batch = self._seconds("batch", "A batch, from asking the brokers to the sink's end")
+        self.failures = Counter(f"{PREFIX}failures", "Queries that failed", registry=self.registry)
+
+    def _seconds(self, name: str, text: str) -> Histogram:
+        return Histogram(f"{PREFIX}{name}_seconds", text, registry=self.registry, buckets=SECONDS)
+
+    def serve(self, port: int) -> None:
+        """Answer scrapes from now on, in a thread of its own."""
+        try:
+            start_http_server(port, registry=self.registry)
+        except OSError as error:
+            raise UsageError(f"metricsPort {port} cannot be used: {error}") from error
+
+
+class _AtScrape(Collector):
+    def __init__(self, facts: Callable[[], Facts], lag: Callable[[], Mapping[Queue, int]]) -> None:
+        self._facts = facts
+        self._lag = lag
+
+    def describe(self) -> Iterable[Metric]:
+        """Tell nothing, so that registering does not collect."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        facts = self._facts()
+        tally = facts.tally
+        yield _gauge("epoch_published", "Number of the newest assignment", facts.published_epoch)
+        yield _gauge("epoch_adopted", "Number of the one that is followed", facts.adopted_epoch)
+        yield _gauge("batch", "Number of the last batch that is committed", facts.batch)
+        yield _gauge("slots_filled", "Slots that have an executor", len(facts.slots))
+        yield _gauge("pinned", "1 while all tasks run where they are sent", facts.is_pinned)
+        yield _counter("tasks", "Tasks that have pulled", tally.tasks)
+        yield _counter("misplaced_tasks", "Of them, those on another executor", tally.misplaced)
+        yield _counter("bytes", "Bytes of rows that were pulled", tally.bytes)
+        rows = CounterMetricFamily(f"{PREFIX}rows", "Rows that were pulled", labels=["slot"])
+        for slot, count in list(tally.rows.items()):
+            rows.add_metric([slot], count)
+        yield rows
+        yield self._lags()
+
+    def _lags(self) -> Metric:
+        labels = ["topic", "broker", "queue"]
+        family = GaugeMetricFamily(
+            f"{PREFIX}lag_messages", "Messages behind what is committed", labels=labels
+        )
+        try:
+            lags = self._lag()
+        except MqError as error:
+            log.warning("lag is not known now: %s", error)
+            return family
+        for queue, count in lags.items():
+            family.add_metric([queue.topic, queue.broker, str(queue.id)], count)
+        return family
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"{PREFIX}{name}", text, value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(f"{PREFIX}{name}", text, value)

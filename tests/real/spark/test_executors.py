@@ -1,0 +1,121 @@
+"""Executors of their own that die, or that nobody has: what becomes of their queues."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mq_client import blocking
+from mq_client.messages import Message
+from mq_client.operations.sending import RoundRobin
+from sandbox import jars
+from sandbox.jobs import RunningJob
+from sandbox.rocketmq import RocketMq
+from sandbox.waiting import eventually
+from spark_jobs.pipeline.driver import DONE
+
+pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+
+
+class Numbers:
+    """Sends numbers, and knows what the job must have written."""
+
+    def __init__(self, client: blocking.Client, running: RunningJob) -> None:
+        self._client = client
+        self._running = running
+        self._chooser = RoundRobin()
+        self._sent = 0
+
+    def send(self, count: int) -> None:
+        for number in range(self._sent, self._sent + count):
+            self._client.send([Message(self._running.topic, b"%d" % number)], self._chooser)
+        self._sent += count
+
+    def until_all_are_read(self) -> None:
+        """Each once: what is committed is exactly what was sent."""
+        queues = self._client.route(self._running.topic).readable
+        group = self._running.group
+
+        def total(_: object) -> bool:
+            return sum(self._client.committed(group, each) or 0 for each in queues) == self._sent
+
+        self._running.until(total)
+        found = sorted(int(row["body"]) for row in self._running.rows())
+        assert found == list(range(self._sent))
+
+
+HELD = """
+import os, pathlib, threading
+
+MARK = pathlib.Path("{mark}")
+
+def hold(batches):
+    if not MARK.exists():
+        MARK.write_text(str(os.getppid()))
+        threading.Event().wait()
+    yield from batches
+
+def transform(df):
+    rows = df.selectExpr("broker_name", "queue_id", "queue_offset", "CAST(body AS string) AS body")
+    return rows.mapInArrow(hold, rows.schema)
+"""
+
+
+def test_an_executor_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str
+) -> None:
+    """The first task that has rows holds its batch until its executor is killed."""
+    mark, file = tmp_path / "mark", tmp_path / "users.py"
+    file.write_text(HELD.format(mark=mark))
+    parts = {"transform": {"file": str(file)}}
+    where = rocketmq.name_server.address
+    with RunningJob(tmp_path, client, topic, where, parts=parts) as running:
+        numbers = Numbers(client, running)
+        running.until_adopted(slots=2)
+        numbers.send(40)
+        running.until(lambda _: mark.exists() and mark.read_text() != "")
+        executors = {running.executor(slot)[1]: slot for slot in ("billing-0", "billing-1")}
+        worker = int(mark.read_text())
+        victim = next(pid for pid in ancestors(worker) if pid in executors)
+        os.kill(victim, signal.SIGKILL)
+        numbers.until_all_are_read()
+        assert running.end_by(signal.SIGTERM) == DONE
+
+
+def ancestors(pid: int) -> Iterator[int]:
+    while pid > 1:
+        yield pid
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_slots_that_nobody_fills_are_read_by_the_others_and_no_epoch_goes_back(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str
+) -> None:
+    """Five slots, and three executors at most."""
+    where = rocketmq.name_server.address
+    with RunningJob(tmp_path, client, topic, where, wanted=5) as running:
+        numbers = Numbers(client, running)
+        running.until(lambda it: it["adoptedEpoch"] == running.epoch > 0 and len(it["slots"]) == 3)
+        numbers.send(40)
+        numbers.until_all_are_read()
+        assert running.report["misplacedTasks"] == 0
+
+        file = tmp_path / "assignment.json"
+        older = {**json.loads(file.read_text()), "epoch": 0}
+        replace(file, json.dumps(older))
+        running.until(lambda it: "epoch 0 is older than" in (it["error"] or ""))
+        numbers.send(40)
+        numbers.until_all_are_read()
+        running.wanted = 3
+        running.until_adopted(slots=3)
+        assert eventually(lambda: running.report["error"], lambda error: error is None) is None
+        assert running.end_by(signal.SIGTERM) == DONE
+
+
+def replace(file: Path, text: str) -> None:
+    part = file.with_suffix(".part")
+    part.write_text(text)
+    part.replace(file)
