@@ -1,11 +1,11 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup test mutations lint fmt types bench-alloc bench-pull lock check clean
+.PHONY: help setup test mutations lint fmt types bench-alloc bench-pull bench-handover bench-spark lock check clean
 IN_DEV = .venv/bin/python -m
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 setup: .venv/ready ## Make .venv from requirements/dev.txt; nothing to do while the lock is the same
 
@@ -34,6 +34,12 @@ bench-alloc: .venv-bench/ready ## Measure the allocation engine against its peer
 
 bench-pull: .venv-bench/ready ## Measure the RocketMQ client against its peers
 	@.venv-bench/bin/python -m benchmarks.pull $(ARGS)
+
+bench-handover: .venv-bench/ready ## Hand queues over, beside RocketMQ's own consumers
+	@.venv-bench/bin/python -m benchmarks.handover $(ARGS)
+
+bench-spark: .venv-bench/ready ## Measure the data source and the pinned job in Spark; minutes
+	@.venv-bench/bin/python -m benchmarks.spark $(ARGS)
 
 lock: setup ## Update every pinned version in requirements/
 	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/dev.in -o requirements/dev.txt $(LOCK_OPTIONS)

@@ -1,30 +1,50 @@
 """The sandbox from the command line: `python -m sandbox rocketmq up`, for other programs too."""
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
 from sandbox import jars, ports, process, progress, rocketmq
 
-_UP = f"""\
+_UNTIL_ENDED = """\
+It lives until this command is ended by Ctrl-C or SIGTERM, or in any other way, kill -9 included.
+Then nothing is left of it, neither a process nor its data. What it tells in between is on stderr.
+"""
+_ROCKETMQ = f"""\
 Runs a RocketMQ {rocketmq.VERSION} on free ports of this machine: one name server and some brokers.
 When all are ready, one line of JSON is printed:
 
     {{"nameServer": "127.0.0.1:21346", "brokers": {{"broker-a": "127.0.0.1:25002", ...}}}}
 
-It lives until this command is ended by Ctrl-C or SIGTERM, or in any other way, kill -9 included.
-Then nothing is left of it, neither a process nor its data. What it tells in between is on stderr.
-"""
-_EXAMPLES = """\
+{_UNTIL_ENDED}"""
+_ROCKETMQ_EXAMPLES = """\
 examples:
     python -m sandbox rocketmq up
     python -m sandbox rocketmq up --brokers 1 --slaves 1
     python -m sandbox rocketmq up --property autoCreateTopicEnable=true   (topics made by sending)
 
 Java 17 or newer is needed. RocketMQ itself is fetched at the first start, which takes some minutes.
+"""
+_KUBERNETES = f"""\
+Runs the API of Kubernetes on free ports of this machine: an etcd and a kube-apiserver, without
+controllers and nodes. When it is ready, one line of JSON is printed:
+
+    {{"server": "https://127.0.0.1:21346", "kubeconfig": "/tmp/evenkeel-kubernetes-x/users/..."}}
+
+Who takes that kubeconfig may do everything.
+
+{_UNTIL_ENDED}"""
+_KUBERNETES_EXAMPLES = """\
+examples:
+    python -m sandbox kubernetes up
+
+Both are built at the first start, which takes up to ten minutes. Go 1.24 or newer is taken from
+PATH; where there is none, it comes from PyPI.
 """
 
 
@@ -34,29 +54,35 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     try:
-        _up(options)
+        with options.started(options) as addresses:
+            print(json.dumps(addresses), flush=True)
+            progress.say(f"{options.part} is ready; Ctrl-C or SIGTERM ends it")
+            while True:
+                signal.pause()
     except (process.SandboxError, jars.JarsError, ports.NoFreePortError) as error:
         progress.say(str(error))
         return 1
 
 
-def _up(options: argparse.Namespace) -> NoReturn:
+@contextlib.contextmanager
+def _rocketmq(options: argparse.Namespace) -> Iterator[dict[str, object]]:
     properties = dict(options.property)
     with rocketmq.started(options.brokers, slaves=options.slaves, properties=properties) as mq:
-        print(json.dumps(_addresses(mq)), flush=True)
-        progress.say("RocketMQ is ready; Ctrl-C or SIGTERM ends it")
-        while True:
-            signal.pause()
+        found: dict[str, object] = {
+            "nameServer": mq.name_server.address,
+            "brokers": {name: broker.address for name, broker in mq.brokers.items()},
+        }
+        if mq.slaves:
+            found["slaves"] = {name: slave.address for name, slave in mq.slaves.items()}
+        yield found
 
 
-def _addresses(mq: rocketmq.RocketMq) -> dict[str, object]:
-    found: dict[str, object] = {
-        "nameServer": mq.name_server.address,
-        "brokers": {name: broker.address for name, broker in mq.brokers.items()},
-    }
-    if mq.slaves:
-        found["slaves"] = {name: slave.address for name, slave in mq.slaves.items()}
-    return found
+@contextlib.contextmanager
+def _kubernetes(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
+    from sandbox import kubernetes  # it needs trustme, and RocketMQ does not
+
+    with kubernetes.started() as cluster:
+        yield {"server": cluster.url, "kubeconfig": str(cluster.admin.kubeconfig)}
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -71,15 +97,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m sandbox",
         description="Starts the real parts on this machine, and leaves nothing behind.",
     )
-    parts = parser.add_subparsers(required=True, metavar="PART")
+    parts = parser.add_subparsers(required=True, metavar="PART", dest="part")
     mq = parts.add_parser("rocketmq", help="a name server and brokers")
-    up = mq.add_subparsers(required=True, metavar="COMMAND").add_parser(
-        "up",
-        help="start them, say where they are, and run until ended",
-        description=_UP,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    up = _up(mq, _ROCKETMQ, _ROCKETMQ_EXAMPLES)
+    up.set_defaults(started=_rocketmq)
     up.add_argument(
         "--brokers", type=_count, default=2, metavar="N", help="how many masters, up to 26 (2)"
     )
@@ -90,7 +111,19 @@ def _parser() -> argparse.ArgumentParser:
         "--property", type=_property, action="append", default=[], metavar="NAME=VALUE",
         help="a broker property of RocketMQ, for all brokers; may be given more than once",
     )  # fmt: skip
+    api = parts.add_parser("kubernetes", help="an etcd and a kube-apiserver")
+    _up(api, _KUBERNETES, _KUBERNETES_EXAMPLES).set_defaults(started=_kubernetes)
     return parser
+
+
+def _up(part: argparse.ArgumentParser, description: str, examples: str) -> argparse.ArgumentParser:
+    return part.add_subparsers(required=True, metavar="COMMAND").add_parser(
+        "up",
+        help="start them, say where they are, and run until ended",
+        description=description,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 def _count(text: str) -> int:

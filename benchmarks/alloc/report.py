@@ -11,7 +11,7 @@ from benchmarks import page, peers
 from benchmarks.alloc import programs, scenarios
 from benchmarks.alloc.programs import Program
 from benchmarks.alloc.scenarios import MIDDLE, Size
-from sandbox import jars
+from sandbox import go, jars
 
 MEMORY_MIB = 500
 STATUS_MS = 200
@@ -156,7 +156,7 @@ def text(command: str, body: Sequence[str]) -> str:
 def _versions() -> Iterator[str]:
     yield f"Python {platform.python_version()}"
     yield f"Java: {page.said(str(jars.java()), '-version')}, heap {programs.HEAP}"
-    yield f"Go: {page.said(programs.go(), 'version')}"
+    yield f"Go: {page.said(go.toolchain(), 'version')}"
     module = Path(__file__).parent / "peers" / "franz_go" / "go.mod"
     versions = re.findall(r"twmb/franz-go v(\S+)", module.read_text(encoding="utf-8"))
     yield (

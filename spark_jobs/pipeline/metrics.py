@@ -59,7 +59,7 @@ class _AtScrape(Collector):
         yield _gauge("epoch_adopted", "Number of the one that is followed", facts.adopted_epoch)
         yield _gauge("batch", "Number of the last batch that is committed", facts.batch)
         yield _gauge("slots_filled", "Slots that have an executor", len(facts.slots))
-        yield _gauge("pinned", "1 while all tasks run where they are sent", facts.is_pinned)
+        yield _gauge("pinned", "1 once tasks were seen to run where they are sent", facts.is_pinned)
         yield _counter("tasks", "Tasks that have pulled", tally.tasks)
         yield _counter("misplaced_tasks", "Of them, those on another executor", tally.misplaced)
         yield _counter("bytes", "Bytes of rows that were pulled", tally.bytes)

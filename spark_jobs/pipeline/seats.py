@@ -25,6 +25,7 @@ from spark_jobs.pipeline.assignments import Assignment
 from spark_jobs.pipeline.executors import Executor, Task
 from spark_jobs.pipeline.fetching import this_executor
 
+MOST_STRAYS = 10
 log = logging.getLogger("evenkeel.job")
 
 
@@ -47,8 +48,10 @@ class Seats:
     def __init__(self, spark: SparkSession, name: str, wanted: int, cluster: Cluster) -> None:
         """Nobody is there yet."""
         self._wanted = wanted
-        self.is_pinned = True
-        """Whether all tasks so far ran where they were sent."""
+        self.is_pinned = False
+        """Whether Spark is seen to run tasks where they are sent."""
+        self._strays = 0
+        """Warm-ups that ran elsewhere: the executor was busy, or Spark does not obey."""
         self._spark = spark
         self._cluster = cluster
         self._slots = Slots(name)
@@ -110,9 +113,13 @@ class Seats:
         except PySparkException as error:
             log.warning("executor %s is not warm: %s", executor.id, error)
             return False
-        if found[0].value != executor.id and executor.id in self._there:
-            self.is_pinned = False
-            log.warning("a task for executor %s ran on %s", executor.id, found[0].value)
+        if found[0].value == executor.id:
+            self.is_pinned = True
+            return True
+        self._strays += 1
+        if self.is_pinned or self._strays < MOST_STRAYS:
+            return False
+        log.warning("tasks run elsewhere than they are sent, so queues are read by anybody")
         return True
 
 

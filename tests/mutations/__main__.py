@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.mutations import around, engine, strategies
 
 ROOT = Path(__file__).parents[2]
-COPIED = ["lb_core", "tests", "pyproject.toml"]
+COPIED = ["lb_core", "mq_client", "tests", "pyproject.toml"]
 ROOMS = {"strategies": strategies, "engine": engine, "around": around}
 
 
