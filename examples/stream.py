@@ -11,7 +11,11 @@ from pyspark.sql import SparkSession
 from spark_jobs import RocketMQ
 
 name_server, folder = sys.argv[1:]
-spark = SparkSession.builder.master("local[2]").getOrCreate()
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.sql.shuffle.partitions", "2")  # what was seen is kept in so many parts
+    .getOrCreate()
+)
 spark.dataSource.register(RocketMQ)
 orders = (
     spark.readStream.format("rocketmq")

@@ -39,18 +39,20 @@ class Observer:
         Ask all brokers of all topics. One that does not answer is left out, and logged once.
 
         A topic that is unknown is an error, unless it was read before: then those brokers that run
-        answer that they do not have it, and the others are silent. A slave that stands in for its
+        answer that they do not have it, and the others are silent. One whose loss was passed over
+        as asked stays away. A slave that stands in for its
         master, and has not come as far as we have, is left out too.
         """
         queues: dict[Queue, Offsets] = {}
         answered: set[tuple[str, str]] = set()
         silent: dict[str, errors.MqError] = {}
         before = {queue.topic for queue in start}
+        is_needed = self._reading.fail_on_data_loss or not before
         for topic in sorted(before | self._topics(before)):
             try:
                 route, answers = self._ask(topic)
             except errors.TopicUnknownError:
-                if topic not in before:
+                if topic not in before and is_needed:
                     raise
                 continue
             for broker, answer in answers.items():

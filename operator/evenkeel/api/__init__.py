@@ -1,0 +1,1 @@
+"""The two kinds, `Topic` and `ConsumerGroup`, as types."""

@@ -1,0 +1,136 @@
+"""A group's Spark job."""
+
+import enum
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from evenkeel.api.parts import Duration, KeyRef, Part, Rule, Text
+
+Quantity = Annotated[str, Meta(max_length=16, pattern="^[0-9]+(\\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi)?$")]
+Path = Annotated[str, Meta(min_length=1, max_length=2048)]
+
+
+class Mode(enum.Enum):
+    STREAMING = "Streaming"
+    SCHEDULED = "Scheduled"
+
+
+class StartFrom(enum.Enum):
+    GROUP = "Group"
+    EARLIEST = "Earliest"
+    LATEST = "Latest"
+    TIMESTAMP = "Timestamp"
+
+
+class Schedule(Part):
+    cron: Annotated[str, Meta(min_length=9, max_length=128)]
+    """When a run starts, in five fields: */10 * * * *."""
+    time_zone: Text = "UTC"
+    """Where the clock hangs: Europe/Berlin."""
+    deadline: Duration | None = None
+    """A start that was missed for longer is left out."""
+
+
+class Transform(Part):
+    RULES: ClassVar = (Rule("has(self.sql) != has(self.configMapRef)", "give sql or configMapRef"),)
+
+    sql: Annotated[str, Meta(min_length=1, max_length=65536)] | None = None
+    """A query over the table messages."""
+    config_map_ref: KeyRef | None = None
+    """A Python file with transform(df)."""
+
+
+class Sink(Part):
+    RULES: ClassVar = (
+        Rule("has(self.format) != has(self.configMapRef)", "give format or configMapRef"),
+    )
+
+    format: Text | None = None
+    """A format of Spark's, or rocketmq."""
+    path: Path | None = None
+    """Where files go."""
+    options: Annotated[dict[str, str], Meta(max_length=128)] = {}
+    """Options of the format."""
+    config_map_ref: KeyRef | None = None
+    """A Python file with write(df, query_id, batch_id)."""
+
+
+class Checkpoint(Part):
+    RULES: ClassVar = (
+        Rule(
+            "has(self.persistentVolumeClaim) != has(self.url)",
+            "give persistentVolumeClaim or url",
+        ),
+    )
+
+    persistent_volume_claim: Text | None = None
+    """A claim of the same namespace."""
+    url: Path | None = None
+    """A place that driver and executors reach: s3a://bucket/billing."""
+
+
+class PodTemplate(Part):
+    """Checked by the API server only when a pod is made."""
+
+    metadata: dict[str, Any] = {}
+    """Labels and annotations of the pods."""
+    spec: dict[str, Any] = {}
+    """A pod's spec; what the job needs is added to it. It may not name a service account."""
+
+
+class Process(Part):
+    cores: Annotated[int, Meta(ge=1, le=256)] = 1
+    """CPU cores."""
+    memory: Quantity = "1Gi"
+    """Memory of the container."""
+    pod_template: PodTemplate | None = None
+    """What the pods have besides."""
+
+
+class Job(Part):
+    RULES: ClassVar = (
+        Rule(
+            "(self.mode == 'Scheduled') == has(self.schedule)",
+            "schedule belongs to mode: Scheduled, which needs it",
+        ),
+        Rule(
+            "(self.startFrom == 'Timestamp') == has(self.startTimestamp)",
+            "startTimestamp belongs to startFrom: Timestamp, which needs it",
+        ),
+    )
+
+    sink: Sink
+    """Where rows go."""
+    checkpoint: Checkpoint
+    """Where Spark keeps offsets; it must outlive the pods."""
+    image: Path | None = None
+    """Image of driver and executors. Default: the operator's."""
+    executors: Annotated[int, Meta(ge=0, le=1000)] = 1
+    """How many slots there are."""
+    mode: Mode = Mode.STREAMING
+    """Whether it runs on and on, or by the clock."""
+    schedule: Schedule | None = None
+    """When it runs."""
+    trigger: Duration = "1s"
+    """A batch begins so often."""
+    start_from: StartFrom = StartFrom.GROUP
+    """Where the group begins in its first run."""
+    start_timestamp: Annotated[str, Meta(max_length=64)] | None = None
+    """Time of the first message to read, in RFC 3339."""
+    max_messages_per_batch: Annotated[int, Meta(ge=1)] | None = None
+    """Most messages of one batch."""
+    fetch_deadline: Duration = "60s"
+    """How long a task waits for a broker that is away."""
+    fail_on_data_loss: bool = True
+    """Stop when messages are gone that were not read."""
+    transform: Transform | None = None
+    """What happens to rows. Default: nothing."""
+    dead_letter: Sink | None = None
+    """Where rows go whose column _error the transform has set."""
+    driver: Process = Process()
+    """The driver's pod."""
+    executor: Process = Process()
+    """The executors' pods."""
+    spark_conf: Annotated[dict[str, str], Meta(max_length=256)] = {}
+    """Spark's own settings."""

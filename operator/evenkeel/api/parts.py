@@ -1,0 +1,105 @@
+"""
+What both kinds are made of.
+
+`crds/*.yaml` and the reading of every manifest follow from the types of this package: the text
+below a field becomes its description, its type and limits become the schema, and `RULES` says in
+CEL what a schema cannot. Limits on lengths also keep the rules cheap enough for the API server.
+"""
+
+import enum
+from typing import Annotated, ClassVar, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+GROUP = "evenkeel.dev"
+VERSION = "v1alpha1"
+CATEGORY = "evenkeel"
+
+Text = Annotated[str, Meta(min_length=1, max_length=253)]
+MqName = Annotated[str, Meta(min_length=1, max_length=127, pattern="^[%|a-zA-Z0-9_-]+$")]
+"""A name that RocketMQ takes."""
+Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+Duration = Annotated[str, Meta(max_length=16, pattern="^([0-9]+(ms|s|m|h))+$")]
+Ids = Annotated[str, Meta(max_length=4096, pattern="^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
+"""Queue ids as ranges: 0-3,8."""
+Percent = Annotated[str, Meta(max_length=4, pattern="^(100|[0-9]{1,2})%$")]
+CountOrPercent = Annotated[str, Meta(max_length=7, pattern="^([0-9]{1,6}|(100|[0-9]{1,2})%)$")]
+HostPort = Annotated[str, Meta(min_length=3, max_length=261, pattern="^.+:[0-9]{1,5}$")]
+
+
+class Rule(NamedTuple):
+    """What a schema cannot say: a CEL expression that must hold, and what is said if not."""
+
+    holds: str
+    message: str
+
+
+class Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A part of an object. Fields that are unknown are the API server's business."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = ()
+
+
+def once(field: str) -> Rule:
+    """Say that a field stays as it was made."""
+    same = f"self.{field} == oldSelf.{field}"
+    both = f"has(self.{field}) && has(oldSelf.{field})"
+    neither = f"!has(self.{field}) && !has(oldSelf.{field})"
+    return Rule(
+        f"({both} && {same}) || ({neither})", f"{field} cannot be changed: make a new object"
+    )
+
+
+def only_with(field: str, other: str, value: str) -> Rule:
+    """Say that a field needs another one to have a value."""
+    return Rule(
+        f"!has(self.{field}) || self.{other} == '{value}'",
+        f"{field} belongs to {other}: {value}",
+    )
+
+
+class LocalRef(Part):
+    name: Text
+    """Name of an object in the same namespace."""
+
+
+class KeyRef(Part):
+    name: Text
+    """Name of an object in the same namespace."""
+    key: Text
+    """Key of the entry in it."""
+
+
+class ConditionStatus(enum.Enum):
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(Part):
+    type: Text
+    """What it is about."""
+    status: ConditionStatus
+    """Whether it holds."""
+    reason: Annotated[str, Meta(max_length=64, pattern="^[A-Z][A-Za-z0-9]*$")]
+    """Why, in one word for programs."""
+    last_transition_time: Text
+    """When the status was another one."""
+    message: Annotated[str, Meta(max_length=4096)] = ""
+    """Why, in a sentence for people, and what to do about it."""
+    observed_generation: int = 0
+    """Generation of the spec that this was found for."""
+
+
+def listed_by(key: str) -> Meta:
+    """Say by which field the entries of a list are told apart: no two may share it."""
+    return Meta(
+        extra_json_schema={
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": [key],
+        }
+    )
+
+
+Conditions = Annotated[list[Condition], Meta(max_length=16), listed_by("type")]

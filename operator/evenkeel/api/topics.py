@@ -1,0 +1,100 @@
+"""`Topic`: where a topic's queues are, and how many there shall be."""
+
+import enum
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from evenkeel.api.parts import (
+    Conditions,
+    Count,
+    Duration,
+    HostPort,
+    LocalRef,
+    MqName,
+    Part,
+    Rule,
+    Text,
+    listed_by,
+    once,
+)
+
+
+class Perm(enum.Enum):
+    READ_WRITE = "ReadWrite"
+    READ = "Read"
+    WRITE = "Write"
+
+
+class Tls(Part):
+    ca_secret_ref: LocalRef | None = None
+    """Secret whose entry ca.crt holds the authorities to trust; without it, the system's."""
+    insecure_skip_verify: bool = False
+    """Trust anybody. For trying out."""
+
+
+class Provision(Part):
+    read_queues: Annotated[int, Meta(ge=1, le=4096)]
+    """Readable queues on each broker."""
+    write_queues: Annotated[int, Meta(ge=1, le=4096)]
+    """Writable queues on each broker."""
+    perm: Perm = Perm.READ_WRITE
+    """What producers and consumers may do."""
+
+
+class BrokerQueues(Part):
+    broker: Text
+    """Name of a broker group."""
+    read_queues: Count
+    """Readable queues."""
+    write_queues: Count
+    """Writable queues."""
+    perm: Perm = Perm.READ_WRITE
+    """What producers and consumers may do."""
+    zone: Text | None = None
+    """Zone that the broker stands in."""
+
+
+Brokers = Annotated[list[BrokerQueues], Meta(max_length=256), listed_by("broker")]
+
+
+class TopicSpec(Part):
+    RULES: ClassVar = (
+        once("topic"),
+        Rule("has(self.nameServers) != has(self.route)", "give either nameServers or route"),
+        Rule(
+            "!has(self.route) || !(has(self.provision) || has(self.credentialsSecretRef)"
+            " || has(self.tls))",
+            "provision, credentialsSecretRef and tls need nameServers",
+        ),
+    )
+
+    topic: MqName | None = None
+    """RocketMQ's name of the topic. Default: the object's name."""
+    name_servers: Annotated[list[HostPort], Meta(min_length=1, max_length=16)] | None = None
+    """Name servers, each as host:port."""
+    credentials_secret_ref: LocalRef | None = None
+    """Secret with accessKey and secretKey."""
+    tls: Tls | None = None
+    """Speak TLS."""
+    refresh_interval: Duration = "30s"
+    """How often the route is read again."""
+    provision: Provision | None = None
+    """Create the topic, and keep its queue counts so."""
+    route: Brokers | None = None
+    """The queues, where there is no name server to ask: for trying out."""
+
+
+class TopicStatus(Part):
+    observed_generation: int = 0
+    """Generation of the spec that this follows from."""
+    brokers: Brokers = []
+    """The route as it was read last."""
+    read_queues: Count = 0
+    """Readable queues on all brokers."""
+    write_queues: Count = 0
+    """Writable queues on all brokers."""
+    route_hash: str = ""
+    """Changes when the route does."""
+    conditions: Conditions = []
+    """Ready, Provisioned, Conflicted."""

@@ -1,0 +1,250 @@
+"""
+Make the CustomResourceDefinitions from the types: `python -m evenkeel.crds FOLDER` writes them.
+
+Kubernetes wants a structural schema: no references, no alternatives, a type everywhere. So what
+msgspec says about a type is written out in place, with the field's text as description and the
+type's rules beside it.
+"""
+
+import ast
+import inspect
+import itertools
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from evenkeel.api import groups, parts, topics
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of `kubectl get`."""
+
+    name: str
+    path: str
+    type: str = "string"
+    is_wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of object."""
+
+    name: str
+    plural: str
+    short: str
+    spec: type[parts.Part]
+    status: type[parts.Part]
+    columns: tuple[Column, ...]
+    scale: Mapping[str, str] | None = None
+
+    @property
+    def crd_name(self) -> str:
+        """Name the definition, and its file."""
+        return f"{self.plural}.{parts.GROUP}"
+
+
+def _condition(kind: str, part: str = "status") -> str:
+    return f".status.conditions[?(@.type=='{kind}')].{part}"
+
+
+AGE = Column("Age", ".metadata.creationTimestamp", "date")
+TOPIC = Kind(
+    "Topic",
+    "topics",
+    "mqt",
+    topics.TopicSpec,
+    topics.TopicStatus,
+    (
+        Column("Read", ".status.readQueues", "integer"),
+        Column("Write", ".status.writeQueues", "integer"),
+        Column("Ready", _condition("Ready")),
+        Column("Reason", _condition("Ready", "reason"), is_wide=True),
+        AGE,
+    ),
+)
+CONSUMER_GROUP = Kind(
+    "ConsumerGroup",
+    "consumergroups",
+    "mqcg",
+    groups.GroupSpec,
+    groups.GroupStatus,
+    (
+        Column("Topics", ".spec.topics[*].name"),
+        Column("Strategy", ".spec.strategy.name"),
+        Column("Queues", ".status.queues", "integer"),
+        Column("Consumers", ".status.consumers", "integer"),
+        Column("Moved", ".status.moved", "integer"),
+        Column("Lag", ".status.lag", "integer"),
+        Column("Epoch", ".status.epoch", "integer"),
+        Column("Adopted", ".status.adoptedEpoch", "integer", is_wide=True),
+        Column("Ready", _condition("Ready")),
+        Column("Reason", _condition("Ready", "reason"), is_wide=True),
+        AGE,
+    ),
+    {
+        "specReplicasPath": ".spec.job.executors",
+        "statusReplicasPath": ".status.executors",
+        "labelSelectorPath": ".status.selector",
+    },
+)
+KINDS = (TOPIC, CONSUMER_GROUP)
+
+
+def definition(kind: Kind) -> Schema:
+    """Make the CustomResourceDefinition of a kind."""
+    version = {
+        "name": parts.VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": _object(kind)},
+        "subresources": {"status": {}, **({"scale": dict(kind.scale)} if kind.scale else {})},
+        "additionalPrinterColumns": [_column(each) for each in kind.columns],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": kind.crd_name},
+        "spec": {
+            "group": parts.GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind.name,
+                "plural": kind.plural,
+                "singular": kind.name.lower(),
+                "shortNames": [kind.short],
+                "categories": [parts.CATEGORY],
+            },
+            "versions": [version],
+        },
+    }
+
+
+def text(kind: Kind) -> str:
+    """Write the definition as YAML."""
+    head = "# Made from the types in operator/evenkeel/api by `make crds`.\n"
+    return head + yaml.dump(definition(kind), Dumper=_Plain, sort_keys=False, width=100)
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes equal things twice, for people read it."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _object(kind: Kind) -> Schema:
+    return {
+        "type": "object",
+        "description": inspect.getdoc(inspect.getmodule(kind.spec)) or "",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": structural(kind.spec),
+            "status": structural(kind.status),
+        },
+    }
+
+
+def _column(column: Column) -> Schema:
+    wide = {"priority": 1} if column.is_wide else {}
+    return {"name": column.name, "type": column.type, "jsonPath": column.path, **wide}
+
+
+def structural(kind: type[parts.Part]) -> Schema:
+    """Make the schema of a type, with all that it is made of."""
+    (root,), components = msgspec.json.schema_components([kind])
+    known = {each.__name__: each for each in _all_parts(parts.Part)}
+    return _written_out(root, components, known)
+
+
+def _written_out(
+    schema: Schema, components: Mapping[str, Schema], known: Mapping[str, type[parts.Part]]
+) -> Schema:
+    beside = {name: value for name, value in schema.items() if name not in ("$ref", "anyOf")}
+    if "anyOf" in schema:  # something, or nothing
+        (some,) = [each for each in schema["anyOf"] if each != {"type": "null"}]
+        beside.pop("default", None)
+        return _written_out(some, components, known) | beside
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        found = _written_out(components[name], components, known)
+        return (_ruled(found, known[name]) if name in known else found) | beside
+    if beside.get("default", "") is None:
+        del beside["default"]
+    beside.pop("title", None)
+    if "enum" in beside:
+        beside["type"] = "string"
+    if beside.get("type") == "integer":
+        beside["format"] = "int64"
+    if "properties" in beside:
+        beside["properties"] = {
+            name: _written_out(each, components, known)
+            for name, each in beside["properties"].items()
+        }
+        if not beside.get("required"):
+            beside.pop("required", None)
+    if "items" in beside:
+        beside["items"] = _written_out(beside["items"], components, known)
+    if inner := beside.get("additionalProperties"):
+        beside["additionalProperties"] = _written_out(inner, components, known)
+    elif beside.get("type") == "object" and "properties" not in beside:
+        beside["x-kubernetes-preserve-unknown-fields"] = True  # else they would be dropped
+    return beside
+
+
+def _ruled(schema: Schema, kind: type[parts.Part]) -> Schema:
+    """Add what the type's fields mean, and its rules."""
+    texts = _texts(kind)
+    by_name = {
+        field.encode_name: texts.get(field.name, "") for field in msgspec.structs.fields(kind)
+    }
+    properties = {
+        name: each | ({"description": by_name[name]} if by_name[name] else {})
+        for name, each in schema.get("properties", {}).items()
+    }
+    schema = {**schema, "properties": properties}
+    schema.pop("description", None)
+    if kind.RULES:
+        schema["x-kubernetes-validations"] = [
+            {"rule": rule.holds, "message": rule.message} for rule in kind.RULES
+        ]
+    return schema
+
+
+def _texts(kind: type[parts.Part]) -> dict[str, str]:
+    """Read the texts below a type's fields."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for field, text in itertools.pairwise(tree.body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str())):
+                found[name] = inspect.cleandoc(text.value.value)
+    return found
+
+
+def _all_parts(kind: type[parts.Part]) -> Iterator[type[parts.Part]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _all_parts(each)
+
+
+def main(folder: str) -> None:
+    """Write all definitions."""
+    for kind in KINDS:
+        Path(folder, f"{kind.crd_name}.yaml").write_text(text(kind), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,86 @@
+"""The CustomResourceDefinitions follow from the types, and a manifest is read by the same types."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from evenkeel import crds
+from evenkeel.api import groups, parts, topics
+from evenkeel.crds import KINDS, Kind
+
+FOLDER = Path(__file__).parents[2] / "crds"
+MOST_BYTES = 256 * 1024
+"""What `kubectl apply` takes, which keeps a copy in an annotation."""
+TYPES = {"object", "array", "string", "integer", "boolean"}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_files_follow_from_the_types(kind: Kind) -> None:
+    file = FOLDER / f"{kind.crd_name}.yaml"
+    assert file.read_text("utf-8") == crds.text(kind), "run `make crds`"
+    assert file.stat().st_size < MOST_BYTES / 2
+
+
+def test_there_is_no_file_without_a_kind() -> None:
+    assert {file.stem for file in FOLDER.iterdir()} == {kind.crd_name for kind in KINDS}
+
+
+def parts_of(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    inner = [*schema.get("properties", {}).values()]
+    inner += [each for name in ("items", "additionalProperties") if (each := schema.get(name))]
+    return [schema, *(part for each in inner for part in parts_of(each))]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_part_of_a_schema_has_a_type_and_stands_in_place(kind: Kind) -> None:
+    for schema in (crds.structural(kind.spec), crds.structural(kind.status)):
+        for part in parts_of(schema):
+            assert part["type"] in TYPES
+            assert not part.keys() & {"$ref", "anyOf", "oneOf", "allOf", "title"}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_field_says_what_it_means(kind: Kind) -> None:
+    schema = crds.structural(kind.spec)
+    silent = [
+        name
+        for part in parts_of(schema)
+        for name, each in part.get("properties", {}).items()
+        if not each.get("description")
+    ]
+    assert silent == []
+
+
+def test_a_rule_stands_beside_the_part_it_is_about() -> None:
+    schema = crds.structural(groups.GroupSpec)
+    strategy = schema["properties"]["strategy"]
+    assert {
+        "rule": "!has(self.sticky) || self.name == 'Sticky'",
+        "message": "sticky belongs to name: Sticky",
+    } in strategy["x-kubernetes-validations"]
+    (rule,) = crds.structural(groups.GroupStatus)["x-kubernetes-validations"]
+    assert rule["message"] == "epoch never goes back"
+
+
+def test_a_field_that_may_be_missing_has_no_null() -> None:
+    schema = crds.structural(topics.TopicSpec)
+    assert schema["properties"]["tls"]["type"] == "object"
+    assert "default" not in schema["properties"]["tls"]
+    assert schema["properties"]["refreshInterval"]["default"] == "30s"
+
+
+def test_a_manifest_that_cannot_be_is_an_error_that_names_the_field() -> None:
+    spec = {"topics": [{"name": "orders"}], "strategy": {"name": "Stickyy"}}
+    with pytest.raises(msgspec.ValidationError, match=r"'Stickyy' - at `\$\.strategy\.name`"):
+        msgspec.convert(spec, groups.GroupSpec)
+
+
+def test_defaults_are_those_of_the_schema() -> None:
+    spec = msgspec.convert({"topics": [{"name": "orders"}]}, groups.GroupSpec)
+    shown = crds.structural(groups.GroupSpec)["properties"]
+    assert shown["messageModel"]["default"] == spec.message_model.value == "Clustering"
+    interval = shown["rebalance"]["properties"]["interval"]["default"]
+    assert interval == spec.rebalance.interval == "20s"
+    assert parts.GROUP == "evenkeel.dev"
