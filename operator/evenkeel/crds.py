@@ -234,10 +234,12 @@ def _texts(kind: type[parts.Part]) -> dict[str, str]:
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(tree, ast.ClassDef)
     found = {}
-    for field, text in itertools.pairwise(tree.body):
-        match field, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str())):
-                found[name] = inspect.cleandoc(text.value.value)
+    for field, below in itertools.pairwise(tree.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(words))):
+                found[name] = inspect.cleandoc(words)
+            case _:
+                pass
     return found
 
 

@@ -103,4 +103,4 @@ def test_a_failure_shows_what_go_said_and_leaves_nothing_behind(programs: Path) 
     with pytest.raises(jars.StepFailedError, match=r"(?s)go ended with code 1.*go >= 1.24.0"):
         go.built(PROGRAM)
     put_go(programs)
-    assert go.built(PROGRAM)
+    assert go.built(PROGRAM).exists()

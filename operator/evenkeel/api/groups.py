@@ -49,7 +49,7 @@ class Weights(enum.Enum):
     RATE = "Rate"
 
 
-class MessageFilter(Part):
+class MessageFilter(Part, frozen=True):
     RULES: ClassVar = (Rule("has(self.tags) != has(self.sql)", "give either tags or sql"),)
 
     tags: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
@@ -58,14 +58,14 @@ class MessageFilter(Part):
     """An SQL92 condition on properties; the brokers must allow it."""
 
 
-class TopicRef(Part):
+class TopicRef(Part, frozen=True):
     name: Text
     """Name of a Topic in the same namespace."""
     filter: MessageFilter | None = None
     """Which of its messages to read. Default: all."""
 
 
-class Sticky(Part):
+class Sticky(Part, frozen=True):
     zones: Zones = Zones.PREFER
     """Whether a queue goes to a consumer of its broker's zone."""
     weights: Weights = Weights.NONE
@@ -76,12 +76,12 @@ class Sticky(Part):
     """How many queues one rebalance may move for balance alone. Default: no limit."""
 
 
-class ConsistentHash(Part):
+class ConsistentHash(Part, frozen=True):
     virtual_nodes: Annotated[int, Meta(ge=1, le=1000)] = 10
     """Points of each consumer on the ring."""
 
 
-class MachineRoom(Part):
+class MachineRoom(Part, frozen=True):
     rooms: Annotated[list[Text], Meta(min_length=1, max_length=64)]
     """Rooms whose brokers are read."""
 
@@ -92,12 +92,12 @@ class InnerStrategy(enum.Enum):
     CONSISTENT_HASH = "ConsistentHash"
 
 
-class MachineRoomNearby(Part):
+class MachineRoomNearby(Part, frozen=True):
     inner: InnerStrategy = InnerStrategy.AVERAGELY
     """How queues are dealt within a room."""
 
 
-class OwnedQueues(Part):
+class OwnedQueues(Part, frozen=True):
     topic: Text
     """RocketMQ's name of the topic."""
     broker: Text
@@ -106,14 +106,14 @@ class OwnedQueues(Part):
     """Queue ids as ranges: 0-3,8."""
 
 
-class Config(Part):
+class Config(Part, frozen=True):
     queues: Annotated[
         dict[str, Annotated[list[OwnedQueues], Meta(max_length=1024)]], Meta(max_length=256)
     ]
     """By consumer, the queues that it reads."""
 
 
-class Strategy(Part):
+class Strategy(Part, frozen=True):
     RULES: ClassVar = (
         only_with("sticky", "name", "Sticky"),
         only_with("consistentHash", "name", "ConsistentHash"),
@@ -142,7 +142,7 @@ class Strategy(Part):
     """Only these consume, if there are any. Works with every strategy."""
 
 
-class Rebalance(Part):
+class Rebalance(Part, frozen=True):
     interval: Duration = "20s"
     """How often everything is looked at again, even if nothing was seen to change."""
     debounce: Duration = "300ms"
@@ -153,7 +153,7 @@ class Rebalance(Part):
     """Plan no more moves; what nobody owns still gets an owner."""
 
 
-class StaticConsumer(Part):
+class StaticConsumer(Part, frozen=True):
     id: Text
     """Name of the consumer."""
     zone: Text | None = None
@@ -162,12 +162,12 @@ class StaticConsumer(Part):
     """How much it takes, next to the others; 0 takes nothing."""
 
 
-class PodSelector(Part):
+class PodSelector(Part, frozen=True):
     match_labels: Annotated[dict[str, str], Meta(min_length=1, max_length=32)]
     """Labels that the pods have."""
 
 
-class Consumers(Part):
+class Consumers(Part, frozen=True):
     RULES: ClassVar = (
         Rule("has(self.podSelector) != has(self.static)", "give either podSelector or static"),
     )
@@ -178,7 +178,7 @@ class Consumers(Part):
     """A list of consumers."""
 
 
-class GroupSpec(Part):
+class GroupSpec(Part, frozen=True):
     RULES: ClassVar = (
         once("group"),
         Rule("has(self.job) != has(self.consumers)", "give either job or consumers"),
@@ -206,7 +206,7 @@ class GroupSpec(Part):
     """End the job after the batch that runs, and start it no more."""
 
 
-class Assigned(Part):
+class Assigned(Part, frozen=True):
     consumer: Text
     """The slot, the pod, or the entry of the list."""
     executor: str = ""
@@ -219,7 +219,7 @@ class Assigned(Part):
     """What it reads."""
 
 
-class LastRebalance(Part):
+class LastRebalance(Part, frozen=True):
     at: Text
     """When."""
     trigger: Text
@@ -230,7 +230,7 @@ class LastRebalance(Part):
     """Which moved from whom to whom, and why."""
 
 
-class GroupStatus(Part):
+class GroupStatus(Part, frozen=True):
     RULES: ClassVar = (
         Rule(
             "!has(oldSelf.epoch) || (has(self.epoch) && self.epoch >= oldSelf.epoch)",

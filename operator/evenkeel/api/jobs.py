@@ -23,7 +23,7 @@ class StartFrom(enum.Enum):
     TIMESTAMP = "Timestamp"
 
 
-class Schedule(Part):
+class Schedule(Part, frozen=True):
     cron: Annotated[str, Meta(min_length=9, max_length=128)]
     """When a run starts, in five fields: */10 * * * *."""
     time_zone: Text = "UTC"
@@ -32,7 +32,7 @@ class Schedule(Part):
     """A start that was missed for longer is left out."""
 
 
-class Transform(Part):
+class Transform(Part, frozen=True):
     RULES: ClassVar = (Rule("has(self.sql) != has(self.configMapRef)", "give sql or configMapRef"),)
 
     sql: Annotated[str, Meta(min_length=1, max_length=65536)] | None = None
@@ -41,7 +41,7 @@ class Transform(Part):
     """A Python file with transform(df)."""
 
 
-class Sink(Part):
+class Sink(Part, frozen=True):
     RULES: ClassVar = (
         Rule("has(self.format) != has(self.configMapRef)", "give format or configMapRef"),
     )
@@ -56,7 +56,7 @@ class Sink(Part):
     """A Python file with write(df, query_id, batch_id)."""
 
 
-class Checkpoint(Part):
+class Checkpoint(Part, frozen=True):
     RULES: ClassVar = (
         Rule(
             "has(self.persistentVolumeClaim) != has(self.url)",
@@ -70,7 +70,7 @@ class Checkpoint(Part):
     """A place that driver and executors reach: s3a://bucket/billing."""
 
 
-class PodTemplate(Part):
+class PodTemplate(Part, frozen=True):
     """Checked by the API server only when a pod is made."""
 
     metadata: dict[str, Any] = {}
@@ -79,7 +79,7 @@ class PodTemplate(Part):
     """A pod's spec; what the job needs is added to it. It may not name a service account."""
 
 
-class Process(Part):
+class Process(Part, frozen=True):
     cores: Annotated[int, Meta(ge=1, le=256)] = 1
     """CPU cores."""
     memory: Quantity = "1Gi"
@@ -88,7 +88,7 @@ class Process(Part):
     """What the pods have besides."""
 
 
-class Job(Part):
+class Job(Part, frozen=True):
     RULES: ClassVar = (
         Rule(
             "(self.mode == 'Scheduled') == has(self.schedule)",

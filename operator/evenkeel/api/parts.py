@@ -59,12 +59,12 @@ def only_with(field: str, other: str, value: str) -> Rule:
     )
 
 
-class LocalRef(Part):
+class LocalRef(Part, frozen=True):
     name: Text
     """Name of an object in the same namespace."""
 
 
-class KeyRef(Part):
+class KeyRef(Part, frozen=True):
     name: Text
     """Name of an object in the same namespace."""
     key: Text
@@ -77,7 +77,7 @@ class ConditionStatus(enum.Enum):
     UNKNOWN = "Unknown"
 
 
-class Condition(Part):
+class Condition(Part, frozen=True):
     type: Text
     """What it is about."""
     status: ConditionStatus

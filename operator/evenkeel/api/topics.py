@@ -26,14 +26,14 @@ class Perm(enum.Enum):
     WRITE = "Write"
 
 
-class Tls(Part):
+class Tls(Part, frozen=True):
     ca_secret_ref: LocalRef | None = None
     """Secret whose entry ca.crt holds the authorities to trust; without it, the system's."""
     insecure_skip_verify: bool = False
     """Trust anybody. For trying out."""
 
 
-class Provision(Part):
+class Provision(Part, frozen=True):
     read_queues: Annotated[int, Meta(ge=1, le=4096)]
     """Readable queues on each broker."""
     write_queues: Annotated[int, Meta(ge=1, le=4096)]
@@ -42,7 +42,7 @@ class Provision(Part):
     """What producers and consumers may do."""
 
 
-class BrokerQueues(Part):
+class BrokerQueues(Part, frozen=True):
     broker: Text
     """Name of a broker group."""
     read_queues: Count
@@ -58,7 +58,7 @@ class BrokerQueues(Part):
 Brokers = Annotated[list[BrokerQueues], Meta(max_length=256), listed_by("broker")]
 
 
-class TopicSpec(Part):
+class TopicSpec(Part, frozen=True):
     RULES: ClassVar = (
         once("topic"),
         Rule("has(self.nameServers) != has(self.route)", "give either nameServers or route"),
@@ -85,7 +85,7 @@ class TopicSpec(Part):
     """The queues, where there is no name server to ask: for trying out."""
 
 
-class TopicStatus(Part):
+class TopicStatus(Part, frozen=True):
     observed_generation: int = 0
     """Generation of the spec that this follows from."""
     brokers: Brokers = []
