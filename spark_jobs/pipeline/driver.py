@@ -45,6 +45,7 @@ MOST_FAILURES = 3
 DONE, TRY_AGAIN, PERMANENT = 0, 75, 78
 """Exit codes."""
 SETTINGS = {
+    "spark.scheduler.revive.interval": "250ms",
     "spark.locality.wait.process": "1s",
     "spark.locality.wait.node": "0s",
     "spark.locality.wait.rack": "0s",
@@ -185,7 +186,7 @@ class Driver:
         query = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         fetcher = Fetcher(self._reading, plan.wanted, self._tally)
         ddl = schema.ddl(self._reading.include_properties)
-        tasks = executors.tasks(self._spark, cut(plan.ranges, owners, self._seats.fillers))
+        tasks = executors.tasks(self._spark, cut(plan.ranges, owners, self._seats.present()))
         rows = tasks.mapInArrow(fetcher, ddl)
         if not self._users.is_once:
             rows.persist()

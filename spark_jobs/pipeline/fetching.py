@@ -2,12 +2,12 @@
 The tasks that pull: how a batch is cut into them, and what one does on its executor.
 
 A slot's queues are dealt to as many tasks as its executor has cores. Queues of a slot that is empty
-get tasks without a place, which Spark runs wherever there is room.
+go to the executors of the others meanwhile: left to Spark, their tasks would also run on a new one
+that is not warm, and the whole batch would wait for its start.
 """
 
 import os
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -98,31 +98,44 @@ def cut(
     ranges: Sequence[Range], owners: Mapping[Queue, str], fillers: Mapping[str, Executor]
 ) -> list[Task]:
     """Deal the ranges of a batch to tasks."""
-    by_slot: dict[str | None, list[Range]] = defaultdict(list)
+    by_slot: dict[str, list[Range]] = {slot: [] for slot in fillers}
+    orphans: list[Range] = []
     for each in ranges:
-        owner = owners.get(each.queue)
-        by_slot[owner if owner in fillers else None].append(each)
-    found = []
-    for slot, share in by_slot.items():
-        where = fillers[slot] if slot is not None else None
-        for part in _dealt(share, where.cores if where else len(share)):
-            rows = [
-                (each.queue.topic, each.queue.broker, each.queue.id, each.start, each.stop)
-                for each in part
-            ]
-            spec = Spec(slot, where.id if where else None, rows)
-            found.append(Task(msgspec.json.encode(spec).decode(), where))
-    return found
+        by_slot.get(owners.get(each.queue, ""), orphans).append(each)
+    if not fillers:
+        return [_task(None, None, part) for part in _dealt(orphans, len(orphans))]
+    loads = {slot: sum(map(_size, share)) for slot, share in by_slot.items()}
+    for each in sorted(orphans, key=_size, reverse=True):
+        least = min(loads, key=loads.__getitem__)
+        by_slot[least].append(each)
+        loads[least] += _size(each)
+    return [
+        _task(slot, fillers[slot], part)
+        for slot, share in by_slot.items()
+        for part in _dealt(share, fillers[slot].cores)
+    ]
+
+
+def _task(slot: str | None, where: Executor | None, part: Sequence[Range]) -> Task:
+    rows = [
+        (each.queue.topic, each.queue.broker, each.queue.id, each.start, each.stop) for each in part
+    ]
+    spec = Spec(slot, where.id if where else None, rows)
+    return Task(msgspec.json.encode(spec).decode(), where)
+
+
+def _size(part: Range) -> int:
+    return part.stop - part.start
 
 
 def _dealt(ranges: Sequence[Range], hands: int) -> list[list[Range]]:
     """Deal by size, the largest first, to whoever has least."""
     shares: list[list[Range]] = [[] for _ in range(min(hands, len(ranges)))]
     sizes = [0] * len(shares)
-    for each in sorted(ranges, key=lambda each: each.start - each.stop):
+    for each in sorted(ranges, key=_size, reverse=True):
         least = sizes.index(min(sizes))
         shares[least].append(each)
-        sizes[least] += each.stop - each.start
+        sizes[least] += _size(each)
     return shares
 
 

@@ -106,6 +106,11 @@ class Seats:
                 if slot.executor is not None and slot.executor in self._there
             }
 
+    def present(self) -> dict[str, Executor]:
+        """Leave out those that are lost since the last look: tasks sent to them would wait."""
+        there = set(executors.registered(self._spark))
+        return {slot: each for slot, each in self.fillers.items() if each in there}
+
     def _warm_up(self, executor: Executor) -> bool:
         work = executors.tasks(self._spark, [Task("", executor)])
         try:

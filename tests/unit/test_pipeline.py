@@ -59,13 +59,17 @@ def test_each_slots_queues_are_read_by_its_executor_with_a_task_a_core() -> None
     ]
 
 
-def test_queues_of_an_empty_slot_and_of_nobody_are_read_wherever_there_is_room() -> None:
-    ranges = [Range(queue, 0, 10) for queue in (A, B, C)]
-    assert specs(ranges, {A: "s-0", B: "s-1"}, {"s-0": ONE}) == [
-        ("s-0", "1", [0]),
-        (None, None, [1]),
-        (None, None, [2]),
+def test_queues_of_an_empty_slot_and_of_nobody_are_read_by_whoever_has_least() -> None:
+    ranges = [Range(A, 0, 10), Range(B, 0, 10), Range(C, 0, 30), Range(D, 0, 5)]
+    assert specs(ranges, {A: "s-0", B: "s-1", C: "s-2"}, {"s-0": ONE, "s-2": TWO}) == [
+        ("s-0", "1", [0, 1, 3]),
+        ("s-2", "2", [2]),
     ]
+
+
+def test_while_there_is_no_executor_spark_chooses() -> None:
+    ranges = [Range(A, 0, 10), Range(B, 0, 10)]
+    assert specs(ranges, {A: "s-0"}, {}) == [(None, None, [0]), (None, None, [1])]
 
 
 def test_a_slots_queues_are_dealt_by_size() -> None:
