@@ -188,11 +188,11 @@ class Driver:
         ddl = schema.ddl(self._reading.include_properties)
         tasks = executors.tasks(self._spark, cut(plan.ranges, owners, self._seats.present()))
         rows = tasks.mapInArrow(fetcher, ddl)
+        self._metrics.planning.observe(time.time() - plan.begun)
         if not self._users.is_once:
             rows.persist()
         try:
             good, bad = users_part.split(self._users.transform(rows))
-            self._metrics.planning.observe(time.time() - plan.begun)
             self._users.write(good, query, number)
             if bad is not None and self._users.bury is not None:
                 self._users.bury(bad, query, number)
