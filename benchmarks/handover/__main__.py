@@ -1,0 +1,66 @@
+"""
+Hand queues over, beside RocketMQ's own consumers: `python -m benchmarks.handover`.
+
+Prints what was measured and one line a figure; exits with 1 when one falls short of its target.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks import page, peers
+from benchmarks.handover import ours, report, scene, theirs
+from benchmarks.handover.report import Side
+from benchmarks.pull import report as pull_report
+from sandbox import jars, process, rocketmq
+
+RESULTS = Path(__file__).parents[1] / "RESULTS-handover.md"
+_PROPERTIES = {"waitTimeMillsInSendQueue": "10000"}  # on a busy machine it would refuse after 0.2 s
+
+
+def main() -> int:
+    """Measure, print, compare."""
+    options = _options()
+    try:
+        mine, peer = _measure(options)
+    except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
+        print(f"bench-handover: {error}", file=sys.stderr)
+        return 2
+    figures = list(report.figures(mine, peer))
+    body = [*report.table(mine, peer), "", *pull_report.lines(figures)]
+    print("\n".join(body))
+    if options.update:
+        command = f"make bench-handover ARGS='--rounds {options.rounds}'"
+        page.write(RESULTS, report.text(command, body))
+    return 0 if all(figure.is_ok for figure in figures) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.handover", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="how often ours is run")
+    parser.add_argument("--ours", action="store_true", help="leave the Java side out")
+    parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
+    options = parser.parse_args()
+    if options.update and options.ours:
+        parser.error("--update writes a whole run only, without --ours")
+    return options
+
+
+def _measure(options: argparse.Namespace) -> tuple[Side, Side | None]:
+    with rocketmq.started(brokers=1, properties=_PROPERTIES) as mq:
+        rounds = range(1, options.rounds + 1)
+        mine = [scene.play(mq, f"ours-{each}", ours.started, _say) for each in rounds]
+        peer = None
+        if not options.ours:
+            played = scene.play(mq, "theirs", theirs.started, _say)
+            peer = Side(theirs.NAME, [played])
+        return Side(ours.NAME, mine), peer
+
+
+def _say(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.StringJoiner;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.MessageExt;
+
+/**
+ * One consumer of a group: name server, topic and group are its arguments, SIGTERM lets it leave.
+ *
+ * <p>It says a line of JSON for each call of its listener, in one write: a kill leaves no half of
+ * a line behind, and nothing unsaid.
+ */
+final class Push {
+    private static final FileOutputStream OUT = new FileOutputStream(FileDescriptor.out);
+
+    private Push() {}
+
+    public static void main(String[] args) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[2]);
+        consumer.setNamesrvAddr(args[0]);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(args[1], "*");
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            say(messages);
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        Runtime.getRuntime().addShutdownHook(new Thread(consumer::shutdown));
+        consumer.start();
+        Thread.currentThread().join();
+    }
+
+    /** All messages of one call are of one queue. */
+    private static void say(List<MessageExt> messages) {
+        long now = System.currentTimeMillis();
+        StringJoiner numbers = new StringJoiner(", ");
+        for (MessageExt message : messages) {
+            numbers.add(new String(message.getBody(), StandardCharsets.US_ASCII));
+        }
+        MessageExt first = messages.get(0);
+        String line = String.format(
+                "{\"ms\": %d, \"broker\": \"%s\", \"queue\": %d, \"numbers\": [%s]}%n",
+                now, first.getBrokerName(), first.getQueueId(), numbers);
+        try {
+            OUT.write(line.getBytes(StandardCharsets.US_ASCII));
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+}

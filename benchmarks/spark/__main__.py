@@ -1,0 +1,160 @@
+"""
+Measure the data source and the pinned job, on a real broker: `python -m benchmarks.spark`.
+
+Prints what was measured and one line a figure; exits with 1 when one falls short of its target.
+"""
+
+import argparse
+import contextlib
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import page, peers
+from benchmarks.pull import programs as clients
+from benchmarks.pull import report as pull_report
+from benchmarks.pull import stage
+from benchmarks.pull.player import Job
+from benchmarks.pull.report import Figure
+from benchmarks.spark import memory, pinned, processes, programs, reads, report
+from benchmarks.spark.memory import Held
+from benchmarks.spark.pinned import Load
+from benchmarks.spark.processes import Kind
+from benchmarks.spark.report import Row, Scene
+from mq_client.blocking import Client
+from sandbox import jars, process
+from sandbox.rocketmq import RocketMq
+
+RESULTS = Path(__file__).parents[1] / "RESULTS-spark.md"
+QUEUES, MANY_QUEUES = 8, 1000
+LIGHT, STEADY = Load(1000, 1), Load(5000, 50)
+"""One message at a time reaches all of many queues; the other one is for the memory."""
+SETTLE_SECONDS = 15
+SOAK_MINUTES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured."""
+
+    messages: int
+    warm_up_rounds: int
+    rounds: int
+    planned_batches: int
+    adoptions: int
+    idle_seconds: int
+
+
+WHOLE = Size(640_000, 2, 5, 30, 6, 60)
+QUICK = Size(256_000, 2, 3, 10, 3, 20)
+
+
+def main() -> int:
+    """Measure, print, compare."""
+    options = _options()
+    try:
+        body, figures = _measure(options)
+    except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
+        print(f"bench-spark: {error}", file=sys.stderr)
+        return 2
+    body += ["", *pull_report.lines(figures)]
+    print("\n".join(body))
+    if options.update:
+        command = f"make bench-spark ARGS='--soak {options.soak:g}'"
+        page.write(RESULTS, report.text(command, body))
+    return 0 if all(figure.is_ok for figure in figures) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
+    parser.add_argument(
+        "--soak", type=float, default=0, metavar="MINUTES", help="also watch the memory for so long"
+    )
+    parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
+    options = parser.parse_args()
+    shortest = memory.WARM_UP_MINUTES + 1
+    if options.soak and options.soak < shortest:
+        parser.error(f"--soak takes {shortest} minutes at least")
+    if options.update and (options.quick or options.soak < SOAK_MINUTES):
+        parser.error(f"--update writes a whole run only, with --soak {SOAK_MINUTES} or more")
+    return options
+
+
+def _measure(options: argparse.Namespace) -> tuple[list[str], list[Figure]]:
+    size = QUICK if options.quick else WHOLE
+    with stage.started() as mq, Client(mq.name_server.address) as client:
+        rows = list(_throughput(mq, size))
+        body, figures = list(report.table(rows)), list(report.throughput(rows))
+        with pinned.started(mq, client, "planned", QUEUES) as job:
+            _say(f"planning batches of {QUEUES} queues")
+            with pinned.under(LIGHT, mq, "planned"):
+                figures.append(report.planning(QUEUES, job.planning(size.planned_batches)))
+            percent = _idle(job.pid, size)
+            _say("publishing assignments")
+            with pinned.under(LIGHT, mq, "planned"):
+                numbers = range(QUEUES + 1, QUEUES + 1 + size.adoptions)
+                changes = [job.adopt(queues) for queues in numbers]
+        with pinned.started(mq, client, "many", MANY_QUEUES) as job:
+            _say(f"planning batches of {MANY_QUEUES} queues")
+            with pinned.under(LIGHT, mq, "many"):
+                figures.append(report.planning(MANY_QUEUES, job.planning(size.planned_batches)))
+        figures.append(report.adoption(changes))
+        with programs.idle(mq, "planned") as pid:
+            figures.append(report.idle("stream", _idle(pid, size)))
+        figures.append(report.idle("pinned job", percent))
+        if options.soak:
+            held = _soak(mq, client, options.soak)
+            body += report.memory_table(held)
+            figures += report.memory(held, options.soak)
+    seconds = statistics.median(each.seconds for each in changes)
+    body += ["", f"a new assignment is reported as adopted after {seconds:.1f} s, the median"]
+    return body, figures
+
+
+def _throughput(mq: RocketMq, size: Size) -> Iterator[Row]:
+    """Let everybody read all in turn; the first rounds are for warming up."""
+    job = Job("eight", QUEUES, size.messages)
+    _say(f"filling {job}")
+    stage.fill(mq, job)
+    stage.raise_caps(mq)
+    for master in programs.MASTERS:
+        with contextlib.ExitStack() as stack:
+            readers = [
+                stack.enter_context(clients.started(each, mq)) for each in programs.readers(master)
+            ]
+            for sink in (reads.NOOP, reads.AGGREGATE):
+                _say(f"{sink}, {master}")
+                seen = [
+                    [reader.ask(sink, job) for reader in readers]
+                    for _ in range(size.warm_up_rounds + size.rounds)
+                ]
+                for reader, rounds in zip(readers, zip(*seen, strict=True), strict=True):
+                    measured = rounds[size.warm_up_rounds :]
+                    yield Row(Scene(master, sink), reader.program.name, measured)
+
+
+def _idle(pid: int, size: Size) -> float:
+    """Percent of one core that an application uses when nothing arrives any more."""
+    _say(f"idle for {size.idle_seconds} s")
+    time.sleep(SETTLE_SECONDS)
+    return processes.cpu_used(pid, size.idle_seconds) / size.idle_seconds * 100
+
+
+def _soak(mq: RocketMq, client: Client, minutes: float) -> Mapping[Kind, Held]:
+    """Watch the memory of a pinned job under a steady load."""
+    with pinned.started(mq, client, "soak", QUEUES) as job, pinned.under(STEADY, mq, "soak"):
+        _say(f"watching the memory for {minutes:g} minutes")
+        return memory.watched(job.pid, minutes)
+
+
+def _say(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

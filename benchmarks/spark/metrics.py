@@ -1,0 +1,50 @@
+"""Reads a histogram of a job's metrics so often that each observation is seen by itself."""
+
+import time
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from benchmarks import peers
+
+_PAUSE_SECONDS = 0.2
+_PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """A histogram without labels that a job serves on this port."""
+
+    port: int
+    name: str
+
+    def observations(self, wanted: int) -> list[float]:
+        """Wait for so many; two that come at once count as twice their mean."""
+        found: list[float] = []
+        count, total = self._read()
+        heard = time.monotonic()
+        while len(found) < wanted:
+            time.sleep(_PAUSE_SECONDS)
+            before, total_before = count, total
+            count, total = self._read()
+            if new := count - before:
+                found += [(total - total_before) / new] * new
+                heard = time.monotonic()
+            if time.monotonic() - heard > _PATIENCE_SECONDS:
+                raise peers.ProgramFailedError(f"{self.name} stands still at {count}")
+        return found
+
+    def _read(self) -> tuple[int, float]:
+        """Ask for this histogram alone: the others ask brokers, or are long."""
+        names = [f"{self.name}_{end}" for end in ("count", "sum")]
+        query = urllib.parse.urlencode({"name[]": names}, doseq=True)
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics?{query}") as answer:
+                families = text_string_to_metric_families(answer.read().decode())
+        except OSError as error:
+            raise peers.ProgramFailedError(f"the job does not show its metrics: {error}") from error
+        values = {sample.name: sample.value for family in families for sample in family.samples}
+        count, total = (values[name] for name in names)
+        return int(count), total

@@ -1,0 +1,121 @@
+"""The pinned job under a load: how long it plans, and how soon it follows a new assignment."""
+
+import contextlib
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import peers
+from benchmarks.spark.metrics import Histogram
+from mq_client.blocking import Client
+from mq_client.values import TopicConfig
+from sandbox import jobs, ports
+from sandbox.jobs import RunningJob
+from sandbox.rocketmq import RocketMq
+
+EXECUTORS = 2
+MASTER = f"local-cluster[{EXECUTORS},1,1024]"
+TRIGGER_SECONDS = 1
+_PLANNING = "evenkeel_job_planning_seconds"
+_WARM_UP_BATCHES = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Messages that arrive while something is measured."""
+
+    a_second: int
+    a_batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """How soon a new assignment was followed."""
+
+    late_batches: int
+    """How many batches began after it was published, and still followed the old one."""
+    seconds: float
+    """Until the job reported it as adopted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A job that runs."""
+
+    running: RunningJob
+    metrics_port: int
+
+    @property
+    def pid(self) -> int:
+        """The driver's Python."""
+        return self.running.process.pid
+
+    def planning(self, batches: int) -> list[float]:
+        """From the question to the brokers to the tasks: seconds of so many batches with rows."""
+        histogram = Histogram(self.metrics_port, _PLANNING)
+        return histogram.observations(_WARM_UP_BATCHES + batches)[_WARM_UP_BATCHES:]
+
+    def adopt(self, queues: int) -> Adoption:
+        """Change how many queues the topic has, at any moment of a batch."""
+        job = self.running
+        epoch = job.epoch
+        time.sleep(random.uniform(0, TRIGGER_SECONDS))
+        job.client.put_topics([TopicConfig(job.topic, queues, queues)])
+        job.until(lambda report: report["adoptedEpoch"] > epoch)
+        seconds = time.time() - (published := _written_at(job.folder / "assignment.json"))
+        late = sum(
+            begun > published and followed <= epoch for begun, followed in _batches(job.folder)
+        )
+        return Adoption(late, seconds)
+
+
+@contextlib.contextmanager
+def started(mq: RocketMq, client: Client, topic: str, queues: int) -> Iterator[Pinned]:
+    """Run a job that drops its rows; ready when its executors have their queues."""
+    mq.create_topics({topic: queues})
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evenkeel-bench-"))
+        claim = ports.claim()
+        stack.callback(claim.release)
+        parts = {
+            "sink": {"format": "noop"},
+            "transform": {},
+            "triggerSeconds": TRIGGER_SECONDS,
+            "metricsPort": claim.port,
+            "spark": {**jobs.SPARK, "spark.master": MASTER},
+        }
+        where = mq.name_server.address
+        job = RunningJob(Path(folder), client, topic, where, EXECUTORS, parts=parts)
+        stack.enter_context(job)
+        job.until_adopted(slots=EXECUTORS)
+        yield Pinned(job, claim.port)
+
+
+@contextlib.contextmanager
+def under(load: Load, mq: RocketMq, topic: str) -> Iterator[None]:
+    """Let messages arrive until left."""
+    command = [
+        sys.executable, "-m", "benchmarks.spark.sender",
+        mq.name_server.address, topic, str(load.a_second), str(load.a_batch),
+    ]  # fmt: skip
+    with peers.started("the sender", command, subprocess.PIPE) as process:
+        yield
+        if process.popen.poll() is not None:
+            raise process.failure("has ended")
+
+
+def _batches(folder: Path) -> Iterator[tuple[float, int]]:
+    """List when each batch was planned, and by which epoch: Spark journals it before it runs."""
+    for place in (folder / "checkpoint" / "offsets").glob("[0-9]*"):
+        plan = json.loads(place.read_text().splitlines()[-1])
+        yield _written_at(place), plan["epoch"]
+
+
+def _written_at(place: Path) -> float:
+    return place.stat().st_mtime

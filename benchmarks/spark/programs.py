@@ -1,0 +1,45 @@
+"""The programs that are measured in Spark, each a process with a session for all its rounds."""
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+from benchmarks import peers
+from benchmarks.pull.programs import LITE_PULL, Program
+from sandbox.rocketmq import RocketMq
+
+LOCAL = "local[2]"
+MASTERS = (LOCAL, "local-cluster[2,1,1024]")
+OURS, CEILING = "ours", "rows made before"
+
+
+def readers(master: str) -> list[Program]:
+    """Ours, the most that a source in Python can give, and a client that only receives."""
+    return [
+        Program(OURS, _ours(master)),
+        Program(CEILING, lambda _: [*_module("peers.ceiling"), master]),
+        LITE_PULL,
+    ]
+
+
+@contextlib.contextmanager
+def idle(mq: RocketMq, topic: str) -> Iterator[int]:
+    """Run a stream that has nothing to read; its process id, when it has begun."""
+    command = [*_module("idle"), mq.name_server.address, topic, LOCAL]
+    with peers.started("the idle stream", command, subprocess.PIPE) as process:
+        assert process.popen.stdin
+        assert process.popen.stdout
+        if not process.popen.stdout.readline():
+            raise process.failure("has ended")
+        yield process.popen.pid
+        process.popen.stdin.close()
+        process.wait()
+
+
+def _ours(master: str) -> Callable[[RocketMq], Sequence[str]]:
+    return lambda mq: [*_module("ours"), mq.name_server.address, master]
+
+
+def _module(name: str) -> list[str]:
+    return [sys.executable, "-m", f"benchmarks.spark.{name}"]

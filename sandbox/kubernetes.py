@@ -1,0 +1,249 @@
+"""
+Starts the API of Kubernetes 1.34.4 on loopback: an etcd and a kube-apiserver, both real.
+
+    with kubernetes.started() as cluster:
+        cluster.admin.ask("GET", "/api/v1/namespaces")
+        cluster.servers["kube-apiserver"].kill()
+        cluster.servers["kube-apiserver"].restart()
+
+It is ready when entered, and gone when left, with its data, and also when this process is killed.
+Until then the servers keep data and addresses, whatever is done to them. Rights are as in a real
+cluster: Node and RBAC. There are no controllers and no nodes. So nothing follows from what is
+written: no deployment makes pods, nothing is collected as garbage, a deleted namespace stays, the
+roles `view`, `edit` and `admin` are empty, and a namespace takes no pods before its service account
+is made.
+"""
+
+import abc
+import contextlib
+import http.client
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox import go, ports, process
+from sandbox.kubernetes_users import HOST, Authority, User
+
+VERSION = "1.34.4"
+ADMINS = "system:masters"
+_TOKEN_SECONDS = 24 * 60 * 60
+_START_SECONDS = 120.0
+_ANSWER_SECONDS = 5.0
+
+
+def _of_kubernetes(name: str) -> go.Program:
+    _, minor, patch = VERSION.split(".")
+    version = "k8s.io/component-base/version"
+    return go.Program(
+        name, "k8s.io/kubernetes", f"v{VERSION}", f"cmd/{name}", staged=f"v0.{minor}.{patch}",
+        strings={
+            f"{version}.gitVersion": f"v{VERSION}",
+            f"{version}.gitMajor": "1",
+            f"{version}.gitMinor": minor,
+        },
+    )  # fmt: skip
+
+
+_PROGRAMS = (
+    go.Program("etcd", "go.etcd.io/etcd/server/v3", "v3.6.8"),
+    _of_kubernetes("kube-apiserver"),
+)
+
+
+class Server(abc.ABC):
+    """What all servers have in common."""
+
+    name = ""
+
+    def __init__(self, programs: Mapping[str, Path], place: process.Folder) -> None:
+        """Claim the ports; nothing runs yet."""
+        self._program = programs[self.name]
+        self._place = place
+        self._ports = ports.claim()
+
+    @property
+    def port(self) -> int:
+        """Where it listens, on 127.0.0.1."""
+        return self._ports.port
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def log(self) -> Path:
+        """All that it prints."""
+        return self._process.log
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+        return self._process.is_running
+
+    def start(self) -> None:
+        """Start it with what its folder holds."""
+        flags = [f"--{name}={value}" for name, value in self.flags().items()]
+        self._process = process.Process(self.name, [self._program, *flags], self._place, {})
+
+    def wait_until_ready(self) -> None:
+        """Return when it serves; a `NotReadyError` shows its log when it will not."""
+        self._process.wait_until(self._is_ready, _START_SECONDS)
+
+    def kill(self) -> None:
+        """End it at once, as kill -9 does."""
+        self._process.kill()
+
+    def restart(self) -> None:
+        """Start it again, after a kill if it still runs; return when it is ready."""
+        self.kill()
+        self.start()
+        self.wait_until_ready()
+
+    def release(self) -> None:
+        """Give its ports back."""
+        self._ports.release()
+
+    def _is_ready(self) -> bool:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return self._answers()
+        return False
+
+    @abc.abstractmethod
+    def flags(self) -> dict[str, str]:
+        """Say how it is configured; asked at each start."""
+
+    @abc.abstractmethod
+    def _answers(self) -> bool:
+        """Whether it serves; an `OSError` when nobody listens."""
+
+
+class Etcd(Server):
+    """Where the API server keeps everything."""
+
+    name = "etcd"
+
+    @property
+    def url(self) -> str:
+        """Where the API server finds it."""
+        return f"http://{HOST}:{self.port}"
+
+    def flags(self) -> dict[str, str]:
+        """Say how it is configured."""
+        peers = f"http://{HOST}:{self.port + 1}"
+        return {
+            "name": self.name,
+            "data-dir": "data",
+            "listen-client-urls": self.url,
+            "advertise-client-urls": self.url,
+            "listen-peer-urls": peers,
+            "initial-advertise-peer-urls": peers,
+            "initial-cluster": f"{self.name}={peers}",
+            # A member alone need not wait to hear from others.
+            "heartbeat-interval": "10",
+            "election-timeout": "100",
+            # Data that this process has written survives its kill; only a power cut is faster.
+            "unsafe-no-fsync": "true",
+        }
+
+    def _answers(self) -> bool:
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=_ANSWER_SECONDS)
+        with contextlib.closing(connection):
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == http.HTTPStatus.OK
+
+
+class ApiServer(Server):
+    """The API itself."""
+
+    name = "kube-apiserver"
+
+    def __init__(
+        self,
+        programs: Mapping[str, Path],
+        place: process.Folder,
+        etcd: Etcd,
+        flags: Mapping[str, str],
+    ) -> None:
+        """Make its certificates and the first user."""
+        super().__init__(programs, place)
+        self._etcd = etcd
+        self._flags = flags
+        self.authority = Authority(place.path / "users", self.port)
+        self.admin = self.authority.by_certificate("admin", ADMINS)
+
+    def flags(self) -> dict[str, str]:
+        """Say how it is configured; what the caller has asked for comes last."""
+        key = str(self.authority.service_accounts_key)
+        return {
+            "etcd-servers": self._etcd.url,
+            "bind-address": HOST,
+            "advertise-address": HOST,
+            "secure-port": str(self.port),
+            "endpoint-reconciler-type": "none",  # it would refuse an address on loopback
+            "service-cluster-ip-range": "10.0.0.0/24",
+            "tls-cert-file": str(self.authority.servers_certificate),
+            "tls-private-key-file": str(self.authority.servers_key),
+            "client-ca-file": str(self.authority.certificate),
+            "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
+            "service-account-key-file": key,
+            "service-account-signing-key-file": key,
+            "authorization-mode": "Node,RBAC",
+            **self._flags,
+        }
+
+    def _answers(self) -> bool:
+        # The namespace is made after the server has called itself ready for the first time.
+        asked = (self.admin.ask("GET", path) for path in ("/readyz", "/api/v1/namespaces/default"))
+        return all(answer.status == http.HTTPStatus.OK for answer in asked)
+
+
+class RefusedError(process.SandboxError):
+    """The API has refused what the sandbox itself asked for."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What `started` has started."""
+
+    servers: Mapping[str, Server]
+    """By the names of their programs."""
+    url: str
+    admin: User
+    """May do everything."""
+    _authority: Authority
+
+    def user(self, name: str, group: str | None = None) -> User:
+        """Make a user with a certificate, whose rights are what RBAC gives to name or group."""
+        return self._authority.by_certificate(name, group)
+
+    def service_account(self, namespace: str, name: str) -> User:
+        """Act as a service account that exists, by a token that lasts a day."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": _TOKEN_SECONDS},
+        }
+        status, answer = self.admin.ask("POST", path, request)
+        if status != http.HTTPStatus.CREATED:
+            raise RefusedError(f"no token for {namespace}/{name}: {answer['message']}")
+        name = f"system:serviceaccount:{namespace}:{name}"
+        return self._authority.by_token(name, answer["status"]["token"])
+
+
+@contextlib.contextmanager
+def started(flags: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+    """Run the servers; `flags` are kube-apiserver's, without their dashes, and win over ours."""
+    programs = {program.name: go.built(program) for program in _PROGRAMS}
+    with contextlib.ExitStack() as claims, process.folder("evenkeel-kubernetes-") as place:
+        etcd = Etcd(programs, place)
+        claims.callback(etcd.release)
+        api = ApiServer(programs, place, etcd, flags or {})
+        claims.callback(api.release)
+        servers: tuple[Server, ...] = (etcd, api)
+        for server in servers:
+            server.start()
+            server.wait_until_ready()
+        by_name = {server.name: server for server in servers}
+        yield Cluster(by_name, f"https://{HOST}:{api.port}", api.admin, api.authority)
