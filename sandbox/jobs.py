@@ -26,7 +26,7 @@ from lb_core import plan
 from lb_core.assignment import Assignment
 from lb_core.model import Member, QueueRange
 from mq_client import blocking
-from sandbox import ports
+from sandbox import ports, process
 from sandbox.waiting import eventually
 
 ROOT = Path(__file__).parents[1]
@@ -44,6 +44,10 @@ SPARK = {
     "spark.sql.shuffle.partitions": "2",
 }
 SQL = "SELECT broker_name, queue_id, queue_offset, CAST(body AS string) AS body FROM messages"
+
+
+class JobError(process.SandboxError):
+    """The job does not do what it should, or has ended."""
 
 
 @dataclass
@@ -161,7 +165,8 @@ class RunningJob:
             lambda it: is_right(it) or has_ended() is not None,
             PATIENCE_SECONDS,
         )
-        assert is_right(seen), f"{seen}\n{self.log[-4000:]}"
+        if not is_right(seen):
+            raise JobError(f"the job reports {seen}; its log ends with\n{self.log[-4000:]}")
         return seen
 
     def until_adopted(self, slots: int) -> dict[str, Any]:
@@ -181,7 +186,7 @@ class RunningJob:
         for pid in _processes_of(self.process.pid):
             if re.search(rf"CoarseGrainedExecutorBackend .*--executor-id {name} ", _command(pid)):
                 return name, pid
-        raise AssertionError(f"executor {name} has no process")
+        raise JobError(f"executor {name} has no process")
 
     def rows(self) -> list[dict[str, Any]]:
         """Read what the sink holds."""

@@ -21,13 +21,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox import go, ports, process
+from sandbox import go, process, server
 from sandbox.kubernetes_users import HOST, Authority, User
 
 VERSION = "1.34.4"
 ADMINS = "system:masters"
 _TOKEN_SECONDS = 24 * 60 * 60
-_START_SECONDS = 120.0
 _ANSWER_SECONDS = 5.0
 
 
@@ -50,64 +49,16 @@ _PROGRAMS = (
 )
 
 
-class Server(abc.ABC):
-    """What all servers have in common."""
+class Server(server.Server):
+    """What both servers have in common."""
 
-    name = ""
+    program = ""
 
     def __init__(self, programs: Mapping[str, Path], place: process.Folder) -> None:
         """Claim the ports; nothing runs yet."""
-        self._program = programs[self.name]
+        super().__init__(self.program)
+        self._command = programs[self.program]
         self._place = place
-        self._ports = ports.claim()
-
-    @property
-    def port(self) -> int:
-        """Where it listens, on 127.0.0.1."""
-        return self._ports.port
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    @property
-    def log(self) -> Path:
-        """All that it prints."""
-        return self._process.log
-
-    @property
-    def is_running(self) -> bool:
-        """Whether its process is there."""
-        return self._process.is_running
-
-    def start(self) -> None:
-        """Start it with what its folder holds."""
-        flags = [f"--{name}={value}" for name, value in self.flags().items()]
-        self._process = process.Process(self.name, [self._program, *flags], self._place, {})
-
-    def wait_until_ready(self) -> None:
-        """Return when it serves; a `NotReadyError` shows its log when it will not."""
-        self._process.wait_until(self._is_ready, _START_SECONDS)
-
-    def kill(self) -> None:
-        """End it at once, as kill -9 does."""
-        self._process.kill()
-
-    def restart(self) -> None:
-        """Start it again, after a kill if it still runs; return when it is ready."""
-        self.kill()
-        self.start()
-        self.wait_until_ready()
-
-    def release(self) -> None:
-        """Give its ports back."""
-        self._ports.release()
-
-    def _is_ready(self) -> bool:
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            return self._answers()
-        return False
 
     @abc.abstractmethod
     def flags(self) -> dict[str, str]:
@@ -117,11 +68,20 @@ class Server(abc.ABC):
     def _answers(self) -> bool:
         """Whether it serves; an `OSError` when nobody listens."""
 
+    def _started(self) -> process.Process:
+        flags = [f"--{name}={value}" for name, value in self.flags().items()]
+        return process.Process(self.name, [self._command, *flags], self._place, {})
+
+    def _is_ready(self) -> bool:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return self._answers()
+        return False
+
 
 class Etcd(Server):
     """Where the API server keeps everything."""
 
-    name = "etcd"
+    program = "etcd"
 
     @property
     def url(self) -> str:
@@ -156,7 +116,7 @@ class Etcd(Server):
 class ApiServer(Server):
     """The API itself."""
 
-    name = "kube-apiserver"
+    program = "kube-apiserver"
 
     def __init__(
         self,

@@ -25,13 +25,12 @@ from mq_client import acl, errors
 from mq_client.commands import cluster
 from mq_client.commands.base import Request
 from mq_client.values import MASTER_ID, TopicConfig
-from sandbox import asking, jars, ports, process
+from sandbox import asking, jars, ports, process, server
 
 Value = TypeVar("Value")
 VERSION = "5.4.0"
 CLUSTER = "DefaultCluster"
 _LIBRARIES = [f"org.apache.rocketmq:rocketmq-{part}:{VERSION}" for part in ("namesrv", "broker")]
-_START_SECONDS = 120.0
 _STOP_SECONDS = 30.0
 _REGISTER_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
@@ -107,66 +106,31 @@ class _Java:
         return process.Process(name, command, self.place, {"ROCKETMQ_HOME": str(home)})
 
 
-class Server(abc.ABC):
+class Server(server.Server):
     """What a name server and a broker have in common."""
 
     main = ""
 
     def __init__(self, name: str, java: _Java) -> None:
         """Claim the ports; nothing runs yet."""
-        self.name = name
+        super().__init__(name)
         self._java = java
-        self._ports = ports.claim()
-
-    def start(self) -> None:
-        """Start it with what its folder holds."""
-        self._process = self._java.start(self.name, self.main, self.properties())
 
     def properties(self) -> dict[str, str]:
         """Say how it is configured; asked at each start."""
-        return {"listenPort": str(self._ports.port), "bindAddress": "127.0.0.1"}
+        return {"listenPort": str(self.port), "bindAddress": "127.0.0.1"}
 
     @property
     def address(self) -> str:
         """Where it listens, as `127.0.0.1:port`."""
-        return f"127.0.0.1:{self._ports.port}"
-
-    @property
-    def pid(self) -> int:
-        """The process id of its Java."""
-        return self._process.pid
-
-    @property
-    def log(self) -> Path:
-        """All that it prints and logs."""
-        return self._process.log
-
-    @property
-    def is_running(self) -> bool:
-        """Whether its process is there."""
-        return self._process.is_running
-
-    def wait_until_ready(self) -> None:
-        """Return when it serves; a `NotReadyError` shows its log when it will not."""
-        self._process.wait_until(self._is_ready, _START_SECONDS)
-
-    def kill(self) -> None:
-        """End it at once, as kill -9 does."""
-        self._process.kill()
+        return f"127.0.0.1:{self.port}"
 
     def stop(self) -> None:
         """End it as an administrator does, which takes a broker 10 s."""
         self._process.stop(_STOP_SECONDS)
 
-    def restart(self) -> None:
-        """Start it again, after a kill if it still runs; return when it is ready."""
-        self.kill()
-        self.start()
-        self.wait_until_ready()
-
-    def release(self) -> None:
-        """Give its ports back."""
-        self._ports.release()
+    def _started(self) -> process.Process:
+        return self._java.start(self.name, self.main, self.properties())
 
     def _is_ready(self) -> bool:
         if self._process.has_said(_SAYS_WHEN_IT_GIVES_UP):

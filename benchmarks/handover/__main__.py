@@ -8,10 +8,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import page, peers
+from benchmarks import page, peers, targets
 from benchmarks.handover import ours, report, scene, theirs
 from benchmarks.handover.report import Side
-from benchmarks.pull import report as pull_report
 from sandbox import jars, process, rocketmq
 
 RESULTS = Path(__file__).parents[1] / "RESULTS-handover.md"
@@ -27,7 +26,7 @@ def main() -> int:
         print(f"bench-handover: {error}", file=sys.stderr)
         return 2
     figures = list(report.figures(mine, peer))
-    body = [*report.table(mine, peer), "", *pull_report.lines(figures)]
+    body = [*report.table(mine, peer), "", *targets.lines(figures)]
     print("\n".join(body))
     if options.update:
         command = f"make bench-handover ARGS='--rounds {options.rounds}'"

@@ -10,7 +10,7 @@ from operator import attrgetter
 from benchmarks import page, peers
 from benchmarks.handover import scene, sender, theirs
 from benchmarks.handover.effects import Outcome
-from benchmarks.pull.report import Figure
+from benchmarks.targets import Figure
 from sandbox import jars, rocketmq
 
 JOIN_SECONDS = LEAVE_SECONDS = 3.0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import peers
-from benchmarks.handover import scene
+from benchmarks.handover import scene, sender
 from benchmarks.handover.effects import Consumed
 from mq_client.blocking import Client
 from mq_client.values import Queue
@@ -28,6 +28,8 @@ HEAP = "128m"
 _SOURCES = Path(__file__).parent / "peers" / "jvm"
 _STEADY_SECONDS = 3.0
 """All has been as it should be for so long."""
+_STEADY_NUMBERS = 2 * _STEADY_SECONDS * sender.A_SECOND
+"""Whoever reads older messages as well still catches up, or reads them again."""
 _LATELY = 10_000
 """More messages than are sent in that time."""
 _PATIENCE_SECONDS = 240.0
@@ -165,16 +167,18 @@ class Theirs:
             )
 
     def _is_steady(self) -> bool:
-        """Whether lately each queue had one reader, and each reader its fair share."""
+        """Whether lately each queue had one reader, each reader its share, and nothing old."""
         self._look()
         since = time.time() - _STEADY_SECONDS
-        lately = (each for each in self._reads[-_LATELY:] if each.consumed.at > since)
+        lately = [each for each in self._reads[-_LATELY:] if each.consumed.at > since]
+        numbers = [number for each in lately for number in each.consumed.numbers]
         readers = {(each.consumed.queue, each.consumer) for each in lately}
         shares = Counter(consumer for _, consumer in readers)
         return (
             len(readers) == len({queue for queue, _ in readers}) == self._queues
             and shares.keys() == {consumer.name for consumer in self._there}
             and max(shares.values()) - min(shares.values()) <= 1
+            and max(numbers) - min(numbers) < _STEADY_NUMBERS
         )
 
 

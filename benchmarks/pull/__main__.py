@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import page, peers
+from benchmarks import page, peers, targets
 from benchmarks.pull import messages, ours, programs, report, stage
 from benchmarks.pull.player import Job
 from benchmarks.pull.programs import Program, Running
-from benchmarks.pull.report import Figure, Row, Scene
+from benchmarks.pull.report import Row, Scene
+from benchmarks.targets import Figure
 from sandbox import jars, process
 from sandbox.rocketmq import RocketMq
 
@@ -43,7 +44,7 @@ def main() -> int:
         "",
         f"ours sends with {messages.IN_FLIGHT} batches under way, the Java producer with one",
         "",
-        *report.lines(figures),
+        *targets.lines(figures),
     ]
     print("\n".join(body))
     if options.update:

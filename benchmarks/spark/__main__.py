@@ -13,17 +13,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import page, peers
+from benchmarks import page, peers, targets
 from benchmarks.pull import programs as clients
-from benchmarks.pull import report as pull_report
 from benchmarks.pull import stage
 from benchmarks.pull.player import Job
-from benchmarks.pull.report import Figure
 from benchmarks.spark import memory, pinned, processes, programs, reads, report
 from benchmarks.spark.memory import Held
 from benchmarks.spark.pinned import Load
 from benchmarks.spark.processes import Kind
 from benchmarks.spark.report import Row, Scene
+from benchmarks.targets import Figure
 from mq_client.blocking import Client
 from sandbox import jars, process
 from sandbox.rocketmq import RocketMq
@@ -60,7 +59,7 @@ def main() -> int:
     except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
         print(f"bench-spark: {error}", file=sys.stderr)
         return 2
-    body += ["", *pull_report.lines(figures)]
+    body += ["", *targets.lines(figures)]
     print("\n".join(body))
     if options.update:
         command = f"make bench-spark ARGS='--soak {options.soak:g}'"

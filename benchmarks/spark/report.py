@@ -10,12 +10,12 @@ from benchmarks import page, peers
 from benchmarks.pull import messages, stage
 from benchmarks.pull import programs as clients
 from benchmarks.pull.programs import Measured
-from benchmarks.pull.report import Figure
 from benchmarks.spark import pinned, programs
 from benchmarks.spark.memory import Held
 from benchmarks.spark.peers import synthetic
 from benchmarks.spark.pinned import Adoption
 from benchmarks.spark.processes import Kind
+from benchmarks.targets import Figure
 from sandbox import jars, jobs, rocketmq
 
 OF_CEILING, OF_LITE_PULL = 0.4, 2

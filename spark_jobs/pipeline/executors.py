@@ -46,7 +46,7 @@ def registered(spark: SparkSession) -> list[Executor]:
     return [
         Executor(each.id(), each.hostPort().rpartition(":")[0], each.totalCores())
         for each in (found.apply(place) for place in range(found.length()))
-        if each.id() != DRIVER and each.hostPort()  # it has none before it is ready
+        if each.id() != DRIVER and ":" in each.hostPort()  # there is no port before it is ready
     ]
 
 
