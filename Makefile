@@ -10,6 +10,7 @@ help: ## Show this list
 setup: .venv/ready ## Make .venv from requirements/dev.txt; nothing to do while the lock is the same
 
 test: setup ## Run all tests; ARGS="-k sticky --seed 7" goes to pytest
+	@$(if $(ARGS),,$(IN_DEV) sandbox kubernetes build || true)
 	@$(IN_DEV) pytest $(ARGS)
 
 mutations: setup ## Break the code line by line and see that the tests notice; minutes

@@ -7,9 +7,12 @@ import signal
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from sandbox import jars, ports, process, progress, rocketmq
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _UNTIL_ENDED = """\
 It lives until this command is ended by Ctrl-C or SIGTERM, or in any other way, kill -9 included.
@@ -41,6 +44,7 @@ Who takes that kubeconfig may do everything.
 {_UNTIL_ENDED}"""
 _KUBERNETES_EXAMPLES = """\
 examples:
+    python -m sandbox kubernetes build
     python -m sandbox kubernetes up
 
 Both are built at the first start, which takes up to ten minutes. Go 1.24 or newer is taken from
@@ -54,6 +58,9 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     try:
+        if options.started is None:
+            _build_kubernetes()
+            return 0
         with options.started(options) as addresses:
             print(json.dumps(addresses), flush=True)
             progress.say(f"{options.part} is ready; Ctrl-C or SIGTERM ends it")
@@ -85,6 +92,12 @@ def _kubernetes(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
         yield {"server": cluster.url, "kubeconfig": str(cluster.admin.kubeconfig)}
 
 
+def _build_kubernetes() -> None:
+    from sandbox import kubernetes
+
+    kubernetes.built()
+
+
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
     """End by the ordinary way out, once: a second signal must not disturb the cleaning up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -99,7 +112,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parts = parser.add_subparsers(required=True, metavar="PART", dest="part")
     mq = parts.add_parser("rocketmq", help="a name server and brokers")
-    up = _up(mq, _ROCKETMQ, _ROCKETMQ_EXAMPLES)
+    commands = mq.add_subparsers(required=True, metavar="COMMAND")
+    up = _up(commands, _ROCKETMQ, _ROCKETMQ_EXAMPLES)
     up.set_defaults(started=_rocketmq)
     up.add_argument(
         "--brokers", type=_count, default=2, metavar="N", help="how many masters, up to 26 (2)"
@@ -112,12 +126,15 @@ def _parser() -> argparse.ArgumentParser:
         help="a broker property of RocketMQ, for all brokers; may be given more than once",
     )  # fmt: skip
     api = parts.add_parser("kubernetes", help="an etcd and a kube-apiserver")
-    _up(api, _KUBERNETES, _KUBERNETES_EXAMPLES).set_defaults(started=_kubernetes)
+    commands = api.add_subparsers(required=True, metavar="COMMAND")
+    _up(commands, _KUBERNETES, _KUBERNETES_EXAMPLES).set_defaults(started=_kubernetes)
+    build = commands.add_parser("build", help="build them, if they were not built before")
+    build.set_defaults(started=None)
     return parser
 
 
-def _up(part: argparse.ArgumentParser, description: str, examples: str) -> argparse.ArgumentParser:
-    return part.add_subparsers(required=True, metavar="COMMAND").add_parser(
+def _up(commands: "_Commands", description: str, examples: str) -> argparse.ArgumentParser:
+    return commands.add_parser(
         "up",
         help="start them, say where they are, and run until ended",
         description=description,

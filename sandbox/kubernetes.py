@@ -192,10 +192,15 @@ class Cluster:
         return self._authority.by_token(name, answer["status"]["token"])
 
 
+def built() -> dict[str, Path]:
+    """Build the programs, unless they were built before."""
+    return {program.name: go.built(program) for program in _PROGRAMS}
+
+
 @contextlib.contextmanager
 def started(flags: Mapping[str, str] | None = None) -> Iterator[Cluster]:
     """Run the servers; `flags` are kube-apiserver's, without their dashes, and win over ours."""
-    programs = {program.name: go.built(program) for program in _PROGRAMS}
+    programs = built()
     with contextlib.ExitStack() as claims, process.folder("evenkeel-kubernetes-") as place:
         etcd = Etcd(programs, place)
         claims.callback(etcd.release)
