@@ -148,7 +148,9 @@ def text(command: str, body: Sequence[str]) -> str:
         "The allocation engine beside its peers",
         [*_versions(), f"`{command}`"],
         "Times are medians of whole-group plans; `scenarios.py` says what each event is.\n"
-        "*Moved* counts queues that had an owner and now have another, or none.",
+        "*Moved* counts queues that had an owner and now have another, or none.\n\n"
+        "On pages of their own: [the client](RESULTS-pull.md), [Spark](RESULTS-spark.md),\n"
+        "[the hand-over](RESULTS-handover.md).",
         body,
     )
 
