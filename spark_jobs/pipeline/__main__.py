@@ -11,7 +11,7 @@ from spark_jobs.pipeline import driver, job
 def main() -> int:
     """Read the job, and run it."""
     parser = argparse.ArgumentParser(prog="python -m spark_jobs.pipeline", description=__doc__)
-    parser.add_argument("job", help="a JSON file: docs/spark.md")
+    parser.add_argument("job", help="a JSON file: docs/spark-jobs.md")
     chosen = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)

@@ -5,6 +5,7 @@ How a job hears who reads what, and says how far it is.
 whole, so that nobody reads half of one.
 """
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ class Assignment:
     owners: Mapping[Queue, str] = field(default_factory=dict)
 
 
+log = logging.getLogger("evenkeel.job")
 NOBODYS = Assignment(0, ())
 
 
@@ -75,6 +77,8 @@ class InFiles:
             facts = self._path.stat()
         except FileNotFoundError:
             return self._last
+        except OSError as error:
+            raise UsageError(f"the assignment cannot be read: {error}") from error
         stamp = (facts.st_mtime_ns, facts.st_ino)
         if stamp != self._stamp:
             found = _read(self._path)
@@ -89,9 +93,13 @@ class InFiles:
     def report(self, report: Mapping[str, Any]) -> None:
         """Replace the report, if it says something new."""
         text = msgspec.json.encode(report)
-        if text != self._written:
+        if text == self._written:
+            return
+        try:
             replace_file(self._report, text)
-            self._written = text
+        except OSError as error:
+            log.error("the report cannot be written: %s", error)  # the job need not end for it
+        self._written = text
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -109,7 +111,7 @@ class Driver:
         try:
             return self._run()
         finally:
-            self._group.leave()
+            self._group.leave(self._ends)
 
     def _run(self) -> int:
         pauses = PATIENCE.pauses()
@@ -141,21 +143,25 @@ class Driver:
         with tempfile.TemporaryDirectory(prefix="evenkeel-run-") as folder:
             run = Path(folder)
             self._look()
-            query = self._start(run)
+            try:
+                query = self._start(run)
+            except (PySparkException, Py4JError) as refusal:
+                return judge(str(refusal))
             while query.isActive and not self._stop.wait(LOOK_SECONDS):
                 self._look()
-                self._settle(query)
+                self._settle(query, run)
             if query.isActive:
                 (run / plan_source.STOPPING).touch()
-                self._wait_idle(query)
+                self._wait_idle(query, run)
                 query.stop()
-            self._settle(query)
+            self._settle(query, run)
             error = self._failure or query.exception()
         if error is None:
             return None
         if isinstance(error, users_part.UsersPartError):
             return Failure(str(error), Cure.USER)
-        return judge(str(error))
+        text = str(error) if self._failure is None else f"{type(error).__name__}: {error}"
+        return judge(text, was_planned=self._failure is not None)
 
     def _start(self, run: Path) -> StreamingQuery:
         plans = (
@@ -182,6 +188,8 @@ class Driver:
         self._ran[number] = plan
 
     def _process(self, plan: Plan, number: int) -> None:
+        if plan.epoch not in self._known:
+            self._hear()  # the source has heard of it first
         owners = self._known.get(plan.epoch, self._assignment).owners
         query = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         fetcher = Fetcher(self._reading, plan.wanted, self._tally)
@@ -193,6 +201,10 @@ class Driver:
             rows.persist()
         try:
             good, bad = users_part.split(self._users.transform(rows))
+            if bad is not None and self._users.bury is None:
+                raise users_part.UsersPartError(
+                    "the transform sets _error, and the job has no deadLetter for such rows"
+                )
             self._users.write(good, query, number)
             if bad is not None and self._users.bury is not None:
                 self._users.bury(bad, query, number)
@@ -200,19 +212,28 @@ class Driver:
             rows.unpersist()
 
     def _look(self) -> None:
+        self._hear()
         self._seats.look(self._assignment, self._known.get(self._adopted, NOBODYS))
+
+    def _hear(self) -> None:
+        """Learn of a new assignment."""
         try:
             found = self._assignments.latest()
         except UsageError as error:
             self._refused = str(error)
             return
         self._refused = None
+        if 0 < found.epoch < self._adopted:
+            self._refused = (
+                f"epoch {found.epoch} is older than {self._adopted}, which the checkpoint has: "
+                "publish a higher one"
+            )
         if found.epoch != self._assignment.epoch:
             kept = [self._known.get(self._adopted, NOBODYS), self._assignment, found]
             self._known = {each.epoch: each for each in kept}
             self._assignment = found
 
-    def _settle(self, query: StreamingQuery) -> None:
+    def _settle(self, query: StreamingQuery, run: Path) -> None:
         """After Spark's commit, tell the brokers how far the group is, and that its epoch is."""
         progress = query.lastProgress
         if progress is not None:
@@ -224,17 +245,17 @@ class Driver:
                 self._ends = plan.end
                 self._adopted, self._batch_number = plan.epoch, number
                 self._error = None
-        self._group.tell(self._ends)
-        topics = frozenset(queue.topic for queue in self._ends)
-        self._group.be_seen(topics, self._reading.wanted)
+        if not self._ends:
+            self._ends, self._adopted = plan_source.committed(run)
+        self._group.follow(self._ends)
         self._report()
 
-    def _wait_idle(self, query: StreamingQuery) -> None:
+    def _wait_idle(self, query: StreamingQuery, run: Path) -> None:
         """Wait until the batch that runs is committed; no other one begins."""
         quiet = 0
         while query.isActive and quiet < 2:
             self._look()
-            self._settle(query)
+            self._settle(query, run)
             quiet = 0 if query.status["isTriggerActive"] or self._ran else quiet + 1
             threading.Event().wait(LOOK_SECONDS / 2)
 

@@ -34,17 +34,23 @@ class Failure:
     cure: Cure
 
 
-def judge(text: str) -> Failure:
-    """Find the cause: the last error of the first Python traceback, else the first line."""
+def judge(text: str, *, was_planned: bool = False) -> Failure:
+    """
+    Find the cause: the last error of the first Python traceback, else the first line.
+
+    A batch that was planned has known its topics: one that is unknown now has its brokers away.
+    """
     first, *more = text.split("Traceback (most recent call last):", 1)
     found = _RAISED.search(more[0]) if more else None
     if found is None:
         return Failure(first.strip().partition("\n")[0], Cure.RETRY)
     name = found["kind"].rpartition(".")[2]
-    return Failure(f"{name}: {found['message']}", _cure(name))
+    return Failure(f"{name}: {found['message']}", _cure(name, was_planned))
 
 
-def _cure(name: str) -> Cure:
+def _cure(name: str, was_planned: bool) -> Cure:
+    if was_planned and name == errors.TopicUnknownError.__name__:
+        return Cure.TIME
     kind = getattr(errors, name, None)
     if name in _LASTING_NAMES or (kind is not None and issubclass(kind, _LASTING)):
         return Cure.USER

@@ -9,12 +9,13 @@ import contextlib
 import logging
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from mq_client.blocking import Client
 from mq_client.blocking.membership import Membership
 from mq_client.errors import MqError
-from mq_client.filters import Filter
 from mq_client.values import Queue
 from spark_jobs import planning
 from spark_jobs.observing import Observer
@@ -25,7 +26,12 @@ TRY_AGAIN_SECONDS = 10.0
 
 
 class Group:
-    """One group, as the driver of a job sees it. Brokers that are away are told later."""
+    """
+    One group, as the driver of a job sees it. Brokers that are away are told later.
+
+    What is told goes through a thread of its own: a broker that does not answer must not keep the
+    driver from its executors.
+    """
 
     def __init__(self, client: Client, reading: Reading, job: str) -> None:
         """Ask and tell nothing yet."""
@@ -36,36 +42,53 @@ class Group:
         self._membership: Membership | None = None
         self._topics: frozenset[str] = frozenset()
         self._told: dict[Queue, int] = {}
-        self._tell_at = self._join_at = 0.0
+        self._again_at: dict[str, float] = defaultdict(float)
+        """By broker, when to try again; by the empty name, when to join."""
+        self._thread = ThreadPoolExecutor(1, "group")
+        self._work: Future[None] | None = None
 
-    def tell(self, ends: Mapping[Queue, int]) -> None:
-        """Tell what the brokers do not know yet of how far the group is."""
+    def follow(self, ends: Mapping[Queue, int]) -> None:
+        """Tell how far the group is, and be a member that reads these topics; soon."""
+        if self._work is None or self._work.done():
+            self._work = self._thread.submit(self._follow, dict(ends))
+
+    def leave(self, ends: Mapping[Queue, int]) -> None:
+        """Tell it a last time, and be no member any more; return when that is done."""
+        self._thread.submit(self._end, dict(ends)).result()
+        self._thread.shutdown()
+
+    def _follow(self, ends: Mapping[Queue, int]) -> None:
+        now = time.monotonic()
+        self._tell(
+            {queue: end for queue, end in ends.items() if self._again_at[queue.broker] < now}
+        )
+        topics = frozenset(queue.topic for queue in ends)
+        if topics != self._topics and self._again_at[""] < now:
+            self._leave()
+            self._join(topics)
+
+    def _end(self, ends: Mapping[Queue, int]) -> None:
+        self._tell(ends)
+        self._leave()
+
+    def _tell(self, ends: Mapping[Queue, int]) -> None:
         news = {queue: end for queue, end in ends.items() if self._told.get(queue) != end}
-        if not news or time.monotonic() < self._tell_at:
-            return
         failed = self._observer.commit(news)
         self._told |= {queue: end for queue, end in news.items() if queue.broker not in failed}
-        if failed:
-            self._tell_at = time.monotonic() + TRY_AGAIN_SECONDS
         for broker, error in failed.items():
+            self._again_at[broker] = time.monotonic() + TRY_AGAIN_SECONDS
             log.warning("the group's offsets on %s stay behind for now: %s", broker, error)
 
-    def be_seen(self, topics: frozenset[str], wanted: Filter) -> None:
-        """Be a member that reads these topics."""
-        if topics == self._topics or time.monotonic() < self._join_at:
-            return
-        self.leave()
+    def _join(self, topics: frozenset[str]) -> None:
+        wanted = dict.fromkeys(topics, self._reading.wanted)
         try:
-            self._membership = self._client.join(
-                self._reading.group, self._id, dict.fromkeys(topics, wanted)
-            )
+            self._membership = self._client.join(self._reading.group, self._id, wanted)
             self._topics = topics
         except MqError as error:
-            self._join_at = time.monotonic() + TRY_AGAIN_SECONDS
+            self._again_at[""] = time.monotonic() + TRY_AGAIN_SECONDS
             log.warning("the group does not show this job as a member for now: %s", error)
 
-    def leave(self) -> None:
-        """Be no member any more."""
+    def _leave(self) -> None:
         if self._membership is not None:
             with contextlib.suppress(MqError):  # brokers forget it by themselves
                 self._membership.leave()

@@ -1,9 +1,10 @@
 """What one job is: read from a JSON file, with errors that name the field."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from mq_client.errors import UsageError
 
@@ -31,7 +32,7 @@ class Transform(_Strict, frozen=True):
 class Job(_Strict, frozen=True):
     """A job. `source` holds the options of the rocketmq source."""
 
-    name: str
+    name: Annotated[str, Meta(min_length=1)]
     source: dict[str, str]
     assignments: str
     report: str
@@ -39,10 +40,10 @@ class Job(_Strict, frozen=True):
     sink: Sink
     transform: Transform = Transform()
     dead_letter: Sink | None = None
-    executors: int = 2
+    executors: Annotated[int, Meta(ge=1)] = 2
     mode: Literal["Streaming", "Scheduled"] = "Streaming"
-    trigger_seconds: float = 1.0
-    metrics_port: int | None = None
+    trigger_seconds: Annotated[float, Meta(ge=0)] = 1.0
+    metrics_port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     spark: dict[str, str] = {}
 
 

@@ -32,6 +32,8 @@ log = logging.getLogger("evenkeel.job")
 FORMAT = "evenkeel-plan"
 STOPPING = "stopping"
 """A file of this name in the run's folder: no batch begins any more."""
+COMMITTED = "committed.json"
+"""Where the checkpoint stands when the run begins."""
 PLAN = "plan.json"
 """What the batch reads that begins now."""
 
@@ -72,6 +74,10 @@ class PlanReader(StreamReader):
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802
         """Tell where the next batch ends, and whose assignment it follows."""
         self._begun = time.time()
+        if not {"group", "epoch"} <= start.keys():
+            raise UsageError("this checkpoint was not written by a pinned job: choose another")
+        if not (self._run / COMMITTED).exists():
+            replace_file(self._run / COMMITTED, json.dumps(start).encode())
         if (self._run / STOPPING).exists():
             return start
         if start["group"] != self._reading.group:
@@ -129,6 +135,16 @@ class Plan:
     end: dict[Queue, int]
     begun: float
     """When the brokers were asked, in seconds since 1970."""
+
+
+def committed(run: Path) -> tuple[dict[Queue, int], int]:
+    """Tell where the checkpoint stood when the run began, and its epoch; nowhere before that."""
+    file = run / COMMITTED
+    if not file.exists():
+        return {}, 0
+    written = json.loads(file.read_bytes())
+    at, _ = understood(written)
+    return at, written["epoch"]
 
 
 def take_plan(run: Path) -> Plan:

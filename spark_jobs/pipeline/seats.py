@@ -13,11 +13,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lb_core import slots
-from lb_core.slots import Slots
+from lb_core.slots import Slot, Slots
 from spark_jobs import connections
 from spark_jobs.options import Cluster
 from spark_jobs.pipeline import executors
@@ -48,6 +49,8 @@ class Seats:
     def __init__(self, spark: SparkSession, name: str, wanted: int, cluster: Cluster) -> None:
         """Nobody is there yet."""
         self._wanted = wanted
+        self._asked: int | None = None
+        """How many executors Spark was told to have."""
         self.is_pinned = False
         """Whether Spark is seen to run tasks where they are sent."""
         self._strays = 0
@@ -77,6 +80,7 @@ class Seats:
         warm = [name for name in there if self._warm[name].done() and self._warm[name].result()]
         now = time.monotonic()
         wanted = len(newest.slots) or self._wanted
+        self._slots = with_named(self._slots, newest.slots)
         names = [self._slots.name(slot) for slot in self._slots.slots]
         step = slots.step(
             self._slots,
@@ -87,9 +91,9 @@ class Seats:
             leave_first=[name for name in names if newest.epoch and name not in newest.slots],
         )
         leaving = [slot.executor for slot in step.released if slot.executor] + list(step.waiting)
-        if leaving or wanted != self._wanted:
+        if leaving or wanted != self._asked:
             self._going.update(leaving)
-            self._wanted = wanted
+            self._wanted = self._asked = wanted
             executors.let_go(self._spark, leaving, wanted)
         with self._lock:
             self._slots, self._there, self._at = step.slots, there, now
@@ -115,7 +119,7 @@ class Seats:
         work = executors.tasks(self._spark, [Task("", executor)])
         try:
             found = work.mapInArrow(_WarmUp(self._cluster), "value string").collect()
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             log.warning("executor %s is not warm: %s", executor.id, error)
             return False
         if found[0].value == executor.id:
@@ -126,6 +130,17 @@ class Seats:
             return False
         log.warning("tasks run elsewhere than they are sent, so queues are read by anybody")
         return True
+
+
+def with_named(known: Slots, names: Iterable[str]) -> Slots:
+    """Add the slots of these names that are not there: an assignment may leave numbers out."""
+    there = {known.name(slot) for slot in known.slots}
+    added = [
+        Slot(int(number))
+        for group, _, number in (name.rpartition("-") for name in names if name not in there)
+        if group == known.group and number.isascii() and number.isdigit()
+    ]
+    return Slots(known.group, (*known.slots, *added)) if added else known
 
 
 def _has_failed(warm_up: Future[bool]) -> bool:

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 
+from spark_jobs.pipeline.failures import Cure, judge
 from spark_jobs.pipeline.job import Job, Sink, Transform
 
 ERROR_COLUMN = "_error"
@@ -78,6 +79,8 @@ def _named(path: str, change: Callable[[DataFrame], DataFrame]) -> Callable[[Dat
         try:
             return change(rows)
         except Exception as error:
+            if judge(str(error), was_planned=True).cure is Cure.TIME:
+                raise  # it looked at the rows, and a broker was away
             raise UsersPartError(f"{path}: {type(error).__name__}: {error}") from error
 
     return transform

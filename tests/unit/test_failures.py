@@ -46,3 +46,9 @@ def test_without_a_traceback_the_first_line_tells() -> None:
     failure = judge("[PATH_NOT_FOUND] Path does not exist: /nowhere\nmore")
     assert failure.message == "[PATH_NOT_FOUND] Path does not exist: /nowhere"
     assert failure.cure is Cure.RETRY
+
+
+def test_a_topic_that_a_planned_batch_has_known_comes_back() -> None:
+    text = "Traceback (most recent call last):\nmq_client.errors.TopicUnknownError: no route"
+    assert judge(text).cure is Cure.USER
+    assert judge(text, was_planned=True).cure is Cure.TIME

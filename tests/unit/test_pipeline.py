@@ -12,11 +12,12 @@ import msgspec
 import pytest
 from prometheus_client import generate_latest
 
+from lb_core.slots import Slot, Slots
 from mq_client.errors import NoNameServerError, UsageError
 from mq_client.values import Offsets, Queue
 from spark_jobs import journal, options
 from spark_jobs.options import Edge, Place
-from spark_jobs.pipeline import driver, job, plan_source
+from spark_jobs.pipeline import driver, job, plan_source, seats
 from spark_jobs.pipeline.assignments import NOBODYS, Assignment, InFiles, replace_file
 from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.facts import Facts
@@ -180,6 +181,30 @@ def test_only_a_groups_first_run_begins_where_it_is_told(
     assert journal.offsets(first["offsets"]) == begin
 
 
+def test_what_a_checkpoint_holds_is_committed_before_anything_runs(tmp_path: Path) -> None:
+    assert plan_source.committed(tmp_path) == ({}, 0)
+    source = Planned(tmp_path, "earliest", {})
+    written = {"epoch": 7, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
+    start = {**written, "offsets": journal.tree({A: 4, B: 5})}
+    end = source.latestOffset(start, None)
+    source.latestOffset(end, None)
+    assert plan_source.committed(tmp_path) == ({A: 4, B: 5}, 7)
+
+
+def test_a_checkpoint_of_the_source_alone_is_refused(tmp_path: Path) -> None:
+    source = Planned(tmp_path, "earliest", {})
+    written = {"filter": {"expression": "*", "kind": "TAG"}, "offsets": {}}
+    with pytest.raises(UsageError, match="not written by a pinned job: choose another"):
+        source.latestOffset(written, None)
+
+
+def test_an_assignment_may_leave_numbers_out_of_its_slots() -> None:
+    known = Slots("s", (Slot(0, "7"),))
+    found = seats.with_named(known, ["s-0", "s-2", "other-1", "s-x"])
+    assert found == Slots("s", (Slot(0, "7"), Slot(2)))
+    assert seats.with_named(known, ["s-0"]) is known
+
+
 def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
     tally = Tally({"s-0": 5, "s-1": 7}, 900, 1, 4)
     facts = Facts(3, 2, 41, {"s-0": ONE}, is_pinned=True, tally=tally, error=None)
@@ -263,6 +288,10 @@ def described(tmp_path: Path, **changes: Any) -> Path:
         ({"sink": {}}, "sink needs either format or file"),
         ({"deadLetter": {"format": "json", "file": "f.py"}}, "deadLetter needs either"),
         ({"transform": {"sql": "x", "file": "f.py"}}, "either sql or file"),
+        ({"name": ""}, "length >= 1"),
+        ({"executors": 0}, r"`int` >= 1 - at `\$\.executors`"),
+        ({"triggerSeconds": -1}, "`float` >= 0"),
+        ({"metricsPort": 70000}, "`int` <= 65535"),
     ],
 )
 def test_a_job_that_cannot_be_is_an_error_that_names_the_field(

@@ -97,6 +97,17 @@ def test_rows_with_an_error_go_to_the_dead_letters_and_a_batch_is_pulled_once(
     assert bodies(tmp_path / "dead") == list(range(1, 20, 2))
 
 
+def test_rows_with_an_error_and_nowhere_to_go_end_the_job(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
+) -> None:
+    sql = "SELECT string(body) AS body, 'bad' AS _error FROM messages"
+    send(5)
+    with job(tmp_path, client, rocketmq, topic, transform={"sql": sql}) as running:
+        assert ended(running) == PERMANENT
+        assert "the job has no deadLetter" in running.report["error"]
+        assert committed(client, running) == 0
+
+
 def test_a_job_sends_what_it_reads_to_another_topic(
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
 ) -> None:
