@@ -1,0 +1,126 @@
+"""
+The command line: `python -m evenkeel plan -f FILE`.
+
+Exit codes of `plan`: 0 nothing that has an owner would move, 2 something would, 1 it cannot tell.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from evenkeel import __version__, manifests, planning
+from evenkeel.errors import EvenkeelError
+from lb_core.assignment import format_ids
+from lb_core.moves import Move
+from lb_core.plan import Plan
+from mq_client import tables
+
+NOTHING_MOVES, FAILED, SOMETHING_MOVES = 0, 1, 2
+COLUMNS = ("topic", "broker", "queues", "from", "to", "why")
+EXAMPLES = """\
+examples:
+  evenkeel plan -f billing.yaml                    # what would move, from whom to whom, and why
+  evenkeel plan -f billing.yaml --executors 5      # if the job had five executors
+  kubectl get mqt,mqcg -o yaml | evenkeel plan -f -
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _plan(options)
+    except EvenkeelError as error:
+        print(f"evenkeel: {error}", file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:  # whoever reads has seen enough, and Python must not write again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="evenkeel", description="Who reads which queue, and why.")
+    parser.add_argument("--version", action="version", version=f"evenkeel {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    plan = commands.add_parser(
+        "plan",
+        help="show what would move, before it does",
+        description="Plans the groups of a file anew, from what their status says now.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    plan.add_argument(
+        "-f", dest="file", required=True, metavar="FILE", help="manifests; - is stdin"
+    )
+    plan.add_argument("--executors", type=int, metavar="N", help="as if jobs had so many")
+    plan.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    return parser
+
+
+def _plan(options: argparse.Namespace) -> int:
+    found = manifests.read(Path("/dev/stdin" if options.file == "-" else options.file))
+    plans = {
+        name: planning.planned(group, found.topics, options.executors)
+        for name, group in sorted(found.groups.items())
+    }
+    if options.output == "json":
+        print(json.dumps({name: _facts(each) for name, each in plans.items()}, indent=2))
+    else:
+        print("\n\n".join(_shown(name, each) for name, each in plans.items()))
+    return SOMETHING_MOVES if any(each.moved for each in plans.values()) else NOTHING_MOVES
+
+
+def _facts(plan: Plan) -> dict[str, object]:
+    return {
+        "moved": plan.moved,
+        "imbalance": f"{plan.imbalance:.2f}",
+        "bestImbalance": f"{plan.best_imbalance:.2f}",
+        "moves": list(_rows(plan.moves)),
+        "deferred": list(_rows(plan.deferred)),
+        "assignments": [
+            {
+                "consumer": consumer,
+                "queues": [
+                    {"topic": topic, "broker": broker, "ids": ids}
+                    for (topic, broker), ids in plan.assignment.ids(consumer).items()
+                ],
+            }
+            for consumer in plan.assignment
+        ],
+    }
+
+
+def _shown(name: str, plan: Plan) -> str:
+    rows = list(_rows(plan.moves))
+    lines = [
+        f"{name}: {plan.moved} queues move",
+        *([tables.as_table(COLUMNS, rows)] if rows else []),
+    ]
+    if plan.deferred:
+        later = sum(move.size for move in plan.deferred)
+        lines.append(f"{later} more move later, for maxMoves")
+    if plan.unowned:
+        count = sum(map(len, plan.unowned.queues))
+        lines.append(f"{count} queues have no owner: {plan.unowned.reason}")
+    lines.append(f"imbalance {plan.imbalance:.2f}, at best {plan.best_imbalance:.2f}")
+    return "\n".join(lines)
+
+
+def _rows(moves: Sequence[Move]) -> Iterator[dict[str, object]]:
+    for move in moves:
+        for queues in move.queues:
+            yield {
+                "topic": queues.topic,
+                "broker": queues.broker,
+                "queues": format_ids([queues]),
+                "from": move.source,
+                "to": move.target,
+                "why": move.reason,
+            }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

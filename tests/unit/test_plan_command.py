@@ -1,0 +1,272 @@
+"""`evenkeel plan`: what would move, read from manifests alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from evenkeel import __main__ as command
+from evenkeel import manifests, planning
+from evenkeel.__main__ import FAILED, NOTHING_MOVES, SOMETHING_MOVES
+from evenkeel.errors import ManifestError
+from lb_core.plan import Plan
+
+HEAD = {"apiVersion": manifests.API_VERSION}
+BROKERS = [
+    {"broker": "broker-a", "readQueues": 4, "writeQueues": 4, "zone": "z1"},
+    {"broker": "broker-b", "readQueues": 4, "writeQueues": 4, "zone": "z2"},
+]
+JOB = {"executors": 2, "sink": {"format": "noop"}, "checkpoint": {"url": "/state"}}
+HALVES = {"billing-0": {"broker-a": "0-3"}, "billing-1": {"broker-b": "0-3"}}
+
+
+def topic(name: str = "orders", **spec: Any) -> dict[str, Any]:
+    spec = spec or {"route": BROKERS}
+    return {**HEAD, "kind": "Topic", "metadata": {"name": name}, "spec": spec}
+
+
+def group(owned: dict[str, dict[str, str]] | None = None, **spec: Any) -> dict[str, Any]:
+    """A group, and what its status says of who owns what."""
+    consumers = {} if "consumers" in spec else {"job": JOB}
+    status = {
+        "epoch": 3,
+        "assignments": [
+            {
+                "consumer": consumer,
+                "queues": [
+                    {"topic": "orders", "broker": broker, "ids": ids}
+                    for broker, ids in queues.items()
+                ],
+            }
+            for consumer, queues in (owned or {}).items()
+        ],
+    }
+    return {
+        **HEAD,
+        "kind": "ConsumerGroup",
+        "metadata": {"name": "billing"},
+        "spec": {"topics": [{"name": "orders"}], **consumers, **spec},
+        **({"status": status} if owned else {}),
+    }
+
+
+def written(tmp_path: Path, *documents: object) -> Path:
+    path = tmp_path / "manifests.yaml"
+    path.write_text(yaml.safe_dump_all(documents))
+    return path
+
+
+def planned(tmp_path: Path, *documents: object, executors: int | None = None) -> Plan:
+    found = manifests.read(written(tmp_path, *documents))
+    return planning.planned(found.groups["billing"], found.topics, executors)
+
+
+def owners(plan: Plan) -> dict[str, dict[str, str]]:
+    return {
+        consumer: {broker: ids for (_, broker), ids in plan.assignment.ids(consumer).items()}
+        for consumer in plan.assignment
+    }
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = command.main(["plan", *arguments])
+    shown = capsys.readouterr()
+    return code, shown.out + shown.err
+
+
+# --- the command
+
+
+def test_nothing_moves_where_all_is_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, topic(), group(HALVES))
+    code, shown = run(capsys, "-f", str(path))
+    assert code == NOTHING_MOVES
+    assert shown == "billing: 0 queues move\nimbalance 1.00, at best 1.00\n"
+
+
+def test_one_more_executor_shows_what_would_move_and_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, topic(), group(HALVES))
+    code, shown = run(capsys, "-f", str(path), "--executors", "3")
+    assert code == SOMETHING_MOVES
+    assert shown.splitlines() == [
+        "billing: 2 queues move",
+        "TOPIC   BROKER    QUEUES  FROM       TO         WHY",
+        "orders  broker-a  3       billing-0  billing-2  joined",
+        "orders  broker-b  3       billing-1  billing-2  joined",
+        "imbalance 1.12, at best 1.12",
+    ]
+
+
+def test_the_example_shows_what_one_more_executor_moves(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = Path(__file__).parents[2] / "examples" / "plan.yaml"
+    assert run(capsys, "-f", str(path))[0] == NOTHING_MOVES
+    code, shown = run(capsys, "-f", str(path), "--executors", "3")
+    assert code == SOMETHING_MOVES
+    assert shown.startswith("billing: 2 queues move")
+
+
+def test_first_owners_do_not_count_as_moved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = run(capsys, "-f", str(written(tmp_path, topic(), group())))
+    assert code == NOTHING_MOVES
+    assert shown.startswith("billing: 0 queues move\n")
+
+
+def test_programs_get_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, topic(), group(HALVES))
+    code, shown = run(capsys, "-f", str(path), "--executors", "3", "-o", "json")
+    assert code == SOMETHING_MOVES
+    found = json.loads(shown)["billing"]
+    assert found["moved"] == 2
+    assert found["moves"][0] == {
+        "topic": "orders", "broker": "broker-a", "queues": "3",
+        "from": "billing-0", "to": "billing-2", "why": "joined",
+    }  # fmt: skip
+    assert found["assignments"][0]["queues"] == [
+        {"topic": "orders", "broker": "broker-a", "ids": "0-2"}
+    ]
+
+
+def test_what_kubectl_gives_is_read_from_a_pipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One list of all objects, other kinds among them."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}}
+    listed = {"apiVersion": "v1", "kind": "List", "items": [topic(), secret, group(HALVES)]}
+    code, shown = run(capsys, "-f", str(written(tmp_path, listed)))
+    assert (code, shown.splitlines()[0]) == (NOTHING_MOVES, "billing: 0 queues move")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a: [", "is no YAML"),
+        (yaml.safe_dump({**HEAD, "kind": "Topic"}), "a Topic has no metadata.name"),
+        (
+            yaml.safe_dump(topic(route=3)),
+            r"Topic orders: Expected `array | null`, got `int` - at `spec.route`",
+        ),
+        (
+            yaml.safe_dump(group(strategy={"name": "X"})),
+            "Invalid enum value 'X' - at `spec.strategy.name`",
+        ),
+        (yaml.safe_dump(group()), "ConsumerGroup billing: there is no Topic orders"),
+    ],
+    ids=["no yaml", "no name", "type", "strategy", "no topic"],
+)
+def test_what_cannot_be_is_an_error_that_names_the_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str
+) -> None:
+    path = tmp_path / "manifests.yaml"
+    path.write_text(text)
+    code, shown = run(capsys, "-f", str(path))
+    assert code == FAILED
+    assert complaint in shown
+    assert "Traceback" not in shown
+
+
+def test_a_file_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "-f", "/nowhere.yaml") == (
+        FAILED,
+        "evenkeel: /nowhere.yaml: No such file or directory\n",
+    )
+
+
+# --- from manifests to the engine
+
+
+def test_queues_come_from_the_route_or_from_what_was_seen_last(tmp_path: Path) -> None:
+    seen = {**topic(nameServers=["mq:9876"]), "status": {"brokers": BROKERS}}
+    assert owners(planned(tmp_path, seen, group(HALVES))) == HALVES
+    with pytest.raises(ManifestError, match="Topic orders: its queues are not known"):
+        planned(tmp_path, topic(nameServers=["mq:9876"]), group())
+
+
+def test_only_queues_that_may_be_read_count(tmp_path: Path) -> None:
+    closed = [BROKERS[0], {**BROKERS[1], "perm": "Write"}]
+    found = owners(planned(tmp_path, topic(route=closed), group()))
+    assert {broker for share in found.values() for broker in share} == {"broker-a"}
+
+
+def test_names_at_the_brokers_may_differ_from_the_objects(tmp_path: Path) -> None:
+    found = planned(tmp_path, topic(topic="orders%v2", route=BROKERS), group(group="bill"))
+    assert list(found.assignment) == ["bill-0", "bill-1"]
+    assert {queues.topic for share in found.assignment.values() for queues in share} == {
+        "orders%v2"
+    }
+
+
+def test_a_list_of_consumers_has_zones_and_capacities(tmp_path: Path) -> None:
+    static = [{"id": "a", "zone": "z2"}, {"id": "b", "zone": "z1"}, {"id": "c", "capacity": 0}]
+    found = owners(planned(tmp_path, topic(), group(consumers={"static": static})))
+    assert found == {"a": {"broker-b": "0-3"}, "b": {"broker-a": "0-3"}, "c": {}}
+    with pytest.raises(ManifestError, match="has no job, so it has no executors"):
+        planned(tmp_path, topic(), group(consumers={"static": static}), executors=3)
+
+
+def test_pods_are_not_seen_in_a_file(tmp_path: Path) -> None:
+    pods = {"podSelector": {"matchLabels": {"app": "a"}}}
+    with pytest.raises(ManifestError, match="its consumers are pods"):
+        planned(tmp_path, topic(), group(consumers=pods))
+
+
+@pytest.mark.parametrize("most", ["1", "12%"])
+def test_moves_for_balance_are_capped(tmp_path: Path, most: str) -> None:
+    strategy = {"sticky": {"maxMoves": most}}
+    found = planned(tmp_path, topic(), group(HALVES, strategy=strategy), executors=3)
+    assert found.moved == 1
+    assert sum(move.size for move in found.deferred) == 1
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        ({"name": "Averagely"}, {"broker-a": "0-3"}),
+        ({"name": "AveragelyByCircle"}, {"broker-a": "0,2", "broker-b": "0,2"}),
+        ({"name": "MachineRoom", "machineRoom": {"rooms": ["r"]}}, {}),
+        (
+            {
+                "name": "Config",
+                "config": {
+                    "queues": {
+                        "billing-0": [{"topic": "orders", "broker": "broker-b", "ids": "1-2"}]
+                    }
+                },
+            },
+            {"broker-b": "1-2"},
+        ),
+        ({"name": "Sticky", "pinnedConsumers": ["billing-1"]}, {}),
+    ],
+    ids=lambda value: value.get("name", "") if isinstance(value, dict) else "",
+)
+def test_each_strategy_has_its_name_and_its_settings(
+    tmp_path: Path, strategy: dict[str, Any], expected: dict[str, str]
+) -> None:
+    found = owners(planned(tmp_path, topic(), group(strategy=strategy)))
+    assert found["billing-0"] == expected
+
+
+def test_a_ring_has_as_many_points_as_it_is_told(tmp_path: Path) -> None:
+    loads = set()
+    for points in (1, 7):
+        strategy = {"name": "ConsistentHash", "consistentHash": {"virtualNodes": points}}
+        found = planned(tmp_path, topic(), group(strategy=strategy))
+        loads.add(tuple(sum(map(len, share)) for share in found.assignment.values()))
+    assert len(loads) == 2
+
+
+def test_a_room_nearby_is_the_zone_of_the_last_status(tmp_path: Path) -> None:
+    last = group(HALVES, strategy={"name": "MachineRoomNearby"})
+    for share, zone in zip(last["status"]["assignments"], ("z2", "z1"), strict=True):
+        share["zone"] = zone
+    found = owners(planned(tmp_path, topic(), last))
+    assert found == {"billing-0": {"broker-b": "0-3"}, "billing-1": {"broker-a": "0-3"}}
