@@ -23,6 +23,8 @@ from spark_jobs.options import Reading
 
 log = logging.getLogger("evenkeel.job")
 TRY_AGAIN_SECONDS = 10.0
+TELL_ALL_SECONDS = 20.0
+"""A broker writes down every 5 s what it was told; one that is killed before has forgotten it."""
 
 
 class Group:
@@ -42,6 +44,7 @@ class Group:
         self._membership: Membership | None = None
         self._topics: frozenset[str] = frozenset()
         self._told: dict[Queue, int] = {}
+        self._tell_all_at = 0.0
         self._again_at: dict[str, float] = defaultdict(float)
         """By broker, when to try again; by the empty name, when to join."""
         self._thread = ThreadPoolExecutor(1, "group")
@@ -49,8 +52,12 @@ class Group:
 
     def follow(self, ends: Mapping[Queue, int]) -> None:
         """Tell how far the group is, and be a member that reads these topics; soon."""
-        if self._work is None or self._work.done():
-            self._work = self._thread.submit(self._follow, dict(ends))
+        if self._work is not None:
+            if not self._work.done():
+                return
+            if error := self._work.exception():
+                log.error("the brokers are not told how far the group is", exc_info=error)
+        self._work = self._thread.submit(self._follow, dict(ends))
 
     def leave(self, ends: Mapping[Queue, int]) -> None:
         """Tell it a last time, and be no member any more; return when that is done."""
@@ -59,6 +66,9 @@ class Group:
 
     def _follow(self, ends: Mapping[Queue, int]) -> None:
         now = time.monotonic()
+        if now >= self._tell_all_at:
+            self._tell_all_at = now + TELL_ALL_SECONDS
+            self._told.clear()
         self._tell(
             {queue: end for queue, end in ends.items() if self._again_at[queue.broker] < now}
         )

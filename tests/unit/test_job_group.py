@@ -1,0 +1,99 @@
+"""What a job tells the brokers in its group's name, and when it tells it again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from mq_client.errors import DeadlineError, MqError, NoNameServerError
+from mq_client.values import Queue
+from spark_jobs import options
+from spark_jobs.pipeline import group
+from spark_jobs.pipeline.group import Group
+
+A, B = Queue("orders", "broker-a", 0), Queue("orders", "broker-b", 0)
+
+
+@dataclass
+class Brokers:
+    """Remembers what it was told; a broker that is away remembers nothing."""
+
+    away: set[str] = field(default_factory=set)
+    told: list[Mapping[Queue, int]] = field(default_factory=list)
+    members: list[str] = field(default_factory=list)
+    knows_route: bool = True
+
+    def commit(self, at: Mapping[Queue, int]) -> dict[str, MqError]:
+        heard = {queue: end for queue, end in at.items() if queue.broker not in self.away}
+        if heard:
+            self.told.append(heard)
+        return {queue.broker: DeadlineError("away") for queue in at if queue.broker in self.away}
+
+    def join(self, name: str, client_id: str, subscriptions: Mapping[str, Any]) -> "Brokers":
+        if not self.knows_route:
+            raise NoNameServerError("none answers")
+        self.members = [f"{name} {client_id.partition('@')[0]} {sorted(subscriptions)}"]
+        return self
+
+    def leave(self) -> None:
+        self.members = []
+
+
+class Told(Group):
+    def __init__(self, brokers: Brokers) -> None:
+        given = {"nameServers": "mq:9876", "topics": "orders", "group": "g"}
+        reading = options.reading(given, is_stream=True)
+        super().__init__(brokers, reading, "billing")  # type: ignore[arg-type]  # all that is asked
+        self._observer = brokers  # type: ignore[assignment]  # as well
+
+    def hear(self, ends: Mapping[Queue, int]) -> None:
+        """Follow, and wait until that is done."""
+        self.follow(ends)
+        assert self._work is not None
+        self._work.result()
+
+
+def test_only_news_are_told() -> None:
+    brokers = Brokers()
+    job = Told(brokers)
+    for ends in ({A: 1, B: 2}, {A: 1, B: 2}, {A: 5, B: 2}):
+        job.hear(ends)
+    assert brokers.told == [{A: 1, B: 2}, {A: 5}]
+
+
+def test_all_is_told_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that was killed has forgotten what it had not written down."""
+    monkeypatch.setattr(group, "TELL_ALL_SECONDS", 0.0)
+    brokers = Brokers()
+    job = Told(brokers)
+    job.hear({A: 1})
+    job.hear({A: 1})
+    assert brokers.told == [{A: 1}, {A: 1}]
+
+
+def test_a_broker_that_is_away_holds_up_no_other_and_hears_it_at_the_end() -> None:
+    brokers = Brokers(away={"broker-b"})
+    job = Told(brokers)
+    job.hear({A: 1, B: 1})
+    brokers.away.clear()
+    job.hear({A: 2, B: 1})
+    assert brokers.told == [{A: 1}, {A: 2}]
+    job.leave({A: 2, B: 1})
+    assert brokers.told[2:] == [{B: 1}]
+
+
+def test_a_job_is_a_member_of_its_group_until_it_ends() -> None:
+    brokers = Brokers()
+    job = Told(brokers)
+    job.hear({A: 1})
+    assert brokers.members == ["g evenkeel-billing ['orders']"]
+    job.leave({A: 1})
+    assert brokers.members == []
+
+
+def test_without_a_name_server_offsets_are_told_all_the_same() -> None:
+    brokers = Brokers(knows_route=False)
+    job = Told(brokers)
+    job.hear({A: 1})
+    assert (brokers.told, brokers.members) == ([{A: 1}], [])
