@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import page, peers, targets
+from benchmarks import page, peers, progress, targets
 from benchmarks.handover import ours, report, scene, theirs
 from benchmarks.handover.report import Side
 from sandbox import jars, process, rocketmq
@@ -48,17 +48,12 @@ def _options() -> argparse.Namespace:
 def _measure(options: argparse.Namespace) -> tuple[Side, Side | None]:
     with rocketmq.started(brokers=1, properties=_PROPERTIES) as mq:
         rounds = range(1, options.rounds + 1)
-        mine = [scene.play(mq, f"ours-{each}", ours.started, _say) for each in rounds]
+        mine = [scene.play(mq, f"ours-{each}", ours.started, progress.say) for each in rounds]
         peer = None
         if not options.ours:
-            played = scene.play(mq, "theirs", theirs.started, _say)
+            played = scene.play(mq, "theirs", theirs.started, progress.say)
             peer = Side(theirs.NAME, [played])
         return Side(ours.NAME, mine), peer
-
-
-def _say(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import page, peers, targets
+from benchmarks import page, peers, progress, targets
 from benchmarks.pull import messages, ours, programs, report, stage
 from benchmarks.pull.player import Job
 from benchmarks.pull.programs import Program, Running
@@ -72,7 +72,7 @@ def _measure(options: argparse.Namespace) -> tuple[list[Row], list[Figure]]:
     layouts = [Job("one", 1, count), Job("eight", 8, count)]
     with stage.started() as mq:
         for job in layouts:
-            _say(f"filling {job}")
+            progress.say(f"filling {job}")
             stage.fill(mq, job)
         with _started(programs.PULLERS, mq) as pullers:
             rows = list(_pulls(layouts, pullers, rounds, is_raised=False))
@@ -104,7 +104,7 @@ def _pulls(
 
 def _rows(scene: Scene, job: Job, all_running: Sequence[Running], rounds: int) -> Iterator[Row]:
     """Let everybody do the job in turn; the first rounds are for warming up."""
-    _say(str(scene))
+    progress.say(str(scene))
     warm_up = math.ceil(MESSAGES / job.messages)
     seen = [
         [running.ask(scene.work, job) for running in all_running] for _ in range(warm_up + rounds)
@@ -115,18 +115,13 @@ def _rows(scene: Scene, job: Job, all_running: Sequence[Running], rounds: int) -
 
 def _soak(mq: RocketMq, job: Job, minutes: float) -> Figure:
     """Pull the same data again and again."""
-    _say(f"pulling for {minutes:g} minutes")
+    progress.say(f"pulling for {minutes:g} minutes")
     with programs.started(programs.OURS, mq) as running:
         until = time.monotonic() + minutes * 60
         seen = [running.ask(ours.PULL, job) for _ in range(2 * SOAK_ROUNDS)]
         while time.monotonic() < until:
             seen.append(running.ask(ours.PULL, job))
     return report.memory(minutes, seen[SOAK_ROUNDS : 2 * SOAK_ROUNDS], seen[-SOAK_ROUNDS:])
-
-
-def _say(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

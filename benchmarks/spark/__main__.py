@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import page, peers, targets
+from benchmarks import page, peers, progress, targets
 from benchmarks.pull import programs as clients
 from benchmarks.pull import stage
 from benchmarks.pull.player import Job
@@ -89,16 +89,16 @@ def _measure(options: argparse.Namespace) -> tuple[list[str], list[Figure]]:
         rows = list(_throughput(mq, size))
         body, figures = list(report.table(rows)), list(report.throughput(rows))
         with pinned.started(mq, client, "planned", QUEUES) as job:
-            _say(f"planning batches of {QUEUES} queues")
+            progress.say(f"planning batches of {QUEUES} queues")
             with pinned.under(LIGHT, mq, "planned"):
                 figures.append(report.planning(QUEUES, job.planning(size.planned_batches)))
             percent = _idle(job.pid, size)
-            _say("publishing assignments")
+            progress.say("publishing assignments")
             with pinned.under(LIGHT, mq, "planned"):
                 numbers = range(QUEUES + 1, QUEUES + 1 + size.adoptions)
                 changes = [job.adopt(queues) for queues in numbers]
         with pinned.started(mq, client, "many", MANY_QUEUES) as job:
-            _say(f"planning batches of {MANY_QUEUES} queues")
+            progress.say(f"planning batches of {MANY_QUEUES} queues")
             with pinned.under(LIGHT, mq, "many"):
                 figures.append(report.planning(MANY_QUEUES, job.planning(size.planned_batches)))
         figures.append(report.adoption(changes))
@@ -117,7 +117,7 @@ def _measure(options: argparse.Namespace) -> tuple[list[str], list[Figure]]:
 def _throughput(mq: RocketMq, size: Size) -> Iterator[Row]:
     """Let everybody read all in turn; the first rounds are for warming up."""
     job = Job("eight", QUEUES, size.messages)
-    _say(f"filling {job}")
+    progress.say(f"filling {job}")
     stage.fill(mq, job)
     stage.raise_caps(mq)
     for master in programs.MASTERS:
@@ -126,7 +126,7 @@ def _throughput(mq: RocketMq, size: Size) -> Iterator[Row]:
                 stack.enter_context(clients.started(each, mq)) for each in programs.readers(master)
             ]
             for sink in (reads.NOOP, reads.AGGREGATE):
-                _say(f"{sink}, {master}")
+                progress.say(f"{sink}, {master}")
                 seen = [
                     [reader.ask(sink, job) for reader in readers]
                     for _ in range(size.warm_up_rounds + size.rounds)
@@ -138,7 +138,7 @@ def _throughput(mq: RocketMq, size: Size) -> Iterator[Row]:
 
 def _idle(pid: int, size: Size) -> float:
     """Percent of one core that an application uses when nothing arrives any more."""
-    _say(f"idle for {size.idle_seconds} s")
+    progress.say(f"idle for {size.idle_seconds} s")
     time.sleep(SETTLE_SECONDS)
     return processes.cpu_used(pid, size.idle_seconds) / size.idle_seconds * 100
 
@@ -146,13 +146,8 @@ def _idle(pid: int, size: Size) -> float:
 def _soak(mq: RocketMq, client: Client, minutes: float) -> Mapping[Kind, Held]:
     """Watch the memory of a pinned job under a steady load."""
     with pinned.started(mq, client, "soak", QUEUES) as job, pinned.under(STEADY, mq, "soak"):
-        _say(f"watching the memory for {minutes:g} minutes")
+        progress.say(f"watching the memory for {minutes:g} minutes")
         return memory.watched(job.pid, minutes)
-
-
-def _say(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
