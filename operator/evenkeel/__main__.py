@@ -1,10 +1,11 @@
 """
-The command line: `python -m evenkeel plan -f FILE`.
+The command line: `python -m evenkeel plan -f FILE`, `python -m evenkeel run -f FILE`.
 
 Exit codes of `plan`: 0 nothing that has an owner would move, 2 something would, 1 it cannot tell.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import sys
@@ -32,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says."""
     options = _parser().parse_args(arguments)
     try:
-        return _plan(options)
+        code: int = options.command(options)
+        return code
     except EvenkeelError as error:
         print(f"evenkeel: {error}", file=sys.stderr)
         return FAILED
@@ -57,14 +59,33 @@ def _parser() -> argparse.ArgumentParser:
     )
     plan.add_argument("--executors", type=int, metavar="N", help="as if jobs had so many")
     plan.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    plan.set_defaults(command=_plan)
+    run = commands.add_parser(
+        "run",
+        help="run the groups of a file here, without Kubernetes",
+        description="Runs the groups of a file until Ctrl-C: the loop of the operator, and jobs on "
+        "Spark's local-cluster. The file may be edited meanwhile.",
+    )
+    run.add_argument("-f", dest="file", required=True, metavar="FILE", help="manifests")
+    run.add_argument(
+        "--state", default=".evenkeel", metavar="FOLDER", help="for status and logs; .evenkeel"
+    )
+    run.set_defaults(command=_run)
     return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    from evenkeel.embedded import app  # `plan` need not wait for it
+
+    asyncio.run(app.run(Path(options.file), Path(options.state)))
+    return 0
 
 
 def _plan(options: argparse.Namespace) -> int:
     found = manifests.read(Path("/dev/stdin" if options.file == "-" else options.file))
     plans = {
-        name: planning.planned(group, found.topics, options.executors)
-        for name, group in sorted(found.groups.items())
+        str(key): planning.planned(group, found.topics, options.executors)
+        for key, group in sorted(found.groups.items())
     }
     if options.output == "json":
         print(json.dumps({name: _facts(each) for name, each in plans.items()}, indent=2))

@@ -1,10 +1,11 @@
 """
 Reads manifests: files of YAML documents, as kubectl takes and gives them.
 
-Other kinds are passed over, for users keep them in the same files.
+Of other kinds only ConfigMaps and Secrets are read, for ours name them; the rest is passed over.
 """
 
-from collections.abc import Iterator
+import base64
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,49 +13,32 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from evenkeel import objects
 from evenkeel.api import parts
 from evenkeel.api.groups import GroupSpec, GroupStatus
 from evenkeel.api.topics import TopicSpec, TopicStatus
 from evenkeel.errors import ManifestError
+from evenkeel.objects import Group, Key, Topic
 
 API_VERSION = f"{parts.GROUP}/{parts.VERSION}"
+KINDS = {
+    (API_VERSION, "Topic"),
+    (API_VERSION, "ConsumerGroup"),
+    ("v1", "ConfigMap"),
+    ("v1", "Secret"),
+}
+Document = Mapping[str, Any]
 Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
-    """A `Topic` object."""
-
-    name: str
-    spec: TopicSpec
-    status: TopicStatus
-
-    @property
-    def topic(self) -> str:
-        """RocketMQ's name of it."""
-        return self.spec.topic or self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A `ConsumerGroup` object."""
-
-    name: str
-    spec: GroupSpec
-    status: GroupStatus
-
-    @property
-    def group(self) -> str:
-        """RocketMQ's name of it."""
-        return self.spec.group or self.name
-
-
-@dataclass(frozen=True, slots=True)
 class Manifests:
-    """The objects of one namespace, by name."""
+    """What a file holds."""
 
-    topics: dict[str, Topic] = field(default_factory=dict)
-    groups: dict[str, Group] = field(default_factory=dict)
+    topics: dict[Key, Topic] = field(default_factory=dict)
+    groups: dict[Key, Group] = field(default_factory=dict)
+    config_maps: dict[Key, dict[str, str]] = field(default_factory=dict)
+    secrets: dict[Key, dict[str, str]] = field(default_factory=dict)
 
 
 def read(path: Path) -> Manifests:
@@ -67,43 +51,71 @@ def read(path: Path) -> Manifests:
         raise ManifestError(f"{path} is no YAML: {error}") from error
     found = Manifests()
     for document in _objects(documents):
-        name = _name(document, path)
+        if not _is_named(document):
+            raise ManifestError(f"{path}: a {document['kind']} has no metadata.name")
         match document.get("kind"):
             case "Topic":
-                found.topics[name] = Topic(name, *_parts(document, name, TopicSpec, TopicStatus))
+                topic = read_topic(document)
+                found.topics[topic.head.key] = topic
             case "ConsumerGroup":
-                found.groups[name] = Group(name, *_parts(document, name, GroupSpec, GroupStatus))
+                group = read_group(document)
+                found.groups[group.head.key] = group
+            case "ConfigMap":
+                key = objects.head(document["metadata"]).key
+                found.config_maps[key] = _entries(document, "data")
             case _:
-                pass
+                key = objects.head(document["metadata"]).key
+                found.secrets[key] = _secret(document)
     return found
 
 
-def _objects(documents: list[Any]) -> Iterator[dict[str, Any]]:
+def read_topic(document: Document) -> Topic:
+    """Read one object, as a file or the API server gives it."""
+    spec, status = _part(document, "spec", TopicSpec), _part(document, "status", TopicStatus)
+    return Topic(objects.head(document["metadata"]), spec, status)
+
+
+def read_group(document: Document) -> Group:
+    """Read one object, as a file or the API server gives it."""
+    spec, status = _part(document, "spec", GroupSpec), _part(document, "status", GroupStatus)
+    return Group(objects.head(document["metadata"]), spec, status)
+
+
+def _objects(documents: list[Any]) -> Iterator[Document]:
     """Find ours, in lists too, which is how kubectl gives several."""
     for document in documents:
         if isinstance(document, dict) and document.get("kind") == "List":
             yield from _objects(document.get("items") or [])
-        elif isinstance(document, dict) and document.get("apiVersion") == API_VERSION:
+        elif isinstance(document, dict) and _kind(document) in KINDS:
             yield document
 
 
-def _name(document: dict[str, Any], path: Path) -> str:
+def _kind(document: Document) -> tuple[object, object]:
+    return document.get("apiVersion"), document.get("kind")
+
+
+def _secret(document: Document) -> dict[str, str]:
+    try:
+        encoded = _entries(document, "data").items()
+        found = {name: base64.b64decode(value).decode() for name, value in encoded}
+    except ValueError as error:
+        raise ManifestError(f"Secret {document['metadata']['name']}: data: {error}") from error
+    return found | _entries(document, "stringData")
+
+
+def _entries(document: Document, part: str) -> dict[str, str]:
+    return _part(document, part, dict[str, str])
+
+
+def _is_named(document: Document) -> bool:
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    if not isinstance(name, str) or not name:
-        raise ManifestError(f"{path}: a {document.get('kind')} has no metadata.name")
-    return name
+    return isinstance(name, str) and bool(name)
 
 
-def _parts(
-    document: dict[str, Any], name: str, spec: type[Kind], status: type[Any]
-) -> tuple[Kind, Any]:
-    return _read(document, name, "spec", spec), _read(document, name, "status", status)
-
-
-def _read(document: dict[str, Any], name: str, part: str, kind: type[Kind]) -> Kind:
+def _part(document: Document, part: str, kind: type[Kind]) -> Kind:
     try:
         return msgspec.convert(document.get(part) or {}, kind)
     except msgspec.ValidationError as error:
-        where = f"{document['kind']} {name}"
+        where = f"{document['kind']} {document['metadata']['name']}"
         raise ManifestError(f"{where}: {str(error).replace('`$', f'`{part}')}") from error

@@ -1,26 +1,26 @@
 """
-From what manifests say to a plan: `lb_core`, asked in its own words. Pure.
+From what objects say to a plan: `lb_core`, asked in its own words. Pure.
 
 Here each name of ours meets the engine's: strategies, zones, slots as members, a status as the
 plan of last time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from evenkeel.api.groups import GroupStatus, MachineRoomNearby, Strategy, StrategyName
 from evenkeel.api.topics import BrokerQueues, Perm
 from evenkeel.errors import ManifestError
-from evenkeel.manifests import Group, Topic
+from evenkeel.objects import Group, Key, Topic
 from lb_core import plan
 from lb_core.assignment import parse_ids
 from lb_core.errors import AllocationError
 from lb_core.model import Member, Queue, QueueRange
 from lb_core.plan import Plan
-from lb_core.policy import Policy, Zones, share
+from lb_core.policy import STICKY, Policy, Zones, share
 
 NAMES = {
-    StrategyName.STICKY: "STICKY",
+    StrategyName.STICKY: STICKY,
     StrategyName.AVERAGELY: "AVG",
     StrategyName.AVERAGELY_BY_CIRCLE: "AVG_BY_CIRCLE",
     StrategyName.CONSISTENT_HASH: "CONSISTENT_HASH",
@@ -30,51 +30,83 @@ NAMES = {
 }
 
 
-def planned(group: Group, topics: Mapping[str, Topic], executors: int | None = None) -> Plan:
-    """Plan a group anew; `executors` instead of as many as its job says."""
-    queues = [each for ref in group.spec.topics for each in _queues(group, ref.name, topics)]
+class MissingError(ManifestError):
+    """An object that a group needs is not there, or says too little yet."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        """`reason` is one word for programs."""
+        super().__init__(message)
+        self.reason = reason
+
+
+def planned(group: Group, topics: Mapping[Key, Topic], executors: int | None = None) -> Plan:
+    """Plan a group anew, as far as files tell; `executors` instead of as many as its job says."""
+    members = _listed_members(group, executors)
+    return plan_group(group, queues_of(group, topics), members, policy_of(group.spec.strategy))
+
+
+def plan_group(
+    group: Group, queues: Sequence[QueueRange], members: Sequence[Member], policy: Policy
+) -> Plan:
+    """Plan a group anew, from who owns what by its status."""
     try:
-        policy = _policy(group.spec.strategy)
-        return plan.plan(_last(group.status), queues, _members(group, executors), policy)
+        return plan.plan(last(group.status), queues, members, policy)
     except AllocationError as error:
-        raise ManifestError(f"ConsumerGroup {group.name}: {error}") from error
+        raise ManifestError(f"{group}: {error}") from error
 
 
-def _queues(group: Group, name: str, topics: Mapping[str, Topic]) -> Iterator[QueueRange]:
-    """List the queues of a topic that may be read: those of its route, else those last seen."""
-    topic = topics.get(name)
+def queues_of(group: Group, topics: Mapping[Key, Topic]) -> list[QueueRange]:
+    """List the queues that may be read."""
+    return [each for key in group.topic_keys for each in _queues(group, key, topics)]
+
+
+def _queues(group: Group, key: Key, topics: Mapping[Key, Topic]) -> Iterator[QueueRange]:
+    """List those of one topic: of its route, else those last seen."""
+    topic = topics.get(key)
     if topic is None:
-        raise ManifestError(f"ConsumerGroup {group.name}: there is no Topic {name}")
+        raise MissingError(
+            "TopicNotFound",
+            f"{group}: there is no Topic {key}; create it, or correct spec.topics",
+        )
     brokers: list[BrokerQueues] = topic.spec.route or topic.status.brokers
     if not brokers:
-        raise ManifestError(
-            f"Topic {name}: its queues are not known; give spec.route, or read it from a cluster "
-            "where its status has them"
+        raise MissingError(
+            "RouteUnknown",
+            f"{topic}: its queues are not known; give spec.route, or see its status for why "
+            "the name server does not tell",
         )
     for each in brokers:
         if each.perm is not Perm.WRITE and each.read_queues:
             yield QueueRange(topic.topic, each.broker, 0, each.read_queues, each.zone)
 
 
-def _members(group: Group, executors: int | None) -> list[Member]:
-    zones = {each.consumer: each.zone or None for each in group.status.assignments}
-    consumers = group.spec.consumers
+def _listed_members(group: Group, executors: int | None) -> list[Member]:
     if group.spec.job is not None:
+        zones = {each.consumer: each.zone or None for each in group.status.assignments}
         count = group.spec.job.executors if executors is None else executors
-        slots = [f"{group.group}-{number}" for number in range(count)]
+        slots = [group.slot(number) for number in range(count)]
         return [Member(slot, zones.get(slot)) for slot in slots]
-    if consumers is None or consumers.static is None:
-        raise ManifestError(
-            f"ConsumerGroup {group.name}: its consumers are pods, which a file does not show"
-        )
+    listed = static_members(group)
+    if listed is None:
+        raise ManifestError(f"{group}: its consumers are pods, which a file does not show")
     if executors is not None:
-        raise ManifestError(f"ConsumerGroup {group.name} has no job, so it has no executors")
+        raise ManifestError(f"{group} has no job, so it has no executors")
+    return listed
+
+
+def static_members(group: Group) -> list[Member] | None:
+    """List the consumers that the spec itself lists, if it does."""
+    consumers = group.spec.consumers
+    if consumers is None or consumers.static is None:
+        return None
     return [Member(each.id, each.zone, each.capacity) for each in consumers.static]
 
 
-def _policy(strategy: Strategy) -> Policy:
-    name = NAMES[strategy.name]
-    policy = Policy(name, _config(strategy), frozenset(strategy.pinned_consumers))
+def policy_of(strategy: Strategy, grace_seconds: float = 0.0) -> Policy:
+    """Say a strategy in the engine's words."""
+    pinned = frozenset(strategy.pinned_consumers)
+    config = _config(strategy)
+    policy = Policy(NAMES[strategy.name], config, pinned, grace_seconds=grace_seconds)
     if strategy.name is not StrategyName.STICKY or strategy.sticky is None:
         return policy
     sticky = strategy.sticky
@@ -110,7 +142,7 @@ def _config(strategy: Strategy) -> dict[str, object]:
     return found
 
 
-def _last(status: GroupStatus) -> dict[str, list[QueueRange | Queue]] | None:
+def last(status: GroupStatus) -> dict[str, list[QueueRange | Queue]] | None:
     """Read who owned what, where anything was published."""
     if not status.epoch:
         return None

@@ -11,6 +11,7 @@ from evenkeel import __main__ as command
 from evenkeel import manifests, planning
 from evenkeel.__main__ import FAILED, NOTHING_MOVES, SOMETHING_MOVES
 from evenkeel.errors import ManifestError
+from evenkeel.objects import Key
 from lb_core.plan import Plan
 
 HEAD = {"apiVersion": manifests.API_VERSION}
@@ -18,6 +19,7 @@ BROKERS = [
     {"broker": "broker-a", "readQueues": 4, "writeQueues": 4, "zone": "z1"},
     {"broker": "broker-b", "readQueues": 4, "writeQueues": 4, "zone": "z2"},
 ]
+BILLING = Key("default", "billing")
 JOB = {"executors": 2, "sink": {"format": "noop"}, "checkpoint": {"url": "/state"}}
 HALVES = {"billing-0": {"broker-a": "0-3"}, "billing-1": {"broker-b": "0-3"}}
 
@@ -60,7 +62,7 @@ def written(tmp_path: Path, *documents: object) -> Path:
 
 def planned(tmp_path: Path, *documents: object, executors: int | None = None) -> Plan:
     found = manifests.read(written(tmp_path, *documents))
-    return planning.planned(found.groups["billing"], found.topics, executors)
+    return planning.planned(found.groups[BILLING], found.topics, executors)
 
 
 def owners(plan: Plan) -> dict[str, dict[str, str]]:

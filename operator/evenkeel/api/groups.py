@@ -210,11 +210,15 @@ class Assigned(Part, frozen=True):
     consumer: Text
     """The slot, the pod, or the entry of the list."""
     executor: str = ""
-    """Spark's id of the executor that fills the slot."""
+    """Spark's id of the executor that fills the slot, or filled it last."""
     pod: str = ""
     """The executor's pod."""
     zone: str = ""
     """Where it runs."""
+    empty_since: str = ""
+    """Since when nobody fills the slot."""
+    draining: bool = False
+    """Whether the slot is to be emptied and taken away."""
     queues: Annotated[list[OwnedQueues], Meta(max_length=4096)] = []
     """What it reads."""
 

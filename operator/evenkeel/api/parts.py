@@ -91,6 +91,11 @@ class Condition(Part, frozen=True):
     observed_generation: int = 0
     """Generation of the spec that this was found for."""
 
+    @property
+    def holds(self) -> bool:
+        """Whether it is seen to hold."""
+        return self.status is ConditionStatus.TRUE
+
 
 def listed_by(key: str) -> Meta:
     """Say by which field the entries of a list are told apart: no two may share it."""

@@ -1,0 +1,62 @@
+"""Asks RocketMQ: one client for each cluster, whoever asks."""
+
+import ssl
+from collections import Counter
+from dataclasses import dataclass
+
+from evenkeel.api.topics import BrokerQueues
+from evenkeel.control import topics
+from evenkeel.control.topics import Unread
+from mq_client import errors
+from mq_client.acl import Credentials
+from mq_client.aio import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """How to reach a cluster."""
+
+    name_servers: tuple[str, ...]
+    credentials: Credentials | None = None
+    tls: ssl.SSLContext | None = None
+
+
+class Brokers:
+    """All clusters that objects name."""
+
+    def __init__(self) -> None:
+        """Connect to nothing yet."""
+        self._clients: dict[Cluster, Client] = {}
+        self.requests: Counter[str] = Counter()
+        """Name server requests by how they ended."""
+
+    async def route(self, cluster: Cluster, topic: str) -> list[BrokerQueues] | Unread:
+        """Read where a topic's queues are, or say why that cannot be told."""
+        try:
+            found = topics.brokers(await self._client(cluster).route(topic, max_age=0))
+        except errors.TopicUnknownError as error:
+            self.requests["unknown"] += 1
+            return Unread("TopicUnknown", f"{error}; create it, or let spec.provision do so")
+        except errors.NoNameServerError as error:
+            self.requests["failed"] += 1
+            return Unread("NameServerUnreachable", f"{error}; see spec.nameServers")
+        except errors.MqError as error:
+            self.requests["failed"] += 1
+            return Unread("NameServerRefuses", str(error))
+        self.requests["answered"] += 1
+        return found
+
+    async def lag(self, cluster: Cluster, group: str, topic: str) -> int:
+        """Tell how many messages of a topic a group has not read yet."""
+        found = await self._client(cluster).lag(group, topic)
+        return sum(each.messages for each in found)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients.values():
+            await client.close()
+
+    def _client(self, cluster: Cluster) -> Client:
+        if cluster not in self._clients:
+            self._clients[cluster] = Client(cluster.name_servers, credentials=cluster.credentials)
+        return self._clients[cluster]

@@ -1,0 +1,97 @@
+"""What there is to say about a group, as its conditions say it. Pure."""
+
+from evenkeel.control.conditions import Finding
+from evenkeel.control.seen import JobSeen, JobState, Seen
+from evenkeel.objects import PAUSED, Group
+from lb_core.plan import Plan
+
+
+def all_about(group: Group, seen: Seen, plan: Plan) -> list[Finding]:
+    """Say everything about a group that is planned."""
+    job = about_job(group, seen)
+    assigned = _assigned(group, plan)
+    paused = []
+    if is_paused(group):
+        paused = [Finding("Paused", True, "Asked", "only queues without an owner get one")]
+    advisory = []
+    if group.spec.job is None:
+        text = "the assignment is published, and followed by whoever reads it"
+        advisory = [Finding("Advisory", True, "NoJob", text)]
+    conflicted = []
+    if seen.conflict:
+        conflicted = [Finding("Conflicted", True, seen.conflict.reason, seen.conflict.message)]
+    others = [assigned, _balanced(plan), *job, *paused, *advisory, *conflicted]
+    return [_ready(group, seen, assigned), *others]
+
+
+def stuck(group: Group, seen: Seen, reason: str, message: str) -> list[Finding]:
+    """Say why a group cannot be planned now."""
+    kept = "the assignment stays as it was" if group.status.epoch else "nothing was assigned yet"
+    holds = None if group.status.epoch else False
+    assigned = Finding("Assigned", holds, reason, kept)
+    return [Finding("Ready", False, reason, message), assigned, *about_job(group, seen)]
+
+
+def _assigned(group: Group, plan: Plan) -> Finding:
+    if group.spec.job and (group.spec.suspend or not group.spec.job.executors):
+        return Finding("Assigned", False, "NotRunning", _why_off(group))
+    if plan.unowned:
+        count = sum(map(len, plan.unowned.queues))
+        text = f"{count} queues have no owner: {plan.unowned.reason}"
+        return Finding("Assigned", False, "Unowned", text)
+    return Finding("Assigned", True, "AllOwned")
+
+
+def _balanced(plan: Plan) -> Finding:
+    if plan.deferred:
+        count = sum(move.size for move in plan.deferred)
+        return Finding("Balanced", False, "Deferred", f"{count} queues move later")
+    if plan.idle:
+        text = f"{len(plan.idle)} consumers have no queue: there are more consumers than queues"
+        return Finding("Balanced", False, "IdleConsumers", text)
+    return Finding("Balanced", True, "Even")
+
+
+def _why_off(group: Group) -> str:
+    if group.spec.suspend:
+        return "spec.suspend is true"
+    return "spec.job.executors is 0"
+
+
+def about_job(group: Group, seen: Seen) -> list[Finding]:
+    """Say how its job is, if it has one."""
+    if group.spec.job is None:
+        return []
+    job = seen.job or JobSeen(JobState.ENDED)
+    found = [Finding("JobRunning", is_running(job), job.state.value, job.message)]
+    if job.report is not None and is_running(job):
+        pinned = job.report.is_pinned
+        text = "" if pinned else "Spark is not seen yet to run tasks where they are sent"
+        found.append(Finding("Pinned", pinned, "Seen" if pinned else "NotSeen", text))
+    return found
+
+
+def _ready(group: Group, seen: Seen, assigned: Finding) -> Finding:
+    if seen.conflict:
+        return Finding("Ready", False, seen.conflict.reason, seen.conflict.message)
+    if assigned.reason == "NotRunning":
+        return Finding("Ready", True, "NotRunning", assigned.message)
+    if not assigned.holds:
+        return Finding("Ready", False, assigned.reason, assigned.message)
+    job = seen.job
+    if group.spec.job is not None and not is_running(job):
+        state = job.state if job else JobState.STARTING
+        return Finding("Ready", False, state.value, job.message if job else "")
+    if job is not None and job.report is not None and job.report.error:
+        return Finding("Ready", False, "JobReports", job.report.error)
+    return Finding("Ready", True, "Running" if group.spec.job else "Assigned")
+
+
+def is_paused(group: Group) -> bool:
+    """Whether only what nobody owns may get an owner."""
+    return group.spec.rebalance.paused or group.head.annotations.get(PAUSED) == "true"
+
+
+def is_running(job: JobSeen | None) -> bool:
+    """Whether a driver runs and reports."""
+    return job is not None and job.state is JobState.RUNNING

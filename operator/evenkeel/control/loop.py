@@ -1,0 +1,165 @@
+"""
+The loop: look at an object and what is around it, decide, publish. It always looks again.
+
+A group is looked at when it, one of its topics or what its job reports has changed, and at least
+every `rebalance.interval`; a topic every `refreshInterval`. Nothing that is needed lives only here.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from evenkeel import times
+from evenkeel.api.topics import BrokerQueues, TopicSpec
+from evenkeel.control import groups, rivals, topics
+from evenkeel.control.brokers import Brokers
+from evenkeel.control.rivals import Rivals
+from evenkeel.control.seen import Conflict, Seen
+from evenkeel.control.topics import Unread
+from evenkeel.control.work import Work
+from evenkeel.control.world import World
+from evenkeel.objects import Group, Key, Topic
+from mq_client.errors import MqError
+
+MOST_DEBOUNCE_SECONDS = 2.0
+LAG_SECONDS = 30.0
+Clock = Callable[[], datetime]
+
+
+def _utc() -> datetime:
+    return datetime.now(UTC)
+
+
+class Loop:
+    """Keeps all topics and groups of a world."""
+
+    def __init__(self, world: World, clock: Clock = _utc) -> None:
+        """Look at nothing yet: the world says what is there."""
+        self._world = world
+        self._clock = clock
+        self._brokers = Brokers()
+        self._topics: Work[Key] = Work(self._look_at_topic)
+        self._groups: Work[Key] = Work(self._look_at_group)
+        self._lags: Work[Key] = Work(self._ask_lag)
+        self._rivals = Rivals()
+        self._specs: dict[Key, TopicSpec] = {}
+        self._lag: dict[Key, int] = {}
+        self._users: dict[Key, set[Key]] = defaultdict(set)
+        """Groups by the topics that they name."""
+        self._named: dict[Key, set[Key]] = {}
+
+    def topic_changed(self, key: Key) -> None:
+        """Say that a topic was made, changed or deleted."""
+        topic = self._world.topic(key)
+        if topic is None:
+            self._topics.forget(key)
+            self._specs.pop(key, None)
+        elif self._specs.get(key) != topic.spec:  # and not what this loop has written itself
+            self._specs[key] = topic.spec
+            self._topics.touch(key)
+        for user in self._users[key]:
+            self.group_changed(user)
+
+    def group_changed(self, key: Key) -> None:
+        """Say that a group, or what is seen of it, was made, changed or deleted."""
+        group = self._world.group(key)
+        self._name(key, set(group.topic_keys) if group else set())
+        for other in self._rivals.changed(key, group):
+            self._touch_group(other)
+        if group is None:
+            self._groups.forget(key)
+            self._lags.forget(key)
+            self._lag.pop(key, None)
+            return
+        self._touch_group(key)
+        self._lags.touch(key, LAG_SECONDS)
+
+    async def close(self) -> None:
+        """Finish what has begun."""
+        await asyncio.gather(self._topics.close(), self._groups.close(), self._lags.close())
+        await self._brokers.close()
+
+    def _touch_group(self, key: Key) -> None:
+        group = self._world.group(key)
+        if group is not None:
+            debounce = times.seconds(group.spec.rebalance.debounce)
+            self._groups.touch(key, min(debounce, MOST_DEBOUNCE_SECONDS))
+
+    def _name(self, key: Key, named: set[Key]) -> None:
+        for gone in self._named.get(key, set()) - named:
+            self._users[gone].discard(key)
+        for each in named:
+            self._users[each].add(key)
+        self._named[key] = named
+
+    async def _look_at_topic(self, key: Key) -> float | None:
+        topic = self._world.topic(key)
+        if topic is None:
+            return None
+        route: Sequence[BrokerQueues] | Unread | None = topic.spec.route
+        if route is None:
+            route = await self._brokers.route(await self._world.cluster(topic), topic.topic)
+        status = topics.decide(topic, route, self._clock())
+        if status != topic.status:
+            await self._world.write_topic(topic, status)
+        return times.seconds(topic.spec.refresh_interval)
+
+    async def _look_at_group(self, key: Key) -> float | None:
+        group = self._world.group(key)
+        if group is None:
+            return None
+        seen = self._seen(group)
+        decision = groups.decide(group, seen, self._clock())
+        if decision.status != group.status:
+            await self._world.write_group(group, decision.status, decision.happened)
+        wanted = groups.is_wanted(group, seen)
+        if group.spec.job is not None and (decision.plan is not None or not wanted):
+            await self._world.keep_job(
+                group, wanted=wanted
+            )  # what cannot be planned goes on as it is
+        again = [times.seconds(group.spec.rebalance.interval)]
+        if decision.look_again_seconds is not None:
+            again.append(decision.look_again_seconds)
+        return min(again)
+
+    def _seen(self, group: Group) -> Seen:
+        found = {name: self._world.topic(name) for name in group.topic_keys}
+        return Seen(
+            topics={name: topic for name, topic in found.items() if topic is not None},
+            job=self._world.job(group.head.key),
+            pods=self._world.pods(group),
+            lag=self._lag.get(group.head.key),
+            conflict=self._conflict(group),
+        )
+
+    def _conflict(self, group: Group) -> Conflict | None:
+        older = list(self._rivals.of(group))
+        if not older:
+            return None
+        keys = {key for each in (group, *older) for key in each.topic_keys}
+        found = {key: self._world.topic(key) for key in keys}
+        known = {key: topic for key, topic in found.items() if topic is not None}
+        return rivals.conflict(group, older, known)
+
+    async def _ask_lag(self, key: Key) -> float | None:
+        """Ask how far a group is behind; while that cannot be told, the last answer stands."""
+        group = self._world.group(key)
+        if group is None:
+            return None
+        try:
+            total = sum([await self._lag_of(group, each) for each in self._asked(group)])
+        except MqError:
+            return LAG_SECONDS
+        if self._asked(group) and total != self._lag.get(key):
+            self._lag[key] = total
+            self._touch_group(key)
+        return LAG_SECONDS
+
+    def _asked(self, group: Group) -> list[Topic]:
+        """List a group's topics that are on brokers and not only in a file."""
+        found = [self._world.topic(key) for key in group.topic_keys]
+        return [each for each in found if each is not None and each.spec.route is None]
+
+    async def _lag_of(self, group: Group, topic: Topic) -> int:
+        return await self._brokers.lag(await self._world.cluster(topic), group.group, topic.topic)

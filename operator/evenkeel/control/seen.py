@@ -1,0 +1,73 @@
+"""
+What is seen around an object. It is all that a decision rests on, beside the object and the clock.
+
+None always means that something could not be seen, never that there is nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from evenkeel.objects import Key, Topic
+from lb_core.model import Member
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """An executor that fills a slot."""
+
+    executor: str
+    pod: str = ""
+    zone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a job's driver says of itself."""
+
+    adopted_epoch: int = 0
+    slots: Mapping[str, Seat] = field(default_factory=dict)
+    is_pinned: bool = False
+    error: str | None = None
+
+
+class JobState(Enum):
+    """How a job's driver is. The values are reasons of the condition `JobRunning`."""
+
+    RUNNING = "Running"
+    STARTING = "Starting"
+    BACKING_OFF = "BackingOff"
+    FAILED = "Failed"
+    """Somebody must change something."""
+    ENDED = "Ended"
+    """It is not to run now: suspended, or between two runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSeen:
+    """A job, as it is now."""
+
+    state: JobState
+    message: str = ""
+    report: Report | None = None
+    """Of the driver that runs; None before its first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Why a group must not run: somebody else reads in its name."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is seen around a group."""
+
+    topics: Mapping[Key, Topic]
+    job: JobSeen | None = None
+    pods: Sequence[Member] | None = None
+    """Those that `podSelector` selects."""
+    lag: int | None = None
+    conflict: Conflict | None = None

@@ -1,0 +1,115 @@
+"""
+A job's slots: from what its status says and its driver reports, to the engine's members. Pure.
+
+The status is the only memory: who fills a slot, since when nobody does, and whether it is to go.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from evenkeel import times
+from evenkeel.api.groups import Assigned
+from evenkeel.control.seen import Report, Seat
+from evenkeel.objects import Group
+from lb_core import slots
+from lb_core.assignment import parse_ids
+from lb_core.model import Member
+from lb_core.slots import Slot, Slots
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A slot as the next status shows it, queues apart."""
+
+    name: str
+    seat: Seat
+    """Who fills it, or filled it last."""
+    empty_since: str
+    is_draining: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """All slots of a job, and how `plan` takes them."""
+
+    by_name: Mapping[str, Place]
+    members: Sequence[Member]
+
+
+def places(group: Group, wanted: int, report: Report | None, now: datetime) -> Places:
+    """
+    See who fills which slot, and how many slots there shall be.
+
+    Without a report nobody is taken to have gone: the driver is not there to tell.
+    """
+    known = {each.consumer: each for each in group.status.assignments if _is_slot(group, each)}
+    found = {name: _place(each, report, now) for name, each in known.items()}
+    before = Slots(group.group, tuple(_slot(each, report, now) for each in found.values()))
+    warm = [slot.executor for slot in before.slots if slot.executor is not None]
+    step = slots.step(before, wanted, warm, 0.0, leave_first=_least_first(known, found))
+    grace = times.seconds(group.spec.rebalance.grace)
+    zones = {each.seat.executor: each.seat.zone for each in found.values() if each.seat.zone}
+    after = {step.slots.name(slot): slot for slot in step.slots.slots}
+    return Places(
+        {name: _after(name, slot, found.get(name), report, now) for name, slot in after.items()},
+        [_unless_leaving(member) for member in slots.members(step.slots, zones, grace)],
+    )
+
+
+def _unless_leaving(member: Member) -> Member:
+    """Wait for nobody to come back to a slot that is to go."""
+    return replace(member, lost_for_seconds=None) if member.draining else member
+
+
+def _is_slot(group: Group, assigned: Assigned) -> bool:
+    name, _, number = assigned.consumer.rpartition("-")
+    return name == group.group and number.isascii() and number.isdigit()
+
+
+def _place(old: Assigned, report: Report | None, now: datetime) -> Place:
+    seat = Seat(old.executor, old.pod, old.zone)
+    if report is None:
+        return Place(old.consumer, seat, "", old.draining)
+    filled = report.slots.get(old.consumer)
+    if filled is not None:
+        return Place(old.consumer, filled, "", old.draining)
+    return Place(old.consumer, seat, old.empty_since or times.shown(now), old.draining)
+
+
+def _slot(place: Place, report: Report | None, now: datetime) -> Slot:
+    number = int(place.name.rpartition("-")[2])
+    if place.empty_since:
+        return Slot(
+            number,
+            empty_for_seconds=times.since(place.empty_since, now),
+            is_draining=place.is_draining,
+            was_filled=bool(place.seat.executor),
+        )
+    executor = place.seat.executor if report is not None else None
+    return Slot(number, executor or None, is_draining=place.is_draining)
+
+
+def _least_first(known: Mapping[str, Assigned], found: Mapping[str, Place]) -> list[str]:
+    """Order slots as they may go: empty ones, then those whose leaving moves the fewest queues."""
+
+    def cost(name: str) -> tuple[bool, int, int]:
+        load = sum(
+            len(piece)
+            for queues in known[name].queues
+            for piece in parse_ids(queues.topic, queues.broker, queues.ids)
+        )
+        return not found[name].empty_since, load, -int(name.rpartition("-")[2])
+
+    return sorted(found, key=cost)
+
+
+def _after(
+    name: str, slot: Slot, before: Place | None, report: Report | None, now: datetime
+) -> Place:
+    if before is not None:
+        return Place(name, before.seat, before.empty_since, slot.is_draining)
+    filled = report.slots.get(name) if report is not None else None
+    if filled is not None:
+        return Place(name, filled, "", slot.is_draining)
+    return Place(name, Seat(""), times.shown(now) if report is not None else "", slot.is_draining)

@@ -1,0 +1,1 @@
+"""Without Kubernetes: objects from a file, and jobs as processes."""

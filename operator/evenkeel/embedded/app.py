@@ -1,0 +1,48 @@
+"""`evenkeel run -f FILE`: the same loop as in a cluster, over a file and processes."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from evenkeel.control.loop import Loop
+from evenkeel.embedded import driver
+from evenkeel.embedded.screen import Screen
+from evenkeel.embedded.world import FileWorld
+
+LOOK_SECONDS = 0.25
+
+
+async def run(file: Path, folder: Path) -> None:
+    """Run until Ctrl-C or SIGTERM, then let the batches that run finish."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    screen = Screen()
+    async with running(file, folder, screen):
+        await stop.wait()
+        screen.say("stopping: batches that run are finished first")
+
+
+@asynccontextmanager
+async def running(file: Path, folder: Path, screen: Screen) -> AsyncIterator[FileWorld]:
+    """Run for as long as this lasts."""
+    driver.refuse_if_missing()
+    world = FileWorld(file, folder, screen.hear)
+    loop = Loop(world)
+    with screen.showing(world):
+        world.attach(loop)
+        looking = asyncio.create_task(_keep_looking(world))
+        try:
+            yield world
+        finally:
+            looking.cancel()
+            await loop.close()
+            await world.close()
+
+
+async def _keep_looking(world: FileWorld) -> None:
+    while True:
+        world.look()
+        await asyncio.sleep(LOOK_SECONDS)

@@ -1,0 +1,123 @@
+"""What a person sees of embedded mode: who reads which queue, how fast, and what has happened."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from evenkeel import objects
+from evenkeel.control import conditions
+from evenkeel.control.groups import Happened
+from evenkeel.embedded.world import FileWorld
+from evenkeel.objects import Key
+
+MOST_LINES = 12
+REFRESHES_A_SECOND = 4
+RATE_SECONDS = 3.0
+
+
+@dataclass(slots=True)
+class _Rate:
+    """Rows a second, over the last seconds."""
+
+    points: deque[tuple[float, int]]
+
+    def next(self, rows: int) -> float:
+        now = time.monotonic()
+        self.points.append((now, rows))
+        while now - self.points[0][0] > RATE_SECONDS and len(self.points) > 1:
+            self.points.popleft()
+        (begun, before) = self.points[0]
+        return max(0.0, (rows - before) / (now - begun)) if now > begun else 0.0
+
+
+class Screen:
+    """A live picture on a terminal; elsewhere a line for each thing that happens."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        """Show nothing yet."""
+        self._console = console or Console()
+        self._lines: deque[Text] = deque(maxlen=MOST_LINES)
+        self._rates: dict[tuple[Key, str], _Rate] = {}
+        self._picture: Callable[[], RenderableType] = lambda: Text()
+
+    @contextmanager
+    def showing(self, world: FileWorld) -> Iterator[None]:
+        """Show a world for as long as this lasts."""
+        handler = _ToScreen(self)
+        logger = logging.getLogger("evenkeel")
+        logger.addHandler(handler)
+        self._picture = lambda: self.picture(world)
+        try:
+            if not self._console.is_terminal:
+                yield
+                return
+            with Live(get_renderable=self._picture, console=self._console, auto_refresh=True,
+                      refresh_per_second=REFRESHES_A_SECOND, transient=True):  # fmt: skip
+                yield
+        finally:
+            logger.removeHandler(handler)
+            if self._console.is_terminal:
+                self._console.print(self._picture())
+
+    def hear(self, key: Key, what: Happened) -> None:
+        """Take up what has happened to a group."""
+        self.say(f"{key}: {what.message}", "yellow" if what.is_warning else "green")
+
+    def say(self, text: str, style: str = "") -> None:
+        """Show a line."""
+        line = Text(f"{datetime.now().astimezone():%H:%M:%S} ", "dim").append(text, style)
+        self._lines.append(line)
+        if not self._console.is_terminal:
+            self._console.print(line, soft_wrap=True)
+
+    def picture(self, world: FileWorld) -> RenderableType:
+        """Draw all groups, and below what has happened."""
+        tables = [self._group(world, group) for group in world.groups()]
+        return Group(*tables, Text(), *self._lines)
+
+    def _group(self, world: FileWorld, group: objects.Group) -> RenderableType:
+        status = group.status
+        ready = conditions.find(status.conditions, "Ready")
+        title = Text.assemble(
+            (str(group.head.key), "bold"),
+            f"  epoch {status.epoch}, adopted {status.adopted_epoch}  {status.queues} queues  "
+            f"moved {status.moved}  lag {status.lag}  ",
+            (ready.reason if ready else "", "green" if ready and ready.holds else "yellow"),
+        )
+        table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+        for name in ("consumer", "executor", "queues"):
+            table.add_column(name.upper())
+        table.add_column("ROWS/S", justify="right")
+        driver = world.driver(group.head.key)
+        for each in status.assignments:
+            rows = driver.rows.get(each.consumer, 0) if driver else 0
+            queues = ", ".join(f"{part.topic}@{part.broker} {part.ids}" for part in each.queues)
+            who = Text("empty", "yellow") if each.empty_since else Text(each.executor or "-")
+            rate = self._rate(group.head.key, each.consumer).next(rows)
+            table.add_row(each.consumer, who, queues or Text("none", "dim"), f"{rate:.0f}")
+        if ready is not None and not ready.holds:
+            return Group(table, Text(ready.message, "yellow"))
+        return table
+
+    def _rate(self, key: Key, consumer: str) -> _Rate:
+        return self._rates.setdefault((key, consumer), _Rate(deque()))
+
+
+class _ToScreen(logging.Handler):
+    """Shows what is logged."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(logging.WARNING)
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._screen.say(record.getMessage(), "red")

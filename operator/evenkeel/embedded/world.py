@@ -1,0 +1,250 @@
+"""
+A world without Kubernetes: a file of manifests, which may be edited at any time.
+
+Status is kept in memory, and in a file that the next run begins with, so that epochs go on.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from evenkeel import job_file, manifests
+from evenkeel.api.groups import GroupStatus
+from evenkeel.api.parts import KeyRef
+from evenkeel.api.topics import TopicStatus
+from evenkeel.control.brokers import Cluster
+from evenkeel.control.groups import Happened
+from evenkeel.control.loop import Loop
+from evenkeel.control.seen import JobSeen
+from evenkeel.embedded import driver
+from evenkeel.embedded.driver import Driver
+from evenkeel.errors import ManifestError
+from evenkeel.job_file import Document, Places
+from evenkeel.manifests import Manifests
+from evenkeel.objects import RESTART, Group, Key, Topic
+from lb_core.model import Member
+from mq_client.acl import Credentials
+
+log = logging.getLogger("evenkeel")
+Hear = Callable[[Key, Happened], None]
+
+
+class FileWorld:
+    """Objects of a file, and drivers as processes."""
+
+    def __init__(self, file: Path, folder: Path, hear: Hear) -> None:
+        """Read the file; an error in it is raised now, and only told later."""
+        self._file = file
+        self._folder = folder
+        self._hear = hear
+        self._objects = Manifests()
+        self._drivers: dict[Key, Driver] = {}
+        self._loop: Loop | None = None
+        self._stamp: tuple[int, int] | None = (0, 0)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._kept = _read_status(folder / "status.json")
+
+    def attach(self, loop: Loop) -> None:
+        """Tell this loop from now on what changes."""
+        self._loop = loop
+        self._read_file()
+
+    def look(self) -> None:
+        """See whether the file or a report has changed."""
+        try:
+            self._read_file()
+        except ManifestError as error:
+            log.error("%s; everything stays as it was", error)
+        for each in list(self._drivers.values()):
+            each.look()
+
+    def topic(self, key: Key) -> Topic | None:
+        """Find a topic; None if it is gone."""
+        return self._objects.topics.get(key)
+
+    def group(self, key: Key) -> Group | None:
+        """Find a group; None if it is gone."""
+        return self._objects.groups.get(key)
+
+    def groups(self) -> Iterable[Group]:
+        """List all groups."""
+        return self._objects.groups.values()
+
+    def pods(self, group: Group) -> Sequence[Member] | None:
+        """There are no pods here."""
+        return None
+
+    def job(self, key: Key) -> JobSeen | None:
+        """Tell how a group's job is."""
+        found = self._drivers.get(key)
+        return found.seen if found else None
+
+    def driver(self, key: Key) -> Driver | None:
+        """Find the process of a group's job."""
+        return self._drivers.get(key)
+
+    async def cluster(self, topic: Topic) -> Cluster:
+        """Tell how to reach a topic's cluster."""
+        if topic.spec.tls is not None:
+            raise ManifestError(f"{topic}: spec.tls needs Kubernetes; embedded mode speaks plainly")
+        secrets = self._credentials(topic)
+        credentials = Credentials(secrets["accessKey"], secrets["secretKey"]) if secrets else None
+        return Cluster(tuple(topic.spec.name_servers or ()), credentials)
+
+    async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
+        """Replace a topic's status."""
+        key = topic.head.key
+        if self._objects.topics.get(key) is topic:
+            self._objects.topics[key] = replace(topic, status=status)
+            self._changed(key, Loop.topic_changed)
+
+    async def write_group(
+        self, group: Group, status: GroupStatus, happened: Sequence[Happened]
+    ) -> None:
+        """Replace a group's status."""
+        key = group.head.key
+        if self._objects.groups.get(key) is group:
+            self._objects.groups[key] = replace(group, status=status)
+            for each in happened:
+                self._hear(key, each)
+            self._changed(key, Loop.group_changed)
+
+    async def keep_job(self, group: Group, *, wanted: bool) -> None:
+        """Let a group's job run as its spec says, and follow the newest assignment."""
+        key = group.head.key
+        group = self._objects.groups.get(key, group)
+        found = self._drivers.get(key)
+        if found is None:
+            if not wanted:
+                return
+            found = self._drivers[key] = self._new_driver(key)
+        if not wanted:
+            found.keep(None)
+            return
+        try:
+            job = self._job(group, found.folder)
+        except ManifestError as error:
+            found.refuse(str(error))
+            return
+        driver.written(found.folder / "assignment.json", job_file.assignment(group))
+        assert group.spec.job is not None
+        found.keep(job, group.spec.job.executors)
+
+    async def close(self) -> None:
+        """End all jobs after their batches."""
+        for each in self._drivers.values():
+            await each.stop()
+
+    def _new_driver(self, key: Key) -> Driver:
+        folder = self._folder / key.namespace / key.name
+        folder.mkdir(parents=True, exist_ok=True)
+        return Driver(folder, lambda: self._changed(key, Loop.group_changed))
+
+    def _changed(self, key: Key, tell: Callable[[Loop, Key], None]) -> None:
+        _write_status(self._folder / "status.json", self._objects)
+        if self._loop is not None:
+            tell(self._loop, key)
+
+    def _job(self, group: Group, folder: Path) -> Document:
+        job = group.spec.job
+        assert job is not None
+        if job.checkpoint.url is None:
+            raise ManifestError(
+                f"{group}: there are no claims without Kubernetes; give spec.job.checkpoint.url"
+            )
+        topics = self._objects.topics
+        places = Places(
+            str(folder / "assignment.json"),
+            str(folder / "report.json"),
+            job.checkpoint.url,
+            {ref: self._python_file(group, ref, folder) for ref in job_file.refs(group)},
+            self._credentials(topics[group.topic_keys[0]]),
+        )
+        found = job_file.written(group, topics, places)
+        found["spark"] = driver.settings(job.executor) | found["spark"]
+        del found["executors"]  # it follows the assignment, without a restart
+        if RESTART in group.head.annotations:
+            found["spark"]["spark.evenkeel.restart"] = group.head.annotations[RESTART]
+        return found
+
+    def _python_file(self, group: Group, ref: KeyRef, folder: Path) -> str:
+        key = group.beside(ref.name)
+        text = self._objects.config_maps.get(key, {}).get(ref.key)
+        if text is None:
+            raise ManifestError(f"{group}: there is no ConfigMap {key} with an entry {ref.key}")
+        path = folder / f"{ref.name}-{ref.key}"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def _credentials(self, topic: Topic) -> dict[str, str]:
+        ref = topic.spec.credentials_secret_ref
+        if ref is None:
+            return {}
+        key = Key(topic.head.key.namespace, ref.name)
+        found = self._objects.secrets.get(key, {})
+        missing = {"accessKey", "secretKey"} - found.keys()
+        if missing:
+            raise ManifestError(f"{topic}: there is no Secret {key} with {' and '.join(missing)}")
+        return {name: found[name] for name in ("accessKey", "secretKey")}
+
+    def _read_file(self) -> None:
+        """Take over what has changed in the file; status stays, and a new spec is a generation."""
+        stamp = self._file_stamp()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        found = manifests.read(self._file)
+        old = self._objects
+        self._objects = Manifests(
+            {key: self._aged(topic, old.topics.get(key)) for key, topic in found.topics.items()},
+            {key: self._aged(group, old.groups.get(key)) for key, group in found.groups.items()},
+            found.config_maps,
+            found.secrets,
+        )
+        for key in old.topics.keys() | found.topics.keys():
+            self._changed(key, Loop.topic_changed)
+        for key in old.groups.keys() | found.groups.keys():
+            self._changed(key, Loop.group_changed)
+
+    def _file_stamp(self) -> tuple[int, int] | None:
+        try:
+            facts = self._file.stat()
+        except OSError:
+            return None  # reading it says why
+        return facts.st_mtime_ns, facts.st_ino
+
+    def _aged(self, found: Any, old: Any) -> Any:
+        if old is None:
+            kept = self._kept.get((type(found).__name__, str(found.head.key)))
+            status = msgspec.convert(kept, type(found.status)) if kept else found.status
+            created = datetime.now(UTC).isoformat()
+            return replace(
+                found, status=status, head=replace(found.head, generation=1, created=created)
+            )
+        generation = old.head.generation + (found.spec != old.spec)
+        head = replace(found.head, generation=generation, created=old.head.created)
+        return replace(found, status=old.status, head=head)
+
+
+def _read_status(path: Path) -> dict[tuple[str, str], Any]:
+    try:
+        found = msgspec.json.decode(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.DecodeError) as error:
+        raise ManifestError(f"{path} cannot be read: {error}; epochs go on from it") from error
+    return {(each["kind"], each["name"]): each["status"] for each in found}
+
+
+def _write_status(path: Path, objects: Manifests) -> None:
+    both: list[Topic | Group] = [*objects.topics.values(), *objects.groups.values()]
+    found = [
+        {"kind": type(each).__name__, "name": str(each.head.key), "status": each.status}
+        for each in both
+    ]
+    driver.written(path, found)

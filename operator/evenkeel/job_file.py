@@ -1,0 +1,130 @@
+"""
+What a group's job is, as `spark_jobs.pipeline` reads it from a file. Pure.
+
+It is the same job in Kubernetes and without; only the places differ.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenkeel import times
+from evenkeel.api.groups import MessageFilter
+from evenkeel.api.jobs import Job, Mode, Sink
+from evenkeel.api.parts import KeyRef
+from evenkeel.errors import ManifestError
+from evenkeel.objects import Group, Key, Topic
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a job finds and leaves what."""
+
+    assignments: str
+    report: str
+    checkpoint: str
+    files: Mapping[KeyRef, str] = field(default_factory=dict)
+    """The users' Python files."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Options of the source that must not be seen elsewhere."""
+
+
+def written(group: Group, topics: Mapping[Key, Topic], places: Places) -> Document:
+    """Write a group's job."""
+    job = _job(group)
+    return _without_none(
+        {
+            "name": group.group,
+            "source": _source(group, job, topics) | dict(places.secrets),
+            "assignments": places.assignments,
+            "report": places.report,
+            "checkpoint": places.checkpoint,
+            "transform": _transform(job, places),
+            "sink": _sink(job.sink, places),
+            "deadLetter": job.dead_letter and _sink(job.dead_letter, places),
+            "executors": max(job.executors, 1),
+            "mode": job.mode.value,
+            "triggerSeconds": times.seconds(job.trigger) if job.mode is Mode.STREAMING else None,
+            "spark": dict(job.spark_conf),
+        }
+    )
+
+
+def refs(group: Group) -> list[KeyRef]:
+    """List the users' Python files that a job needs."""
+    job = _job(group)
+    parts = (job.transform, job.sink, job.dead_letter)
+    return [part.config_map_ref for part in parts if part and part.config_map_ref]
+
+
+def _job(group: Group) -> Job:
+    if group.spec.job is None:
+        raise ManifestError(f"{group} has no job")
+    return group.spec.job
+
+
+def _source(group: Group, job: Job, topics: Mapping[Key, Topic]) -> dict[str, str]:
+    found = [topics[key] for key in group.topic_keys]
+    servers = {tuple(topic.spec.name_servers or ()) for topic in found}
+    if servers == {()}:
+        raise ManifestError(f"{group}: a job needs topics with spec.nameServers to read from")
+    if len(servers) > 1:
+        raise ManifestError(f"{group}: its topics are on different name servers; make a group each")
+    most = job.max_messages_per_batch
+    return _without_none(
+        {
+            "nameServers": ";".join(*servers),
+            "topics": ",".join(topic.topic for topic in found),
+            "group": group.group,
+            "startFrom": job.start_from.value.lower(),
+            "startTimestamp": job.start_timestamp,
+            "maxMessagesPerBatch": None if most is None else str(most),
+            "fetchDeadline": f"{times.seconds(job.fetch_deadline):g}s",
+            "failOnDataLoss": str(job.fail_on_data_loss).lower(),
+            **_filter(group),
+        }
+    )
+
+
+def _filter(group: Group) -> dict[str, str]:
+    wanted = {each.filter or MessageFilter() for each in group.spec.topics}
+    if len(wanted) > 1:
+        raise ManifestError(f"{group}: one job has one filter; give all its topics the same")
+    (only,) = wanted
+    return _without_none({"tags": only.tags, "sqlFilter": only.sql})
+
+
+def _transform(job: Job, places: Places) -> Document | None:
+    if job.transform is None:
+        return None
+    ref = job.transform.config_map_ref
+    return {"sql": job.transform.sql} if ref is None else {"file": places.files[ref]}
+
+
+def _sink(sink: Sink, places: Places) -> Document:
+    if sink.config_map_ref is not None:
+        return {"file": places.files[sink.config_map_ref]}
+    return _without_none({"format": sink.format, "path": sink.path, "options": sink.options})
+
+
+def _without_none(document: Document) -> Document:
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def assignment(group: Group) -> Document:
+    """Write what a job follows: the newest assignment."""
+    return {
+        "epoch": group.status.epoch,
+        "assignments": [
+            {
+                "consumer": each.consumer,
+                "queues": [
+                    {"topic": queues.topic, "broker": queues.broker, "ids": queues.ids}
+                    for queues in each.queues
+                ],
+            }
+            for each in group.status.assignments
+        ],
+    }

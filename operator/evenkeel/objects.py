@@ -1,0 +1,103 @@
+"""The two kinds of objects as the service holds them, wherever they are kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from evenkeel.api.groups import GroupSpec, GroupStatus
+from evenkeel.api.topics import TopicSpec, TopicStatus
+
+DEFAULT_NAMESPACE = "default"
+PAUSED = "evenkeel.dev/paused"
+RESTART = "evenkeel.dev/restart"
+
+
+class Key(NamedTuple):
+    """Which object of a kind."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """Say it as briefly as kubectl takes it."""
+        return self.name if self.namespace == DEFAULT_NAMESPACE else f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What both kinds have in common."""
+
+    key: Key
+    generation: int = 0
+    """Grows with each change of the spec."""
+    version: str = ""
+    """Changes with every change."""
+    created: str = ""
+    uid: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def age_order(self) -> tuple[str, Key]:
+        """Sort the oldest first."""
+        return self.created, self.key
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A `Topic` object."""
+
+    head: Head
+    spec: TopicSpec
+    status: TopicStatus
+
+    @property
+    def topic(self) -> str:
+        """RocketMQ's name of it."""
+        return self.spec.topic or self.head.key.name
+
+    def __str__(self) -> str:
+        """Name it in a message."""
+        return f"Topic {self.head.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A `ConsumerGroup` object."""
+
+    head: Head
+    spec: GroupSpec
+    status: GroupStatus
+
+    @property
+    def group(self) -> str:
+        """RocketMQ's name of it."""
+        return self.spec.group or self.head.key.name
+
+    def beside(self, name: str) -> Key:
+        """Find an object that the spec names: it is in the same namespace."""
+        return Key(self.head.key.namespace, name)
+
+    @property
+    def topic_keys(self) -> list[Key]:
+        """All topics that the spec names."""
+        return [self.beside(each.name) for each in self.spec.topics]
+
+    def slot(self, number: int) -> str:
+        """Name a slot of its job."""
+        return f"{self.group}-{number}"
+
+    def __str__(self) -> str:
+        """Name it in a message."""
+        return f"ConsumerGroup {self.head.key}"
+
+
+def head(metadata: Mapping[str, Any]) -> Head:
+    """Read an object's metadata."""
+    return Head(
+        Key(str(metadata.get("namespace") or DEFAULT_NAMESPACE), str(metadata["name"])),
+        generation=int(metadata.get("generation", 0)),
+        version=str(metadata.get("resourceVersion", "")),
+        created=str(metadata.get("creationTimestamp", "")),
+        uid=str(metadata.get("uid", "")),
+        annotations=dict(metadata.get("annotations") or {}),
+    )

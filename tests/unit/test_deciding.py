@@ -1,0 +1,291 @@
+"""What follows for a group from what is seen: statuses in, statuses out."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from evenkeel import manifests
+from evenkeel.api.groups import GroupStatus
+from evenkeel.control import conditions, groups
+from evenkeel.control.groups import Decision
+from evenkeel.control.seen import Conflict, JobSeen, JobState, Report, Seat, Seen
+from evenkeel.objects import PAUSED, Group, Key, Topic
+from lb_core.model import Member
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ORDERS = Key("default", "orders")
+JOB = {"executors": 2, "sink": {"format": "noop"}, "checkpoint": {"url": "/state"}}
+
+
+def topic(queues: int = 4, brokers: str = "ab") -> Topic:
+    route = [
+        {"broker": f"broker-{each}", "readQueues": queues, "writeQueues": queues}
+        for each in brokers
+    ]
+    return manifests.read_topic(
+        {"kind": "Topic", "metadata": {"name": "orders"}, "spec": {"route": route}}
+    )
+
+
+def group(
+    status: GroupStatus | None = None, annotations: Mapping[str, str] | None = None, **spec: Any
+) -> Group:
+    consumers = {} if "consumers" in spec else {"job": {**JOB, **spec.pop("job", {})}}
+    metadata = {"name": "billing", "generation": 1, "annotations": annotations}
+    found = manifests.read_group(
+        {
+            "kind": "ConsumerGroup",
+            "metadata": metadata,
+            "spec": {"topics": [{"name": "orders"}], **consumers, **spec},
+        }
+    )
+    return Group(found.head, found.spec, status or GroupStatus())
+
+
+def running(slots: Mapping[str, str], adopted: int, error: str | None = None) -> JobSeen:
+    seats = {slot: Seat(executor) for slot, executor in slots.items()}
+    return JobSeen(JobState.RUNNING, "", Report(adopted, seats, True, error))
+
+
+def seen(job: JobSeen | None = None, route: Topic | None = None, **more: Any) -> Seen:
+    return Seen({ORDERS: route or topic()}, job, **more)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def owners(status: GroupStatus) -> dict[str, int]:
+    """How many queues each consumer owns."""
+    sizes = {}
+    for each in status.assignments:
+        pieces = [part for queues in each.queues for part in queues.ids.split(",")]
+        ends = [piece.split("-") for piece in pieces]
+        sizes[each.consumer] = sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
+    return sizes
+
+
+def condition(decision: Decision, kind: str) -> tuple[str, str]:
+    found = conditions.find(decision.status.conditions, kind)
+    assert found is not None
+    return found.status.value, found.reason
+
+
+def settled(**spec: Any) -> GroupStatus:
+    """A group whose two executors have adopted epoch 1."""
+    first = groups.decide(group(**spec), seen(), START).status
+    job = running({"billing-0": "0", "billing-1": "1"}, 1)
+    return groups.decide(group(first, **spec), seen(job), START).status
+
+
+BOTH = {"billing-0": "0", "billing-1": "1"}
+
+
+def test_the_first_plan_is_for_all_slots_before_any_executor_is_there() -> None:
+    decision = groups.decide(group(), seen(), START)
+    assert decision.status.epoch == 1
+    assert owners(decision.status) == {"billing-0": 4, "billing-1": 4}
+    assert decision.status.moved == 0
+    assert condition(decision, "Ready") == ("False", "Starting")
+
+
+def test_nothing_new_makes_the_same_status() -> None:
+    status = settled()
+    again = groups.decide(group(status), seen(running(BOTH, 1)), at(3600))
+    assert again.status == status
+    assert again.happened == []
+    assert condition(again, "Ready") == ("True", "Running")
+
+
+def test_one_more_executor_moves_the_fewest_and_says_why() -> None:
+    spec: dict[str, Any] = {"job": {"executors": 3}}
+    decision = groups.decide(group(settled(), **spec), seen(running(BOTH, 1)), at(1))
+    assert decision.status.epoch == 2
+    assert owners(decision.status) == {"billing-0": 3, "billing-1": 3, "billing-2": 2}
+    assert decision.status.moved == 2
+    last = decision.status.last_rebalance
+    assert last is not None
+    assert last.moved == 2
+    assert "billing-0 -> billing-2, joined: orders@broker-a 3-3" in last.reason
+    assert [each.reason for each in decision.happened] == ["Rebalanced"]
+
+
+def test_a_lost_executor_keeps_its_queues_for_the_grace_and_then_they_move() -> None:
+    gone = seen(running({"billing-0": "0"}, 1))
+    lost = groups.decide(group(settled()), gone, at(10))
+    assert lost.status.epoch == 1
+    assert lost.status.assignments[1].empty_since == "2026-01-01T00:00:10Z"
+    assert lost.look_again_seconds == pytest.approx(60, abs=1)
+    still = groups.decide(group(lost.status), gone, at(69))
+    assert still.status == lost.status
+    late = groups.decide(group(still.status), gone, at(71))
+    assert late.status.epoch == 2
+    assert owners(late.status) == {"billing-0": 8, "billing-1": 0}
+    assert late.status.last_rebalance is not None
+    assert late.status.last_rebalance.trigger == "Interval"
+
+
+def test_a_replacement_takes_the_slot_and_nothing_has_moved() -> None:
+    lost = groups.decide(group(settled()), seen(running({"billing-0": "0"}, 1)), at(10))
+    new = groups.decide(
+        group(lost.status), seen(running({"billing-0": "0", "billing-1": "2"}, 1)), at(20)
+    )
+    assert new.status.epoch == 1
+    assert new.status.assignments[1].executor == "2"
+    assert new.status.assignments[1].empty_since == ""
+
+
+def test_a_driver_that_is_away_is_no_empty_group() -> None:
+    away = seen(JobSeen(JobState.BACKING_OFF, "starts again in 8 s"))
+    decision = groups.decide(group(settled()), away, at(3600))
+    assert decision.status.epoch == 1
+    assert owners(decision.status) == {"billing-0": 4, "billing-1": 4}
+    assert condition(decision, "Ready") == ("False", "BackingOff")
+    assert [(each.reason, each.is_warning) for each in decision.happened] == [("BackingOff", True)]
+    again = groups.decide(group(decision.status), away, at(3610))
+    assert again.happened == []
+
+
+def test_fewer_executors_let_the_slot_go_that_moves_least() -> None:
+    spec: dict[str, Any] = {"job": {"executors": 1}}
+    decision = groups.decide(group(settled(), **spec), seen(running(BOTH, 1)), at(1))
+    assert owners(decision.status) == {"billing-0": 8}
+    assert decision.status.epoch == 2
+
+
+def test_fewer_executors_let_an_empty_slot_go_first() -> None:
+    job = {"executors": 3}
+    three = groups.decide(group(settled(), job=job), seen(running(BOTH, 1)), at(1)).status
+    filled = running({"billing-1": "1", "billing-2": "2"}, 2)
+    lost = groups.decide(group(three, job=job), seen(filled), at(2)).status
+    fewer = groups.decide(group(lost), seen(filled), at(3)).status
+    assert owners(fewer) == {"billing-1": 4, "billing-2": 4}
+
+
+def test_a_cap_drains_a_slot_in_rounds() -> None:
+    strategy = {"sticky": {"maxMoves": "2"}}
+    spec: dict[str, Any] = {"job": {"executors": 1}, "strategy": strategy}
+    status = settled(strategy=strategy)
+    left = []
+    for epoch in range(1, 4):
+        status = groups.decide(group(status, **spec), seen(running(BOTH, epoch)), at(epoch)).status
+        left.append(owners(status).get("billing-1"))
+    assert left == [2, None, None]
+
+
+def test_while_the_job_lags_an_epoch_behind_only_what_must_moves() -> None:
+    first = groups.decide(group(), seen(), START).status
+    behind = running(BOTH, 0)
+    three = groups.decide(group(first, job={"executors": 3}), seen(behind), at(1))
+    assert three.status.moved == 0
+    assert condition(three, "Balanced") == ("False", "Deferred")
+    more = groups.decide(group(first), seen(behind, topic(6)), at(1))
+    assert sum(owners(more.status).values()) == 12
+    assert more.status.moved == 0
+
+
+@pytest.mark.parametrize("how", ["field", "annotation"])
+def test_while_paused_only_what_nobody_owns_gets_an_owner(how: str) -> None:
+    pause: dict[str, Any] = {"rebalance": {"paused": True}}
+    if how == "annotation":
+        pause = {"annotations": {PAUSED: "true"}}
+    three = groups.decide(
+        group(settled(), job={"executors": 3}, **pause), seen(running(BOTH, 1)), at(1)
+    )
+    assert three.status.moved == 0
+    assert condition(three, "Paused") == ("True", "Asked")
+    more = groups.decide(group(settled(), **pause), seen(running(BOTH, 1), topic(5)), at(1))
+    assert sum(owners(more.status).values()) == 10
+
+
+def test_new_queues_are_no_moves_and_say_that_the_route_changed() -> None:
+    decision = groups.decide(group(settled()), seen(running(BOTH, 1), topic(6)), at(1))
+    assert decision.status.epoch == 2
+    assert decision.status.queues == 12
+    assert decision.status.moved == 0
+
+
+def test_a_topic_that_is_gone_keeps_the_assignment() -> None:
+    decision = groups.decide(group(settled()), Seen({}, running(BOTH, 1)), at(1))
+    assert owners(decision.status) == {"billing-0": 4, "billing-1": 4}
+    assert decision.plan is None
+    assert condition(decision, "Ready") == ("False", "TopicNotFound")
+    ready = conditions.find(decision.status.conditions, "Ready")
+    assert ready is not None
+    assert ready.message == (
+        "ConsumerGroup billing: there is no Topic orders; create it, or correct spec.topics"
+    )
+
+
+def test_suspended_is_well_and_says_so() -> None:
+    off = seen(JobSeen(JobState.ENDED))
+    decision = groups.decide(group(settled(), suspend=True), off, at(1))
+    assert condition(decision, "Ready") == ("True", "NotRunning")
+    assert condition(decision, "Assigned") == ("False", "NotRunning")
+    assert not groups.is_wanted(group(settled(), suspend=True), off)
+    assert groups.is_wanted(group(settled()), off)
+
+
+def test_a_conflict_stops_the_job_and_names_the_other() -> None:
+    rival = seen(running(BOTH, 1), conflict=Conflict("OlderGroup", "other already reads"))
+    decision = groups.decide(group(settled()), rival, at(1))
+    assert condition(decision, "Ready") == ("False", "OlderGroup")
+    assert not groups.is_wanted(group(settled()), rival)
+
+
+def test_a_checkpoint_that_knows_a_higher_epoch_is_outdone() -> None:
+    decision = groups.decide(group(settled()), seen(running(BOTH, 7)), at(1))
+    assert decision.status.epoch == 8
+    assert decision.status.moved == 0
+
+
+def test_a_driver_that_reports_an_error_makes_the_group_not_ready() -> None:
+    failing = seen(running(BOTH, 1, error="broker-a is away"))
+    decision = groups.decide(group(settled()), failing, at(1))
+    assert condition(decision, "Ready") == ("False", "JobReports")
+
+
+def test_pods_that_cannot_be_listed_are_no_empty_list() -> None:
+    pods = {"podSelector": {"matchLabels": {"app": "a"}}}
+    members = [Member("pod-0"), Member("pod-1")]
+    first = groups.decide(group(consumers=pods), seen(pods=members), START).status
+    assert owners(first) == {"pod-0": 4, "pod-1": 4}
+    unknown = groups.decide(group(first, consumers=pods), seen(pods=None), at(1))
+    assert owners(unknown.status) == {"pod-0": 4, "pod-1": 4}
+    assert condition(unknown, "Ready") == ("False", "PodsUnknown")
+    empty = groups.decide(group(first, consumers=pods), seen(pods=[]), at(2))
+    assert empty.status.assignments == []
+    assert condition(empty, "Assigned") == ("False", "Unowned")
+
+
+def test_a_pod_that_goes_gives_up_its_queues_at_once() -> None:
+    pods = {"podSelector": {"matchLabels": {"app": "a"}}}
+    both = [Member("pod-0"), Member("pod-1")]
+    first = groups.decide(group(consumers=pods), seen(pods=both), START).status
+    gone = groups.decide(group(first, consumers=pods), seen(pods=both[:1]), at(1))
+    assert owners(gone.status) == {"pod-0": 8}
+    assert gone.status.last_rebalance is not None
+    assert gone.status.last_rebalance.trigger == "ConsumersChanged"
+
+
+def test_a_lag_alone_is_written_when_its_magnitude_changes() -> None:
+    status = groups.decide(group(settled()), seen(running(BOTH, 1), lag=120), at(1)).status
+    assert status.lag == 120
+    same = groups.decide(group(status), seen(running(BOTH, 1), lag=990), at(2)).status
+    assert same.lag == 120
+    more = groups.decide(group(status), seen(running(BOTH, 1), lag=1000), at(3)).status
+    assert more.lag == 1000
+
+
+def test_more_consumers_than_queues_are_named_idle() -> None:
+    decision = groups.decide(group(job={"executors": 9}), seen(), START)
+    assert condition(decision, "Balanced") == ("False", "IdleConsumers")
+
+
+def test_a_status_is_what_the_schema_takes() -> None:
+    status = groups.decide(group(), seen(), START).status
+    again = msgspec.convert(msgspec.to_builtins(status), GroupStatus)
+    assert again == status

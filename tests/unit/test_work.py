@@ -1,0 +1,184 @@
+"""The queue of work: one at a time for each key, gathered, patient with what fails."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from evenkeel.control.work import Pace, Work
+from evenkeel.errors import EvenkeelError
+
+SOON = Pace(limit_seconds=0.2, first_pause=0.01, longest_pause=0.02)
+
+
+class Job:
+    """Counts how often it was asked for each key, and lets tests wait for that."""
+
+    def __init__(self, behave: Callable[[str, int], Awaitable[float | None]] | None = None) -> None:
+        self.asked: dict[str, int] = defaultdict(int)
+        self._behave = behave
+        self._news = asyncio.Event()
+        self.running: dict[str, int] = defaultdict(int)
+
+    async def __call__(self, key: str) -> float | None:
+        self.asked[key] += 1
+        self.running[key] += 1
+        assert self.running[key] == 1
+        self._news.set()
+        try:
+            return await self._behave(key, self.asked[key]) if self._behave else None
+        finally:
+            self.running[key] -= 1
+
+    async def until(self, key: str, times: int) -> None:
+        async with asyncio.timeout(10):
+            while self.asked[key] < times:
+                await self._news.wait()
+                self._news.clear()
+
+
+def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(body())
+
+
+async def settle() -> None:
+    """Let everything run that can run now."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_touches_within_the_debounce_are_gathered() -> None:
+    async def body() -> None:
+        job = Job()
+        work = Work(job)
+        work.touch("a", debounce=0.05)
+        await job.until("a", 1)
+        await settle()
+        for _ in range(100):
+            work.touch("a", debounce=0.05)
+        await settle()
+        assert job.asked["a"] == 1
+        await job.until("a", 2)
+        await asyncio.sleep(0.1)
+        assert job.asked["a"] == 2
+        await work.close()
+
+    run(body)
+
+
+def test_what_comes_while_it_works_makes_it_work_once_more() -> None:
+    async def body() -> None:
+        gate = asyncio.Event()
+
+        async def wait(_: str, times: int) -> None:
+            if times == 1:
+                await gate.wait()
+
+        job = Job(wait)
+        work = Work(job)
+        work.touch("a")
+        await job.until("a", 1)
+        work.touch("a")
+        work.touch("a")
+        gate.set()
+        await job.until("a", 2)
+        await settle()
+        assert job.asked["a"] == 2
+        await work.close()
+
+    run(body)
+
+
+def test_a_slow_key_holds_up_nobody_and_fails_at_its_limit() -> None:
+    async def body() -> None:
+        async def behave(key: str, times: int) -> None:
+            if key == "slow" and times == 1:
+                await asyncio.Event().wait()
+
+        job = Job(behave)
+        work = Work(job, SOON)
+        work.touch("slow")
+        work.touch("quick")
+        await job.until("quick", 1)
+        await job.until("slow", 2)
+        assert work.counts.failed == 1
+        await work.close()
+
+    run(body)
+
+
+@pytest.mark.parametrize("error", [EvenkeelError("bad"), KeyError("a defect")])
+def test_what_fails_is_tried_again_and_later_each_time(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        async def behave(_: str, times: int) -> None:
+            if times <= 3:
+                raise error
+
+        job = Job(behave)
+        work = Work(job, SOON)
+        work.touch("a")
+        await job.until("a", 4)
+        await settle()
+        assert work.counts.failed == 3
+        await work.close()
+
+    run(body)
+    assert ("Traceback" in caplog.text) == isinstance(error, KeyError)
+
+
+def test_work_that_asks_to_come_again_does() -> None:
+    async def body() -> None:
+        async def again(_: str, times: int) -> float | None:
+            return 0.01 if times < 3 else None
+
+        job = Job(again)
+        work = Work(job)
+        work.touch("a")
+        await job.until("a", 3)
+        await work.close()
+
+    run(body)
+
+
+def test_a_key_that_is_forgotten_is_left_alone() -> None:
+    async def body() -> None:
+        job = Job()
+        work = Work(job)
+        work.touch("a")
+        work.forget("a")
+        work.touch("b")
+        await job.until("b", 1)
+        await settle()
+        assert job.asked["a"] == 0
+        await work.close()
+
+    run(body)
+
+
+def test_closing_waits_for_what_runs() -> None:
+    async def body() -> None:
+        gate = asyncio.Event()
+        done = []
+
+        async def behave(key: str, _: int) -> None:
+            await gate.wait()
+            done.append(key)
+
+        job = Job(behave)
+        work = Work(job)
+        work.touch("a")
+        await job.until("a", 1)
+        closing = asyncio.create_task(work.close())
+        await settle()
+        assert not closing.done()
+        gate.set()
+        await closing
+        work.touch("a")
+        await settle()
+        assert done == ["a"]
+
+    run(body)
