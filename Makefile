@@ -1,13 +1,16 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup test mutations lint fmt types bench-alloc bench-pull bench-handover bench-spark crds lock check clean
+.PHONY: help setup demo test mutations lint fmt types bench-alloc bench-pull bench-handover bench-spark crds lock check clean
 IN_DEV = .venv/bin/python -m
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 setup: .venv/ready ## Make .venv from requirements/dev.txt; nothing to do while the lock is the same
+
+demo: setup ## See it at work: real RocketMQ, real Spark, executors that come, go and die
+	@PYTHONPATH=operator $(IN_DEV) demo
 
 test: setup ## Run all tests; ARGS="-k sticky --seed 7" goes to pytest
 	@$(if $(ARGS),,$(IN_DEV) sandbox kubernetes build || true)

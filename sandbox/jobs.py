@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from lb_core import plan
 from lb_core.assignment import Assignment
 from lb_core.model import Member, QueueRange
 from mq_client import blocking
-from sandbox import ports, process
+from sandbox import executors, ports, process
 from sandbox.waiting import eventually
 
 ROOT = Path(__file__).parents[1]
@@ -131,7 +130,7 @@ class RunningJob:
         """Send a signal to the driver, wait for it, and end what it leaves behind."""
         self.process.send_signal(number)
         code = self.process.wait(PATIENCE_SECONDS)
-        for pid in _processes_of(self.process.pid):
+        for pid in executors.of_session(self.process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return code
@@ -183,10 +182,10 @@ class RunningJob:
     def executor(self, slot: str) -> tuple[str, int]:
         """Tell the id and the process of the executor that fills a slot."""
         name = self.report["slots"][slot]["executor"]
-        for pid in _processes_of(self.process.pid):
-            if re.search(rf"CoarseGrainedExecutorBackend .*--executor-id {name} ", _command(pid)):
-                return name, pid
-        raise JobError(f"executor {name} has no process")
+        pid = executors.find(self.process.pid, name)
+        if pid is None:
+            raise JobError(f"executor {name} has no process")
+        return name, pid
 
     def rows(self) -> list[dict[str, Any]]:
         """Read what the sink holds."""
@@ -248,19 +247,3 @@ def _shown(epoch: int, given: Assignment) -> str:
         for slot in given
     ]
     return json.dumps({"epoch": epoch, "assignments": shares})
-
-
-def _processes_of(session: int) -> list[int]:
-    """List the processes of a session, which the driver began."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if int((place / "stat").read_text().rpartition(")")[2].split()[3]) == session:
-                found.append(int(place.name))
-    return found
-
-
-def _command(pid: int) -> str:
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    return ""

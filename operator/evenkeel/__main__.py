@@ -1,5 +1,5 @@
 """
-The command line: `python -m evenkeel plan -f FILE`, `python -m evenkeel run -f FILE`.
+The command line: `python -m evenkeel plan|run -f FILE`, `python -m evenkeel operator`.
 
 Exit codes of `plan`: 0 nothing that has an owner would move, 2 something would, 1 it cannot tell.
 """
@@ -21,6 +21,11 @@ from mq_client import tables
 
 NOTHING_MOVES, FAILED, SOMETHING_MOVES = 0, 1, 2
 COLUMNS = ("topic", "broker", "queues", "from", "to", "why")
+LEASE_TERMS = (
+    ("duration", 15.0, "others take over when it was not renewed for so long"),
+    ("deadline", 10.0, "who could not renew it for so long leads no more"),
+    ("period", 2.0, "it is renewed so often"),
+)
 EXAMPLES = """\
 examples:
   evenkeel plan -f billing.yaml                    # what would move, from whom to whom, and why
@@ -71,7 +76,35 @@ def _parser() -> argparse.ArgumentParser:
         "--state", default=".evenkeel", metavar="FOLDER", help="for status and logs; .evenkeel"
     )
     run.set_defaults(command=_run)
+    operator = commands.add_parser(
+        "operator",
+        help="keep the groups of a cluster",
+        description="Runs the operator until SIGTERM. Several may run: one leads, by a Lease.",
+    )
+    operator.add_argument(
+        "--namespace", action="append", default=[], metavar="NAME",
+        help="look only here; may be given several times. Default: everywhere",
+    )  # fmt: skip
+    operator.add_argument("--port", type=int, default=8080, help="for /metrics and /healthz; 8080")
+    operator.add_argument(
+        "--lease-namespace", metavar="NAME", help="where the Lease is; where the operator is"
+    )
+    for name, seconds, what in LEASE_TERMS:
+        operator.add_argument(
+            f"--lease-{name}", type=float, default=seconds, metavar="SECONDS",
+            help=f"{what}; {seconds:g}",
+        )  # fmt: skip
+    operator.set_defaults(command=_operator)
     return parser
+
+
+def _operator(options: argparse.Namespace) -> int:
+    from evenkeel.cluster import app, lease  # `plan` need not wait for it
+
+    terms = lease.Terms(options.lease_duration, options.lease_deadline, options.lease_period)
+    found = app.Options(options.namespace, options.port, options.lease_namespace, terms)
+    asyncio.run(app.run(found))
+    return 0
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from evenkeel.objects import Group, Key, Topic
 from lb_core import plan
 from lb_core.assignment import parse_ids
 from lb_core.errors import AllocationError
-from lb_core.model import Member, Queue, QueueRange
+from lb_core.model import Member, QueueRange
 from lb_core.plan import Plan
 from lb_core.policy import STICKY, Policy, Zones, share
 
@@ -142,7 +142,7 @@ def _config(strategy: Strategy) -> dict[str, object]:
     return found
 
 
-def last(status: GroupStatus) -> dict[str, list[QueueRange | Queue]] | None:
+def last(status: GroupStatus) -> dict[str, list[QueueRange]] | None:
     """Read who owned what, where anything was published."""
     if not status.epoch:
         return None

@@ -27,6 +27,7 @@ from tests.peer import Peer
 UNRESOLVABLE = ["..:9", f"{'a' * 70}.x:9"]
 """Names that IDNA refuses: they have an empty part, or one that is too long."""
 INTERRUPTS = 150
+STRIKE_AGAIN_SECONDS = 1.0
 SOON_SECONDS = 10.0
 
 
@@ -225,17 +226,18 @@ def interrupted() -> Iterator[Callable[[float], contextlib.AbstractContextManage
     def interrupted(seconds: float) -> Iterator[None]:
         nonlocal is_armed
         is_armed = True
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        # Again and again, for Python drops what is raised while an object is taken apart.
+        signal.setitimer(signal.ITIMER_REAL, seconds, STRIKE_AGAIN_SECONDS)
         try:
             yield
         except Interrupt:
             pass
         finally:
             is_armed = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     before = signal.signal(signal.SIGALRM, strike)
     yield interrupted
-    signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
 

@@ -7,7 +7,7 @@ every `rebalance.interval`; a topic every `refreshInterval`. Nothing that is nee
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from evenkeel import times
@@ -17,7 +17,7 @@ from evenkeel.control.brokers import Brokers
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.seen import Conflict, Seen
 from evenkeel.control.topics import Unread
-from evenkeel.control.work import Work
+from evenkeel.control.work import Counts, Work
 from evenkeel.control.world import World
 from evenkeel.objects import Group, Key, Topic
 from mq_client.errors import MqError
@@ -74,6 +74,20 @@ class Loop:
             return
         self._touch_group(key)
         self._lags.touch(key, LAG_SECONDS)
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """What was done, by kind."""
+        return {
+            "Topic": self._topics.counts,
+            "ConsumerGroup": self._groups.counts,
+            "lag": self._lags.counts,
+        }
+
+    @property
+    def name_server_requests(self) -> Mapping[str, int]:
+        """Routes that were asked for, by how that ended."""
+        return self._brokers.requests
 
     async def close(self) -> None:
         """Finish what has begun."""

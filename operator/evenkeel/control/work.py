@@ -55,6 +55,10 @@ class Counts:
     seconds: float = 0.0
     waiting_since: dict[Hashable, float] = field(default_factory=dict)
 
+    def longest_wait(self) -> float:
+        """Tell for how many seconds the first that waits has waited."""
+        return max((time.monotonic() - since for since in self.waiting_since.values()), default=0.0)
+
 
 class Work(Generic[K]):
     """The queue; it belongs to one event loop."""

@@ -65,8 +65,7 @@ class Screen:
                 yield
         finally:
             logger.removeHandler(handler)
-            if self._console.is_terminal:
-                self._console.print(self._picture())
+            self._console.print(self._picture())
 
     def hear(self, key: Key, what: Happened) -> None:
         """Take up what has happened to a group."""

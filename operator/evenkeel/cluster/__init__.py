@@ -1,0 +1,1 @@
+"""In Kubernetes: objects from the API server, and jobs as pods."""

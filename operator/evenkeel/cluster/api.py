@@ -1,0 +1,161 @@
+"""
+Calls to the Kubernetes API: JSON in, JSON out, with a time limit and errors that tell apart.
+
+kopf watches; all that is read on purpose or written goes through here.
+"""
+
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Self
+
+import aiohttp
+import kopf
+import msgspec
+
+from evenkeel.errors import EvenkeelError
+
+Document = dict[str, Any]
+MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
+ANSWER_SECONDS = 15.0
+LOGIN_SECONDS = 60.0
+FIELD_MANAGER = "evenkeel"
+
+
+class ApiError(EvenkeelError):
+    """The API server has refused."""
+
+    def __init__(self, status: int, message: str) -> None:
+        """Keep the status for those who decide by it."""
+        super().__init__(message)
+        self.status = status
+
+
+class AwayError(EvenkeelError):
+    """The API server did not answer."""
+
+
+class ConflictError(ApiError):
+    """The object is another one by now: it has changed, or was made again."""
+
+
+class GoneError(ApiError):
+    """There is no such object."""
+
+
+class NoClusterError(EvenkeelError):
+    """Nothing tells how to reach a cluster."""
+
+
+_ERRORS = {HTTPStatus.CONFLICT: ConflictError, HTTPStatus.NOT_FOUND: GoneError}
+
+
+def connection(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:
+    """Find out how to reach the cluster: as a pod, else by a kubeconfig."""
+    found = kopf.login_with_service_account(settings=settings)
+    found = found or kopf.login_with_kubeconfig(settings=settings)
+    if found is None:
+        raise NoClusterError(
+            "there is no cluster: this is no pod with a service account, and neither KUBECONFIG "
+            "nor ~/.kube/config names one"
+        )
+    return found
+
+
+class Api:
+    """One API server."""
+
+    def __init__(self, connect: Callable[[], kopf.ConnectionInfo]) -> None:
+        """Connect to nothing yet. `connect` is asked again now and then: tokens change."""
+        self._connect = connect
+        self._info = connect()
+        self._read_at = time.monotonic()
+        self._session: aiohttp.ClientSession | None = None
+        self.writes = 0
+
+    async def __aenter__(self) -> Self:
+        """Open a pool of connections."""
+        context: ssl.SSLContext = self._info.as_ssl_context()
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=context, limit=32),
+            timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS),
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Document:
+        """Read an object or a list."""
+        return await self.ask("GET", path, query=query)
+
+    async def create(self, path: str, document: Document) -> Document:
+        """Make an object."""
+        return await self.ask("POST", path, document)
+
+    async def replace(self, path: str, document: Document) -> Document:
+        """Replace an object; its `resourceVersion`, if it has one, must be the newest."""
+        return await self.ask("PUT", path, document)
+
+    async def merge(self, path: str, document: Document) -> Document:
+        """Change these fields of an object."""
+        return await self.ask("PATCH", path, document, MERGE)
+
+    async def apply(self, path: str, document: Document) -> Document:
+        """Let an object have these fields, as their only manager."""
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return await self.ask("PATCH", path, document, APPLY, query)
+
+    async def delete(self, path: str, options: Document | None = None) -> None:
+        """Delete an object, unless it is gone already."""
+        try:
+            await self.ask("DELETE", path, options)
+        except GoneError:
+            return
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Document | None = None,
+        kind: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> Document:
+        """Ask anything."""
+        assert self._session is not None
+        headers = {**self._login().as_http_headers(), "Content-Type": kind}
+        data = None if body is None else msgspec.json.encode(body)
+        self.writes += method != "GET"
+        try:
+            async with self._session.request(
+                method,
+                self._info.server.rstrip("/") + path,
+                data=data,
+                headers=headers,
+                params=query,
+            ) as answer:
+                content = await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            text = str(error) or type(error).__name__
+            raise AwayError(f"the API server does not answer {method} {path}: {text}") from error
+        if answer.status < HTTPStatus.BAD_REQUEST:
+            found: Document = msgspec.json.decode(content)
+            return found
+        kind_of_error = _ERRORS.get(HTTPStatus(answer.status), ApiError)
+        raise kind_of_error(answer.status, f"{method} {path}: {_message(content, answer.status)}")
+
+    def _login(self) -> kopf.ConnectionInfo:
+        if time.monotonic() - self._read_at > LOGIN_SECONDS:
+            self._info, self._read_at = self._connect(), time.monotonic()
+        return self._info
+
+
+def _message(content: bytes, status: int) -> str:
+    try:
+        found = msgspec.json.decode(content)
+        return str(found["message"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return f"HTTP {status}: {content[:200].decode(errors='replace')}"

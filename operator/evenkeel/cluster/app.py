@@ -1,0 +1,99 @@
+"""`evenkeel operator`: hear of everything, and lead if nobody else does."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import kopf
+from prometheus_client import CollectorRegistry
+
+from evenkeel.cluster import api, watching
+from evenkeel.cluster.api import Api
+from evenkeel.cluster.lease import Lease, Terms
+from evenkeel.cluster.operator import Operator
+from evenkeel.cluster.resync import Resync
+from evenkeel.cluster.serving import serving
+from evenkeel.control import metrics
+from evenkeel.objects import DEFAULT_NAMESPACE, Key
+
+WATCH_SECONDS = 300.0
+REQUEST_SECONDS = 30.0
+LEASE = "evenkeel-operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says."""
+
+    namespaces: Sequence[str] = ()
+    """Empty: all."""
+    port: int = 8080
+    lease_namespace: str | None = None
+    """Default: where the operator's own pod is."""
+    terms: Terms = Terms()  # noqa: RUF009 it is frozen
+
+
+async def run(options: Options) -> None:
+    """Run until SIGTERM or Ctrl-C; then finish what has begun, and give the lease back."""
+    settings = _settings(options)
+    info = api.connection(settings)
+    stop = asyncio.Event()
+    listed = asyncio.Event()
+    async with Api(lambda: api.connection(settings)) as client:
+        operator = Operator(client, sees_nodes=not options.namespaces)
+        resync = Resync(client, operator.kinds, list(options.namespaces) or [None])
+        registry = CollectorRegistry()
+        registry.register(metrics.Objects(operator.heard.topics.all, operator.heard.groups.all))
+        registry.register(metrics.Service(lambda: operator.loop))
+        handlers = watching.register(operator.kinds)
+        _log_in(handlers, settings)
+        where = options.lease_namespace or info.default_namespace or DEFAULT_NAMESPACE
+        identity = f"{socket.gethostname()}_{os.getpid()}"
+        lease = Lease(client, Key(where, LEASE), identity, options.terms)
+        async with serving(options.port, registry, listed.is_set, lambda: resync.is_sick):
+            watches = await kopf.spawn_tasks(
+                registry=handlers,
+                settings=settings,
+                standalone=True,
+                clusterwide=not options.namespaces,
+                namespaces=options.namespaces,
+                stop_flag=stop,
+            )
+            for number in (signal.SIGINT, signal.SIGTERM):  # kopf's would not give the lease back
+                asyncio.get_running_loop().add_signal_handler(number, stop.set)
+            ours = asyncio.create_task(_lead(lease, operator, resync, listed))
+            ours.add_done_callback(lambda _: stop.set())
+            try:
+                await kopf.run_tasks(watches)  # until `stop`
+            finally:
+                ours.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await ours
+
+
+async def _lead(lease: Lease, operator: Operator, resync: Resync, listed: asyncio.Event) -> None:
+    await resync.begin()
+    listed.set()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(resync.run())
+        tasks.create_task(lease.keep(operator.begin, operator.end))
+
+
+def _settings(options: Options) -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = bool(options.namespaces)  # it would need rights on all of them
+    settings.watching.server_timeout = WATCH_SECONDS
+    settings.watching.connect_timeout = REQUEST_SECONDS
+    settings.networking.request_timeout = REQUEST_SECONDS
+    return settings
+
+
+def _log_in(registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings) -> None:
+    @kopf.on.login(registry=registry)
+    def login(**_: object) -> kopf.ConnectionInfo:
+        return api.connection(settings)

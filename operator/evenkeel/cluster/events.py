@@ -1,0 +1,38 @@
+"""What has happened, as an Event of Kubernetes. Pure, but for the clock."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from evenkeel import manifests, times
+from evenkeel.control.groups import Happened
+from evenkeel.objects import Group
+
+MOST_TEXT = 1024
+COMPONENT = "evenkeel"
+
+
+def event(group: Group, what: Happened) -> dict[str, Any]:
+    """Write it down."""
+    now = times.shown(datetime.now(UTC))
+    key = group.head.key
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{key.name[:200]}.", "namespace": key.namespace},
+        "involvedObject": {
+            "apiVersion": manifests.API_VERSION,
+            "kind": "ConsumerGroup",
+            "name": key.name,
+            "namespace": key.namespace,
+            "uid": group.head.uid,
+            "resourceVersion": group.head.version,
+        },
+        "type": "Warning" if what.is_warning else "Normal",
+        "reason": what.reason,
+        "message": what.message[:MOST_TEXT],
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

@@ -1,0 +1,65 @@
+"""The operator: it hears everything, and while it leads it keeps everything."""
+
+from collections import defaultdict
+
+from evenkeel.cluster import paths
+from evenkeel.cluster.api import Api
+from evenkeel.cluster.heard import Heard
+from evenkeel.cluster.resync import Kind
+from evenkeel.cluster.world import ClusterWorld
+from evenkeel.control.loop import Loop
+from evenkeel.objects import Key
+
+
+class Operator:
+    """What is heard, and the loop that follows from it while this process leads."""
+
+    def __init__(self, api: Api, *, sees_nodes: bool) -> None:
+        """Hear of nothing yet. Nodes, which tell zones, are seen only in cluster mode."""
+        self.heard = Heard()
+        self.world = ClusterWorld(api, self.heard)
+        self.world.topic_written = self._topic_changed
+        self.world.group_written = self._group_changed
+        self.loop: Loop | None = None
+        self.kinds = [
+            Kind(paths.TOPICS, self.heard.topics, self._topic_changed),
+            Kind(paths.GROUPS, self.heard.groups, self._group_changed),
+            Kind(paths.PODS, self.heard.pods, self._pod_changed),
+        ]
+        if sees_nodes:
+            zones = Kind(paths.NODES, self.heard.zones, lambda node: None, is_namespaced=False)
+            self.kinds.append(zones)
+        self._by_pods: dict[str, set[Key]] = defaultdict(set)
+        """Groups whose consumers are pods, by namespace."""
+
+    async def begin(self) -> None:
+        """Keep everything from now on."""
+        self.loop = Loop(self.world)
+        for key in self.heard.topics.known():
+            self._topic_changed(key)
+        for key in self.heard.groups.known():
+            self._group_changed(key)
+
+    async def end(self) -> None:
+        """Finish what has begun, and keep nothing more."""
+        loop, self.loop = self.loop, None
+        if loop is not None:
+            await loop.close()
+
+    def _topic_changed(self, key: Key) -> None:
+        if self.loop is not None:
+            self.loop.topic_changed(key)
+
+    def _group_changed(self, key: Key) -> None:
+        group = self.heard.groups.get(key)
+        consumers = group.spec.consumers if group else None
+        if consumers is not None and consumers.pod_selector is not None:
+            self._by_pods[key.namespace].add(key)
+        else:
+            self._by_pods[key.namespace].discard(key)
+        if self.loop is not None:
+            self.loop.group_changed(key)
+
+    def _pod_changed(self, key: Key) -> None:
+        for group in self._by_pods[key.namespace]:
+            self._group_changed(group)

@@ -1,0 +1,138 @@
+"""
+Lists everything now and then, and compares with what was heard.
+
+kopf does not tell of objects that went while a watch was down, and a watch can die unseen. So what
+a list has and the watch has not told some seconds later is taken from the list, and counted: a
+process whose watches miss something round after round calls itself sick, and is started anew.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenkeel.cluster import paths
+from evenkeel.cluster.api import Api, Document, GoneError
+from evenkeel.cluster.heard import Shelf
+from evenkeel.errors import EvenkeelError
+from evenkeel.objects import Key, head
+
+log = logging.getLogger("evenkeel")
+ROUND_SECONDS = 60.0
+LATE_SECONDS = 10.0
+"""What the watch has not told by then it will not tell."""
+A_PAGE = "500"
+SICK_ROUNDS = 3
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of objects: where they are, what was heard, and who is told of news."""
+
+    resource: tuple[str, str, str]
+    """Group, version, plural."""
+    shelf: Shelf[Any]
+    changed: Callable[[Key], None]
+    is_namespaced: bool = True
+
+    @property
+    def name(self) -> str:
+        """Say it in the plural."""
+        return self.resource[2]
+
+    def path(self, namespace: str | None) -> str:
+        """Find where they are listed."""
+        return paths.listed(self.resource, namespace if self.is_namespaced else None)
+
+
+@dataclass(slots=True)
+class _Suspects:
+    """What a list and the watch do not agree on."""
+
+    behind: set[Key] = field(default_factory=set)
+    gone: set[Key] = field(default_factory=set)
+
+
+class Resync:
+    """Compares for ever."""
+
+    def __init__(self, api: Api, kinds: Sequence[Kind], namespaces: Sequence[str | None]) -> None:
+        """List nothing yet."""
+        self._api = api
+        self._kinds = kinds
+        self._namespaces = namespaces
+        self._rounds_missed = 0
+
+    @property
+    def is_sick(self) -> bool:
+        """Whether the watches have failed to tell again and again."""
+        return self._rounds_missed >= SICK_ROUNDS
+
+    async def begin(self) -> None:
+        """List everything for the first time, however long it takes until that works."""
+        pause = FIRST_PAUSE
+        for kind in self._kinds:
+            while True:
+                try:
+                    async for item in self._pages(kind):
+                        kind.shelf.take(item)
+                    break
+                except EvenkeelError as error:
+                    log.warning("%s; tried again in %g s", _explained(kind, error), pause)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def run(self) -> None:
+        """Compare until cancelled."""
+        while True:
+            await asyncio.sleep(ROUND_SECONDS)
+            try:
+                missed = sum([await self.compare(kind) for kind in self._kinds])
+            except EvenkeelError as error:
+                log.warning("what is there cannot be listed: %s", error)
+                continue
+            self._rounds_missed = self._rounds_missed + 1 if missed else 0
+
+    async def compare(self, kind: Kind, late_seconds: float = LATE_SECONDS) -> int:
+        """Compare once; how much the watch has missed."""
+        first = _Suspects(gone=kind.shelf.known())
+        async for item in self._pages(kind):
+            key = head(item["metadata"]).key
+            first.gone.discard(key)
+            if kind.shelf.is_behind(item):
+                first.behind.add(key)
+        if not first.behind and not first.gone:
+            return 0
+        await asyncio.sleep(late_seconds)
+        gone = first.gone & kind.shelf.known()
+        missed = set()
+        async for item in self._pages(kind):
+            key = head(item["metadata"]).key
+            gone.discard(key)
+            if key in first.behind and kind.shelf.take(item):
+                missed.add(key)
+        for key in gone:
+            kind.shelf.drop(key)
+        for key in gone | missed:
+            log.warning("the watch has not told what became of %s %s", kind.name, key)
+            kind.changed(key)
+        return len(gone | missed)
+
+    async def _pages(self, kind: Kind) -> AsyncIterator[Document]:
+        for namespace in self._namespaces if kind.is_namespaced else [None]:
+            query = {"limit": A_PAGE}
+            while True:
+                page = await self._api.get(kind.path(namespace), query)
+                for item in page["items"]:
+                    yield item
+                if not (more := page["metadata"].get("continue")):
+                    break
+                query["continue"] = more
+
+
+def _explained(kind: Kind, error: EvenkeelError) -> str:
+    if isinstance(error, GoneError):
+        return f"{error}: is the kind installed? kubectl apply -f crds/"
+    return str(error)

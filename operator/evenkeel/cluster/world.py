@@ -1,0 +1,135 @@
+"""The world of a cluster: objects as they were heard of, and writes to the API server."""
+
+import base64
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from evenkeel import manifests
+from evenkeel.api.groups import GroupStatus
+from evenkeel.api.topics import TopicStatus
+from evenkeel.cluster import paths, pods
+from evenkeel.cluster.api import Api, ConflictError, Document, GoneError
+from evenkeel.cluster.events import event
+from evenkeel.cluster.heard import Heard
+from evenkeel.control.brokers import Cluster
+from evenkeel.control.groups import Happened
+from evenkeel.control.seen import JobSeen, JobState
+from evenkeel.errors import EvenkeelError, ManifestError
+from evenkeel.objects import Group, Key, Topic
+from lb_core.model import Member
+from mq_client.acl import Credentials
+
+log = logging.getLogger("evenkeel")
+
+
+class ClusterWorld:
+    """A cluster, for the loop."""
+
+    def __init__(self, api: Api, heard: Heard) -> None:
+        """Write nothing yet."""
+        self._api = api
+        self._heard = heard
+        self.topic_written: Callable[[Key], None] = lambda key: None
+        self.group_written: Callable[[Key], None] = lambda key: None
+
+    def topic(self, key: Key) -> Topic | None:
+        """Find a topic; None if it is gone."""
+        return self._heard.topics.get(key)
+
+    def group(self, key: Key) -> Group | None:
+        """Find a group; None if it is gone."""
+        return self._heard.groups.get(key)
+
+    def groups(self) -> Iterable[Group]:
+        """List all groups."""
+        return self._heard.groups.all()
+
+    def pods(self, group: Group) -> Sequence[Member] | None:
+        """List the pods that `podSelector` selects."""
+        consumers = group.spec.consumers
+        if consumers is None or consumers.pod_selector is None:
+            return None
+        wanted = consumers.pod_selector.match_labels
+        found = self._heard.pods.of(group.head.key.namespace)
+        return list(pods.members(found, wanted, self._heard.zone))
+
+    def job(self, key: Key) -> JobSeen | None:
+        """Tell how a group's job is."""
+        return JobSeen(JobState.FAILED, "jobs in Kubernetes are not there yet; see evenkeel run")
+
+    async def keep_job(self, group: Group, *, wanted: bool) -> None:
+        """Let a group's job run."""
+
+    async def cluster(self, topic: Topic) -> Cluster:
+        """Tell how to reach a topic's cluster, credentials included."""
+        servers = tuple(topic.spec.name_servers or ())
+        ref = topic.spec.credentials_secret_ref
+        if ref is None:
+            return Cluster(servers)
+        secret = await self._secret(topic, Key(topic.head.key.namespace, ref.name))
+        return Cluster(servers, Credentials(secret["accessKey"], secret["secretKey"]))
+
+    async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
+        """Replace a topic's status, unless the object has changed meanwhile."""
+        answer = await self._write_status(paths.TOPICS, "Topic", topic, status)
+        if answer is not None and self._heard.topics.take(answer):
+            self.topic_written(topic.head.key)
+
+    async def write_group(
+        self, group: Group, status: GroupStatus, happened: Sequence[Happened]
+    ) -> None:
+        """Replace a group's status, unless the object has changed meanwhile."""
+        answer = await self._write_status(paths.GROUPS, "ConsumerGroup", group, status)
+        if answer is None:
+            return
+        if self._heard.groups.take(answer):
+            self.group_written(group.head.key)
+        for each in happened:
+            await self._tell(group, each)
+
+    async def _write_status(
+        self,
+        resource: paths.Resource,
+        kind: str,
+        found: Topic | Group,
+        status: TopicStatus | GroupStatus,
+    ) -> Document | None:
+        """Write; None if the object has changed, for then it is looked at again anyway."""
+        key = found.head.key
+        document = {
+            "apiVersion": manifests.API_VERSION,
+            "kind": kind,
+            "metadata": {
+                "name": key.name,
+                "namespace": key.namespace,
+                "resourceVersion": found.head.version,
+                "uid": found.head.uid,
+            },
+            "spec": msgspec.to_builtins(found.spec),
+            "status": msgspec.to_builtins(status),
+        }
+        try:
+            return await self._api.replace(f"{paths.one(resource, key)}/status", document)
+        except (ConflictError, GoneError):
+            return None
+
+    async def _tell(self, group: Group, what: Happened) -> None:
+        """Make an Event; the status says the same, so one that cannot be made is no failure."""
+        namespace = group.head.key.namespace
+        try:
+            await self._api.create(paths.listed(paths.EVENTS, namespace), event(group, what))
+        except EvenkeelError as error:
+            log.warning("%s: no Event: %s", group, error)
+
+    async def _secret(self, topic: Topic, key: Key) -> dict[str, str]:
+        try:
+            found = await self._api.get(paths.one(paths.SECRETS, key))
+        except GoneError as error:
+            raise ManifestError(f"{topic}: there is no Secret {key}") from error
+        data: dict[str, Any] = found.get("data") or {}
+        if missing := {"accessKey", "secretKey"} - data.keys():
+            raise ManifestError(f"{topic}: Secret {key} has no {' and no '.join(sorted(missing))}")
+        return {name: base64.b64decode(value).decode() for name, value in data.items()}
