@@ -82,7 +82,7 @@ class Demo:
 
     async def play(self, world: FileWorld, sender: Sender) -> None:
         """Let everything happen."""
-        self.screen.say("Spark starts, with two executors; this takes some 20 s")
+        self.screen.say("Spark starts, with two executors; this takes half a minute or more")
         await self._until(world, lambda group: _is_settled(world, group, 2))
         await self._watch("both executors read their queues; next, a third one joins")
         self.edit(3)
@@ -119,6 +119,7 @@ class Demo:
     async def _watch(self, what: str) -> None:
         self.screen.say(what, "bold")
         await asyncio.sleep(WATCH_SECONDS)
+        self.screen.show()
 
     async def _until(self, world: FileWorld, is_so: Callable[[Group], bool]) -> None:
         try:
@@ -155,16 +156,18 @@ def _is_settled(world: FileWorld, group: Group, slots: int) -> bool:
 
 async def main() -> int:
     """Run the demo; 0 if nothing was lost and nothing came twice."""
-    print("Evenkeel: starting RocketMQ, one name server and two brokers (fetched the first time)")
+    print("Evenkeel: RocketMQ starts, one name server and two brokers (fetched the first time)")
     with rocketmq.started(brokers=2) as mq, tempfile.TemporaryDirectory() as place:
         mq.create_topics({"orders": QUEUES})
         name_server = mq.name_server.address
         async with Client(name_server) as client:
             demo = Demo(Path(place), client, name_server)
             demo.edit(2)
-            async with Sender(client, "orders") as sender:
-                async with app.running(demo.file, demo.state, demo.screen) as world:
-                    await demo.play(world, sender)
+            async with (
+                Sender(client, "orders") as sender,
+                app.running(demo.file, demo.state, demo.screen) as world,
+            ):
+                await demo.play(world, sender)
         found = counting.count(sender.sent, counting.bodies(demo.rows))
     print(found)
     return 0 if found.is_clean else 1

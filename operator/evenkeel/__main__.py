@@ -99,10 +99,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _operator(options: argparse.Namespace) -> int:
+    import kopf
+
     from evenkeel.cluster import app, lease  # `plan` need not wait for it
 
     terms = lease.Terms(options.lease_duration, options.lease_deadline, options.lease_period)
     found = app.Options(options.namespace, options.port, options.lease_namespace, terms)
+    kopf.configure(log_format=kopf.LogFormat.JSON)
     asyncio.run(app.run(found))
     return 0
 

@@ -28,6 +28,7 @@ NAMES = {
     StrategyName.MACHINE_ROOM_NEARBY: "MACHINE_ROOM_NEARBY",
     StrategyName.CONFIG: "CONFIG",
 }
+ROUTE_PENDING = "RoutePending"
 
 
 class MissingError(ManifestError):
@@ -71,7 +72,7 @@ def _queues(group: Group, key: Key, topics: Mapping[Key, Topic]) -> Iterator[Que
     brokers: list[BrokerQueues] = topic.spec.route or topic.status.brokers
     if not brokers:
         raise MissingError(
-            "RouteUnknown",
+            "RouteUnknown" if topic.status.observed_generation else ROUTE_PENDING,
             f"{topic}: its queues are not known; give spec.route, or see its status for why "
             "the name server does not tell",
         )

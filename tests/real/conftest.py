@@ -1,7 +1,7 @@
 """
-A real RocketMQ for all tests of this folder, and a new topic and group for each.
+A real RocketMQ and a real Kubernetes API for all tests of this folder.
 
-Where there is no JDK, or its libraries cannot be fetched, the tests are skipped and say so.
+Where there is no JDK, or something cannot be fetched or built, the tests are skipped and say so.
 """
 
 import contextlib
@@ -11,9 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from evenkeel import crds
+from evenkeel.api import parts
 from mq_client import blocking, values
-from sandbox import jars, rocketmq
+from sandbox import jars, kubernetes, rocketmq
+from sandbox.waiting import eventually
 from tests.real import java_client
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 TOPIC_QUEUES = 2
 _numbers = itertools.count(1)
@@ -28,6 +33,26 @@ def _rocketmq() -> Iterator[rocketmq.RocketMq]:
         except jars.JarsError as error:
             pytest.skip(f"NO REAL ROCKETMQ: {error}")
         yield mq
+
+
+@pytest.fixture(scope="session", name="kubernetes")
+def _kubernetes() -> Iterator[kubernetes.Cluster]:
+    """An API server that knows our kinds, shared by the whole run."""
+    with contextlib.ExitStack() as running:
+        try:
+            cluster = running.enter_context(kubernetes.started())
+        except jars.JarsError as error:
+            pytest.skip(f"NO REAL KUBERNETES: {error}")
+        for kind in crds.KINDS:
+            made = cluster.admin.ask("POST", DEFINITIONS, crds.definition(kind))
+            assert made.status == 201, made.body
+            path = f"/apis/{parts.GROUP}/{parts.VERSION}/{kind.plural}"
+            found = eventually(
+                lambda path=path: cluster.admin.ask("GET", path),  # type: ignore[misc]
+                lambda answer: answer.status == 200,
+            )
+            assert found.status == 200
+        yield cluster
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,14 @@
 """What a real API server makes of our kinds: which objects it takes, and what it says to others."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from evenkeel import crds
 from evenkeel.api import parts
-from evenkeel.crds import CONSUMER_GROUP, KINDS, TOPIC, Kind
-from sandbox import jars, kubernetes
+from evenkeel.crds import CONSUMER_GROUP, TOPIC, Kind
+from sandbox.kubernetes import Cluster
 from sandbox.kubernetes_users import Answer, User
-from sandbox.waiting import eventually
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 Spec = dict[str, Any]
 
 
@@ -23,21 +18,8 @@ def path(kind: Kind, name: str = "") -> str:
 
 
 @pytest.fixture(scope="module")
-def admin() -> Iterator[User]:
-    with contextlib.ExitStack() as running:
-        try:
-            cluster = running.enter_context(kubernetes.started())
-        except jars.JarsError as error:
-            pytest.skip(f"NO REAL KUBERNETES: {error}")
-        for kind in KINDS:
-            made = cluster.admin.ask("POST", DEFINITIONS, crds.definition(kind))
-            assert made.status == 201, made.body
-            found = eventually(
-                lambda kind=kind: cluster.admin.ask("GET", path(kind)),  # type: ignore[misc]
-                lambda answer: answer.status == 200,
-            )
-            assert found.status == 200
-        yield cluster.admin
+def admin(kubernetes: Cluster) -> User:
+    return kubernetes.admin
 
 
 @pytest.fixture
@@ -210,7 +192,9 @@ def test_defaults_are_written_out_and_a_pods_own_fields_are_kept(admin: User, na
 
 def test_a_list_shows_at_a_glance_whether_all_is_well(admin: User, name: str) -> None:
     assert made(admin, CONSUMER_GROUP, name, GROUP).status == 201
-    definition = admin.ask("GET", f"{DEFINITIONS}/{CONSUMER_GROUP.crd_name}").body
+    definition = admin.ask(
+        "GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CONSUMER_GROUP.crd_name}"
+    ).body
     (version,) = definition["spec"]["versions"]
     names = [column["name"] for column in version["additionalPrinterColumns"]]
     assert names == [

@@ -109,7 +109,7 @@ def test_one_more_executor_moves_the_fewest_and_says_why() -> None:
     last = decision.status.last_rebalance
     assert last is not None
     assert last.moved == 2
-    assert "billing-0 -> billing-2, joined: orders@broker-a 3-3" in last.reason
+    assert "billing-0 -> billing-2, joined: orders@broker-a 3" in last.reason
     assert [each.reason for each in decision.happened] == ["Rebalanced"]
 
 

@@ -20,7 +20,7 @@ from evenkeel.cluster.serving import serving
 from evenkeel.control import metrics
 from evenkeel.objects import DEFAULT_NAMESPACE, Key
 
-WATCH_SECONDS = 300.0
+WATCH_SECONDS = 300  # the API server takes whole ones only
 REQUEST_SECONDS = 30.0
 LEASE = "evenkeel-operator"
 
@@ -55,24 +55,32 @@ async def run(options: Options) -> None:
         identity = f"{socket.gethostname()}_{os.getpid()}"
         lease = Lease(client, Key(where, LEASE), identity, options.terms)
         async with serving(options.port, registry, listed.is_set, lambda: resync.is_sick):
+            not_kopfs = asyncio.all_tasks()
+            enough = asyncio.Event()
             watches = await kopf.spawn_tasks(
                 registry=handlers,
                 settings=settings,
                 standalone=True,
                 clusterwide=not options.namespaces,
                 namespaces=options.namespaces,
-                stop_flag=stop,
+                stop_flag=enough,
             )
-            for number in (signal.SIGINT, signal.SIGTERM):  # kopf's would not give the lease back
+            for number in (signal.SIGINT, signal.SIGTERM):  # kopf's would end the watches first
                 asyncio.get_running_loop().add_signal_handler(number, stop.set)
-            ours = asyncio.create_task(_lead(lease, operator, resync, listed))
-            ours.add_done_callback(lambda _: stop.set())
-            try:
-                await kopf.run_tasks(watches)  # until `stop`
-            finally:
-                ours.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await ours
+            watching_all = asyncio.create_task(kopf.run_tasks(watches, ignored=not_kopfs))
+            leading = asyncio.create_task(_lead(lease, operator, resync, listed))
+            told = asyncio.create_task(stop.wait())
+            await asyncio.wait((watching_all, leading, told), return_when=asyncio.FIRST_COMPLETED)
+            await _ended(leading)
+            enough.set()
+            await watching_all
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Cancel a task, and wait until it has cleaned up; what failed before is raised."""
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 async def _lead(lease: Lease, operator: Operator, resync: Resync, listed: asyncio.Event) -> None:

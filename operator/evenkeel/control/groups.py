@@ -20,12 +20,15 @@ from evenkeel.control.seen import JobSeen, JobState, Seat, Seen
 from evenkeel.control.slots import Place, places
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group
+from lb_core.assignment import format_ids
 from lb_core.model import Member, QueueRange
 from lb_core.moves import Move
 from lb_core.plan import Plan
 from lb_core.policy import STICKY, Policy
 
 MOST_TEXT = 4000
+PASSING = (JobState.STARTING.value, planning.ROUTE_PENDING)
+"""Reasons that every group has at its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +218,9 @@ def _explained(plan: Plan) -> str:
 
 
 def _shown(move: Move) -> str:
-    return str(move) if move.target is not None else str(move).replace("None", "nobody", 1)
+    target = move.target or "nobody"
+    queues = ", ".join(f"{each.topic}@{each.broker} {format_ids([each])}" for each in move.queues)
+    return f"{move.source} -> {target}, {move.reason}: {queues}"
 
 
 def _decided(
@@ -242,6 +247,6 @@ def _turned(old: Sequence[Condition], new: Sequence[Condition]) -> list[Happened
     before, after = conditions.find(old, "Ready"), conditions.find(new, "Ready")
     if after is None or after.status is ConditionStatus.TRUE:
         return []
-    if after.reason == JobState.STARTING.value or (before and before.reason == after.reason):
+    if after.reason in PASSING or (before and before.reason == after.reason):
         return []
     return [Happened(after.reason, after.message or after.reason, is_warning=True)]

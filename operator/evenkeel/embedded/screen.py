@@ -47,7 +47,7 @@ class Screen:
         self._console = console or Console()
         self._lines: deque[Text] = deque(maxlen=MOST_LINES)
         self._rates: dict[tuple[Key, str], _Rate] = {}
-        self._picture: Callable[[], RenderableType] = lambda: Text()
+        self._tables: Callable[[], RenderableType] = lambda: Text()
 
     @contextmanager
     def showing(self, world: FileWorld) -> Iterator[None]:
@@ -55,17 +55,26 @@ class Screen:
         handler = _ToScreen(self)
         logger = logging.getLogger("evenkeel")
         logger.addHandler(handler)
-        self._picture = lambda: self.picture(world)
+        self._tables = lambda: Group(*(self._group(world, group) for group in world.groups()))
         try:
             if not self._console.is_terminal:
                 yield
                 return
-            with Live(get_renderable=self._picture, console=self._console, auto_refresh=True,
-                      refresh_per_second=REFRESHES_A_SECOND, transient=True):  # fmt: skip
+            with Live(
+                get_renderable=self._whole,
+                console=self._console,
+                refresh_per_second=REFRESHES_A_SECOND,
+                transient=True,
+            ):
                 yield
+            self._console.print(self._whole())
         finally:
             logger.removeHandler(handler)
-            self._console.print(self._picture())
+
+    def show(self) -> None:
+        """Print who reads what now, where there is no live picture."""
+        if not self._console.is_terminal:
+            self._console.print(self._tables(), Text())
 
     def hear(self, key: Key, what: Happened) -> None:
         """Take up what has happened to a group."""
@@ -78,10 +87,9 @@ class Screen:
         if not self._console.is_terminal:
             self._console.print(line, soft_wrap=True)
 
-    def picture(self, world: FileWorld) -> RenderableType:
+    def _whole(self) -> RenderableType:
         """Draw all groups, and below what has happened."""
-        tables = [self._group(world, group) for group in world.groups()]
-        return Group(*tables, Text(), *self._lines)
+        return Group(self._tables(), Text(), *self._lines)
 
     def _group(self, world: FileWorld, group: objects.Group) -> RenderableType:
         status = group.status

@@ -1,0 +1,37 @@
+"""An operator as a process of its own, on a real API server, and a namespace for each test."""
+
+import contextlib
+import itertools
+import re
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from sandbox.kubernetes import Cluster
+from tests.real.cluster.running import Namespace, RunningOperator
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def namespace(kubernetes: Cluster, request: pytest.FixtureRequest) -> Namespace:
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
+    name = f"t{next(_numbers)}-{words[:40].strip('-')}"
+    admin = kubernetes.admin
+    body = {"metadata": {"name": name}}
+    assert admin.ask("POST", "/api/v1/namespaces", body).status == 201
+    path = f"/api/v1/namespaces/{name}/serviceaccounts"
+    assert admin.ask("POST", path, {"metadata": {"name": "default"}}).status == 201
+    return Namespace(name, admin)
+
+
+@pytest.fixture
+def operator(kubernetes: Cluster, namespace: Namespace) -> Iterator[RunningOperator]:
+    """It looks at the test's namespace only, and is ready."""
+    with contextlib.ExitStack() as running:
+        found = RunningOperator(kubernetes.admin.kubeconfig, namespace.name)
+        running.enter_context(found)
+        found.until_ready()
+        yield found
+        sys.stdout.write(found.log)  # pytest shows it when the test has failed

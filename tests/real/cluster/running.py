@@ -1,0 +1,201 @@
+"""What tests of the operator need: the process itself, and objects as a user sees them."""
+
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from evenkeel import manifests
+from evenkeel.api import parts
+from sandbox import ports, process
+from sandbox.kubernetes_users import User
+from sandbox.waiting import eventually
+
+ROOT = Path(__file__).parents[3]
+READY_SECONDS = 60.0
+STOP_SECONDS = 20.0
+QUICK_LEASE = ("--lease-duration", "3", "--lease-deadline", "2", "--lease-period", "0.3")
+Document = dict[str, Any]
+
+
+class RunningOperator:
+    """`python -m evenkeel operator`."""
+
+    def __init__(self, kubeconfig: Path, namespace: str, *options: str) -> None:
+        """Start nothing yet."""
+        self._folder = process.Folder("evenkeel-operator-")
+        self._claim = ports.claim()
+        self._kubeconfig = kubeconfig
+        self._options = ("--namespace", namespace, "--lease-namespace", namespace, *options)
+        self._process: process.Process | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if error is not None:
+            sys.stdout.write(self.log)
+        self._folder.close()
+        self._claim.release()
+
+    def start(self) -> None:
+        """Start it, or start it again after it has ended."""
+        command = [
+            sys.executable, "-m", "evenkeel", "operator", "--port", str(self._claim.port),
+            *QUICK_LEASE, *self._options,
+        ]  # fmt: skip
+        environment = {
+            "KUBECONFIG": str(self._kubeconfig),
+            "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}",
+        }
+        self._process = process.Process("operator", command, self._folder, environment)
+
+    @property
+    def log(self) -> str:
+        """What it wrote."""
+        return self._running.log.read_text(errors="replace")
+
+    def until_ready(self) -> None:
+        """Wait until it has listed everything and leads."""
+        self._running.wait_until(lambda: self.metric("leader") == 1.0, READY_SECONDS)
+
+    def kill(self) -> None:
+        """End it as kill -9 does."""
+        self._running.kill()
+
+    def stop(self) -> None:
+        """End it as the kubelet does."""
+        self._running.stop(STOP_SECONDS)
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Ask it by HTTP; 0 while nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._claim.port}{path}") as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """Read one of its metrics, without what all names begin with."""
+        shown = ",".join(f'{key}="{value}"' for key, value in labels.items())
+        wanted = f"evenkeel_operator_{name}" + (f"{{{shown}}}" if shown else "")
+        for line in self.get("/metrics")[1].splitlines():
+            key, _, value = line.rpartition(" ")
+            if key == wanted:
+                return float(value)
+        return None
+
+    @property
+    def _running(self) -> process.Process:
+        assert self._process is not None
+        return self._process
+
+
+class Namespace:
+    """The objects of one namespace."""
+
+    def __init__(self, name: str, user: User) -> None:
+        """Everything is done as this user."""
+        self.name = name
+        self.user = user
+
+    def path(self, plural: str, name: str = "", part: str = "") -> str:
+        """Find our objects."""
+        root = f"/apis/{parts.GROUP}/{parts.VERSION}/namespaces/{self.name}/{plural}"
+        return "/".join(filter(None, (root, name, part)))
+
+    def core(self, plural: str, name: str = "", part: str = "") -> str:
+        """Find objects of Kubernetes itself."""
+        root = f"/api/v1/namespaces/{self.name}/{plural}"
+        return "/".join(filter(None, (root, name, part)))
+
+    def make(self, kind: str, name: str, spec: Document, **metadata: Any) -> Document:
+        """Make one of our objects."""
+        plural = {"Topic": "topics", "ConsumerGroup": "consumergroups"}[kind]
+        document = {
+            "apiVersion": manifests.API_VERSION,
+            "kind": kind,
+            "metadata": {"name": name, **metadata},
+            "spec": spec,
+        }
+        return self._asked("POST", self.path(plural), document, 201)
+
+    def change(self, plural: str, name: str, change: Document) -> Document:
+        """Change an object of ours."""
+        kind = "application/merge-patch+json"
+        return self._asked("PATCH", self.path(plural, name), change, 200, kind)
+
+    def delete(self, path: str) -> None:
+        """Delete any object at once."""
+        self._asked("DELETE", path, {"gracePeriodSeconds": 0}, 200)
+
+    def get(self, plural: str, name: str) -> Document:
+        """Read one of our objects."""
+        return self._asked("GET", self.path(plural, name), None, 200)
+
+    def status(self, plural: str, name: str) -> Document:
+        """Read the status of one of our objects; empty before there is one."""
+        found: Document = self.get(plural, name).get("status") or {}
+        return found
+
+    def until(
+        self, plural: str, name: str, is_right: Callable[[Document], object], seconds: float = 30.0
+    ) -> Document:
+        """Wait until a status is right."""
+        seen = eventually(
+            lambda: self.status(plural, name), lambda status: bool(is_right(status)), seconds
+        )
+        assert is_right(seen), seen
+        return seen
+
+    def pod(self, name: str, labels: Mapping[str, str]) -> None:
+        """Make a pod that is ready, as far as the API server knows."""
+        spec = {"containers": [{"name": "main", "image": "nothing"}], "nodeName": "node-1"}
+        body = {"metadata": {"name": name, "labels": dict(labels)}, "spec": spec}
+        self._asked("POST", self.core("pods"), body, 201)
+        self.set_ready(name, "True")
+
+    def set_ready(self, pod: str, ready: str) -> None:
+        """Say of a pod what the kubelet would."""
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}
+        path, kind = self.core("pods", pod, "status"), "application/merge-patch+json"
+        self._asked("PATCH", path, {"status": status}, 200, kind)
+
+    def events(self) -> list[tuple[str, str]]:
+        """Read reason and message of all Events."""
+        items = self._asked("GET", self.core("events"), None, 200)["items"]
+        return [(each["reason"], each["message"]) for each in items]
+
+    def _asked(
+        self, method: str, path: str, body: object, code: int, kind: str = "application/json"
+    ) -> Document:
+        answer = self.user.ask(method, path, body, kind)
+        assert answer.status == code, answer.body
+        found: Document = answer.body
+        return found
+
+
+def condition(status: Document, kind: str) -> tuple[str, str]:
+    """Read status and reason of a condition; empty texts if it is not there."""
+    for each in status.get("conditions") or ():
+        if each["type"] == kind:
+            return each["status"], each["reason"]
+    return "", ""
+
+
+def loads(status: Document) -> dict[str, int]:
+    """Count the queues of each consumer."""
+    found = {}
+    for each in status.get("assignments") or ():
+        ids = [piece for part in each.get("queues") or () for piece in part["ids"].split(",")]
+        ends = [piece.split("-") for piece in ids]
+        found[each["consumer"]] = sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
+    return found

@@ -1,0 +1,186 @@
+"""The operator on a real API server: topics and groups in, statuses, Events and metrics out."""
+
+import pytest
+
+from sandbox.kubernetes import Cluster
+from sandbox.rocketmq import RocketMq
+from sandbox.waiting import eventually
+from tests.real.cluster.running import Document, Namespace, RunningOperator, condition, loads
+
+ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
+GROUPS = "consumergroups"
+
+
+def static(*names: str) -> Document:
+    return {
+        "topics": [{"name": "orders"}],
+        "consumers": {"static": [{"id": each} for each in names]},
+    }
+
+
+def of_pods() -> Document:
+    pods = {"podSelector": {"matchLabels": {"app": "billing"}}}
+    return {"topics": [{"name": "orders"}], "consumers": pods}
+
+
+def is_ready(status: Document) -> bool:
+    return condition(status, "Ready")[0] == "True"
+
+
+def test_a_topic_gets_its_route_from_the_name_server(
+    operator: RunningOperator, namespace: Namespace, rocketmq: RocketMq, topic: str
+) -> None:
+    spec = {"topic": topic, "nameServers": [rocketmq.name_server.address]}
+    namespace.make("Topic", "orders", spec)
+    status = namespace.until("topics", "orders", is_ready)
+    assert [each["broker"] for each in status["brokers"]] == ["broker-a", "broker-b"]
+    assert status["readQueues"] == 4
+    assert status["observedGeneration"] == 1
+
+
+def test_a_topic_that_is_nowhere_says_what_to_do(
+    operator: RunningOperator, namespace: Namespace, rocketmq: RocketMq
+) -> None:
+    spec = {"nameServers": [rocketmq.name_server.address]}
+    namespace.make("Topic", "nowhere", spec)
+    namespace.make("Topic", "nobody", {"nameServers": ["does-not-exist.invalid:9876"]})
+    for name, reason in (("nowhere", "TopicUnknown"), ("nobody", "NameServerUnreachable")):
+        namespace.until(
+            "topics",
+            name,
+            lambda it, reason=reason: condition(it, "Ready") == ("False", reason),  # type: ignore[misc]
+        )
+
+
+def test_a_list_of_consumers_is_assigned_and_an_event_tells_what_moved(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    namespace.make("Topic", "orders", {"route": ROUTE})
+    namespace.make("ConsumerGroup", "billing", static("a", "b"))
+    first = namespace.until(GROUPS, "billing", is_ready)
+    assert loads(first) == {"a": 4, "b": 4}
+    assert first["epoch"] == 1
+    namespace.change(GROUPS, "billing", {"spec": static("a", "b", "c")})
+    second = namespace.until(GROUPS, "billing", lambda it: it.get("epoch") == 2)
+    assert loads(second) == {"a": 3, "b": 3, "c": 2}
+    assert second["lastRebalance"]["trigger"] == "SpecChanged"
+    (told,) = eventually(namespace.events, bool)
+    assert told[0] == "Rebalanced"
+    assert "a -> c, joined: orders@broker-a" in told[1]
+
+
+def test_pods_come_and_go(operator: RunningOperator, namespace: Namespace) -> None:
+    namespace.make("Topic", "orders", {"route": ROUTE})
+    namespace.make("ConsumerGroup", "billing", of_pods())
+    namespace.until(GROUPS, "billing", lambda it: condition(it, "Assigned")[1] == "Unowned")
+    for name in ("billing-x", "billing-y"):
+        namespace.pod(name, {"app": "billing"})
+    namespace.pod("other", {"app": "other"})
+    both = namespace.until(
+        GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-y": 4}
+    )
+    namespace.set_ready("billing-y", "False")
+    one = namespace.until(GROUPS, "billing", lambda it: loads(it) == {"billing-x": 8})
+    assert one["epoch"] > both["epoch"]
+    assert one["lastRebalance"]["trigger"] == "ConsumersChanged"
+    namespace.delete(namespace.core("pods", "billing-x"))
+    gone = namespace.until(GROUPS, "billing", lambda it: loads(it) == {})
+    assert condition(gone, "Ready") == ("False", "Unowned")
+
+
+def test_an_older_group_of_the_same_name_wins(
+    operator: RunningOperator, namespace: Namespace, rocketmq: RocketMq, topic: str
+) -> None:
+    spec = {"topic": topic, "nameServers": [rocketmq.name_server.address]}
+    namespace.make("Topic", "orders", spec)
+    namespace.make("ConsumerGroup", "a-old", {**static("a"), "group": "billing"})
+    namespace.until(GROUPS, "a-old", is_ready)
+    namespace.make("ConsumerGroup", "b-new", {**static("b"), "group": "billing"})
+    namespace.until(GROUPS, "b-new", lambda it: condition(it, "Ready") == ("False", "OlderGroup"))
+    namespace.delete(namespace.path(GROUPS, "a-old"))
+    namespace.until(GROUPS, "b-new", is_ready)
+
+
+def test_a_group_without_its_topic_waits_for_it(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    namespace.make("ConsumerGroup", "billing", static("a"))
+    namespace.until(
+        GROUPS, "billing", lambda it: condition(it, "Ready") == ("False", "TopicNotFound")
+    )
+    namespace.make("Topic", "orders", {"route": ROUTE})
+    namespace.until(GROUPS, "billing", is_ready)
+
+
+def test_nothing_is_written_where_nothing_changes(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    namespace.make("Topic", "orders", {"route": ROUTE, "refreshInterval": "100ms"})
+    rebalance = {"interval": "100ms"}
+    namespace.make("ConsumerGroup", "billing", {**static("a"), "rebalance": rebalance})
+    namespace.until(GROUPS, "billing", is_ready)
+
+    def looks() -> float:
+        return operator.metric("reconciles_total", kind="ConsumerGroup") or 0
+
+    before = looks()
+    version = namespace.get(GROUPS, "billing")["metadata"]["resourceVersion"]
+    eventually(looks, lambda count: count > before + 10)
+    assert namespace.get(GROUPS, "billing")["metadata"]["resourceVersion"] == version
+
+
+def test_a_second_operator_takes_over_and_goes_on_where_the_first_was(
+    kubernetes: Cluster, operator: RunningOperator, namespace: Namespace
+) -> None:
+    namespace.make("Topic", "orders", {"route": ROUTE})
+    namespace.make("ConsumerGroup", "billing", static("a", "b"))
+    namespace.until(GROUPS, "billing", is_ready)
+    with RunningOperator(kubernetes.admin.kubeconfig, namespace.name) as second:
+        eventually(lambda: second.get("/readyz")[0], lambda code: code == 200)
+        assert second.metric("leader") == 0
+        operator.kill()
+        second.until_ready()
+        namespace.change(GROUPS, "billing", {"spec": static("a")})
+        status = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 2)
+        assert loads(status) == {"a": 8}
+
+
+def test_a_leader_that_stops_gives_the_lease_back(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    operator.stop()
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace.name}/leases/evenkeel-operator"
+    lease = namespace.user.ask("GET", path)
+    assert lease.body["spec"].get("holderIdentity", "") == ""
+
+
+@pytest.mark.parametrize("seconds", [3.0])
+def test_an_api_server_that_is_away_for_a_while_changes_nothing(
+    kubernetes: Cluster, operator: RunningOperator, namespace: Namespace, seconds: float
+) -> None:
+    namespace.make("Topic", "orders", {"route": ROUTE})
+    namespace.make("ConsumerGroup", "billing", of_pods())
+    namespace.pod("billing-x", {"app": "billing"})
+    before = namespace.until(GROUPS, "billing", is_ready)
+    kubernetes.servers["kube-apiserver"].kill()
+    kubernetes.servers["kube-apiserver"].restart()
+    operator.until_ready()
+    namespace.pod("billing-y", {"app": "billing"})
+    after = namespace.until(
+        GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-y": 4}, 60
+    )
+    assert after["epoch"] == before["epoch"] + 1
+
+
+def test_the_series_of_an_object_go_with_it(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    namespace.make("Topic", "orders", {"route": ROUTE})
+    namespace.make("ConsumerGroup", "billing", static("a"))
+    namespace.until(GROUPS, "billing", is_ready)
+    series = f'evenkeel_group_queues{{name="billing",namespace="{namespace.name}"}} 8.0'
+    eventually(lambda: operator.get("/metrics")[1], lambda text: series in text)
+    assert series in operator.get("/metrics")[1]
+    namespace.delete(namespace.path(GROUPS, "billing"))
+    text = eventually(lambda: operator.get("/metrics")[1], lambda text: "billing" not in text)
+    assert "billing" not in text
