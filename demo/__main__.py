@@ -103,7 +103,7 @@ class Demo:
     async def _kill(self, world: FileWorld, slot: str) -> None:
         group = _group(world)
         before = {each.consumer: each.executor for each in group.status.assignments}[slot]
-        driver = world.driver(BILLING)
+        driver = world.process(BILLING)
         pid = executors.find(driver.pid, before) if driver and driver.pid else None
         if pid is None:
             raise StuckError(f"the executor of {slot} has no process")
@@ -149,8 +149,8 @@ def _is_settled(world: FileWorld, group: Group, slots: int) -> bool:
     """Whether so many slots are filled, and the job follows the newest epoch."""
     status = group.status
     filled = [each for each in status.assignments if each.executor and not each.empty_since]
-    job = world.job(BILLING)
-    is_reported = job is not None and job.report is not None and len(job.report.slots) == slots
+    report = world.driver(BILLING).report
+    is_reported = report is not None and len(report.slots) == slots
     return is_reported and len(filled) == slots and status.adopted_epoch == status.epoch
 
 

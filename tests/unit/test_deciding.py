@@ -225,15 +225,15 @@ def test_suspended_is_well_and_says_so() -> None:
     decision = groups.decide(group(settled(), suspend=True), off, at(1))
     assert condition(decision, "Ready") == ("True", "NotRunning")
     assert condition(decision, "Assigned") == ("False", "NotRunning")
-    assert not groups.is_wanted(group(settled(), suspend=True), off)
-    assert groups.is_wanted(group(settled()), off)
+    assert not groups.is_wanted(group(settled(), suspend=True), None)
+    assert groups.is_wanted(group(settled()), None)
 
 
 def test_a_conflict_stops_the_job_and_names_the_other() -> None:
-    rival = seen(running(BOTH, 1), conflict=Conflict("OlderGroup", "other already reads"))
-    decision = groups.decide(group(settled()), rival, at(1))
+    conflict = Conflict("OlderGroup", "other already reads")
+    decision = groups.decide(group(settled()), seen(running(BOTH, 1), conflict=conflict), at(1))
     assert condition(decision, "Ready") == ("False", "OlderGroup")
-    assert not groups.is_wanted(group(settled()), rival)
+    assert not groups.is_wanted(group(settled()), conflict)
 
 
 def test_a_checkpoint_that_knows_a_higher_epoch_is_outdone() -> None:

@@ -234,6 +234,19 @@ class LastRebalance(Part, frozen=True):
     """Which moved from whom to whom, and why."""
 
 
+class JobRecord(Part, frozen=True):
+    ended_at: str = ""
+    """When the driver ended last."""
+    exit_code: int = 0
+    """How: 0 done, 75 try again, 78 somebody must change something."""
+    failures: Count = 0
+    """How often in a row it has failed; the pauses between its starts grow with it."""
+    identity: str = ""
+    """What it was started as: a hash that changes with what needs a restart."""
+    message: Annotated[str, Meta(max_length=4096)] = ""
+    """What it said last."""
+
+
 class GroupStatus(Part, frozen=True):
     RULES: ClassVar = (
         Rule(
@@ -268,6 +281,8 @@ class GroupStatus(Part, frozen=True):
     """Messages behind, about."""
     assignments: Annotated[list[Assigned], Meta(max_length=1000), listed_by("consumer")] = []
     """Who reads what."""
+    job: JobRecord | None = None
+    """How the job's driver has ended, for the next start depends on it."""
     slices: Annotated[list[Text], Meta(max_length=64)] = []
     """ConfigMaps that hold the assignments, where they are too long to stand here."""
     conditions: Conditions = []

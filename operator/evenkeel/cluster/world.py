@@ -16,7 +16,7 @@ from evenkeel.cluster.events import event
 from evenkeel.cluster.heard import Heard
 from evenkeel.control.brokers import Cluster
 from evenkeel.control.groups import Happened
-from evenkeel.control.seen import JobSeen, JobState
+from evenkeel.control.seen import ABSENT, DriverSeen
 from evenkeel.errors import EvenkeelError, ManifestError
 from evenkeel.objects import Group, Key, Topic
 from lb_core.model import Member
@@ -56,12 +56,22 @@ class ClusterWorld:
         found = self._heard.pods.of(group.head.key.namespace)
         return list(pods.members(found, wanted, self._heard.zone))
 
-    def job(self, key: Key) -> JobSeen | None:
-        """Tell how a group's job is."""
-        return JobSeen(JobState.FAILED, "jobs in Kubernetes are not there yet; see evenkeel run")
+    def driver(self, key: Key) -> DriverSeen:
+        """Tell how the driver of a group's job is."""
+        return ABSENT
 
-    async def keep_job(self, group: Group, *, wanted: bool) -> None:
-        """Let a group's job run."""
+    async def identity(self, group: Group) -> str:
+        """Tell as what a group's driver is to run."""
+        raise ManifestError(f"{group}: jobs in Kubernetes are not there yet; see evenkeel run")
+
+    async def start_driver(self, group: Group) -> None:
+        """Start the driver of a group's job."""
+
+    async def stop_driver(self, group: Group) -> None:
+        """Let the driver end after its batch."""
+
+    async def clear_driver(self, group: Group) -> None:
+        """Clear away a driver that has ended."""
 
     async def cluster(self, topic: Topic) -> Cluster:
         """Tell how to reach a topic's cluster, credentials included."""

@@ -84,6 +84,8 @@ def _ready(group: Group, seen: Seen, assigned: Finding) -> Finding:
         return Finding("Ready", False, state.value, job.message if job else "")
     if job is not None and job.report is not None and job.report.error:
         return Finding("Ready", False, "JobReports", job.report.error)
+    if job is not None and job.message:
+        return Finding("Ready", False, "JobChanges", job.message)
     return Finding("Ready", True, "Running" if group.spec.job else "Assigned")
 
 

@@ -16,7 +16,7 @@ from evenkeel.api.groups import Assigned, GroupStatus, LastRebalance, OwnedQueue
 from evenkeel.api.parts import Condition, ConditionStatus
 from evenkeel.control import conditions, findings, lagging
 from evenkeel.control.conditions import Finding
-from evenkeel.control.seen import JobSeen, JobState, Seat, Seen
+from evenkeel.control.seen import Conflict, JobSeen, JobState, Seat, Seen
 from evenkeel.control.slots import Place, places
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group
@@ -54,6 +54,8 @@ class Decision:
 
 def decide(group: Group, seen: Seen, now: datetime) -> Decision:
     """Decide what a group's status shall be."""
+    if seen.job is not None:
+        group = replace(group, status=replace_status(group.status, job=seen.job.record))
     try:
         return _planned(group, seen, now)
     except ManifestError as problem:
@@ -62,13 +64,10 @@ def decide(group: Group, seen: Seen, now: datetime) -> Decision:
         return _decided(group, group.status, found, now, lag=seen.lag)
 
 
-def is_wanted(group: Group, seen: Seen) -> bool:
+def is_wanted(group: Group, conflict: Conflict | None) -> bool:
     """Whether the group's job shall run now."""
     job = group.spec.job
-    has_queues = group.status.epoch > 0
-    return (
-        bool(job and job.executors and not group.spec.suspend and not seen.conflict) and has_queues
-    )
+    return bool(job and job.executors and not group.spec.suspend and conflict is None)
 
 
 def _planned(group: Group, seen: Seen, now: datetime) -> Decision:

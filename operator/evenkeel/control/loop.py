@@ -12,13 +12,15 @@ from datetime import UTC, datetime
 
 from evenkeel import times
 from evenkeel.api.topics import BrokerQueues, TopicSpec
-from evenkeel.control import groups, rivals, topics
+from evenkeel.control import driving, groups, rivals, topics
 from evenkeel.control.brokers import Brokers
+from evenkeel.control.driving import Action, Drive, Refused, Wanted
 from evenkeel.control.rivals import Rivals
-from evenkeel.control.seen import Conflict, Seen
+from evenkeel.control.seen import Conflict, JobSeen, Seen
 from evenkeel.control.topics import Unread
 from evenkeel.control.work import Counts, Work
 from evenkeel.control.world import World
+from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
 from mq_client.errors import MqError
 
@@ -123,28 +125,47 @@ class Loop:
         group = self._world.group(key)
         if group is None:
             return None
-        seen = self._seen(group)
+        conflict = self._conflict(group)
+        drive = await self._drive(group, conflict) if group.spec.job is not None else None
+        seen = self._seen(group, conflict, drive.job if drive else None)
         decision = groups.decide(group, seen, self._clock())
         if decision.status != group.status:
             await self._world.write_group(group, decision.status, decision.happened)
-        wanted = groups.is_wanted(group, seen)
-        if group.spec.job is not None and (decision.plan is not None or not wanted):
-            await self._world.keep_job(
-                group, wanted=wanted
-            )  # what cannot be planned goes on as it is
-        again = [times.seconds(group.spec.rebalance.interval)]
-        if decision.look_again_seconds is not None:
-            again.append(decision.look_again_seconds)
-        return min(again)
+        if drive is not None:
+            await self._act(drive.action, group)
+        soon = (decision.look_again_seconds, drive.look_again_seconds if drive else None)
+        interval = times.seconds(group.spec.rebalance.interval)
+        return min([interval, *(each for each in soon if each is not None)])
 
-    def _seen(self, group: Group) -> Seen:
+    async def _drive(self, group: Group, conflict: Conflict | None) -> Drive:
+        wanted: Wanted = None
+        if groups.is_wanted(group, conflict):
+            try:
+                wanted = await self._world.identity(group)
+            except ManifestError as error:
+                wanted = Refused(str(error))
+        driver = self._world.driver(group.head.key)
+        return driving.decide(driver, wanted, group.status.job, self._clock())
+
+    async def _act(self, action: Action, group: Group) -> None:
+        match action:
+            case Action.START if group.status.epoch:  # before, it would have nothing to follow
+                await self._world.start_driver(group)
+            case Action.STOP:
+                await self._world.stop_driver(group)
+            case Action.CLEAR:
+                await self._world.clear_driver(group)
+            case _:
+                pass
+
+    def _seen(self, group: Group, conflict: Conflict | None, job: JobSeen | None) -> Seen:
         found = {name: self._world.topic(name) for name in group.topic_keys}
         return Seen(
             topics={name: topic for name, topic in found.items() if topic is not None},
-            job=self._world.job(group.head.key),
+            job=job,
             pods=self._world.pods(group),
             lag=self._lag.get(group.head.key),
-            conflict=self._conflict(group),
+            conflict=conflict,
         )
 
     def _conflict(self, group: Group) -> Conflict | None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from evenkeel.api.groups import JobRecord
 from evenkeel.objects import Key, Topic
 from lb_core.model import Member
 
@@ -31,8 +32,45 @@ class Report:
     error: str | None = None
 
 
+class DriverState(Enum):
+    """How a driver is, as the world sees it."""
+
+    ABSENT = "Absent"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    STOPPING = "Stopping"
+    """It was told to end after its batch."""
+    ENDED = "Ended"
+    """It has ended, and can be looked at before it is cleared away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a driver has ended."""
+
+    code: int
+    at: str
+    ran_seconds: float
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSeen:
+    """A driver: a pod, or a process."""
+
+    state: DriverState
+    identity: str = ""
+    """What it was started as."""
+    message: str = ""
+    report: Report | None = None
+    ending: Ending | None = None
+
+
+ABSENT = DriverSeen(DriverState.ABSENT)
+
+
 class JobState(Enum):
-    """How a job's driver is. The values are reasons of the condition `JobRunning`."""
+    """How a job is. The values are reasons of the condition `JobRunning`."""
 
     RUNNING = "Running"
     STARTING = "Starting"
@@ -51,6 +89,8 @@ class JobSeen:
     message: str = ""
     report: Report | None = None
     """Of the driver that runs; None before its first."""
+    record: JobRecord | None = None
+    """How the last driver ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from evenkeel.api.groups import GroupStatus
 from evenkeel.api.topics import TopicStatus
 from evenkeel.control.brokers import Cluster
 from evenkeel.control.groups import Happened
-from evenkeel.control.seen import JobSeen
+from evenkeel.control.seen import DriverSeen
 from evenkeel.objects import Group, Key, Topic
 from lb_core.model import Member
 
@@ -31,8 +31,11 @@ class World(Protocol):
     def pods(self, group: Group) -> Sequence[Member] | None:
         """List the pods that `podSelector` selects; None while they cannot be seen."""
 
-    def job(self, key: Key) -> JobSeen | None:
-        """Tell how a group's job is."""
+    def driver(self, key: Key) -> DriverSeen:
+        """Tell how the driver of a group's job is."""
+
+    async def identity(self, group: Group) -> str:
+        """Tell as what a group's driver is to run: another text means that it starts anew."""
 
     async def cluster(self, topic: Topic) -> Cluster:
         """Tell how to reach a topic's cluster, credentials included."""
@@ -45,5 +48,11 @@ class World(Protocol):
     ) -> None:
         """Replace a group's status, unless the object has changed meanwhile."""
 
-    async def keep_job(self, group: Group, *, wanted: bool) -> None:
-        """Let a group's job run as its spec and status say, or end after its batch."""
+    async def start_driver(self, group: Group) -> None:
+        """Start the driver of a group's job."""
+
+    async def stop_driver(self, group: Group) -> None:
+        """Let the driver end after its batch."""
+
+    async def clear_driver(self, group: Group) -> None:
+        """Clear away a driver that has ended."""

@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import importlib.util
 import json
-import logging
 import os
 import re
 import shutil
@@ -17,23 +16,25 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from evenkeel import times
 from evenkeel.api.jobs import Process
-from evenkeel.control import backoff
-from evenkeel.control.backoff import Ending
-from evenkeel.control.seen import JobSeen, JobState, Report, Seat
+from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, Report, Seat
 from evenkeel.errors import EvenkeelError
 from evenkeel.job_file import Document
 
-log = logging.getLogger("evenkeel")
 SPARE = 1
 """Executors that a local cluster can have more than the job begins with; it cannot grow."""
 STOP_SECONDS = 60.0
+RATE_SECONDS = 5.0
 HEAP_SHARE = 0.6
 """Of an executor's memory; the rest is for Python and for Java's own needs."""
 LEAST_HEAP_MIB = 480
@@ -48,24 +49,19 @@ class MissingToolError(EvenkeelError):
 
 
 class Driver:
-    """Runs one job for as long as it is wanted."""
+    """One job's driver. It is started, ends, is cleared away, and may then be started again."""
 
     def __init__(self, folder: Path, changed: Callable[[], None]) -> None:
         """Start nothing yet. `changed` is called when `seen` is another one."""
         self.folder = folder
-        self.seen = JobSeen(JobState.ENDED, "it was not started yet")
-        self.rows: Mapping[str, int] = {}
-        """Rows that each slot has pulled."""
+        self.seen = ABSENT
+        self.workers = 0
+        """How many executors there is room for."""
+        self._rows: deque[tuple[float, Mapping[str, int]]] = deque()
+        """Rows that each slot has pulled, as the last reports say."""
         self._changed = changed
-        self._wanted: tuple[Document, int] | None = None
-        self._running: tuple[Document, int] | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._stopping = False
-        self._failed: Document | None = None
-        """What ended for good; it starts again only as another one."""
-        self._failures = 0
-        self._retry: asyncio.TimerHandle | None = None
         self._stamp: tuple[int, int] | None = None
 
     @property
@@ -78,75 +74,19 @@ class Driver:
         """Where it writes what it does."""
         return self.folder / "log"
 
-    def keep(self, job: Document | None, executors: int = 0) -> None:
-        """Let this job run, and no other; None: no job."""
-        self._wanted = (job, executors) if job is not None else None
-        if self._process is not None:
-            if not self._is_as_wanted() and not self._stopping:
-                self._stopping = True
-                self._process.terminate()
-        elif self._retry is None or self._is_another():
-            self._start_if_wanted()
+    def room_for(self, executors: int) -> int:
+        """Tell how many workers it takes: those that there are, if they are enough."""
+        return self.workers if executors <= self.workers else executors + SPARE
 
-    def refuse(self, message: str) -> None:
-        """Say that the job cannot be made, and let none run."""
-        self.keep(None)
-        self._see(JobSeen(JobState.FAILED, message))
-
-    async def stop(self) -> None:
-        """End it after its batch; one that takes too long is killed."""
-        self.keep(None)
-        if self._retry is not None:
-            self._retry.cancel()
-        if self._watch is None:
-            return
-        done, _ = await asyncio.wait([self._watch], timeout=STOP_SECONDS)
-        if not done and self._process is not None:
-            self._process.kill()
-            await asyncio.wait([self._watch])
-
-    def look(self) -> None:
-        """Read the report, if there is a new one."""
-        path = self.folder / "report.json"
-        with contextlib.suppress(FileNotFoundError):
-            facts = path.stat()
-            stamp = (facts.st_mtime_ns, facts.st_ino)
-            if self._process is None or stamp == self._stamp:
-                return
-            self._stamp = stamp
-            found = json.loads(path.read_text(encoding="utf-8"))
-            self.rows = found.get("rows", {})
-            if "slots" in found:
-                state = JobState.RUNNING if found["slots"] else JobState.STARTING
-                self._see(JobSeen(state, "", _report(found)))
-
-    def _is_as_wanted(self) -> bool:
-        if self._wanted is None or self._running is None:
-            return False
-        (job, executors), (runs, workers) = self._wanted, self._running
-        return job == runs and executors <= workers
-
-    def _is_another(self) -> bool:
-        return self._wanted is not None and self._wanted[0] != (self._running or (None,))[0]
-
-    def _start_if_wanted(self) -> None:
-        if self._wanted is None:
-            self._see(JobSeen(JobState.ENDED))
-            return
-        job, executors = self._wanted
-        if job == self._failed:
-            return
-        self._failed = None
-        self._running = (job, executors + SPARE)
-        self._see(JobSeen(JobState.STARTING, "the driver starts"))
-        self._watch = asyncio.get_running_loop().create_task(self._run(job, executors))
-
-    async def _run(self, job: Document, executors: int) -> None:
-        begun = time.monotonic()
+    async def start(self, job: Document, identity: str) -> None:
+        """Start it."""
+        self.workers = int(job["spark"]["spark.evenkeel.workers"])
+        self._stamp = None
+        self._rows.clear()
         (self.folder / "report.json").unlink(missing_ok=True)
         file = self.folder / "job.json"
-        master = {"spark.master": _master(executors + SPARE, job["spark"])}
-        whole = {**job, "executors": executors, "spark": {**master, **job["spark"]}}
+        master = {"spark.master": _master(self.workers, job["spark"])}
+        whole = {**job, "spark": {**master, **job["spark"]}}
         file.write_text(json.dumps(whole, indent=2), encoding="utf-8")
         with self.log.open("ab") as log_file:
             self._process = await asyncio.create_subprocess_exec(
@@ -154,53 +94,84 @@ class Driver:
                 env=_environment(), stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file,
                 start_new_session=True, preexec_fn=_die_with_parent,
             )  # fmt: skip
-        self._stopping = False
-        if not self._is_as_wanted():  # it changed while this one was made
-            self.keep(*(self._wanted or (None,)))
-        code = await self._process.wait()
-        self._process, self._watch = None, None
-        self._ended(job, Ending(code, time.monotonic() - begun))
+        self._watch = asyncio.create_task(self._until_ended(self._process, identity))
+        self._see(DriverSeen(DriverState.STARTING, identity))
 
-    def _ended(self, job: Document, ending: Ending) -> None:
-        said = self.seen.report.error if self.seen.report else self._last_error()
-        self._stamp = None
-        if self._stopping or self._wanted is None or self._wanted[0] != job:
-            self._failures = 0
-            self._start_if_wanted()
-            return
-        if ending.ran_seconds > backoff.STEADY_SECONDS:
-            self._failures = 0
-        pause = backoff.pause(ending, self._failures)
-        self._failures += 1
-        why = said or f"the driver ended with code {ending.code}; see {self.log}"
-        if pause is None:
-            self._failed = job
-            self._see(JobSeen(JobState.FAILED, why))
-            return
-        self._see(JobSeen(JobState.BACKING_OFF, f"starts again in {pause:g} s: {why}"))
-        self._retry = asyncio.get_running_loop().call_later(pause, self._try_again)
+    def stop(self) -> None:
+        """Tell it to end after its batch."""
+        if self._process is not None and self.seen.state is not DriverState.STOPPING:
+            self._process.terminate()
+            self._see(replace(self.seen, state=DriverState.STOPPING))
 
-    def _try_again(self) -> None:
-        self._retry = None
-        self._start_if_wanted()
+    def clear(self) -> None:
+        """Be ready for the next one."""
+        self._see(ABSENT)
+
+    async def ended(self) -> None:
+        """End it, by force if its batch takes too long."""
+        if self._watch is None or self._process is None:
+            return
+        self.stop()
+        done, _ = await asyncio.wait([self._watch], timeout=STOP_SECONDS)
+        if not done:
+            self._process.kill()
+            await asyncio.wait([self._watch])
+
+    def look(self) -> None:
+        """Read the report, if there is a new one."""
+        path = self.folder / "report.json"
+        if self._process is None:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            facts = path.stat()
+            stamp = (facts.st_mtime_ns, facts.st_ino)
+            if stamp == self._stamp:
+                return
+            self._stamp = stamp
+            found = json.loads(path.read_text(encoding="utf-8"))
+            if "slots" in found:
+                self._rows.append((time.monotonic(), found["rows"]))
+                is_told = self.seen.state is DriverState.STOPPING
+                state = DriverState.STOPPING if is_told else DriverState.RUNNING
+                self._see(replace(self.seen, state=state, report=_report(found)))
+
+    def rate(self, slot: str) -> float:
+        """Tell how many rows a second a slot has pulled in the last seconds."""
+        now = time.monotonic()
+        while len(self._rows) > 1 and now - self._rows[0][0] > RATE_SECONDS:
+            self._rows.popleft()
+        if len(self._rows) < 2:
+            return 0.0
+        (begun, first), (ended, last) = self._rows[0], self._rows[-1]
+        return max(0.0, (last.get(slot, 0) - first.get(slot, 0)) / (ended - begun))
+
+    async def _until_ended(self, process: asyncio.subprocess.Process, identity: str) -> None:
+        begun = time.monotonic()
+        code = await process.wait()
+        self._process = None
+        message = self._last_error() or f"the driver ended with code {code}; see {self.log}"
+        now, ran = times.shown(datetime.now(UTC)), time.monotonic() - begun
+        ending = Ending(code, now, ran, message if code else "")
+        self._see(DriverSeen(DriverState.ENDED, identity, ending=ending))
 
     def _last_error(self) -> str | None:
-        """Read a report that has nothing but the error, as of a job that could not start."""
+        """Read what the last report says of it."""
         with contextlib.suppress(OSError, ValueError):
             found: str | None = json.loads((self.folder / "report.json").read_bytes())["error"]
             return found
         return None
 
-    def _see(self, seen: JobSeen) -> None:
+    def _see(self, seen: DriverSeen) -> None:
         if seen != self.seen:
             self.seen = seen
             self._changed()
 
 
-def settings(executor: Process) -> dict[str, str]:
+def settings(executor: Process, workers: int) -> dict[str, str]:
     """Say how Spark shall run on this machine."""
     heap = max(LEAST_HEAP_MIB, int(_mib(executor.memory) * HEAP_SHARE))
     return {
+        "spark.evenkeel.workers": str(workers),
         "spark.executor.cores": str(executor.cores),
         "spark.executor.memory": f"{heap}m",
         "spark.driver.host": "127.0.0.1",

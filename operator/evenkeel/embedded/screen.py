@@ -1,11 +1,9 @@
 """What a person sees of embedded mode: who reads which queue, how fast, and what has happened."""
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 
 from rich.console import Console, Group, RenderableType
@@ -20,23 +18,8 @@ from evenkeel.embedded.world import FileWorld
 from evenkeel.objects import Key
 
 MOST_LINES = 12
+LOG_WIDTH = 100
 REFRESHES_A_SECOND = 4
-RATE_SECONDS = 3.0
-
-
-@dataclass(slots=True)
-class _Rate:
-    """Rows a second, over the last seconds."""
-
-    points: deque[tuple[float, int]]
-
-    def next(self, rows: int) -> float:
-        now = time.monotonic()
-        self.points.append((now, rows))
-        while now - self.points[0][0] > RATE_SECONDS and len(self.points) > 1:
-            self.points.popleft()
-        (begun, before) = self.points[0]
-        return max(0.0, (rows - before) / (now - begun)) if now > begun else 0.0
 
 
 class Screen:
@@ -45,8 +28,9 @@ class Screen:
     def __init__(self, console: Console | None = None) -> None:
         """Show nothing yet."""
         self._console = console or Console()
+        if not self._console.is_terminal:
+            self._console.width = LOG_WIDTH
         self._lines: deque[Text] = deque(maxlen=MOST_LINES)
-        self._rates: dict[tuple[Key, str], _Rate] = {}
         self._tables: Callable[[], RenderableType] = lambda: Text()
 
     @contextmanager
@@ -100,23 +84,19 @@ class Screen:
             f"moved {status.moved}  lag {status.lag}  ",
             (ready.reason if ready else "", "green" if ready and ready.holds else "yellow"),
         )
-        table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+        table = Table(box=None, padding=(0, 2, 0, 0))
         for name in ("consumer", "executor", "queues"):
             table.add_column(name.upper())
         table.add_column("ROWS/S", justify="right")
-        driver = world.driver(group.head.key)
+        driver = world.process(group.head.key)
         for each in status.assignments:
-            rows = driver.rows.get(each.consumer, 0) if driver else 0
+            rate = driver.rate(each.consumer) if driver else 0.0
             queues = ", ".join(f"{part.topic}@{part.broker} {part.ids}" for part in each.queues)
             who = Text("empty", "yellow") if each.empty_since else Text(each.executor or "-")
-            rate = self._rate(group.head.key, each.consumer).next(rows)
             table.add_row(each.consumer, who, queues or Text("none", "dim"), f"{rate:.0f}")
         if ready is not None and not ready.holds:
-            return Group(table, Text(ready.message, "yellow"))
-        return table
-
-    def _rate(self, key: Key, consumer: str) -> _Rate:
-        return self._rates.setdefault((key, consumer), _Rate(deque()))
+            return Group(title, table, Text(ready.message, "yellow"))
+        return Group(title, table)
 
 
 class _ToScreen(logging.Handler):

@@ -4,6 +4,7 @@ A world without Kubernetes: a file of manifests, which may be edited at any time
 Status is kept in memory, and in a file that the next run begins with, so that epochs go on.
 """
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from evenkeel.api.topics import TopicStatus
 from evenkeel.control.brokers import Cluster
 from evenkeel.control.groups import Happened
 from evenkeel.control.loop import Loop
-from evenkeel.control.seen import JobSeen
+from evenkeel.control.seen import ABSENT, DriverSeen
 from evenkeel.embedded import driver
 from evenkeel.embedded.driver import Driver
 from evenkeel.errors import ManifestError
@@ -79,12 +80,12 @@ class FileWorld:
         """There are no pods here."""
         return None
 
-    def job(self, key: Key) -> JobSeen | None:
-        """Tell how a group's job is."""
+    def driver(self, key: Key) -> DriverSeen:
+        """Tell how the driver of a group's job is."""
         found = self._drivers.get(key)
-        return found.seen if found else None
+        return found.seen if found else ABSENT
 
-    def driver(self, key: Key) -> Driver | None:
+    def process(self, key: Key) -> Driver | None:
         """Find the process of a group's job."""
         return self._drivers.get(key)
 
@@ -110,47 +111,58 @@ class FileWorld:
         key = group.head.key
         if self._objects.groups.get(key) is group:
             self._objects.groups[key] = replace(group, status=status)
+            if status.epoch != group.status.epoch and key in self._drivers:
+                self._publish(key)
             for each in happened:
                 self._hear(key, each)
             self._changed(key, Loop.group_changed)
 
-    async def keep_job(self, group: Group, *, wanted: bool) -> None:
-        """Let a group's job run as its spec says, and follow the newest assignment."""
-        key = group.head.key
-        group = self._objects.groups.get(key, group)
-        found = self._drivers.get(key)
-        if found is None:
-            if not wanted:
-                return
-            found = self._drivers[key] = self._new_driver(key)
-        if not wanted:
-            found.keep(None)
-            return
-        try:
-            job = self._job(group, found.folder)
-        except ManifestError as error:
-            found.refuse(str(error))
-            return
-        driver.written(found.folder / "assignment.json", job_file.assignment(group))
-        assert group.spec.job is not None
-        found.keep(job, group.spec.job.executors)
+    async def identity(self, group: Group) -> str:
+        """Tell as what a group's driver is to run."""
+        return _identity(self._job(group, self._prepared(group.head.key)))
+
+    async def start_driver(self, group: Group) -> None:
+        """Start the driver of a group's job."""
+        found = self._prepared(group.head.key)
+        job = self._job(group, found)
+        self._publish(group.head.key)
+        await found.start(job, _identity(job))
+
+    async def stop_driver(self, group: Group) -> None:
+        """Let the driver end after its batch."""
+        self._prepared(group.head.key).stop()
+
+    async def clear_driver(self, group: Group) -> None:
+        """Clear away a driver that has ended."""
+        self._prepared(group.head.key).clear()
 
     async def close(self) -> None:
         """End all jobs after their batches."""
         for each in self._drivers.values():
-            await each.stop()
+            await each.ended()
 
-    def _new_driver(self, key: Key) -> Driver:
-        folder = self._folder / key.namespace / key.name
-        folder.mkdir(parents=True, exist_ok=True)
-        return Driver(folder, lambda: self._changed(key, Loop.group_changed))
+    def _prepared(self, key: Key) -> Driver:
+        """Find the driver of a group, or make one that was never started."""
+        found = self._drivers.get(key)
+        if found is None:
+            folder = self._folder / key.namespace / key.name
+            folder.mkdir(parents=True, exist_ok=True)
+            found = Driver(folder, lambda: self._changed(key, Loop.group_changed))
+            self._drivers[key] = found
+        return found
+
+    def _publish(self, key: Key) -> None:
+        """Let a job know the newest assignment."""
+        found = job_file.assignment(self._objects.groups[key])
+        driver.written(self._drivers[key].folder / "assignment.json", found)
 
     def _changed(self, key: Key, tell: Callable[[Loop, Key], None]) -> None:
         _write_status(self._folder / "status.json", self._objects)
         if self._loop is not None:
             tell(self._loop, key)
 
-    def _job(self, group: Group, folder: Path) -> Document:
+    def _job(self, group: Group, process: Driver) -> Document:
+        folder = process.folder
         job = group.spec.job
         assert job is not None
         if job.checkpoint.url is None:
@@ -166,8 +178,11 @@ class FileWorld:
             self._credentials(topics[group.topic_keys[0]]),
         )
         found = job_file.written(group, topics, places)
-        found["spark"] = driver.settings(job.executor) | found["spark"]
-        del found["executors"]  # it follows the assignment, without a restart
+        workers = process.room_for(job.executors)
+        found["spark"] = driver.settings(job.executor, workers) | found["spark"]
+        found["executors"] = (
+            workers - driver.SPARE
+        )  # the assignment says how many, without a restart
         if RESTART in group.head.annotations:
             found["spark"]["spark.evenkeel.restart"] = group.head.annotations[RESTART]
         return found
@@ -248,3 +263,7 @@ def _write_status(path: Path, objects: Manifests) -> None:
         for each in both
     ]
     driver.written(path, found)
+
+
+def _identity(job: Document) -> str:
+    return hashlib.sha256(msgspec.json.encode(job)).hexdigest()[:16]

@@ -1,0 +1,132 @@
+"""
+When a job's driver starts, ends, and starts again. Pure.
+
+A driver is seen absent, running or ended; what is wanted is to run as something, or not at all. How
+the last one ended is in the status, written before the ended one is cleared away: so whoever goes
+on after a crash knows as much.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+
+from evenkeel import times
+from evenkeel.api.groups import JobRecord
+from evenkeel.control.seen import DriverSeen, DriverState, Ending, JobSeen, JobState
+
+DONE, PERMANENT = 0, 78
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
+STEADY_SECONDS = 600.0
+"""A driver that ran for so long has not failed at once: the pauses begin anew."""
+
+
+class Action(Enum):
+    """What is to be done with the driver."""
+
+    NOTHING = "nothing"
+    START = "start"
+    STOP = "stop"
+    CLEAR = "clear"
+    """Take away one that has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What is asked for cannot be made."""
+
+    message: str
+
+
+Wanted = str | Refused | None
+"""What the driver shall run as; None: none shall run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """What follows."""
+
+    action: Action
+    job: JobSeen
+    look_again_seconds: float | None = None
+
+
+def decide(driver: DriverSeen, wanted: Wanted, record: JobRecord | None, now: datetime) -> Drive:
+    """Decide what becomes of a driver, and how the job is to be shown."""
+    by_state: dict[DriverState, Callable[[], Drive]] = {
+        DriverState.ABSENT: lambda: _of_none(wanted, record, now),
+        DriverState.STARTING: lambda: _of_running(driver, wanted, record),
+        DriverState.RUNNING: lambda: _of_running(driver, wanted, record),
+        DriverState.STOPPING: lambda: _stopping(driver, record),
+        DriverState.ENDED: lambda: _of_ended(driver, wanted, record),
+    }
+    return by_state[driver.state]()
+
+
+def _of_none(wanted: Wanted, record: JobRecord | None, now: datetime) -> Drive:
+    if wanted is None:
+        return _nothing(JobSeen(JobState.ENDED, "", record=record))
+    if isinstance(wanted, Refused):
+        return _nothing(JobSeen(JobState.FAILED, wanted.message, record=record))
+    last = record or JobRecord()
+    if last.exit_code == PERMANENT and last.identity == wanted:
+        return _nothing(JobSeen(JobState.FAILED, last.message, record=record))
+    left = _pause(last, wanted) - (times.since(last.ended_at, now) if last.ended_at else 0.0)
+    if last.ended_at and left > 0:
+        text = f"{last.message}; failure {last.failures} in a row, it starts again by itself"
+        seen = JobSeen(JobState.BACKING_OFF, text, record=record)
+        return replace(_nothing(seen), look_again_seconds=left)
+    return Drive(Action.START, JobSeen(JobState.STARTING, "the driver starts", record=record))
+
+
+def _pause(last: JobRecord, wanted: str) -> float:
+    """Tell how long to wait after a driver's end; what is new is tried at once."""
+    if not last.failures or last.identity != wanted:
+        return 0.0
+    return min(FIRST_PAUSE * 2.0 ** min(last.failures - 1, 30), LONGEST_PAUSE)
+
+
+def _of_running(driver: DriverSeen, wanted: Wanted, record: JobRecord | None) -> Drive:
+    if wanted is None or (isinstance(wanted, str) and wanted != driver.identity):
+        return Drive(Action.STOP, _running(driver, "it ends after its batch", record))
+    message = wanted.message if isinstance(wanted, Refused) else driver.message
+    return _nothing(_running(driver, message, record))
+
+
+def _stopping(driver: DriverSeen, record: JobRecord | None) -> Drive:
+    return _nothing(_running(driver, "it ends after its batch", record))
+
+
+def _running(driver: DriverSeen, message: str, record: JobRecord | None) -> JobSeen:
+    is_up = driver.report is not None and bool(driver.report.slots)
+    state = JobState.RUNNING if is_up else JobState.STARTING
+    return JobSeen(state, message, driver.report, record)
+
+
+def _of_ended(driver: DriverSeen, wanted: Wanted, record: JobRecord | None) -> Drive:
+    """Write down how it ended; once that is written, clear it away."""
+    assert driver.ending is not None
+    written = _recorded(driver, driver.ending, record or JobRecord())
+    state = JobState.ENDED if wanted is None else JobState.STARTING
+    if driver.ending.code == PERMANENT and isinstance(wanted, str) and wanted == driver.identity:
+        state = JobState.FAILED
+    action = Action.CLEAR if written == record else Action.NOTHING
+    return Drive(action, JobSeen(state, written.message, record=written))
+
+
+def _recorded(driver: DriverSeen, ending: Ending, last: JobRecord) -> JobRecord:
+    if last.ended_at == ending.at:
+        return last
+    is_failure = ending.code != DONE
+    before = 0 if ending.ran_seconds > STEADY_SECONDS else last.failures
+    return JobRecord(
+        ended_at=ending.at,
+        exit_code=ending.code,
+        failures=before + 1 if is_failure else 0,
+        identity=driver.identity,
+        message=ending.message,
+    )
+
+
+def _nothing(job: JobSeen) -> Drive:
+    return Drive(Action.NOTHING, job)
