@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from evenkeel.api.groups import GroupSpec, GroupStatus
 from evenkeel.api.topics import TopicSpec, TopicStatus
@@ -46,6 +46,8 @@ class Head:
 class Topic:
     """A `Topic` object."""
 
+    KIND: ClassVar = "Topic"
+
     head: Head
     spec: TopicSpec
     status: TopicStatus
@@ -57,12 +59,14 @@ class Topic:
 
     def __str__(self) -> str:
         """Name it in a message."""
-        return f"Topic {self.head.key}"
+        return f"{self.KIND} {self.head.key}"
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """A `ConsumerGroup` object."""
+
+    KIND: ClassVar = "ConsumerGroup"
 
     head: Head
     spec: GroupSpec
@@ -88,7 +92,7 @@ class Group:
 
     def __str__(self) -> str:
         """Name it in a message."""
-        return f"ConsumerGroup {self.head.key}"
+        return f"{self.KIND} {self.head.key}"
 
 
 def head(metadata: Mapping[str, Any]) -> Head:

@@ -84,7 +84,7 @@ class ClusterWorld:
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status, unless the object has changed meanwhile."""
-        answer = await self._write_status(paths.TOPICS, "Topic", topic, status)
+        answer = await self._write_status(paths.TOPICS, topic, status)
         if answer is not None and self._heard.topics.take(answer):
             self.topic_written(topic.head.key)
 
@@ -92,7 +92,7 @@ class ClusterWorld:
         self, group: Group, status: GroupStatus, happened: Sequence[Happened]
     ) -> None:
         """Replace a group's status, unless the object has changed meanwhile."""
-        answer = await self._write_status(paths.GROUPS, "ConsumerGroup", group, status)
+        answer = await self._write_status(paths.GROUPS, group, status)
         if answer is None:
             return
         if self._heard.groups.take(answer):
@@ -103,7 +103,6 @@ class ClusterWorld:
     async def _write_status(
         self,
         resource: paths.Resource,
-        kind: str,
         found: Topic | Group,
         status: TopicStatus | GroupStatus,
     ) -> Document | None:
@@ -111,7 +110,7 @@ class ClusterWorld:
         key = found.head.key
         document = {
             "apiVersion": manifests.API_VERSION,
-            "kind": kind,
+            "kind": found.KIND,
             "metadata": {
                 "name": key.name,
                 "namespace": key.namespace,

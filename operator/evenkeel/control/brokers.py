@@ -5,7 +5,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from evenkeel.api.topics import BrokerQueues
-from evenkeel.control import topics
+from evenkeel.control import provisioning, topics
+from evenkeel.control.provision import Outcome
+from evenkeel.control.provisioning import Task
 from evenkeel.control.topics import Unread
 from mq_client import errors
 from mq_client.acl import Credentials
@@ -36,15 +38,20 @@ class Brokers:
             found = topics.brokers(await self._client(cluster).route(topic, max_age=0))
         except errors.TopicUnknownError as error:
             self.requests["unknown"] += 1
-            return Unread("TopicUnknown", f"{error}; create it, or let spec.provision do so")
-        except errors.NoNameServerError as error:
-            self.requests["failed"] += 1
-            return Unread("NameServerUnreachable", f"{error}; see spec.nameServers")
+            return Unread(topics.UNKNOWN, f"{error}; create it, or let spec.provision do so")
         except errors.MqError as error:
             self.requests["failed"] += 1
-            return Unread("NameServerRefuses", str(error))
+            return _unread(error)
         self.requests["answered"] += 1
         return found
+
+    async def provision(self, cluster: Cluster, task: Task) -> Outcome | Unread:
+        """Take a topic one step further to what is wanted, or say why that cannot be tried."""
+        client = self._client(cluster)
+        try:
+            return await client.run(provisioning.step(client.directory, task))
+        except errors.MqError as error:
+            return _unread(error)
 
     async def lag(self, cluster: Cluster, group: str, topic: str) -> int:
         """Tell how many messages of a topic a group has not read yet."""
@@ -60,3 +67,11 @@ class Brokers:
         if cluster not in self._clients:
             self._clients[cluster] = Client(cluster.name_servers, credentials=cluster.credentials)
         return self._clients[cluster]
+
+
+def _unread(error: errors.MqError) -> Unread:
+    if isinstance(error, errors.NoNameServerError):
+        return Unread("NameServerUnreachable", f"{error}; see spec.nameServers")
+    if isinstance(error, errors.NoBrokerError):
+        return Unread("BrokerUnavailable", str(error))
+    return Unread("NameServerRefuses", str(error))

@@ -7,17 +7,19 @@ every `rebalance.interval`; a topic every `refreshInterval`. Nothing that is nee
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from evenkeel import times
-from evenkeel.api.topics import BrokerQueues, TopicSpec
-from evenkeel.control import driving, groups, rivals, topics
+from evenkeel.api.topics import Provision, TopicSpec
+from evenkeel.control import driving, groups, places, provision, rivals, topics
 from evenkeel.control.brokers import Brokers
+from evenkeel.control.draining import Quiet
 from evenkeel.control.driving import Action, Drive, Refused, Wanted
+from evenkeel.control.provisioning import Task
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.seen import Conflict, JobSeen, Seen
-from evenkeel.control.topics import Unread
+from evenkeel.control.topics import Sight
 from evenkeel.control.work import Counts, Work
 from evenkeel.control.world import World
 from evenkeel.errors import ManifestError
@@ -44,7 +46,10 @@ class Loop:
         self._topics: Work[Key] = Work(self._look_at_topic)
         self._groups: Work[Key] = Work(self._look_at_group)
         self._lags: Work[Key] = Work(self._ask_lag)
-        self._rivals = Rivals()
+        self._rivals: Rivals[Group] = Rivals(rivals.group_claim)
+        self._rival_topics: Rivals[Topic] = Rivals(rivals.topic_claim)
+        self._quiet: dict[Key, Quiet] = defaultdict(Quiet)
+        """Of topics whose queues close."""
         self._specs: dict[Key, TopicSpec] = {}
         self._lag: dict[Key, int] = {}
         self._users: dict[Key, set[Key]] = defaultdict(set)
@@ -54,9 +59,12 @@ class Loop:
     def topic_changed(self, key: Key) -> None:
         """Say that a topic was made, changed or deleted."""
         topic = self._world.topic(key)
+        for other in self._rival_topics.changed(key, topic):
+            self._topics.touch(other)
         if topic is None:
             self._topics.forget(key)
             self._specs.pop(key, None)
+            self._quiet.pop(key, None)
         elif self._specs.get(key) != topic.spec:  # and not what this loop has written itself
             self._specs[key] = topic.spec
             self._topics.touch(key)
@@ -113,13 +121,30 @@ class Loop:
         topic = self._world.topic(key)
         if topic is None:
             return None
-        route: Sequence[BrokerQueues] | Unread | None = topic.spec.route
-        if route is None:
-            route = await self._brokers.route(await self._world.cluster(topic), topic.topic)
-        status = topics.decide(topic, route, self._clock())
-        if status != topic.status:
-            await self._world.write_topic(topic, status)
-        return times.seconds(topic.spec.refresh_interval)
+        conflict = rivals.topic_conflict(topic, self._rival_topics.of(topic))
+        decision = topics.decide(topic, await self._sight(topic, conflict), self._clock())
+        if decision.status != topic.status:
+            await self._world.write_topic(topic, decision.status)
+        return decision.look_again_seconds
+
+    async def _sight(self, topic: Topic, conflict: Conflict | None) -> Sight:
+        """Take a topic one step further if that is asked for, and see where it is then."""
+        if topic.spec.route is not None:
+            return Sight(topic.spec.route)
+        cluster = await self._world.cluster(topic)
+        outcome = None
+        spec = topics.to_follow(topic, conflict)
+        if spec is not None:
+            outcome = await self._brokers.provision(cluster, self._task(topic, spec))
+        return Sight(await self._brokers.route(cluster, topic.topic), outcome, conflict)
+
+    def _task(self, topic: Topic, spec: Provision) -> Task:
+        def readers() -> list[str]:
+            place = places.of_topic(topic)
+            return places.readers(place, self._world.groups(), self._world.topic) if place else []
+
+        goal = provision.wanted(spec)
+        return Task(topic.topic, goal, readers, self._quiet[topic.head.key])
 
     async def _look_at_group(self, key: Key) -> float | None:
         group = self._world.group(key)
@@ -169,13 +194,13 @@ class Loop:
         )
 
     def _conflict(self, group: Group) -> Conflict | None:
-        older = list(self._rivals.of(group))
+        older = self._rivals.of(group)
         if not older:
             return None
         keys = {key for each in (group, *older) for key in each.topic_keys}
         found = {key: self._world.topic(key) for key in keys}
         known = {key: topic for key, topic in found.items() if topic is not None}
-        return rivals.conflict(group, older, known)
+        return rivals.group_conflict(group, older, known)
 
     async def _ask_lag(self, key: Key) -> float | None:
         """Ask how far a group is behind; while that cannot be told, the last answer stands."""

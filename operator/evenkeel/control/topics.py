@@ -1,4 +1,4 @@
-"""What follows for a topic from what its name server says: its next status. Pure."""
+"""What follows for a topic from what is seen of it at its brokers: its next status. Pure."""
 
 import hashlib
 from collections.abc import Sequence
@@ -7,40 +7,110 @@ from datetime import datetime
 
 import msgspec
 
-from evenkeel.api.topics import BrokerQueues, Perm, TopicStatus
-from evenkeel.control import conditions
+from evenkeel import times
+from evenkeel.api.topics import BrokerQueues, Perm, Provision, TopicStatus
+from evenkeel.control import conditions, provision, provisioned
 from evenkeel.control.conditions import Finding
+from evenkeel.control.provision import Outcome
+from evenkeel.control.seen import Conflict
 from evenkeel.objects import Topic
 from mq_client import values
+
+SOON_SECONDS = 2.0
+"""Until the next look at what is under way."""
+UNKNOWN = "TopicUnknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Why a route could not be read."""
+    """Why something could not be read."""
 
     reason: str
     message: str
 
 
-def decide(topic: Topic, route: Sequence[BrokerQueues] | Unread, now: datetime) -> TopicStatus:
-    """Write a route down. One that could not be read leaves the last one as it is."""
-    kept = topic.status
-    if isinstance(route, Unread):
-        found = Finding("Ready", False, route.reason, route.message)
-    else:
-        kept = msgspec.structs.replace(
-            kept,
-            brokers=list(route),
-            read_queues=sum(each.read_queues for each in route),
-            write_queues=sum(each.write_queues for each in route),
-            route_hash=_hash(route),
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is seen of a topic."""
+
+    route: Sequence[BrokerQueues] | Unread
+    provisioned: Outcome | Unread | None = None
+    """What became of `spec.provision`; None where it is not followed."""
+    conflict: Conflict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What follows."""
+
+    status: TopicStatus
+    look_again_seconds: float
+
+
+def decide(topic: Topic, sight: Sight, now: datetime) -> Decision:
+    """Write down what is seen. A route that could not be read leaves the last one as it is."""
+    status = topic.status
+    if not isinstance(sight.route, Unread):
+        status = msgspec.structs.replace(
+            status,
+            brokers=list(sight.route),
+            read_queues=sum(each.read_queues for each in sight.route),
+            write_queues=sum(each.write_queues for each in sight.route),
+            route_hash=_hash(sight.route),
         )
-        found = Finding("Ready", True, "RouteRead")
-        if not kept.read_queues:
-            found = Finding("Ready", False, "NoQueues", f"{topic}: no broker has readable queues")
+    kept = _provisioned(topic, sight)
+    found = [_ready(topic, sight, kept), *kept]
+    if sight.conflict is not None:
+        found.append(Finding("Conflicted", True, sight.conflict.reason, sight.conflict.message))
     generation = topic.head.generation
-    merged = conditions.merged(topic.status.conditions, [found], generation, now)
-    return msgspec.structs.replace(kept, observed_generation=generation, conditions=merged)
+    merged = conditions.merged(topic.status.conditions, found, generation, now)
+    again = times.seconds(topic.spec.refresh_interval)
+    return Decision(
+        msgspec.structs.replace(status, observed_generation=generation, conditions=merged),
+        min(again, SOON_SECONDS) if _is_under_way(sight, kept) else again,
+    )
+
+
+def to_follow(topic: Topic, conflict: Conflict | None) -> Provision | None:
+    """Find out what to bring about at the brokers; None: nothing may be changed there."""
+    spec = topic.spec.provision
+    is_good = spec is not None and conflict is None and provision.complaint(spec) is None
+    return spec if is_good else None
+
+
+def _provisioned(topic: Topic, sight: Sight) -> list[Finding]:
+    """Say how `spec.provision` is followed, if it is."""
+    spec = topic.spec.provision
+    if spec is None or sight.conflict is not None:
+        return []
+    if complaint := provision.complaint(spec):
+        return [Finding(provisioned.TYPE, False, "InvalidSpec", f"{topic}: {complaint}")]
+    match sight.provisioned:
+        case None:
+            return []
+        case Unread(reason, message):
+            return [Finding(provisioned.TYPE, None, reason, message)]
+        case Outcome() as outcome:
+            told = [] if isinstance(sight.route, Unread) else sight.route
+            is_shown = provisioned.is_shown(spec, outcome, told)
+            return [provisioned.finding(topic, outcome, is_shown)]
+
+
+def _ready(topic: Topic, sight: Sight, kept: Sequence[Finding]) -> Finding:
+    if sight.conflict is not None:
+        return Finding("Ready", False, sight.conflict.reason, sight.conflict.message)
+    if isinstance(sight.route, Unread):
+        missing = sight.route.reason == UNKNOWN and kept and not kept[0].holds
+        reason = kept[0] if missing else sight.route
+        return Finding("Ready", False, reason.reason, reason.message)
+    if not any(each.read_queues for each in sight.route):
+        return Finding("Ready", False, "NoQueues", f"{topic}: no broker has readable queues")
+    return Finding("Ready", True, "RouteRead")
+
+
+def _is_under_way(sight: Sight, kept: Sequence[Finding]) -> bool:
+    is_moving = isinstance(sight.provisioned, Outcome) and sight.provisioned.is_under_way
+    return is_moving or any(each.reason == provisioned.CREATING for each in kept)
 
 
 def brokers(route: values.Route) -> list[BrokerQueues]:

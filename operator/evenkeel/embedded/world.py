@@ -235,7 +235,7 @@ class FileWorld:
 
     def _aged(self, found: Any, old: Any) -> Any:
         if old is None:
-            kept = self._kept.get((type(found).__name__, str(found.head.key)))
+            kept = self._kept.get((found.KIND, str(found.head.key)))
             status = msgspec.convert(kept, type(found.status)) if kept else found.status
             created = datetime.now(UTC).isoformat()
             return replace(
@@ -259,8 +259,7 @@ def _read_status(path: Path) -> dict[tuple[str, str], Any]:
 def _write_status(path: Path, objects: Manifests) -> None:
     both: list[Topic | Group] = [*objects.topics.values(), *objects.groups.values()]
     found = [
-        {"kind": type(each).__name__, "name": str(each.head.key), "status": each.status}
-        for each in both
+        {"kind": each.KIND, "name": str(each.head.key), "status": each.status} for each in both
     ]
     driver.written(path, found)
 

@@ -1,102 +1,26 @@
 """What tests of the operator need: the process itself, and objects as a user sees them."""
 
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from evenkeel import manifests
 from evenkeel.api import parts
-from sandbox import ports, process
+from sandbox import operator
 from sandbox.kubernetes_users import User
 from sandbox.waiting import eventually
 
-ROOT = Path(__file__).parents[3]
-READY_SECONDS = 60.0
-STOP_SECONDS = 20.0
 QUICK_LEASE = ("--lease-duration", "3", "--lease-deadline", "2", "--lease-period", "0.3")
 Document = dict[str, Any]
 
 
-class RunningOperator:
-    """`python -m evenkeel operator`."""
+class RunningOperator(operator.RunningOperator):
+    """It looks at one namespace only, and its lease is soon free."""
 
     def __init__(self, kubeconfig: Path, namespace: str, *options: str) -> None:
         """Start nothing yet."""
-        self._folder = process.Folder("evenkeel-operator-")
-        self._claim = ports.claim()
-        self._kubeconfig = kubeconfig
-        self._options = ("--namespace", namespace, "--lease-namespace", namespace, *options)
-        self._process: process.Process | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        if error is not None:
-            sys.stdout.write(self.log)
-        self._folder.close()
-        self._claim.release()
-
-    def start(self) -> None:
-        """Start it, or start it again after it has ended."""
-        command = [
-            sys.executable, "-m", "evenkeel", "operator", "--port", str(self._claim.port),
-            *QUICK_LEASE, *self._options,
-        ]  # fmt: skip
-        environment = {
-            "KUBECONFIG": str(self._kubeconfig),
-            "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}",
-        }
-        self._process = process.Process("operator", command, self._folder, environment)
-
-    @property
-    def log(self) -> str:
-        """What it wrote."""
-        return self._running.log.read_text(errors="replace")
-
-    def until_ready(self) -> None:
-        """Wait until it has listed everything and leads."""
-        self._running.wait_until(lambda: self.metric("leader") == 1.0, READY_SECONDS)
-
-    def kill(self) -> None:
-        """End it as kill -9 does."""
-        self._running.kill()
-
-    def stop(self) -> None:
-        """End it as the kubelet does."""
-        self._running.stop(STOP_SECONDS)
-
-    def get(self, path: str) -> tuple[int, str]:
-        """Ask it by HTTP; 0 while nobody answers."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._claim.port}{path}") as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-        except OSError:
-            return 0, ""
-
-    def metric(self, name: str, **labels: str) -> float | None:
-        """Read one of its metrics, without what all names begin with."""
-        shown = ",".join(f'{key}="{value}"' for key, value in labels.items())
-        wanted = f"evenkeel_operator_{name}" + (f"{{{shown}}}" if shown else "")
-        for line in self.get("/metrics")[1].splitlines():
-            key, _, value = line.rpartition(" ")
-            if key == wanted:
-                return float(value)
-        return None
-
-    @property
-    def _running(self) -> process.Process:
-        assert self._process is not None
-        return self._process
+        where = ("--namespace", namespace, "--lease-namespace", namespace)
+        super().__init__(kubeconfig, *where, *QUICK_LEASE, *options)
 
 
 class Namespace:

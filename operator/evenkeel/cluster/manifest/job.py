@@ -1,0 +1,37 @@
+"""What the driver reads: job.json."""
+
+from collections.abc import Mapping
+
+from evenkeel import job_file
+from evenkeel.cluster.manifest import places, settings
+from evenkeel.cluster.manifest.names import Document
+from evenkeel.cluster.manifest.pods import Wanted
+from evenkeel.job_file import Places
+from evenkeel.objects import Key, Topic
+
+COUNT = "executors"
+
+
+def document(wanted: Wanted, topics: Mapping[Key, Topic], executor: Document) -> Document:
+    """Write it, but for the number of executors, which may change under a running driver."""
+    key = wanted.group.head.key
+    inside = Places(
+        assignments=f"{places.WORK}/assignment.json",
+        report=f"{places.WORK}/report.json",
+        checkpoint=places.checkpoint(wanted.group, wanted.job),
+        files={ref: places.file(ref) for ref in job_file.refs(wanted.group)},
+        secrets={"tls": wanted.access.option} if wanted.access.option else {},
+    )
+    found = job_file.written(wanted.group, topics, inside)
+    del found[COUNT]
+    found["spark"] = settings.settings(wanted, executor)
+    found["metricsPort"] = places.METRICS_PORT
+    found["kubernetes"] = {"namespace": key.namespace, "name": key.name}
+    return found
+
+
+def counted(document: Document, executors: int) -> Document:
+    """Add how many executors there are when the driver starts."""
+    count = max(executors, 1)
+    spark = document["spark"] | {settings.INSTANCES: str(count)}
+    return document | {COUNT: count, "spark": spark}

@@ -1,0 +1,110 @@
+"""
+A user's pod template under what a job needs.
+
+Objects are merged field by field, and what the job needs wins. Lists of things with names are
+merged by name: a container is merged as an object is, of anything else the job's replaces the
+user's. Of other lists the job's replaces the user's. Null is as nothing said.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from evenkeel.api.jobs import PodTemplate
+from evenkeel.cluster.manifest.names import Document
+from evenkeel.errors import ManifestError
+
+CONTAINER = "main"
+"""The container that is ours."""
+_NAMED_BY = {
+    "containers": ("name",),
+    "env": ("name",),
+    "ports": ("containerPort", "protocol"),
+    "volumeMounts": ("mountPath",),
+    "volumes": ("name",),
+}
+_ACCOUNT = (
+    "the rights of a job's pods are what the operator gives them, and a template must not lend "
+    "them others; leave it out"
+)
+_REFUSED = {"serviceAccountName": _ACCOUNT, "serviceAccount": _ACCOUNT}
+_REFUSED_IN_OURS = {
+    "image": "spec.job.image says it",
+    "command": "the operator says what runs here",
+    "args": "the operator says what runs here",
+    "lifecycle": "Spark and the operator end these pods in their own way",
+}
+
+
+def pod(template: PodTemplate | None, defaults: Document, needed: Document, path: str) -> Document:
+    """Merge metadata and spec of a pod: the defaults, over them the user's, over them ours."""
+    users: Document = {}
+    if template is not None:
+        users = {"metadata": template.metadata, "spec": template.spec}
+        _refuse(users, path)
+    found: Document = merged(merged(defaults, users, path), needed, path)
+    return found
+
+
+def container(spec: Mapping[str, Any]) -> Document:
+    """Find ours in a pod's spec."""
+    found: Document = next(each for each in spec["containers"] if each["name"] == CONTAINER)
+    return found
+
+
+def merged(under: Any, over: Any, path: str) -> Any:
+    """Lay one over the other; both stay as they are. `path` is where an error is."""
+    if not isinstance(over, dict):
+        return over
+    if not isinstance(under, dict):
+        raise ManifestError(f"{path} is no object")
+    found = dict(under)
+    for name, value in over.items():
+        here = f"{path}.{name}"
+        if value is None:
+            continue
+        if found.get(name) is None:
+            found[name] = value
+        elif isinstance(value, list) and name in _NAMED_BY:
+            found[name] = _by_name(found[name], value, name, here)
+        else:
+            found[name] = merged(found[name], value, here)
+    return found
+
+
+def _by_name(under: Any, over: Any, kind: str, path: str) -> list[Any]:
+    ours, theirs = _index(over, kind, path), _index(under, kind, path)
+    if kind == "containers":
+        ours = {name: merged(theirs.get(name, {}), each, path) for name, each in ours.items()}
+    return list((ours | {name: each for name, each in theirs.items() if name not in ours}).values())
+
+
+def _index(items: Any, kind: str, path: str) -> dict[Any, Any]:
+    first, *more = _NAMED_BY[kind]
+    if not isinstance(items, list):
+        raise ManifestError(f"{path} is no list")
+    found: dict[Any, Any] = {}
+    for each in items:
+        value = each.get(first) if isinstance(each, dict) else None
+        if not isinstance(value, (str, int)):
+            raise ManifestError(f"{path} holds something without a {first}")
+        name = (value, *(str(each.get(field)) for field in more))
+        if name in found:
+            raise ManifestError(f"{path} holds two with {first} {value}")
+        found[name] = each
+    return found
+
+
+def _refuse(users: Document, path: str) -> None:
+    for name, value in users["metadata"].items():
+        if name not in ("labels", "annotations") and value is not None:
+            raise ManifestError(f"{path}.metadata takes labels and annotations, and not {name}")
+    for name, why in _REFUSED.items():
+        if users["spec"].get(name):
+            raise ManifestError(f"{path}.spec.{name}: {why}")
+    containers = users["spec"].get("containers")
+    if containers is None:
+        return
+    ours = _index(containers, "containers", f"{path}.spec.containers").get((CONTAINER,), {})
+    for name, why in _REFUSED_IN_OURS.items():
+        if ours.get(name):
+            raise ManifestError(f"{path}.spec.containers: {name} of {CONTAINER}: {why}")

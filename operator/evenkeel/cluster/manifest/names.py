@@ -1,0 +1,55 @@
+"""How a job's objects are called, labelled and owned."""
+
+from typing import Any
+
+from evenkeel import manifests
+from evenkeel.errors import ManifestError
+from evenkeel.objects import Group
+
+Document = dict[str, Any]
+GROUP_LABEL = "evenkeel.dev/group"
+RESTART_HASH = "evenkeel.dev/restart-hash"
+"""Annotation of the driver's pod: another value means that it must be made anew."""
+ROLE_LABEL = "spark-role"
+"""Spark gives executors this label, with the value `executor`."""
+MOST_LETTERS = 63
+"""Of a label's value."""
+
+
+def driver(group: Group) -> str:
+    """Name the pod, and all that is only the driver's."""
+    return f"{group.head.key.name}-driver"
+
+
+def job(group: Group) -> str:
+    """Name the ConfigMap with what the driver and Spark read."""
+    return f"{group.head.key.name}-job"
+
+
+def labels(group: Group) -> dict[str, str]:
+    """Label whatever belongs to a group."""
+    name = group.head.key.name
+    if len(name) > MOST_LETTERS:
+        raise ManifestError(
+            f"{group}: its name has {len(name)} letters, and the labels of a job's pods take "
+            f"{MOST_LETTERS}: make it anew with a shorter metadata.name; spec.group may stay"
+        )
+    return {"app.kubernetes.io/managed-by": "evenkeel", GROUP_LABEL: name}
+
+
+def metadata(group: Group, name: str) -> Document:
+    """Say whose an object is; it goes when the group goes."""
+    owner = {
+        "apiVersion": manifests.API_VERSION,
+        "kind": "ConsumerGroup",
+        "name": group.head.key.name,
+        "uid": group.head.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "name": name,
+        "namespace": group.head.key.namespace,
+        "labels": labels(group),
+        "ownerReferences": [owner],
+    }

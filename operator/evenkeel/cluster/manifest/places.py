@@ -1,0 +1,37 @@
+"""Where things are inside a job's pods: paths and ports."""
+
+from evenkeel.api.jobs import Job
+from evenkeel.api.parts import KeyRef
+from evenkeel.objects import Group
+
+JOB = "/etc/evenkeel"
+JOB_FILE = "job.json"
+EXECUTOR_TEMPLATE = "executor.yaml"
+FILES = "/etc/evenkeel-files"
+"""The users' Python files, in a folder for each ConfigMap."""
+AUTHORITIES = "/etc/evenkeel-tls"
+AUTHORITIES_FILE = "ca.crt"
+STATE = "/state"
+"""The claim of `spec.job.checkpoint`."""
+WORK = "/work"
+"""Where processes start, and what Spark writes beside temporary files."""
+TMP = "/tmp"  # noqa: S108 a volume of the pod's own
+DRIVER_PORT = 7078
+BLOCKS_PORT = 7079
+METRICS_PORT = 8090
+
+
+def file(ref: KeyRef) -> str:
+    """Find one of the users' files."""
+    return f"{FILES}/{ref.name}/{ref.key}"
+
+
+def checkpoint(group: Group, job: Job) -> str:
+    """Find the checkpoint; one claim may hold those of several groups."""
+    return job.checkpoint.url or f"file://{STATE}/checkpoints/{group.head.key.name}"
+
+
+def is_state(path: str | None) -> bool:
+    """Whether a path lies in the claim."""
+    plain = "/" + (path or "").removeprefix("file:").lstrip("/")
+    return path is not None and f"{plain}/".startswith(f"{STATE}/")

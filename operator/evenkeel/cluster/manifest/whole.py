@@ -1,0 +1,92 @@
+"""Everything that must exist in Kubernetes for a group's job."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import yaml
+
+from evenkeel.cluster.manifest import access, driver, executors, job, names, places, rights
+from evenkeel.cluster.manifest.names import Document
+from evenkeel.cluster.manifest.pods import Wanted
+from evenkeel.errors import ManifestError
+from evenkeel.objects import RESTART, Group, Key, Topic
+
+
+def objects_of(group: Group, topics: Mapping[Key, Topic], image: str) -> list[Document]:
+    """
+    Make all objects, in the order in which they can be made; the driver's pod is the last.
+
+    Each is fit for server-side apply, and no field of theirs is the driver's to write. `image` is
+    for jobs that name none. What cannot be is a `ManifestError`.
+    """
+    made = _made(group, topics, image)
+    return [
+        *rights.objects(group),
+        _config_map(group, made),
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": names.metadata(group, names.driver(group)),
+        },
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": names.metadata(group, names.driver(group)),
+        },
+        _stamped(made.driver, made.restart_hash),
+    ]
+
+
+def restart_hash(group: Group, topics: Mapping[Key, Topic], image: str) -> str:
+    """Tell one job from another that needs a new driver; compare with the pod's annotation."""
+    return _made(group, topics, image).restart_hash
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    driver: Document
+    template: Document
+    document: Document
+    count: int
+    restart: str
+
+    @property
+    def restart_hash(self) -> str:
+        metadata = self.driver["metadata"]
+        pod = [metadata["labels"], metadata["annotations"], self.driver["spec"]]
+        whole = [pod, self.template, self.document, self.restart]
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _made(group: Group, topics: Mapping[Key, Topic], image: str) -> _Made:
+    if group.spec.job is None:
+        raise ManifestError(f"{group} has no job")
+    wanted = Wanted(group, group.spec.job, group.spec.job.image or image, access.of(group, topics))
+    template = executors.template(wanted)
+    return _Made(
+        driver.pod(wanted),
+        template,
+        job.document(wanted, topics, template),
+        group.spec.job.executors,
+        group.head.annotations.get(RESTART, ""),
+    )
+
+
+def _config_map(group: Group, made: _Made) -> Document:
+    document = job.counted(made.document, made.count)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": names.metadata(group, names.job(group)),
+        "data": {
+            places.JOB_FILE: json.dumps(document, indent=2),
+            places.EXECUTOR_TEMPLATE: yaml.safe_dump(made.template, sort_keys=False),
+        },
+    }
+
+
+def _stamped(pod: Document, value: str) -> Document:
+    annotations = pod["metadata"]["annotations"] | {names.RESTART_HASH: value}
+    return pod | {"metadata": pod["metadata"] | {"annotations": annotations}}

@@ -1,0 +1,41 @@
+"""Where topics are: under which name, and at which name servers. Pure."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from evenkeel.objects import Group, Key, Topic
+
+Find = Callable[[Key], Topic | None]
+
+
+class Place(NamedTuple):
+    """A topic as RocketMQ knows it."""
+
+    topic: str
+    name_servers: frozenset[str]
+
+    def is_also(self, other: "Place") -> bool:
+        """Whether both are one topic: a single shared address shows it."""
+        return self.topic == other.topic and not self.name_servers.isdisjoint(other.name_servers)
+
+
+def of_topic(topic: Topic) -> Place | None:
+    """Tell where a topic is; one that is only in a file is nowhere."""
+    servers = topic.spec.name_servers
+    return Place(topic.topic, frozenset(servers)) if servers else None
+
+
+def of_group(group: Group, find: Find) -> list[Place]:
+    """Tell where all topics of a group are."""
+    found = (find(key) for key in group.topic_keys)
+    return [place for topic in found if topic and (place := of_topic(topic))]
+
+
+def readers(place: Place, groups: Iterable[Group], find: Find) -> list[str]:
+    """Name the groups that read a topic, as RocketMQ knows them."""
+    found = {
+        group.group
+        for group in groups
+        if any(place.is_also(other) for other in of_group(group, find))
+    }
+    return sorted(found)

@@ -1,0 +1,76 @@
+"""What there is to say of a topic that is made and resized: the condition `Provisioned`. Pure."""
+
+from collections.abc import Sequence
+
+from evenkeel.api import topics as api
+from evenkeel.control import draining
+from evenkeel.control.conditions import Finding
+from evenkeel.control.provision import Outcome
+from evenkeel.objects import Topic
+from lb_core.model import QueueRange
+from mq_client import errors
+
+TYPE = "Provisioned"
+CREATING = "Creating"
+
+
+def finding(topic: Topic, outcome: Outcome, is_shown: bool) -> Finding:
+    """Say what is done, what is waited for, and who does not take part."""
+    away, refused = _away(outcome), _refused(outcome)
+    said = [*refused, *away, *_done(topic, outcome), *outcome.waits]
+    if not outcome.step.puts and not is_shown:
+        said.append("the name server does not tell of it yet")
+    text = f"{topic}: {'; '.join(said)}" if said else ""
+    if refused:
+        return Finding(TYPE, False, "Refused", text)
+    if away:
+        return Finding(TYPE, False, "BrokerUnavailable", text)
+    if outcome.step.closing:
+        return Finding(TYPE, False, "Draining", text)
+    if outcome.step.puts or not is_shown:
+        return Finding(TYPE, False, CREATING, text)
+    return Finding(TYPE, True, "AsAsked")
+
+
+def is_shown(spec: api.Provision, outcome: Outcome, route: Sequence[api.BrokerQueues]) -> bool:
+    """Whether the name server tells of all that the brokers have."""
+    asked = (spec.read_queues, spec.write_queues)
+    told = {each.broker: (each.read_queues, each.write_queues) for each in route}
+    return all(told.get(name) == asked for name in outcome.brokers if name not in outcome.failed)
+
+
+def _refused(outcome: Outcome) -> list[str]:
+    return [
+        f"{name} refuses: {error}; correct spec.provision, or let these credentials do it"
+        for name, error in outcome.failed.items()
+        if not isinstance(error, errors.UnavailableError)
+    ]
+
+
+def _away(outcome: Outcome) -> list[str]:
+    return [
+        f"{name} is out of reach and keeps what it has: {error}"
+        for name, error in outcome.failed.items()
+        if isinstance(error, errors.UnavailableError)
+    ]
+
+
+def _done(topic: Topic, outcome: Outcome) -> list[str]:
+    """Tell what was written now, and which queues close."""
+    step = outcome.step
+    done = [name for name in step.puts if name not in outcome.failed]
+    made = [name for name in done if name in step.made]
+    changed = [name for name in done if name not in step.made and name not in step.closing]
+    said = []
+    if made:
+        said.append(f"it is made on {', '.join(made)}")
+    if changed:
+        said.append(f"its queues are changed on {', '.join(changed)}")
+    closing = [
+        QueueRange(topic.topic, name, ids.start, ids.stop)
+        for name, ids in step.closing.items()
+        if name not in outcome.failed
+    ]
+    if closing:
+        said.append(f"{draining.shown(closing)} close")
+    return said

@@ -1,0 +1,312 @@
+"""A driver in Kubernetes: what it makes of what it hears, without a cluster."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mq_client.errors import UsageError
+from spark_jobs.pipeline import job, kube
+from spark_jobs.pipeline.assignments import InFiles
+from spark_jobs.pipeline.hearing import Hearing
+from spark_jobs.pipeline.kube import Api, KubeError
+from spark_jobs.pipeline.lease import free_in, held_by
+from spark_jobs.pipeline.reporting import Reporting, due_in, report
+from tests.unit.test_pipeline import described
+
+NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("spec", "unchanged_for", "seconds"),
+    [
+        ({}, 0, 0),
+        ({"holderIdentity": "", "leaseDurationSeconds": 30}, 0, 0),
+        ({"holderIdentity": "me", "leaseDurationSeconds": 30}, 0, 0),
+        ({"holderIdentity": "other", "leaseDurationSeconds": 12}, 0, 12),
+        ({"holderIdentity": "other", "leaseDurationSeconds": 12}, 5, 7),
+        ({"holderIdentity": "other", "leaseDurationSeconds": 12}, 12, 0),
+        ({"holderIdentity": "other"}, 0, 30),
+    ],
+    ids=["new", "given back", "mine", "seen now", "seen before", "not renewed", "no duration"],
+)
+def test_a_lease_is_free_when_its_holder_has_not_renewed_it_for_its_duration(
+    spec: dict[str, Any], unchanged_for: float, seconds: float
+) -> None:
+    assert free_in(spec, "me", unchanged_for) == seconds
+
+
+def test_a_lease_counts_its_holders_and_keeps_what_it_does_not_know() -> None:
+    taken = held_by("me", {"strategy": "OldestEmulationVersion"}, 30, NOON)
+    assert taken == {
+        "strategy": "OldestEmulationVersion",
+        "holderIdentity": "me",
+        "leaseDurationSeconds": 30,
+        "acquireTime": "2025-01-01T12:00:00.000000Z",
+        "renewTime": "2025-01-01T12:00:00.000000Z",
+        "leaseTransitions": 1,
+    }
+    later = datetime(2025, 1, 1, 12, 0, 5, tzinfo=UTC)
+    assert held_by("me", taken, 30, later) == {**taken, "renewTime": "2025-01-01T12:00:05.000000Z"}
+    assert held_by("you", taken, 30, later)["leaseTransitions"] == 2
+
+
+FACTS = {
+    "adoptedEpoch": 3, "batch": 7, "slots": {}, "pinned": True, "rows": {"a-0": 5}, "bytes": 50,
+    "tasks": 2, "misplacedTasks": 0, "error": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "age", "seconds"),
+    [
+        ({}, 100, None),
+        ({"adoptedEpoch": 4}, 0, 0),
+        ({"slots": {"a-0": {"executor": "1", "host": "10.0.0.1"}}}, 0, 0),
+        ({"pinned": False}, 0, 0),
+        ({"error": "no"}, 0, 0),
+        ({"rows": {"a-0": 6}, "bytes": 60, "tasks": 3, "misplacedTasks": 1, "batch": 8}, 4, 6),
+        ({"rows": {"a-0": 6}}, 11, 0),
+    ],
+    ids=["same", "epoch", "slots", "pinned", "error", "counters", "counters, later"],
+)
+def test_counters_alone_can_wait_and_what_is_the_same_is_not_written(
+    changes: dict[str, Any], age: float, seconds: float | None
+) -> None:
+    assert due_in(report({**FACTS, **changes}), report(FACTS), age) == seconds
+
+
+def test_the_first_report_is_written_at_once_and_no_report_never() -> None:
+    assert due_in(report(FACTS), None, 0) == 0
+    assert due_in(None, None, 0) is None
+
+
+class Scripted(Api):
+    """Answers as a test says; an error in the script is raised."""
+
+    def __init__(self, *script: Any, objects: dict[str, Any] | None = None) -> None:
+        super().__init__("https://nowhere", Path())
+        self._script = list(script)
+        self.objects = objects or {}
+        self.asked: list[str] = []
+
+    def ask(self, method: str, path: str, body: object = None, media_type: str = kube.JSON) -> Any:
+        self.asked.append(path)
+        if path in self.objects:
+            return self.objects[path]
+        return self._next()
+
+    def watch(self, path: str, silence_seconds: float) -> Iterator[Any]:
+        self.asked.append(path)
+        yield from self._next()
+
+    def _next(self) -> Any:
+        if not self._script:
+            raise KubeError("the script has ended")
+        return self._script.pop(0)
+
+
+def group(epoch: int, version: str = "1", **more: Any) -> dict[str, Any]:
+    status = {"epoch": epoch, "assignments": [share("a-0", "0-3")], "lag": 7, **more}
+    return {"metadata": {"resourceVersion": version}, "status": status}
+
+
+def share(consumer: str, ids: str) -> dict[str, Any]:
+    queues = [{"topic": "orders", "broker": "broker-a", "ids": ids}]
+    return {"consumer": consumer, "executor": "1", "queues": queues}
+
+
+def listed(*groups: dict[str, Any], version: str = "1") -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": version}, "items": list(groups)}
+
+
+def event(kind: str, found: dict[str, Any]) -> dict[str, Any]:
+    return {"type": kind, "object": found}
+
+
+def heard(tmp_path: Path, *script: Any, **objects: Any) -> Scripted:
+    """Hear a script to its end."""
+    api = Scripted(*script, **objects)
+    with pytest.raises(KubeError, match="the script has ended"):
+        Hearing(api, "mq", "billing", tmp_path / "heard.json").hear()
+    return api
+
+
+def test_what_is_listed_and_then_watched_is_read_by_the_job(tmp_path: Path) -> None:
+    file = tmp_path / "heard.json"
+    heard(tmp_path, listed(group(1)))
+    assert InFiles(file, "").latest().slots == ("a-0",)
+    changed = group(2, assignments=[share("a-0", "0-1"), share("a-1", "2-3")])
+    heard(tmp_path, listed(group(1)), [event("MODIFIED", changed)])
+    found = InFiles(file, "").latest()
+    assert (found.epoch, found.slots, len(found.owners)) == (2, ("a-0", "a-1"), 4)
+
+
+def test_a_group_without_an_assignment_leaves_no_file(tmp_path: Path) -> None:
+    heard(tmp_path, listed(), [event("ADDED", {"metadata": {"resourceVersion": "2"}})])
+    assert not (tmp_path / "heard.json").exists()
+
+
+def test_an_older_epoch_is_not_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    heard(tmp_path, listed(group(5)), [event("DELETED", group(5)), event("ADDED", group(4))])
+    assert json.loads((tmp_path / "heard.json").read_text())["epoch"] == 5
+    assert "ConsumerGroup mq/billing is deleted" in caplog.text
+    assert "ConsumerGroup mq/billing: epoch 4 is older than 5" in caplog.text
+
+
+def test_what_else_changes_in_a_status_does_not_touch_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "heard.json"
+    api = Scripted(listed(group(5)), [event("MODIFIED", group(5, lag=8))])
+    api.watch = watched = Watched(api, file)  # type: ignore[method-assign]
+    with pytest.raises(KubeError):
+        Hearing(api, "mq", "billing", file).hear()
+    assert watched.stamps[0] == (file.stat().st_mtime_ns, file.stat().st_ino)
+
+
+class Watched:
+    """Looks at the file before each watch."""
+
+    def __init__(self, api: Scripted, file: Path) -> None:
+        self._api = api
+        self._file = file
+        self.stamps: list[tuple[int, int]] = []
+
+    def __call__(self, path: str, silence_seconds: float) -> Iterator[Any]:
+        facts = self._file.stat()
+        self.stamps.append((facts.st_mtime_ns, facts.st_ino))
+        return Scripted.watch(self._api, path, silence_seconds)
+
+
+def test_a_watch_goes_on_where_the_last_one_has_ended(tmp_path: Path) -> None:
+    bookmark = event("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+    api = heard(
+        tmp_path, listed(group(1), version="5"), [event("MODIFIED", group(2, "7"))], [bookmark]
+    )
+    versions = [path.partition("resourceVersion=")[2].partition("&")[0] for path in api.asked]
+    assert versions == ["", "5", "7", "9"]
+
+
+@pytest.mark.parametrize(
+    ("events", "complaint"),
+    [
+        ([event("ERROR", {"code": 410, "message": "too old"})], "the watch ends: too old"),
+        ([], "ended without a word"),
+    ],
+    ids=["expired", "silent"],
+)
+def test_a_watch_that_fails_makes_it_list_again(
+    tmp_path: Path, events: list[Any], complaint: str
+) -> None:
+    hearing = Hearing(Scripted(listed(), events), "mq", "billing", tmp_path / "heard.json")
+    with pytest.raises(KubeError, match=complaint):
+        hearing.hear()
+
+
+def test_slices_are_joined_and_each_is_read_once(tmp_path: Path) -> None:
+    maps = "/api/v1/namespaces/mq/configmaps"
+    objects: dict[str, Any] = {
+        f"{maps}/{name}": {"data": {"assignments.json": json.dumps(shares)}}
+        for name, shares in {
+            "one": [share("a-0", "0")], "two": [share("a-1", "1"), share("a-2", "2")]
+        }.items()
+    }  # fmt: skip
+    sliced = group(3, assignments=[], slices=["one", "two"])
+    api = heard(tmp_path, listed(sliced), [event("MODIFIED", sliced)], objects=objects)
+    assert InFiles(tmp_path / "heard.json", "").latest().slots == ("a-0", "a-1", "a-2")
+    assert [path for path in api.asked if path in objects] == list(objects)
+
+
+def test_a_slice_that_holds_nothing_is_named(tmp_path: Path) -> None:
+    objects: dict[str, Any] = {"/api/v1/namespaces/mq/configmaps/one": {"data": {}}}
+    api = Scripted(listed(group(3, slices=["one"])), objects=objects)
+    with pytest.raises(KubeError, match=r"ConfigMap mq/one has no assignments\.json"):
+        Hearing(api, "mq", "billing", tmp_path / "heard.json").hear()
+
+
+class Slow(Api):
+    """An API server that answers when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__("https://nowhere", Path())
+        self.asked = threading.Event()
+        self.let_go = threading.Event()
+        self.written: list[Any] = []
+
+    def ask(self, method: str, path: str, body: object = None, media_type: str = kube.JSON) -> Any:
+        self.asked.set()
+        self.let_go.wait()
+        self.written.append(body)
+
+
+def test_a_server_that_does_not_answer_holds_nobody_up_and_gets_the_newest_report() -> None:
+    api = Slow()
+    reporting = Reporting(api, "mq", "billing-driver")
+    with reporting.kept_up():
+        reporting.tell({"batch": 0})
+        api.asked.wait()
+        for number in range(1, 4):
+            reporting.tell({"batch": number})
+        api.let_go.set()
+    texts = [each["data"]["report.json"] for each in api.written]
+    assert texts == ['{"batch":0}', '{"batch":3}']
+
+
+def test_a_last_report_that_cannot_be_written_does_not_keep_the_driver(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    reporting = Reporting(Scripted(), "mq", "billing-driver")
+    with caplog.at_level(logging.ERROR), reporting.kept_up():
+        reporting.tell({"batch": 0})
+    assert "ConfigMap mq/billing-driver: the last report is not written" in caplog.text
+
+
+@pytest.fixture
+def credentials(tmp_path: Path) -> str:
+    for name in ("token", "ca.crt"):
+        (tmp_path / name).touch()
+    return str(tmp_path)
+
+
+def test_a_driver_is_named_by_its_file_or_by_its_environment(
+    tmp_path: Path, credentials: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def holder(**more: str) -> str:
+        parts = {"namespace": "mq", "name": "billing", "credentials": credentials, **more}
+        found = job.load(described(tmp_path, kubernetes=parts)).kubernetes
+        assert found is not None
+        return found.holder
+
+    monkeypatch.setenv("EVENKEEL_POD_UID", "from-the-pod")
+    assert holder() == "from-the-pod"
+    assert holder(holder="from-the-file") == "from-the-file"
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"holder": ""}, "holder is needed, here or in the environment as EVENKEEL_POD_UID"),
+        ({"server": "http://api:80"}, "server must be https://HOST .* not 'http://api:80'"),
+        ({"server": "https://api:99999"}, "server must be"),
+        ({"server": "https://"}, "server must be"),
+        ({"credentials": "/nowhere"}, "credentials: /nowhere/token is not there"),
+        ({"name": ""}, r"length >= 1 - at `\$\.kubernetes\.name`"),
+        ({"pod": "x"}, "unknown field `pod`"),
+    ],
+)
+def test_a_driver_that_cannot_be_in_kubernetes_is_an_error_that_names_the_field(
+    tmp_path: Path,
+    credentials: str,
+    changes: dict[str, str],
+    complaint: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("EVENKEEL_POD_UID", raising=False)
+    parts = {"namespace": "mq", "name": "billing", "holder": "me", "credentials": credentials}
+    with pytest.raises(UsageError, match=complaint):
+        job.load(described(tmp_path, kubernetes={**parts, **changes}))
