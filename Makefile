@@ -1,7 +1,7 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test mutations lint fmt types bench-alloc bench-pull bench-handover bench-spark crds lock check clean
+.PHONY: help setup demo test mutations lint fmt types bench-alloc bench-pull bench-handover bench-spark bench-operator crds lock check clean
 IN_DEV = .venv/bin/python -m
 
 help: ## Show this list
@@ -45,12 +45,15 @@ bench-handover: .venv-bench/ready ## Hand queues over, beside RocketMQ's own con
 bench-spark: .venv-bench/ready ## Measure the data source and the pinned job in Spark; minutes
 	@.venv-bench/bin/python -m benchmarks.spark $(ARGS)
 
+bench-operator: .venv-bench/ready ## Measure the operator on a real API server; minutes
+	@PYTHONPATH=operator .venv-bench/bin/python -m benchmarks.operator $(ARGS)
+
 crds: setup ## Make crds/ from the types in operator/evenkeel/api
 	@PYTHONPATH=operator $(IN_DEV) evenkeel.crds crds
 
 lock: setup ## Update every pinned version in requirements/
 	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/operator.in requirements/dev.in -o requirements/dev.txt $(LOCK_OPTIONS)
-	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/bench.in -o requirements/bench.txt $(LOCK_OPTIONS)
+	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/operator.in requirements/bench.in -o requirements/bench.txt $(LOCK_OPTIONS)
 
 check: lint test ## What the pipeline runs
 
