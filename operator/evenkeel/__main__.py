@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         help="look only here; may be given several times. Default: everywhere",
     )  # fmt: skip
     operator.add_argument("--port", type=int, default=8080, help="for /metrics and /healthz; 8080")
+    operator.add_argument("--image", default="", help="of jobs that name none")
     operator.add_argument(
         "--lease-namespace", metavar="NAME", help="where the Lease is; where the operator is"
     )
@@ -104,7 +105,9 @@ def _operator(options: argparse.Namespace) -> int:
     from evenkeel.cluster import app, lease  # `plan` need not wait for it
 
     terms = lease.Terms(options.lease_duration, options.lease_deadline, options.lease_period)
-    found = app.Options(options.namespace, options.port, options.lease_namespace, terms)
+    found = app.Options(
+        options.namespace, options.port, options.image, options.lease_namespace, terms
+    )
     kopf.configure(log_format=kopf.LogFormat.JSON)
     asyncio.run(app.run(found))
     return 0

@@ -66,6 +66,8 @@ def _job(group: Group) -> Job:
 
 
 def _source(group: Group, job: Job, topics: Mapping[Key, Topic]) -> dict[str, str]:
+    if missing := [str(key) for key in group.topic_keys if key not in topics]:
+        raise ManifestError(f"{group}: there is no Topic {' and no '.join(missing)}")
     found = [topics[key] for key in group.topic_keys]
     servers = {tuple(topic.spec.name_servers or ()) for topic in found}
     if servers == {()}:

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from evenkeel.cluster import api, watching
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.lease import Lease, Terms
+from evenkeel.cluster.manifest import names
 from evenkeel.cluster.operator import Operator
 from evenkeel.cluster.resync import Resync
 from evenkeel.cluster.serving import serving
@@ -32,6 +33,8 @@ class Options:
     namespaces: Sequence[str] = ()
     """Empty: all."""
     port: int = 8080
+    image: str = ""
+    """For jobs that name none."""
     lease_namespace: str | None = None
     """Default: where the operator's own pod is."""
     terms: Terms = Terms()  # noqa: RUF009 it is frozen
@@ -44,7 +47,7 @@ async def run(options: Options) -> None:
     stop = asyncio.Event()
     listed = asyncio.Event()
     async with Api(lambda: api.connection(settings)) as client:
-        operator = Operator(client, sees_nodes=not options.namespaces)
+        operator = Operator(client, options.image, sees_nodes=not options.namespaces)
         resync = Resync(client, operator.kinds, list(options.namespaces) or [None])
         registry = CollectorRegistry()
         registry.register(metrics.Objects(operator.heard.topics.all, operator.heard.groups.all))
@@ -98,6 +101,7 @@ def _settings(options: Options) -> kopf.OperatorSettings:
     settings.watching.server_timeout = WATCH_SECONDS
     settings.watching.connect_timeout = REQUEST_SECONDS
     settings.networking.request_timeout = REQUEST_SECONDS
+    settings.watching.label_selectors["", "v1", "configmaps"] = names.GROUP_LABEL
     return settings
 
 

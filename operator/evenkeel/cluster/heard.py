@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from evenkeel import manifests
 from evenkeel.cluster import pods
 from evenkeel.cluster.pods import ZONE, Pod
+from evenkeel.cluster.reports import ENTRY
 from evenkeel.errors import ManifestError
 from evenkeel.objects import DEFAULT_NAMESPACE, Group, Head, Key, Topic, head
 
@@ -82,12 +83,19 @@ class Heard:
         self.topics: Shelf[Topic] = Shelf(manifests.read_topic)
         self.groups: Shelf[Group] = Shelf(manifests.read_group)
         self.pods: Shelf[Pod] = Shelf(pods.read)
+        self.reports: Shelf[str | None] = Shelf(_report)
+        """What drivers say of themselves."""
         self.zones: Shelf[str | None] = Shelf(_zone)
         """Of nodes."""
 
     def zone(self, node: str) -> str | None:
         """Tell where a node is."""
         return self.zones.get(Key(DEFAULT_NAMESPACE, node))
+
+
+def _report(body: Body) -> str | None:
+    found: str | None = (body.get("data") or {}).get(ENTRY)
+    return found
 
 
 def _zone(body: Body) -> str | None:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.heard import Heard
+from evenkeel.cluster.manifest import names
 from evenkeel.cluster.resync import Kind
 from evenkeel.cluster.world import ClusterWorld
 from evenkeel.control.loop import Loop
@@ -14,10 +15,14 @@ from evenkeel.objects import Key
 class Operator:
     """What is heard, and the loop that follows from it while this process leads."""
 
-    def __init__(self, api: Api, *, sees_nodes: bool) -> None:
-        """Hear of nothing yet. Nodes, which tell zones, are seen only in cluster mode."""
+    def __init__(self, api: Api, image: str, *, sees_nodes: bool) -> None:
+        """
+        Hear of nothing yet.
+
+        `image` is for jobs that name none. Nodes, which tell zones, are seen in cluster mode only.
+        """
         self.heard = Heard()
-        self.world = ClusterWorld(api, self.heard)
+        self.world = ClusterWorld(api, self.heard, image)
         self.world.topic_written = self._topic_changed
         self.world.group_written = self._group_changed
         self.loop: Loop | None = None
@@ -25,12 +30,17 @@ class Operator:
             Kind(paths.TOPICS, self.heard.topics, self._topic_changed),
             Kind(paths.GROUPS, self.heard.groups, self._group_changed),
             Kind(paths.PODS, self.heard.pods, self._pod_changed),
+            Kind(
+                paths.CONFIG_MAPS, self.heard.reports, self._report_changed, label=names.GROUP_LABEL
+            ),
         ]
         if sees_nodes:
             zones = Kind(paths.NODES, self.heard.zones, lambda node: None, is_namespaced=False)
             self.kinds.append(zones)
         self._by_pods: dict[str, set[Key]] = defaultdict(set)
         """Groups whose consumers are pods, by namespace."""
+        self._owners: dict[Key, str] = {}
+        """The groups of their jobs' pods; one that is gone does not tell any more."""
 
     async def begin(self) -> None:
         """Keep everything from now on."""
@@ -61,5 +71,15 @@ class Operator:
             self.loop.group_changed(key)
 
     def _pod_changed(self, key: Key) -> None:
+        pod = self.heard.pods.get(key)
+        owner = pod.labels.get(names.GROUP_LABEL) if pod else self._owners.get(key)
+        if owner is not None:
+            self._owners[key] = owner
+            self._group_changed(Key(key.namespace, owner))
+        if pod is None:
+            self._owners.pop(key, None)
         for group in self._by_pods[key.namespace]:
             self._group_changed(group)
+
+    def _report_changed(self, key: Key) -> None:
+        self._group_changed(Key(key.namespace, key.name.removesuffix(names.DRIVER_SUFFIX)))

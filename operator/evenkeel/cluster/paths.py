@@ -1,5 +1,8 @@
 """Where objects are in the API."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from evenkeel.api import parts
 from evenkeel.objects import Key
 
@@ -9,6 +12,7 @@ TOPICS: Resource = (parts.GROUP, parts.VERSION, "topics")
 GROUPS: Resource = (parts.GROUP, parts.VERSION, "consumergroups")
 PODS: Resource = ("", "v1", "pods")
 NODES: Resource = ("", "v1", "nodes")
+CONFIG_MAPS: Resource = ("", "v1", "configmaps")
 SECRETS: Resource = ("", "v1", "secrets")
 EVENTS: Resource = ("", "v1", "events")
 LEASES: Resource = ("coordination.k8s.io", "v1", "leases")
@@ -24,3 +28,11 @@ def listed(resource: Resource, namespace: str | None) -> str:
 def one(resource: Resource, key: Key) -> str:
     """One object."""
     return f"{listed(resource, key.namespace)}/{key.name}"
+
+
+def of(document: Mapping[str, Any]) -> str:
+    """Where an object of a kind that we make is, by what it says of itself."""
+    group, _, version = document["apiVersion"].rpartition("/")
+    plural = f"{document['kind'].lower()}s"
+    metadata = document["metadata"]
+    return one((group, version, plural), Key(metadata["namespace"], metadata["name"]))

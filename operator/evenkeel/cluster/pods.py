@@ -1,13 +1,16 @@
-"""Pods as consumers: what is kept of each, and who counts. Pure."""
+"""Pods: what is kept of each, and which of them are consumers. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evenkeel.cluster import driver_pods
+from evenkeel.control.seen import DriverSeen
 from evenkeel.objects import Key
 from lb_core.model import Member
 
 ZONE = "topology.kubernetes.io/zone"
+OVER = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,23 +20,32 @@ class Pod:
     key: Key
     labels: Mapping[str, str]
     node: str
+    uid: str
+    owner: str
+    """The uid of what made it."""
     is_ready: bool
+    is_going: bool
+    """Whether it has ended, or is told to."""
+    driver: DriverSeen | None
+    """How the driver is that runs in it, if one does."""
 
 
 def read(body: Mapping[str, Any]) -> Pod:
     """Read what the API server tells of a pod."""
     metadata, status = body["metadata"], body.get("status") or {}
+    phase = status.get("phase")
+    is_going = "deletionTimestamp" in metadata or phase in OVER
     found = {each["type"]: each["status"] for each in status.get("conditions") or ()}
-    is_ready = (
-        found.get("Ready") == "True"
-        and status.get("phase") == "Running"
-        and "deletionTimestamp" not in metadata
-    )
+    owners = metadata.get("ownerReferences") or [{"uid": ""}]
     return Pod(
         Key(metadata["namespace"], metadata["name"]),
         dict(metadata.get("labels") or {}),
         (body.get("spec") or {}).get("nodeName") or "",
-        is_ready,
+        metadata.get("uid", ""),
+        owners[0]["uid"],
+        is_ready=found.get("Ready") == "True" and phase == "Running" and not is_going,
+        is_going=is_going,
+        driver=driver_pods.read(body),
     )
 
 

@@ -36,6 +36,8 @@ class Kind:
     shelf: Shelf[Any]
     changed: Callable[[Key], None]
     is_namespaced: bool = True
+    label: str = ""
+    """Only objects that have it."""
 
     @property
     def name(self) -> str:
@@ -122,7 +124,7 @@ class Resync:
 
     async def _pages(self, kind: Kind) -> AsyncIterator[Document]:
         for namespace in self._namespaces if kind.is_namespaced else [None]:
-            query = {"limit": A_PAGE}
+            query = {"limit": A_PAGE, **({"labelSelector": kind.label} if kind.label else {})}
             while True:
                 page = await self._api.get(kind.path(namespace), query)
                 for item in page["items"]:

@@ -10,10 +10,11 @@ import msgspec
 from evenkeel import manifests
 from evenkeel.api.groups import GroupStatus
 from evenkeel.api.topics import TopicStatus
-from evenkeel.cluster import paths, pods
+from evenkeel.cluster import paths, pods, reports
 from evenkeel.cluster.api import Api, ConflictError, Document, GoneError
 from evenkeel.cluster.events import event
 from evenkeel.cluster.heard import Heard
+from evenkeel.cluster.manifest import names, whole
 from evenkeel.control.brokers import Cluster
 from evenkeel.control.groups import Happened
 from evenkeel.control.seen import ABSENT, DriverSeen
@@ -28,8 +29,9 @@ log = logging.getLogger("evenkeel")
 class ClusterWorld:
     """A cluster, for the loop."""
 
-    def __init__(self, api: Api, heard: Heard) -> None:
-        """Write nothing yet."""
+    def __init__(self, api: Api, heard: Heard, image: str) -> None:
+        """Write nothing yet. `image` is for jobs that name none."""
+        self._image = image
         self._api = api
         self._heard = heard
         self.topic_written: Callable[[Key], None] = lambda key: None
@@ -58,20 +60,39 @@ class ClusterWorld:
 
     def driver(self, key: Key) -> DriverSeen:
         """Tell how the driver of a group's job is."""
-        return ABSENT
+        name = Key(key.namespace, key.name + names.DRIVER_SUFFIX)
+        pod = self._heard.pods.get(name)
+        if pod is None or pod.driver is None:
+            return ABSENT
+        executors = self._heard.pods.of(key.namespace)
+        return reports.with_report(pod, self._heard.reports.get(name), executors, self._heard.zone)
 
     async def identity(self, group: Group) -> str:
         """Tell as what a group's driver is to run."""
-        raise ManifestError(f"{group}: jobs in Kubernetes are not there yet; see evenkeel run")
+        if not (self._image or (group.spec.job and group.spec.job.image)):
+            raise ManifestError(f"{group}: give spec.job.image, for the operator has no --image")
+        return whole.restart_hash(group, self._topics(group), self._image)
 
     async def start_driver(self, group: Group) -> None:
-        """Start the driver of a group's job."""
+        """Make all that a job needs; the driver's pod is the last."""
+        for each in whole.objects_of(group, self._topics(group), self._image):
+            await self._api.apply(paths.of(each), each)
 
     async def stop_driver(self, group: Group) -> None:
         """Let the driver end after its batch."""
+        await self._api.delete(self._pod_of(group))
 
     async def clear_driver(self, group: Group) -> None:
         """Clear away a driver that has ended."""
+        await self._api.delete(self._pod_of(group), {"gracePeriodSeconds": 0})
+
+    def _pod_of(self, group: Group) -> str:
+        key = group.head.key
+        return paths.one(paths.PODS, Key(key.namespace, key.name + names.DRIVER_SUFFIX))
+
+    def _topics(self, group: Group) -> dict[Key, Topic]:
+        found = {key: self._heard.topics.get(key) for key in group.topic_keys}
+        return {key: topic for key, topic in found.items() if topic is not None}
 
     async def cluster(self, topic: Topic) -> Cluster:
         """Tell how to reach a topic's cluster, credentials included."""

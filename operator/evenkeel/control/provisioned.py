@@ -18,7 +18,8 @@ def finding(topic: Topic, outcome: Outcome, is_shown: bool) -> Finding:
     """Say what is done, what is waited for, and who does not take part."""
     away, refused = _away(outcome), _refused(outcome)
     said = [*refused, *away, *_done(topic, outcome), *outcome.waits]
-    if not outcome.step.puts and not is_shown:
+    is_settled = not outcome.step.puts and not outcome.step.closing
+    if is_settled and not is_shown:
         said.append("the name server does not tell of it yet")
     text = f"{topic}: {'; '.join(said)}" if said else ""
     if refused:
@@ -27,9 +28,9 @@ def finding(topic: Topic, outcome: Outcome, is_shown: bool) -> Finding:
         return Finding(TYPE, False, "BrokerUnavailable", text)
     if outcome.step.closing:
         return Finding(TYPE, False, "Draining", text)
-    if outcome.step.puts or not is_shown:
-        return Finding(TYPE, False, CREATING, text)
-    return Finding(TYPE, True, "AsAsked")
+    if is_settled and is_shown:
+        return Finding(TYPE, True, "AsAsked")
+    return Finding(TYPE, False, CREATING, text)
 
 
 def is_shown(spec: api.Provision, outcome: Outcome, route: Sequence[api.BrokerQueues]) -> bool:

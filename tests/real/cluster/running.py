@@ -1,7 +1,9 @@
 """What tests of the operator need: the process itself, and objects as a user sees them."""
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from evenkeel import manifests
@@ -21,6 +23,16 @@ class RunningOperator(operator.RunningOperator):
         """Start nothing yet."""
         where = ("--namespace", namespace, "--lease-namespace", namespace)
         super().__init__(kubeconfig, *where, *QUICK_LEASE, *options)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            sys.stdout.write(self.log)
+        super().__exit__(kind, error, trace)
 
 
 class Namespace:
@@ -80,18 +92,31 @@ class Namespace:
         assert is_right(seen), seen
         return seen
 
-    def pod(self, name: str, labels: Mapping[str, str]) -> None:
+    def found(self, path: str) -> Document | None:
+        """Read any object; None if there is none."""
+        answer = self.user.ask("GET", path)
+        return answer.body if answer.status == 200 else None
+
+    def patch(self, path: str, change: Document) -> None:
+        """Change any object."""
+        self._asked("PATCH", path, change, 200, "application/merge-patch+json")
+
+    def pod(self, name: str, labels: Mapping[str, str], owner: Document | None = None) -> None:
         """Make a pod that is ready, as far as the API server knows."""
         spec = {"containers": [{"name": "main", "image": "nothing"}], "nodeName": "node-1"}
-        body = {"metadata": {"name": name, "labels": dict(labels)}, "spec": spec}
-        self._asked("POST", self.core("pods"), body, 201)
+        owners = [] if owner is None else [owner]
+        metadata = {"name": name, "labels": dict(labels), "ownerReferences": owners}
+        self._asked("POST", self.core("pods"), {"metadata": metadata, "spec": spec}, 201)
         self.set_ready(name, "True")
 
     def set_ready(self, pod: str, ready: str) -> None:
         """Say of a pod what the kubelet would."""
-        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}
-        path, kind = self.core("pods", pod, "status"), "application/merge-patch+json"
-        self._asked("PATCH", path, {"status": status}, 200, kind)
+        conditions = [{"type": "Ready", "status": ready}]
+        self.set_status(pod, {"phase": "Running", "conditions": conditions})
+
+    def set_status(self, pod: str, status: Document) -> None:
+        """Say of a pod what the kubelet would."""
+        self.patch(self.core("pods", pod, "status"), {"status": status})
 
     def events(self) -> list[tuple[str, str]]:
         """Read reason and message of all Events."""

@@ -9,8 +9,8 @@ from evenkeel.cluster.manifest.names import Document
 from evenkeel.cluster.manifest.pods import Wanted
 
 _JOB, _FILES = "evenkeel-job", "evenkeel-files"
-_FROM_THE_POD = {"EVENKEEL_POD_UID": "metadata.uid", "SPARK_LOCAL_IP": "status.podIP"}
-"""The second is where Spark listens, and where executors call."""
+_FROM_THE_POD = {"EVENKEEL_POD_UID": "metadata.uid", "SPARK_LOCAL_HOSTNAME": "status.podIP"}
+"""The second is where Spark listens, and where executors call: a pod's name leads nobody there."""
 _PORTS = {
     "driver": places.DRIVER_PORT,
     "blocks": places.BLOCKS_PORT,

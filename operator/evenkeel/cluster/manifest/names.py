@@ -12,13 +12,14 @@ RESTART_HASH = "evenkeel.dev/restart-hash"
 """Annotation of the driver's pod: another value means that it must be made anew."""
 ROLE_LABEL = "spark-role"
 """Spark gives executors this label, with the value `executor`."""
+DRIVER_SUFFIX = "-driver"
 MOST_LETTERS = 63
 """Of a label's value."""
 
 
 def driver(group: Group) -> str:
     """Name the pod, and all that is only the driver's."""
-    return f"{group.head.key.name}-driver"
+    return f"{group.head.key.name}{DRIVER_SUFFIX}"
 
 
 def job(group: Group) -> str:

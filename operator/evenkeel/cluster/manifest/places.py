@@ -6,7 +6,8 @@ from evenkeel.objects import Group
 
 JOB = "/etc/evenkeel"
 JOB_FILE = "job.json"
-EXECUTOR_TEMPLATE = "executor.yaml"
+EXECUTOR_TEMPLATE = "executor.json"
+"""JSON, which is YAML too, and the same to all who read it: 12e4 between quotes stays a text."""
 FILES = "/etc/evenkeel-files"
 """The users' Python files, in a folder for each ConfigMap."""
 AUTHORITIES = "/etc/evenkeel-tls"

@@ -5,8 +5,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import yaml
-
 from evenkeel.cluster.manifest import access, driver, executors, job, names, places, rights
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.cluster.manifest.pods import Wanted
@@ -82,7 +80,7 @@ def _config_map(group: Group, made: _Made) -> Document:
         "metadata": names.metadata(group, names.job(group)),
         "data": {
             places.JOB_FILE: json.dumps(document, indent=2),
-            places.EXECUTOR_TEMPLATE: yaml.safe_dump(made.template, sort_keys=False),
+            places.EXECUTOR_TEMPLATE: json.dumps(made.template, indent=2),
         },
     }
 

@@ -1,0 +1,66 @@
+"""The pod of a job's driver, as it shows how the driver is. Pure."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from evenkeel.cluster.manifest import names
+from evenkeel.control.seen import DriverSeen, DriverState, Ending
+
+Body = Mapping[str, Any]
+KILLED = 137
+"""What a process that did not tell its exit code is taken to have ended with."""
+
+
+def read(body: Body) -> DriverSeen | None:
+    """Read a driver's pod; None for all other pods."""
+    metadata = body["metadata"]
+    labels = metadata.get("labels") or {}
+    if labels.get(names.ROLE_LABEL) != "driver" or names.GROUP_LABEL not in labels:
+        return None
+    identity = (metadata.get("annotations") or {}).get(names.RESTART_HASH, "")
+    status = body.get("status") or {}
+    ending = _ending(status)
+    if ending is not None:
+        found = DriverSeen(DriverState.ENDED, identity, ending=ending)
+    elif "deletionTimestamp" in metadata:
+        found = DriverSeen(DriverState.STOPPING, identity)
+    elif status.get("phase") == "Running":
+        found = DriverSeen(DriverState.RUNNING, identity)
+    else:
+        found = DriverSeen(DriverState.STARTING, identity, message=_waiting(status))
+    return found
+
+
+def _ending(status: Body) -> Ending | None:
+    """Read how it ended, if it has."""
+    if status.get("phase") not in ("Succeeded", "Failed"):
+        return None
+    states = [each.get("state") or {} for each in status.get("containerStatuses") or ()]
+    ended: Body = next((each["terminated"] for each in states if "terminated" in each), {})
+    at = ended.get("finishedAt") or status.get("startTime") or ""
+    code = ended.get("exitCode", 0 if status["phase"] == "Succeeded" else KILLED)
+    reason = ended.get("reason") or status.get("reason") or "it has ended"
+    message = ended.get("message") or status.get("message") or ""
+    said = f"the driver's pod: {reason}, exit code {code}" + (f": {message}" if message else "")
+    return Ending(code, at, _seconds(ended.get("startedAt"), at), "" if code == 0 else said)
+
+
+def _seconds(begun: str | None, ended: str) -> float:
+    if not begun or not ended:
+        return 0.0
+    return (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)).total_seconds()
+
+
+def _waiting(status: Body) -> str:
+    """Say what a pod that does not run waits for, as far as the kubelet and the scheduler say."""
+    for each in status.get("containerStatuses") or ():
+        waiting = (each.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            return f"the driver's pod: {waiting['reason']}: {waiting.get('message', '')}".strip(
+                ": "
+            )
+    for each in status.get("conditions") or ():
+        if each["type"] == "PodScheduled" and each["status"] == "False":
+            return f"the driver's pod is on no node: {each.get('message', each.get('reason', ''))}"
+    return ""

@@ -1,0 +1,116 @@
+"""
+Starts `evenkeel operator` as a process of its own; it ends when left, or when it is told to.
+
+    with operator.RunningOperator(cluster.admin.kubeconfig) as running:
+        running.until_ready()
+        running.metric("leader")
+"""
+
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sandbox import ports, process
+
+ROOT = Path(__file__).parents[1]
+READY_SECONDS = 60.0
+STOP_SECONDS = 20.0
+METRICS = "evenkeel_operator_"
+
+
+class RunningOperator:
+    """One candidate for the lead."""
+
+    def __init__(self, kubeconfig: Path, *options: str) -> None:
+        """Start nothing yet. `options` are those of the command line, its port apart."""
+        self._folder = process.Folder("evenkeel-operator-")
+        self._claim = ports.claim()
+        self._kubeconfig = kubeconfig
+        self._options = options
+        self._process: process.Process | None = None
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End it."""
+        self._folder.close()
+        self._claim.release()
+
+    def start(self) -> None:
+        """Start it, or start it again after it has ended."""
+        command = [
+            sys.executable, "-m", "evenkeel", "operator", "--port", str(self._claim.port),
+            *self._options,
+        ]  # fmt: skip
+        environment = {
+            "KUBECONFIG": str(self._kubeconfig),
+            "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}",
+        }
+        self._process = process.Process("operator", command, self._folder, environment)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._running.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._running.is_running
+
+    @property
+    def log(self) -> str:
+        """What it wrote."""
+        return self._running.log.read_text(errors="replace")
+
+    def until_ready(self) -> None:
+        """Wait until it has listed everything and leads."""
+        self._running.wait_until(lambda: self.metric("leader") == 1.0, READY_SECONDS)
+
+    def failure(self, complaint: str) -> process.NotReadyError:
+        """Say what it has failed to do, and show the end of its log."""
+        return process.NotReadyError(f"the operator: {complaint}", self._running.log)
+
+    def kill(self) -> None:
+        """End it as kill -9 does."""
+        self._running.kill()
+
+    def stop(self) -> None:
+        """End it as the kubelet does."""
+        self._running.stop(STOP_SECONDS)
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Ask it by HTTP; 0 while nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._claim.port}{path}") as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """Read one of its metrics, without what all names begin with."""
+        shown = ",".join(f'{key}="{value}"' for key, value in labels.items())
+        wanted = METRICS + name + (f"{{{shown}}}" if shown else "")
+        for line in self.get("/metrics")[1].splitlines():
+            key, _, value = line.rpartition(" ")
+            if key == wanted:
+                return float(value)
+        return None
+
+    @property
+    def _running(self) -> process.Process:
+        assert self._process is not None
+        return self._process

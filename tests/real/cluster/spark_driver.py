@@ -1,0 +1,17 @@
+"""
+Opens the Spark session of a job whose file is given, and closes it at SIGTERM.
+
+To Spark and to the API server this is a driver; there is no RocketMQ, and no query runs.
+"""
+
+import signal
+import sys
+import threading
+
+from spark_jobs.pipeline import driver, job
+
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+with driver.session(job.load(sys.argv[1])):
+    print("the session is open", flush=True)  # noqa: T201 the test waits for it
+    stop.wait()

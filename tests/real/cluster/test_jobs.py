@@ -1,0 +1,212 @@
+"""A group's job on a real API server; the test says of pods what a kubelet would."""
+
+import json
+
+import pytest
+
+from sandbox.waiting import eventually
+from tests.real.cluster.running import Document, Namespace, RunningOperator, condition, loads
+
+ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
+GROUPS = "consumergroups"
+DRIVER = "billing-driver"
+
+
+def job(**fields: object) -> Document:
+    of_job = {
+        "image": "example/spark:1",
+        "executors": 2,
+        "sink": {"format": "noop"},
+        "checkpoint": {"persistentVolumeClaim": "billing-state"},
+    }
+    return {"topics": [{"name": "orders"}], "job": {**of_job, **fields}}
+
+
+class Kubelet:
+    """Says what becomes of the pods of one job."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        """Say nothing yet."""
+        self._namespace = namespace
+
+    def driver(self, *, but: str = "") -> str:
+        """Wait for the driver's pod, another than this one; its uid."""
+        found = eventually(
+            lambda: self._namespace.found(self._namespace.core("pods", DRIVER)),
+            lambda it: it is not None and it["metadata"]["uid"] != but,
+        )
+        assert found is not None
+        uid: str = found["metadata"]["uid"]
+        assert uid != but
+        return uid
+
+    def runs(self) -> None:
+        """The driver's pod runs."""
+        self._namespace.set_ready(DRIVER, "True")
+
+    def ended(self, code: int, *, seconds: int = 5) -> None:
+        """The driver's container has ended."""
+        ended = {
+            "exitCode": code,
+            "reason": "Error",
+            "startedAt": "2026-01-01T00:00:00Z",
+            "finishedAt": f"2026-01-01T00:00:{seconds:02}Z",
+        }
+        container = {"name": "main", "image": "x", "imageID": "", "restartCount": 0, "ready": False}
+        status = {
+            "phase": "Failed" if code else "Succeeded",
+            "containerStatuses": [{**container, "state": {"terminated": ended}}],
+        }
+        self._namespace.set_status(DRIVER, status)
+
+    def executor(self, number: str, driver: str) -> str:
+        """An executor's pod, as Spark makes it; its name."""
+        labels = {
+            "evenkeel.dev/group": "billing",
+            "spark-role": "executor",
+            "spark-exec-id": number,
+        }
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": DRIVER, "uid": driver}
+        name = f"billing-{driver[:5]}-exec-{number}"
+        self._namespace.pod(name, labels, owner)
+        return name
+
+    def reports(self, driver: str, adopted: int, *executors: str, error: str | None = None) -> None:
+        """The driver says who fills which slot."""
+        slots = {
+            f"billing-{place}": {"executor": number, "host": "10.0.0.1"}
+            for place, number in enumerate(executors)
+        }
+        facts = {"adoptedEpoch": adopted, "slots": slots, "pinned": True, "error": error}
+        report = {"driver": driver, **facts}
+        self._namespace.patch(
+            self._namespace.core("configmaps", DRIVER),
+            {"data": {"report.json": json.dumps(report)}},
+        )
+
+
+@pytest.fixture
+def kubelet(operator: RunningOperator, namespace: Namespace) -> Kubelet:
+    """A group whose job has just got its assignment."""
+    servers = {"nameServers": ["127.0.0.1:1"]}
+    namespace.make("Topic", "orders", servers)
+    namespace.until("topics", "orders", lambda it: condition(it, "Ready")[0] == "False")
+    status = {"brokers": ROUTE, "readQueues": 8, "observedGeneration": 1}
+    namespace.patch(namespace.path("topics", "orders", "status"), {"status": status})
+    namespace.make("ConsumerGroup", "billing", job())
+    return Kubelet(namespace)
+
+
+def is_running(status: Document) -> bool:
+    return condition(status, "Ready") == ("True", "Running")
+
+
+def test_a_job_starts_with_an_assignment_and_its_executors_show_in_the_status(
+    kubelet: Kubelet, namespace: Namespace
+) -> None:
+    driver = kubelet.driver()
+    first = namespace.status(GROUPS, "billing")
+    assert first["epoch"] == 1
+    assert loads(first) == {"billing-0": 4, "billing-1": 4}
+    assert condition(first, "Ready") == ("False", "Starting")
+    kubelet.runs()
+    names = [kubelet.executor(number, driver) for number in ("1", "2")]
+    kubelet.reports(driver, 1, "1", "2")
+    status = namespace.until(GROUPS, "billing", is_running)
+    assert [each["pod"] for each in status["assignments"]] == names
+    assert status["adoptedEpoch"] == 1
+    assert status["epoch"] == 1
+
+
+def test_an_executor_whose_pod_goes_leaves_its_slot_and_keeps_its_queues(
+    kubelet: Kubelet, namespace: Namespace
+) -> None:
+    driver = kubelet.driver()
+    kubelet.runs()
+    names = [kubelet.executor(number, driver) for number in ("1", "2")]
+    kubelet.reports(driver, 1, "1", "2")
+    namespace.until(GROUPS, "billing", is_running)
+    namespace.delete(namespace.core("pods", names[1]))
+    status = namespace.until(
+        GROUPS, "billing", lambda it: it["assignments"][1].get("emptySince", "")
+    )
+    assert loads(status) == {"billing-0": 4, "billing-1": 4}
+    kubelet.executor("3", driver)
+    kubelet.reports(driver, 1, "1", "3")
+    status = namespace.until(
+        GROUPS, "billing", lambda it: not it["assignments"][1].get("emptySince", "")
+    )
+    assert status["assignments"][1]["executor"] == "3"
+    assert status["epoch"] == 1
+
+
+def test_more_and_fewer_executors_need_no_new_driver(
+    kubelet: Kubelet, namespace: Namespace
+) -> None:
+    driver = kubelet.driver()
+    kubelet.runs()
+    for number in ("1", "2"):
+        kubelet.executor(number, driver)
+    kubelet.reports(driver, 1, "1", "2")
+    namespace.until(GROUPS, "billing", is_running)
+    namespace.change(GROUPS, "billing", {"spec": {"job": {"executors": 3}}})
+    grown = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 2)
+    assert loads(grown) == {"billing-0": 3, "billing-1": 3, "billing-2": 2}
+    kubelet.executor("3", driver)
+    kubelet.reports(driver, 2, "1", "2", "3")
+    namespace.until(GROUPS, "billing", lambda it: it["adoptedEpoch"] == 2)
+    namespace.change(GROUPS, "billing", {"spec": {"job": {"executors": 2}}})
+    shrunk = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 3)
+    assert sorted(loads(shrunk).values()) == [4, 4]
+    assert kubelet.driver() == driver
+
+
+def test_a_driver_that_fails_is_replaced_and_one_that_cannot_go_on_is_not(
+    kubelet: Kubelet, namespace: Namespace
+) -> None:
+    first = kubelet.driver()
+    kubelet.ended(75)
+    second = kubelet.driver(but=first)
+    record = namespace.status(GROUPS, "billing")["job"]
+    assert (record["exitCode"], record["failures"]) == (75, 1)
+    kubelet.reports(second, 0, error="the transform raises: KeyError")
+    kubelet.ended(78, seconds=6)
+    status = namespace.until(GROUPS, "billing", lambda it: condition(it, "Ready")[1] == "Failed")
+    (message,) = [each["message"] for each in status["conditions"] if each["type"] == "Ready"]
+    assert "exit code 78" in message or "KeyError" in message
+    eventually(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
+    assert namespace.found(namespace.core("pods", DRIVER)) is None
+    namespace.change(GROUPS, "billing", {"spec": {"job": {"trigger": "2s"}}})
+    kubelet.driver(but=second)
+
+
+def test_a_suspended_group_has_no_driver(kubelet: Kubelet, namespace: Namespace) -> None:
+    kubelet.driver()
+    namespace.change(GROUPS, "billing", {"spec": {"suspend": True}})
+    eventually(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
+    status = namespace.until(GROUPS, "billing", lambda it: condition(it, "Ready")[0] == "True")
+    assert condition(status, "Ready") == ("True", "NotRunning")
+    namespace.change(GROUPS, "billing", {"spec": {"suspend": False}})
+    kubelet.driver()
+
+
+def test_a_change_that_needs_a_restart_makes_a_new_driver(
+    kubelet: Kubelet, namespace: Namespace
+) -> None:
+    first = kubelet.driver()
+    namespace.change(GROUPS, "billing", {"spec": {"job": {"trigger": "3s"}}})
+    kubelet.driver(but=first)
+
+
+def test_what_cannot_be_made_is_told_and_what_runs_goes_on(
+    kubelet: Kubelet, namespace: Namespace
+) -> None:
+    driver = kubelet.driver()
+    wrong = {"spec": {"serviceAccountName": "admin"}}
+    change = {"spec": {"job": {"driver": {"podTemplate": wrong}}}}
+    namespace.change(GROUPS, "billing", change)
+    status = namespace.until(
+        GROUPS, "billing", lambda it: "serviceAccountName" in json.dumps(it["conditions"])
+    )
+    assert condition(status, "Ready")[0] == "False"
+    assert kubelet.driver() == driver

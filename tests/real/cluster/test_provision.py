@@ -1,0 +1,165 @@
+"""Topics that the operator makes and resizes, on real brokers."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from evenkeel.control.topic_settings import GetSettings, Settings
+from mq_client.blocking import Client
+from mq_client.messages import Message
+from mq_client.operations.sending import To
+from mq_client.values import Queue, TopicConfig
+from sandbox import asking
+from sandbox.rocketmq import Broker, RocketMq
+from tests.real.cluster.running import Document, Namespace, RunningOperator, condition
+
+TOPICS = "topics"
+DRAIN_SECONDS = 120.0
+
+
+@pytest.fixture
+def asked(rocketmq: RocketMq, unique_name: str) -> Document:
+    """A spec for this test's own topic, which is not there yet."""
+    servers = [rocketmq.name_server.address]
+    return {"topic": unique_name, "nameServers": servers, "provision": provision(4)}
+
+
+def provision(queues: int) -> Document:
+    return {"readQueues": queues, "writeQueues": queues}
+
+
+def resize(namespace: Namespace, name: str, queues: int) -> None:
+    namespace.change(TOPICS, name, {"spec": {"provision": provision(queues)}})
+
+
+def is_as_asked(status: Document) -> bool:
+    return condition(status, "Provisioned") == ("True", "AsAsked")
+
+
+def message(status: Document, kind: str) -> str:
+    found = [each for each in status.get("conditions") or () if each["type"] == kind]
+    return str(found[0].get("message", "")) if found else ""
+
+
+def routed(client: Client, topic: str) -> dict[str, tuple[int, int]]:
+    """Readable and writable queues by broker, as the name server tells clients."""
+    route = client.route(topic, max_age=0)
+    return {each.broker: (each.read_queues, each.write_queues) for each in route.brokers}
+
+
+def settings(rocketmq: RocketMq, broker: str, topic: str) -> Settings | None:
+    return asking.ask(rocketmq.brokers[broker].address, GetSettings(topic))
+
+
+@contextlib.contextmanager
+def frozen(broker: Broker) -> Iterator[None]:
+    """Its connections stand, and it answers nobody."""
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+
+
+def test_a_missing_topic_is_made_on_all_brokers_and_then_gets_more_queues(
+    operator: RunningOperator, namespace: Namespace, client: Client, asked: Document
+) -> None:
+    namespace.make("Topic", "orders", asked)
+    made = namespace.until(TOPICS, "orders", is_as_asked)
+    assert condition(made, "Ready") == ("True", "RouteRead")
+    assert made["readQueues"] == 8
+    assert routed(client, asked["topic"]) == {"broker-a": (4, 4), "broker-b": (4, 4)}
+    resize(namespace, "orders", 6)
+    more = namespace.until(TOPICS, "orders", lambda it: it["readQueues"] == 12 and is_as_asked(it))
+    assert more["observedGeneration"] == 2
+    assert routed(client, asked["topic"]) == {"broker-a": (6, 6), "broker-b": (6, 6)}
+
+
+def test_a_topic_that_is_there_keeps_what_is_not_asked_for(
+    operator: RunningOperator,
+    namespace: Namespace,
+    rocketmq: RocketMq,
+    client: Client,
+    asked: Document,
+) -> None:
+    attributes = {"message.type": "NORMAL"}
+    old = TopicConfig(asked["topic"], 1, 1, order=True, attributes=attributes)
+    client.put_topics([old], on=["broker-a"])
+    namespace.make("Topic", "orders", asked)
+    namespace.until(TOPICS, "orders", is_as_asked)
+    found = settings(rocketmq, "broker-a", asked["topic"])
+    assert found is not None
+    assert found.counts.read_queues == 4
+    assert found.told["order"] is True
+    assert found.told["attributes"] == attributes
+
+
+def test_fewer_queues_wait_for_a_group_that_has_not_read_them(
+    operator: RunningOperator, namespace: Namespace, client: Client, asked: Document, group: str
+) -> None:
+    namespace.make("Topic", "orders", asked)
+    reader = {"group": group, "topics": [{"name": "orders"}]}
+    namespace.make("ConsumerGroup", "billing", {**reader, "consumers": {"static": [{"id": "a"}]}})
+    namespace.until(TOPICS, "orders", is_as_asked)
+    closing = Queue(asked["topic"], "broker-b", 3)
+    client.send([Message(closing.topic, b"1"), Message(closing.topic, b"2")], To(closing))
+    client.commit(group, {closing: 1})
+    resize(namespace, "orders", 2)
+    behind = f"{group} has not read all of {closing}"
+    waits = namespace.until(TOPICS, "orders", lambda it: behind in message(it, "Provisioned"))
+    assert condition(waits, "Provisioned") == ("False", "Draining")
+    assert condition(waits, "Ready") == ("True", "RouteRead")
+    assert routed(client, closing.topic) == {"broker-a": (4, 2), "broker-b": (4, 2)}
+    client.commit(group, {closing: 2})
+    namespace.until(TOPICS, "orders", is_as_asked, DRAIN_SECONDS)
+    assert routed(client, closing.topic) == {"broker-a": (2, 2), "broker-b": (2, 2)}
+
+
+def test_of_two_topics_the_older_wins_until_it_is_deleted(
+    operator: RunningOperator, namespace: Namespace, client: Client, asked: Document
+) -> None:
+    namespace.make("Topic", "a-old", asked)
+    namespace.until(TOPICS, "a-old", is_as_asked)
+    namespace.make("Topic", "b-new", {**asked, "provision": provision(6)})
+    loses = ("True", "OlderTopic")
+    newer = namespace.until(TOPICS, "b-new", lambda it: condition(it, "Conflicted") == loses)
+    assert condition(newer, "Ready") == ("False", "OlderTopic")
+    assert f"Topic {namespace.name}/a-old already provisions" in message(newer, "Ready")
+    assert routed(client, asked["topic"]) == {"broker-a": (4, 4), "broker-b": (4, 4)}
+    assert is_as_asked(namespace.status(TOPICS, "a-old"))
+    namespace.delete(namespace.path(TOPICS, "a-old"))
+    alone = namespace.until(TOPICS, "b-new", is_as_asked)
+    assert condition(alone, "Conflicted") == ("", "")
+    assert routed(client, asked["topic"]) == {"broker-a": (6, 6), "broker-b": (6, 6)}
+
+
+def test_a_broker_out_of_reach_is_named_and_gets_the_topic_when_it_is_back(
+    operator: RunningOperator,
+    namespace: Namespace,
+    rocketmq: RocketMq,
+    client: Client,
+    asked: Document,
+) -> None:
+    away = ("False", "BrokerUnavailable")
+    with frozen(rocketmq.brokers["broker-b"]):
+        namespace.make("Topic", "orders", {**asked, "refreshInterval": "1s"})
+        alone = namespace.until(
+            TOPICS, "orders", lambda it: condition(it, "Provisioned") == away, 60
+        )
+        assert "broker-b is out of reach" in message(alone, "Provisioned")
+        assert routed(client, asked["topic"]) == {"broker-a": (4, 4)}
+    namespace.until(TOPICS, "orders", is_as_asked, 60)
+    assert routed(client, asked["topic"]) == {"broker-a": (4, 4), "broker-b": (4, 4)}
+
+
+def test_a_broker_that_refuses_is_quoted(
+    operator: RunningOperator, namespace: Namespace, asked: Document
+) -> None:
+    namespace.make("Topic", "orders", {**asked, "topic": "SELF_TEST_TOPIC"})
+    refused = namespace.until(
+        TOPICS, "orders", lambda it: condition(it, "Provisioned") == ("False", "Refused")
+    )
+    assert "SELF_TEST_TOPIC] is conflict with system topic" in message(refused, "Provisioned")

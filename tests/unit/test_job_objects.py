@@ -1,0 +1,653 @@
+"""The Kubernetes objects of a job: what is in them, what a user may change, and what is refused."""
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from evenkeel import manifests
+from evenkeel.cluster.manifest import memory, merging, names, whole
+from evenkeel.errors import ManifestError
+from evenkeel.objects import Group, Key, Topic
+from spark_jobs.pipeline import job as spark_job
+
+Document = dict[str, Any]
+IMAGE = "registry/evenkeel-job:1"
+CLAIM: Document = {"checkpoint": {"persistentVolumeClaim": "billing-state"}}
+CODE = {"configMapRef": {"name": "code", "key": "transform.py"}}
+
+
+def a_topic(name: str = "orders", **spec: Any) -> Topic:
+    metadata = {"name": name, "namespace": "shop"}
+    spec = {"nameServers": ["mq:9876"]} | spec
+    return manifests.read_topic({"kind": "Topic", "metadata": metadata, "spec": spec})
+
+
+def a_group(
+    *,
+    name: str = "billing",
+    topics: tuple[str, ...] = ("orders",),
+    annotations: Mapping[str, str] | None = None,
+    status: Document | None = None,
+    uid: str = "1234",
+    **job: Any,
+) -> Group:
+    whole_job = {
+        "executors": 3,
+        "sink": {"format": "json", "path": "s3a://rows"},
+        "checkpoint": {"url": "s3a://state"},
+    } | job
+    return manifests.read_group(
+        {
+            "kind": "ConsumerGroup",
+            "metadata": {
+                "name": name,
+                "namespace": "shop",
+                "uid": uid,
+                "annotations": dict(annotations or {}),
+            },
+            "spec": {"topics": [{"name": each} for each in topics], "job": whole_job},
+            "status": status or {},
+        }
+    )
+
+
+def known(*topics: Topic) -> dict[Key, Topic]:
+    return {topic.head.key: topic for topic in topics or (a_topic(),)}
+
+
+def objects(group: Group, *topics: Topic) -> dict[tuple[str, str], Document]:
+    found = whole.objects_of(group, known(*topics), IMAGE)
+    return {(each["kind"], each["metadata"]["name"]): each for each in found}
+
+
+def driver(group: Group, *topics: Topic) -> Document:
+    return objects(group, *topics)["Pod", "billing-driver"]
+
+
+def files(group: Group, *topics: Topic) -> tuple[Document, Document]:
+    """What job.json says, and the template of executors."""
+    data = objects(group, *topics)["ConfigMap", "billing-job"]["data"]
+    return json.loads(data["job.json"]), json.loads(data["executor.json"])
+
+
+def spark(group: Group) -> dict[str, str]:
+    found: dict[str, str] = files(group)[0]["spark"]
+    return found
+
+
+def main(pod: Document) -> Document:
+    return merging.container(pod["spec"])
+
+
+def mounted(pod: Document) -> dict[str, str]:
+    return {each["mountPath"]: each["name"] for each in main(pod)["volumeMounts"]}
+
+
+def volumes(pod: Document) -> dict[str, Document]:
+    return {each["name"]: each for each in pod["spec"]["volumes"]}
+
+
+def environment(pod: Document) -> dict[str, Document]:
+    return {each["name"]: each for each in main(pod)["env"]}
+
+
+def both(group: Group, *topics: Topic) -> list[Document]:
+    return [driver(group, *topics), files(group, *topics)[1]]
+
+
+def templated(who: str, spec: Document, **metadata: Any) -> Group:
+    return a_group(**of(who, podTemplate={"metadata": metadata, "spec": spec}))
+
+
+def of(who: str, **process: Any) -> Document:
+    """Say something of the driver or of the executors."""
+    return {who: process}
+
+
+def refused(group: Group, *topics: Topic) -> str:
+    with pytest.raises(ManifestError) as refusal:
+        whole.objects_of(group, known(*topics), IMAGE)
+    return str(refusal.value)
+
+
+def test_all_objects_come_in_an_order_in_which_they_can_be_made() -> None:
+    assert list(objects(a_group())) == [
+        ("ServiceAccount", "billing-driver"),
+        ("Role", "billing-driver"),
+        ("RoleBinding", "billing-driver"),
+        ("ConfigMap", "billing-job"),
+        ("ConfigMap", "billing-driver"),
+        ("Lease", "billing-driver"),
+        ("Pod", "billing-driver"),
+    ]
+
+
+def test_every_object_belongs_to_the_group() -> None:
+    for each in objects(a_group()).values():
+        metadata = each["metadata"]
+        assert metadata["namespace"] == "shop"
+        assert metadata["labels"]["app.kubernetes.io/managed-by"] == "evenkeel"
+        assert metadata["labels"]["evenkeel.dev/group"] == "billing"
+        assert metadata["ownerReferences"] == [
+            {
+                "apiVersion": "evenkeel.dev/v1alpha1",
+                "kind": "ConsumerGroup",
+                "name": "billing",
+                "uid": "1234",
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ]
+
+
+def test_what_the_driver_writes_is_only_made() -> None:
+    found = objects(a_group())
+    for kind in ("ConfigMap", "Lease"):
+        assert set(found[kind, "billing-driver"]) == {"apiVersion", "kind", "metadata"}
+
+
+def test_a_job_file_is_what_the_driver_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENKEEL_POD_UID", "5678")
+    written, _ = files(a_group(transform=CODE, deadLetter={"format": "json", "path": "/bad"}))
+    read = msgspec.convert(written, spark_job.Job)
+    assert read.executors == 3
+    assert read.source == written["source"]
+    assert read.transform.file == "/etc/evenkeel-files/code/transform.py"
+    assert read.metrics_port == 8090
+    assert written["kubernetes"] == {"namespace": "shop", "name": "billing"}
+
+
+def test_the_driver_runs_the_job_file_of_its_config_map() -> None:
+    pod = driver(a_group())
+    assert main(pod)["command"] == ["python", "-m", "spark_jobs.pipeline", "/etc/evenkeel/job.json"]
+    volume = volumes(pod)[mounted(pod)["/etc/evenkeel"]]
+    assert volume["configMap"] == {"name": "billing-job"}
+    assert pod["spec"]["restartPolicy"] == "Never"
+    assert pod["spec"]["serviceAccountName"] == "billing-driver"
+    ports = {each["name"]: each["containerPort"] for each in main(pod)["ports"]}
+    assert ports["metrics"] == files(a_group())[0]["metricsPort"]
+    assert str(ports["driver"]) == spark(a_group())["spark.driver.port"]
+
+
+def test_the_driver_knows_who_and_where_it_is_from_its_pod() -> None:
+    found = environment(driver(a_group()))
+    fields = {name: found[name]["valueFrom"]["fieldRef"]["fieldPath"] for name in found}
+    assert fields == {"EVENKEEL_POD_UID": "metadata.uid", "SPARK_LOCAL_HOSTNAME": "status.podIP"}
+
+
+def test_an_image_of_the_job_comes_before_the_default() -> None:
+    assert main(driver(a_group()))["image"] == IMAGE
+    assert spark(a_group())["spark.kubernetes.container.image"] == IMAGE
+    own = a_group(image="mine:2")
+    assert main(driver(own))["image"] == "mine:2"
+    assert spark(own)["spark.kubernetes.container.image"] == "mine:2"
+
+
+def test_only_executors_have_no_token() -> None:
+    of_driver, of_executors = both(a_group())
+    assert of_driver["spec"]["automountServiceAccountToken"] is True
+    assert of_executors["spec"]["automountServiceAccountToken"] is False
+
+
+def test_both_pods_keep_to_the_restricted_standard() -> None:
+    for pod in both(a_group()):
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        security = main(pod)["securityContext"]
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["readOnlyRootFilesystem"] is True
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        for path in ("/tmp", "/work"):
+            assert volumes(pod)[mounted(pod)[path]]["emptyDir"] == {}
+        assert main(pod)["workingDir"] == "/work"
+
+
+def test_credentials_are_named_and_never_held() -> None:
+    topic = a_topic(credentialsSecretRef={"name": "acl"})
+    for pod in both(a_group(), topic):
+        found = environment(pod)
+        for name, key in (
+            ("EVENKEEL_ACCESS_KEY", "accessKey"),
+            ("EVENKEEL_SECRET_KEY", "secretKey"),
+        ):
+            assert found[name]["valueFrom"] == {"secretKeyRef": {"name": "acl", "key": key}}
+    written, _ = files(a_group(), topic)
+    assert not {"accessKey", "secretKey"} & written["source"].keys()
+
+
+def test_the_authorities_of_a_topic_are_a_file_in_both_pods() -> None:
+    topic = a_topic(tls={"caSecretRef": {"name": "mq-ca"}})
+    assert files(a_group(), topic)[0]["source"]["tls"] == "/etc/evenkeel-tls/ca.crt"
+    for pod in both(a_group(), topic):
+        secret = volumes(pod)[mounted(pod)["/etc/evenkeel-tls"]]["secret"]
+        assert secret == {"secretName": "mq-ca", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+
+
+def test_tls_without_authorities_trusts_the_systems() -> None:
+    topic = a_topic(tls={})
+    assert files(a_group(), topic)[0]["source"]["tls"] == "true"
+    assert "/etc/evenkeel-tls" not in mounted(driver(a_group(), topic))
+
+
+def test_no_tls_says_nothing_of_it() -> None:
+    assert "tls" not in files(a_group())[0]["source"]
+
+
+def test_a_job_trusts_nobody_unseen() -> None:
+    text = refused(a_group(), a_topic(tls={"insecureSkipVerify": True}))
+    assert text.startswith("Topic shop/orders: spec.tls.insecureSkipVerify")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"credentialsSecretRef": {"name": "other"}}, {"tls": {}}, {"tls": None}],
+    ids=["credentials", "tls", "neither"],
+)
+def test_topics_that_are_reached_in_different_ways_are_refused(other: Document) -> None:
+    one = a_topic("a", credentialsSecretRef={"name": "acl"})
+    two = a_topic("b", **other)
+    text = refused(a_group(topics=("a", "b")), one, two)
+    assert "ConsumerGroup shop/billing: its topics differ in credentialsSecretRef or tls" in text
+
+
+def test_a_topic_that_is_not_there_is_named() -> None:
+    assert refused(a_group(topics=("payments",))).startswith(
+        "ConsumerGroup shop/billing: there is no Topic shop/payments"
+    )
+
+
+def test_users_files_come_from_their_own_config_maps() -> None:
+    sink = {"configMapRef": {"name": "code", "key": "sink.py"}}
+    dead = {"configMapRef": {"name": "other", "key": "sink.py"}}
+    group = a_group(transform=CODE, sink=sink, deadLetter=dead)
+    written, template = files(group)
+    assert written["transform"] == {"file": "/etc/evenkeel-files/code/transform.py"}
+    assert written["sink"] == {"file": "/etc/evenkeel-files/code/sink.py"}
+    assert written["deadLetter"] == {"file": "/etc/evenkeel-files/other/sink.py"}
+    pod = driver(group)
+    sources = volumes(pod)[mounted(pod)["/etc/evenkeel-files"]]["projected"]["sources"]
+    found = {
+        f"{source['configMap']['name']}:{item['key']}": item["path"]
+        for source in sources
+        for item in source["configMap"]["items"]
+    }
+    assert found == {
+        "code:transform.py": "code/transform.py",
+        "code:sink.py": "code/sink.py",
+        "other:sink.py": "other/sink.py",
+    }
+    assert "/etc/evenkeel-files" not in mounted(template)
+
+
+def test_a_file_that_is_named_twice_is_mounted_once() -> None:
+    same = {"configMapRef": {"name": "code", "key": "sink.py"}}
+    pod = driver(a_group(sink=same, deadLetter=same))
+    assert len(volumes(pod)["evenkeel-files"]["projected"]["sources"]) == 1
+
+
+def test_a_job_without_files_mounts_none() -> None:
+    assert "/etc/evenkeel-files" not in mounted(driver(a_group()))
+
+
+def test_a_claim_holds_the_checkpoint_in_a_folder_of_the_group() -> None:
+    group = a_group(**CLAIM)
+    assert files(group)[0]["checkpoint"] == "file:///state/checkpoints/billing"
+    pod = driver(group)
+    claim = volumes(pod)[mounted(pod)["/state"]]["persistentVolumeClaim"]
+    assert claim == {"claimName": "billing-state"}
+    assert pod["spec"]["securityContext"]["fsGroup"] > 0
+
+
+def test_a_checkpoint_elsewhere_needs_no_claim() -> None:
+    group = a_group()
+    assert files(group)[0]["checkpoint"] == "s3a://state"
+    for pod in both(group):
+        assert "/state" not in mounted(pod)
+        assert "fsGroup" not in pod["spec"]["securityContext"]
+
+
+@pytest.mark.parametrize(
+    ("path", "shares"),
+    [
+        ("/state/rows", True),
+        ("file:///state/rows", True),
+        ("file:/state", True),
+        ("/statement", False),
+        ("s3a://state/rows", False),
+    ],
+)
+def test_executors_share_the_claim_where_a_sink_writes_to_it(path: str, shares: bool) -> None:
+    sink, other = {"format": "json", "path": path}, {"format": "json", "path": "/elsewhere"}
+    groups = (a_group(**CLAIM, sink=sink), a_group(**CLAIM, sink=other, deadLetter=sink))
+    for _, template in map(files, groups):
+        assert ("/state" in mounted(template)) is shares
+
+
+def test_a_pod_has_time_for_a_batch_before_it_is_killed() -> None:
+    group = a_group(fetchDeadline="5m")
+    assert driver(group)["spec"]["terminationGracePeriodSeconds"] > 300
+    seconds = spark(group)["spark.kubernetes.executor.terminationGracePeriodSeconds"]
+    assert int(seconds.removesuffix("s")) > 300
+
+
+def test_resources_follow_from_the_spec() -> None:
+    group = a_group(driver={"cores": 2, "memory": "3Gi"}, executor={"cores": 4, "memory": "2500M"})
+    assert main(driver(group))["resources"] == {
+        "requests": {"cpu": "2", "memory": "3Gi"},
+        "limits": {"memory": "3Gi"},
+    }
+    found = spark(group)
+    assert found["spark.driver.memory"] == "1536m"
+    assert found["spark.executor.cores"] == "4"
+    assert found["spark.kubernetes.executor.request.cores"] == "4"
+    parts = [found[f"spark.executor.{name}"] for name in ("memory", "memoryOverhead")]
+    assert sum(int(each.removesuffix("m")) for each in parts) == 2384  # 2500 M in MiB
+
+
+def test_the_overhead_factor_of_the_user_shares_the_same_memory() -> None:
+    group = a_group(
+        executor={"memory": "3Gi"}, sparkConf={"spark.executor.memoryOverheadFactor": "0.5"}
+    )
+    assert spark(group)["spark.executor.memory"] == "2048m"
+    assert spark(group)["spark.executor.memoryOverhead"] == "1024m"
+
+
+@pytest.mark.parametrize("text", ["much", "0", "-1", "nan", "inf"])
+def test_an_overhead_factor_that_is_none_is_refused(text: str) -> None:
+    group = a_group(sparkConf={"spark.driver.memoryOverheadFactor": text})
+    assert f"spark.driver.memoryOverheadFactor: '{text}' is no number" in refused(group)
+
+
+@pytest.mark.parametrize("who", ["driver", "executor"])
+def test_memory_that_spark_cannot_start_with_is_refused_with_what_is_enough(who: str) -> None:
+    text = refused(a_group(**of(who, memory="512Mi")))
+    assert f"spec.job.{who}.memory 512Mi leaves" in text
+    enough = text.rpartition(" ")[2]
+    objects(a_group(**of(who, memory=enough)))
+
+
+@pytest.mark.parametrize(
+    ("quantity", "mib"),
+    [("1Gi", 1024), ("1.5Gi", 1536), ("512Mi", 512), ("1G", 953), ("1048576", 1),
+     ("1024Ki", 1), ("1073741824000m", 1024), ("2000k", 1), ("100M", 95)],
+)  # fmt: skip
+def test_quantities_are_read_as_kubernetes_does(quantity: str, mib: int) -> None:
+    assert memory.mib(quantity) == mib
+
+
+def test_the_driver_may_touch_pods_and_what_is_its_own_by_name() -> None:
+    found = objects(a_group())
+    rules = found["Role", "billing-driver"]["rules"]
+    unnamed = [rule["resources"] for rule in rules if "resourceNames" not in rule]
+    assert unnamed == [["pods"]]
+    for rule in rules:
+        assert "*" not in rule["apiGroups"] + rule["resources"] + rule["verbs"]
+    binding = found["RoleBinding", "billing-driver"]
+    assert binding["roleRef"]["name"] == "billing-driver"
+    assert [each["name"] for each in binding["subjects"]] == ["billing-driver"]
+
+
+def test_slices_can_be_read_by_the_names_that_the_status_gives() -> None:
+    group = a_group(status={"slices": ["billing-7-0", "billing-7-1"]})
+    rules = objects(group)["Role", "billing-driver"]["rules"]
+    (rule,) = [each for each in rules if "billing-7-0" in each.get("resourceNames", [])]
+    assert rule["resourceNames"] == ["billing-7-0", "billing-7-1"]
+    assert rule["verbs"] == ["get"]
+
+
+def test_settings_of_the_user_win() -> None:
+    users = {
+        "spark.network.timeout": "30s",
+        "spark.kubernetes.executor.request.cores": "500m",
+        "spark.kubernetes.container.image.pullPolicy": "Always",
+    }
+    assert users.items() <= spark(a_group(sparkConf=users)).items()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.master",
+        "spark.app.id",
+        "spark.driver.host",
+        "spark.executor.instances",
+        "spark.executor.memory",
+        "spark.locality.wait",
+        "spark.locality.wait.process",
+        "spark.dynamicAllocation.enabled",
+        "spark.task.cpus",
+        "spark.kubernetes.namespace",
+        "spark.kubernetes.executor.podTemplateFile",
+        "spark.kubernetes.executor.disableConfigMap",
+        "spark.kubernetes.authenticate.executor.serviceAccountName",
+        "spark.kubernetes.executor.volumes.persistentVolumeClaim.data.options.claimName",
+    ],
+)
+def test_settings_that_would_break_the_job_are_refused_by_name(key: str) -> None:
+    text = refused(a_group(sparkConf={"spark.ui.enabled": "true", key: "x"}))
+    assert text.startswith(f"ConsumerGroup shop/billing: spec.job.sparkConf names {key}: ")
+
+
+def test_a_setting_that_only_begins_like_a_refused_one_is_taken() -> None:
+    users = {"spark.speculationFoo": "x", "spark.executor.memoryOverheadFactor": "0.5"}
+    assert users.items() <= spark(a_group(sparkConf=users)).items()
+
+
+@pytest.mark.parametrize("who", ["driver", "executor"])
+def test_what_a_template_has_besides_comes_through(who: str) -> None:
+    sidecar = {"name": "proxy", "image": "proxy:1"}
+    users = {"name": "main", "env": [{"name": "MINE", "value": "1"}],
+             "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+             "resources": {"limits": {"nvidia.com/gpu": "1"}}}  # fmt: skip
+    spec = {
+        "containers": [sidecar, users],
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {}},
+        "imagePullSecrets": [{"name": "registry"}],
+    }
+    of_driver, of_executors = both(
+        templated(who, spec, labels={"team": "shop"}, annotations={"note": "12e4"})
+    )
+    pod = of_driver if who == "driver" else of_executors
+    assert [each["name"] for each in pod["spec"]["containers"]] == ["main", "proxy"]
+    assert pod["spec"]["containers"][1] == sidecar
+    assert environment(pod)["MINE"]["value"] == "1"
+    assert mounted(pod)["/data"] == "data"
+    assert "data" in volumes(pod)
+    assert main(pod)["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert pod["metadata"]["labels"]["team"] == "shop"
+    assert pod["metadata"]["annotations"]["note"] == "12e4"
+    for name in ("nodeSelector", "tolerations", "affinity", "imagePullSecrets"):
+        assert pod["spec"][name] == spec[name]
+
+
+def test_a_template_adds_to_its_own_pods_only() -> None:
+    of_driver, of_executors = both(templated("driver", {"nodeSelector": {"disk": "ssd"}}))
+    assert "nodeSelector" in of_driver["spec"]
+    assert "nodeSelector" not in of_executors["spec"]
+
+
+@pytest.mark.parametrize("who", ["driver", "executor"])
+def test_what_the_job_needs_wins_over_a_template(who: str) -> None:
+    users = {"name": "main", "workingDir": "/",
+             "securityContext": {"readOnlyRootFilesystem": False},
+             "resources": {"limits": {"memory": "1"}},
+             "volumeMounts": [{"name": "x", "mountPath": "/tmp", "subPath": "y"}]}  # fmt: skip
+    spec = {
+        "containers": [users],
+        "restartPolicy": "Always",
+        "securityContext": {"runAsNonRoot": False, "runAsUser": 1000},
+        "volumes": [{"name": "x", "emptyDir": {}}, {"name": "evenkeel-tmp", "hostPath": {}}],
+    }
+    labels = {"evenkeel.dev/group": "other"}
+    of_driver, of_executors = both(templated(who, spec, labels=labels))
+    pod = of_driver if who == "driver" else of_executors
+    plain = both(a_group())[0 if who == "driver" else 1]
+    assert main(pod)["workingDir"] == main(plain)["workingDir"]
+    assert main(pod)["securityContext"] == main(plain)["securityContext"]
+    assert mounted(pod)["/tmp"] == "evenkeel-tmp"
+    assert volumes(pod)["evenkeel-tmp"] == {"name": "evenkeel-tmp", "emptyDir": {}}
+    assert pod["spec"]["restartPolicy"] == "Never"
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert pod["spec"]["securityContext"]["runAsUser"] == 1000
+    assert pod["metadata"]["labels"] == plain["metadata"]["labels"]
+    if who == "driver":
+        assert main(pod)["resources"]["limits"]["memory"] == "1Gi"
+
+
+def test_a_template_may_choose_otherwise_where_the_job_has_only_a_default() -> None:
+    profile = {"type": "Localhost", "localhostProfile": "mine.json"}
+    spec = {
+        "containers": [{"name": "main", "imagePullPolicy": "Always"}],
+        "securityContext": {"seccompProfile": profile, "fsGroup": 7},
+        "terminationGracePeriodSeconds": 900,
+        "enableServiceLinks": True,
+    }
+    template = {"spec": spec}
+    group = a_group(
+        **CLAIM, **of("driver", podTemplate=template), **of("executor", podTemplate=template)
+    )
+    pod = driver(group)
+    assert main(pod)["imagePullPolicy"] == "Always"
+    assert pod["spec"]["securityContext"]["seccompProfile"] == profile
+    assert pod["spec"]["securityContext"]["fsGroup"] == 7
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 900
+    assert pod["spec"]["enableServiceLinks"] is True
+    found = spark(group)
+    assert found["spark.kubernetes.container.image.pullPolicy"] == "Always"
+    assert found["spark.kubernetes.executor.terminationGracePeriodSeconds"] == "900s"
+
+
+def test_the_users_own_template_stays_as_it_is() -> None:
+    spec = {"containers": [{"name": "main", "env": [{"name": "MINE", "value": "1"}]}]}
+    before = copy.deepcopy(spec)
+    group = templated("driver", spec)
+    driver(group)
+    assert group.spec.job is not None
+    assert group.spec.job.driver.pod_template is not None
+    assert group.spec.job.driver.pod_template.spec == before
+
+
+@pytest.mark.parametrize("who", ["driver", "executor"])
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"serviceAccountName": "admin"}, ".spec.serviceAccountName: the rights of a job's pods"),
+        ({"serviceAccount": "admin"}, ".spec.serviceAccount: the rights of a job's pods"),
+        ({"containers": [{"name": "main", "image": "x"}]}, "image of main: spec.job.image says it"),
+        ({"containers": [{"name": "main", "command": ["x"]}]}, "command of main: "),
+        ({"containers": [{"name": "main", "args": ["x"]}]}, "args of main: "),
+        ({"containers": [{"name": "main", "lifecycle": {"x": {}}}]}, "lifecycle of main: "),
+        ({"containers": [{"image": "x"}]}, ".spec.containers holds something without a name"),
+        ({"containers": [{"name": "a"}, {"name": "a"}]}, ".spec.containers holds two with name a"),
+        ({"containers": {}}, ".spec.containers is no list"),
+        ({"containers": "x"}, ".spec.containers is no list"),
+        ({"containers": ["x"]}, ".spec.containers holds something without a name"),
+        ({"volumes": {"name": "x"}}, ".spec.volumes is no list"),
+        ({"containers": [{"name": "main", "env": {"A": "b"}}]}, ".env is no list"),
+        ({"containers": [{"name": "main", "volumeMounts": [{}]}]}, "without a mountPath"),
+        ({"containers": [{"name": "main", "securityContext": []}]}, "curityContext is no object"),
+        ({"securityContext": "strict"}, ".spec.securityContext is no object"),
+    ],
+)  # fmt: skip
+def test_a_template_that_cannot_be_is_refused_and_named(
+    who: str, spec: Document, said: str
+) -> None:
+    text = refused(templated(who, spec))
+    assert text.startswith(f"ConsumerGroup shop/billing: spec.job.{who}.podTemplate.")
+    assert said in text
+
+
+def test_metadata_of_a_template_is_labels_and_annotations() -> None:
+    text = refused(templated("driver", {}, name="mine"))
+    assert text.endswith("podTemplate.metadata takes labels and annotations, and not name")
+    for name in ("labels", "annotations"):
+        assert f"metadata.{name} is no object" in refused(templated("driver", {}, **{name: "x"}))
+
+
+def test_null_is_as_nothing_said() -> None:
+    spec = {"serviceAccountName": None, "volumes": None, "containers": None,
+            "terminationGracePeriodSeconds": None,
+            "securityContext": {"seccompProfile": None}}  # fmt: skip
+    assert driver(templated("driver", spec, creationTimestamp=None)) == driver(a_group())
+
+
+def test_two_protocols_share_a_port() -> None:
+    dns = [{"containerPort": 53, "protocol": each} for each in ("TCP", "UDP")]
+    pod = driver(templated("driver", {"containers": [{"name": "main", "ports": dns}]}))
+    assert [each for each in main(pod)["ports"] if each["containerPort"] == 53] == dns
+
+
+def test_a_name_that_makes_no_label_is_refused() -> None:
+    objects(a_group(name="b" * 63))
+    assert "its name has 64 letters" in refused(a_group(name="b" * 64))
+
+
+def test_a_group_without_a_job_is_refused() -> None:
+    spec = {"topics": [{"name": "orders"}], "consumers": {"static": [{"id": "a"}]}}
+    metadata = {"name": "billing", "namespace": "shop"}
+    group = manifests.read_group({"kind": "ConsumerGroup", "metadata": metadata, "spec": spec})
+    assert refused(group) == "ConsumerGroup shop/billing has no job"
+
+
+def hashed(group: Group, *topics: Topic, image: str = IMAGE) -> str:
+    return whole.restart_hash(group, known(*topics), image)
+
+
+def test_the_pod_tells_what_it_was_made_from() -> None:
+    annotations = driver(a_group())["metadata"]["annotations"]
+    assert annotations == {names.RESTART_HASH: hashed(a_group())}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"executors": 7},
+        {"executors": 0},
+        {"status": {"epoch": 3, "slices": ["s"]}},
+        {"uid": "another"},
+        {"annotations": {"evenkeel.dev/paused": "true"}},
+    ],
+)
+def test_a_running_driver_goes_on_when_only_this_changes(change: Document) -> None:
+    assert hashed(a_group(**change)) == hashed(a_group())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"trigger": "5s"},
+        {"transform": {"sql": "SELECT * FROM messages"}},
+        {"image": "mine:2"},
+        {"sparkConf": {"spark.ui.enabled": "true"}},
+        {"driver": {"memory": "2Gi"}},
+        {"executor": {"memory": "2Gi"}},
+        {"executor": {"podTemplate": {"spec": {"nodeSelector": {"a": "b"}}}}},
+        {"driver": {"podTemplate": {"metadata": {"labels": {"a": "b"}}}}},
+        {"driver": {"podTemplate": {"metadata": {"annotations": {"a": "b"}}}}},
+        {"annotations": {"evenkeel.dev/restart": "2026-11-21"}},
+        CLAIM,
+    ],
+)
+def test_a_new_driver_is_needed_when_this_changes(change: Document) -> None:
+    assert hashed(a_group(**change)) != hashed(a_group())
+
+
+def test_a_new_driver_is_needed_when_a_topic_is_reached_in_another_way() -> None:
+    for change in ({"nameServers": ["other:9876"]}, {"credentialsSecretRef": {"name": "acl"}}):
+        assert hashed(a_group(), a_topic(**change)) != hashed(a_group())
+    assert hashed(a_group(), image="new:2") != hashed(a_group())
+    assert hashed(a_group(), a_topic(refreshInterval="1m")) == hashed(a_group())
+
+
+def test_the_number_of_executors_is_that_of_the_spec_and_at_least_one() -> None:
+    for executors, count in ((3, 3), (0, 1)):
+        written, _ = files(a_group(executors=executors))
+        assert written["executors"] == count
+        assert written["spark"]["spark.executor.instances"] == str(count)

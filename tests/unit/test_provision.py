@@ -1,0 +1,606 @@
+"""Topics that are made and resized: what is done next, and what is said of it."""
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from evenkeel import manifests
+from evenkeel.api.topics import BrokerQueues
+from evenkeel.control import conditions, draining, places, provision, provisioning, rivals, topics
+from evenkeel.control.draining import QUIET_SECONDS, Quiet
+from evenkeel.control.provision import Counts, Outcome, Step
+from evenkeel.control.provisioning import Task
+from evenkeel.control.rivals import Rivals
+from evenkeel.control.topic_settings import GetSettings, PutSettings, Settings
+from evenkeel.control.topics import SOON_SECONDS, Decision, Sight, Unread
+from evenkeel.objects import Group, Topic
+from mq_client import errors
+from mq_client.commands.base import Request
+from mq_client.commands.cluster import GetCluster
+from mq_client.commands.consuming import GetOffset, GetTopicOffsets
+from mq_client.directory import Directory
+from mq_client.flows import Ask, AskAll, Flow
+from mq_client.frames import Frame
+from mq_client.machine import Machine
+from mq_client.values import Cluster, Offsets, Queue
+
+BOTH, READ, INHERITED = 6, 4, 1
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+A, B = "broker-a", "broker-b"
+
+
+def counts(read: int, write: int | None = None, perm: int = BOTH) -> Counts:
+    return Counts(read, read if write is None else write, perm)
+
+
+def queue(number: int, broker: str = A) -> Queue:
+    return Queue("orders", broker, number)
+
+
+# What is done next.
+
+
+def test_a_missing_topic_is_made_on_all_brokers() -> None:
+    step = provision.next_step(counts(4), {A: None, B: None}, {})
+    assert step == Step({A: counts(4), B: counts(4)}, made=(A, B))
+
+
+def test_a_new_broker_gets_the_topic_and_the_others_are_left_alone() -> None:
+    step = provision.next_step(counts(4), {A: counts(4), B: None}, {})
+    assert step.puts == {B: counts(4)}
+
+
+def test_as_asked_there_is_nothing_to_do() -> None:
+    assert provision.next_step(counts(4), {A: counts(4)}, {}) == Step()
+
+
+def test_more_queues_come_at_once() -> None:
+    step = provision.next_step(counts(8, 6), {A: counts(4)}, {})
+    assert step == Step({A: counts(8, 6)})
+
+
+def test_of_fewer_queues_writing_ends_first() -> None:
+    drained = {A: {2, 3}}  # by whoever read them, before writing has ended
+    step = provision.next_step(counts(2), {A: counts(4)}, drained)
+    assert step == Step({A: counts(4, 2)}, closing={A: range(2, 4)})
+
+
+def test_queues_that_are_not_all_drained_stay_readable() -> None:
+    step = provision.next_step(counts(2), {A: counts(4, 2)}, {A: {3}})
+    assert step == Step(closing={A: range(2, 4)})
+
+
+def test_reading_ends_when_all_is_drained_on_that_broker() -> None:
+    route = {A: counts(4, 2), B: counts(4, 2)}
+    step = provision.next_step(counts(2), route, {A: {2, 3}})
+    assert step.puts == {A: counts(2)}
+
+
+def test_fewer_writable_queues_alone_need_no_draining() -> None:
+    assert provision.next_step(counts(4, 2), {A: counts(4)}, {}) == Step({A: counts(4, 2)})
+
+
+def test_perm_changes_at_once_and_other_bits_of_it_stay() -> None:
+    there = {A: counts(4, perm=BOTH | INHERITED)}
+    step = provision.next_step(counts(4, perm=READ), there, {})
+    assert step.puts == {A: counts(4, perm=READ | INHERITED)}
+
+
+# Which queues are drained.
+
+
+ALL_QUIET = {queue(2), queue(3)}
+
+
+def drained(held: Offsets, *committed: int | None) -> bool:
+    """Whether queue 3 is drained, for groups that have read so far."""
+    offsets = {queue(3): held}
+    asked = draining.holding(offsets)
+    told = {(f"group-{n}", each): mark for each in asked for n, mark in enumerate(committed)}
+    return draining.drain(offsets, told, ALL_QUIET).drained == {A: {3}}
+
+
+@pytest.mark.parametrize(
+    ("held", "committed", "is_drained"),
+    [
+        (Offsets(0, 9, 0), [9], True),
+        (Offsets(0, 9, 0), [10], True),
+        (Offsets(0, 9, 0), [8], False),
+        (Offsets(0, 9, 0), [9, 8], False),
+        (Offsets(0, 9, 0), [], True),
+        (Offsets(0, 9, 0), [None], False),
+        (Offsets(0, 0, 0), [None], True),
+        (Offsets(9, 9, 0), [5], True),
+        (Offsets(5, 9, 0), [3], False),
+    ],
+    ids=[
+        "read to the end", "told to skip beyond it", "one message is left", "one group is behind",
+        "nobody reads it", "never committed and it holds messages", "never committed and empty",
+        "what was not read has expired", "some of what was not read has expired",
+    ],
+)  # fmt: skip
+def test_a_queue_is_drained_when_every_group_has_read_what_it_holds(
+    held: Offsets, committed: list[int | None], is_drained: bool
+) -> None:
+    assert drained(held, *committed) is is_drained
+
+
+def test_groups_that_are_behind_are_named_with_their_queues() -> None:
+    offsets = {queue(n): Offsets(0, 9, 0) for n in (4, 5, 6)}
+    told = {("billing", queue(4)): 9, ("billing", queue(5)): 3, ("billing", queue(6)): None}
+    found = draining.drain(offsets, told, set(offsets))
+    assert found.drained == {A: {4}}
+    assert found.waits == ("billing has not read all of orders@broker-a 5-6",)
+
+
+def test_a_queue_that_was_written_to_just_now_is_not_drained() -> None:
+    quiet = Quiet()
+    assert quiet.note({queue(2): 7, queue(3): 0}, 0.0) == set()
+    assert quiet.note({queue(2): 8, queue(3): 0}, QUIET_SECONDS - 1) == set()
+    assert quiet.note({queue(2): 8, queue(3): 0}, QUIET_SECONDS) == {queue(3)}
+    found = draining.drain({queue(2): Offsets(0, 0, 0)}, {}, {queue(3)})
+    assert found.drained == {}
+    assert "orders@broker-a 2 may be written to" in found.waits[0]
+
+
+def test_a_queue_that_was_open_meanwhile_is_watched_anew() -> None:
+    quiet = Quiet()
+    quiet.note({queue(3): 0}, 0.0)
+    quiet.note({}, 10.0)
+    assert quiet.note({queue(3): 0}, QUIET_SECONDS) == set()
+
+
+# What is written to a broker.
+
+
+def test_what_else_a_broker_keeps_of_a_topic_stays() -> None:
+    told = {
+        "topicName": "orders", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6,
+        "topicFilterType": "MULTI_TAG", "topicSysFlag": 1, "order": True,
+        "attributes": {"message.type": "FIFO"},
+    }  # fmt: skip
+    old = GetSettings("orders").read(Frame(0, 1, body=json.dumps(told).encode()))
+    assert old == Settings(counts(4), told)
+    (sent,) = json.loads(PutSettings("orders", counts(8), old).body())["topicConfigList"]
+    changes = {"readQueueNums": 8, "writeQueueNums": 8, "attributes": {}}  # none is changed
+    assert sent == told | changes
+
+
+def test_a_broker_without_the_topic_has_no_settings() -> None:
+    request = GetSettings("orders")
+    assert 17 in request.good_codes
+    assert request.read(Frame(17, 1)) is None
+
+
+# The conversation with brokers that are played.
+
+
+@dataclass
+class Played:
+    """A broker: what it holds, and whether it can be reached."""
+
+    counts: Counts | None
+    ends: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    committed: dict[tuple[str, int], int] = field(default_factory=dict)
+    fails: Mapping[type, errors.MqError] = field(default_factory=dict)
+    """By request: how it fails."""
+
+    def answer(self, request: Request[Any]) -> object:
+        if type(request) in self.fails:
+            return self.fails[type(request)]
+        match request:
+            case GetSettings():
+                return Settings(self.counts) if self.counts else None
+            case PutSettings():
+                self.counts = request.counts
+                return None
+            case GetOffset():
+                key = request.group, request.queue_id
+                missing = errors.OffsetUnknownError("", "", 22, "")
+                return self.committed.get(key, missing)
+            case _:
+                raise AssertionError(request)
+
+    def offsets(self, name: str) -> dict[Queue, Offsets]:
+        assert self.counts
+        number = max(self.counts.read_queues, self.counts.write_queues)
+        return {queue(n, name): Offsets(0, self.ends[n], 0) for n in range(number)}
+
+
+class Brokers:
+    """Plays a name server and brokers."""
+
+    def __init__(self, **brokers: Played) -> None:
+        self.brokers = {f"broker-{name}": broker for name, broker in brokers.items()}
+        self.slaves_only: set[str] = set()
+        self.seconds = 0.0
+        machine = Machine(lambda: self.seconds, lambda: 0, lambda: "KEY")
+        self.directory = Directory("ns:1", machine)
+        self.quiet = Quiet()
+        self.readers = ["billing"]
+        self.before_a_write: Callable[[], None] = lambda: None
+
+    def step(self, goal: Counts) -> Outcome:
+        task = Task("orders", goal, lambda: self.readers, self.quiet)
+        return self._played(provisioning.step(self.directory, task))
+
+    def _played(self, flow: Flow[Outcome]) -> Outcome:
+        outcome: Any = None
+        while True:
+            try:
+                asked = flow.send(outcome)
+            except StopIteration as stop:
+                found: Outcome = stop.value
+                return found
+            if isinstance(asked, AskAll):
+                outcome = [self._answer(each) for each in asked.asks]
+            else:
+                assert isinstance(asked, Ask)
+                outcome = self._answer(asked)
+
+    def _answer(self, ask: Ask) -> object:
+        if isinstance(ask.request, GetCluster):
+            return Cluster(
+                {}, {name: {name in self.slaves_only: f"{name}:1"} for name in self.brokers}
+            )
+        name = ask.address.partition(":")[0]
+        broker = self.brokers[name]
+        if isinstance(ask.request, PutSettings):
+            self.before_a_write()
+        if isinstance(ask.request, GetTopicOffsets) and GetTopicOffsets not in broker.fails:
+            return broker.offsets(name)
+        return broker.answer(ask.request)
+
+
+AWAY = errors.ConnectionLostError("refused")
+REFUSED = errors.NotPermittedError("PUT", "a:1", 16, "no right to change topics")
+
+
+def test_a_topic_is_made_and_then_nothing_is_left_to_do() -> None:
+    brokers = Brokers(a=Played(None), b=Played(counts(2)))
+    assert brokers.step(counts(4)).step.puts.keys() == {A, B}
+    again = brokers.step(counts(4))
+    assert again == Outcome(Step(), (A, B))
+    assert not again.is_under_way
+
+
+def test_a_broker_out_of_reach_leaves_the_others_alone() -> None:
+    brokers = Brokers(a=Played(None), b=Played(None, fails={GetSettings: AWAY}))
+    outcome = brokers.step(counts(4))
+    assert brokers.brokers[A].counts == counts(4)
+    assert outcome.failed == {B: AWAY}
+
+
+def test_a_broker_without_a_master_is_out_of_reach() -> None:
+    brokers = Brokers(a=Played(None), b=Played(None))
+    brokers.slaves_only = {B}
+    outcome = brokers.step(counts(4))
+    assert brokers.brokers[A].counts == counts(4)
+    assert isinstance(outcome.failed[B], errors.NoBrokerError)
+
+
+def test_a_cluster_without_brokers_is_no_cluster_that_is_as_asked() -> None:
+    with pytest.raises(errors.NoBrokerError):
+        Brokers().step(counts(4))
+
+
+@pytest.mark.parametrize("request_type", [GetTopicOffsets, GetOffset])
+def test_what_a_broker_does_not_tell_is_not_drained(request_type: type) -> None:
+    silent = Played(counts(4, 2), defaultdict(int, {3: 1}), fails={request_type: AWAY})
+    brokers = Brokers(a=silent, b=Played(counts(4, 2)))
+    brokers.step(counts(2))
+    brokers.seconds += QUIET_SECONDS
+    outcome = brokers.step(counts(2))
+    assert outcome.step.puts == {B: counts(2)}
+    assert silent.counts == counts(4, 2)
+    assert outcome.failed == {A: AWAY}
+
+
+def test_a_broker_that_has_failed_is_told_nothing_more() -> None:
+    failing = Played(counts(4, 2), fails={GetTopicOffsets: AWAY})
+    Brokers(a=failing).step(counts(2, perm=READ))
+    assert failing.counts == counts(4, 2)
+
+
+def test_a_broker_that_refuses_again_and_again_is_not_under_way() -> None:
+    brokers = Brokers(a=Played(None, fails={PutSettings: REFUSED}))
+    outcome = brokers.step(counts(4))
+    assert outcome.failed == {A: REFUSED}
+    assert not outcome.is_under_way
+
+
+def test_lowering_waits_for_the_last_message_and_for_producers() -> None:
+    broker = Played(counts(4), defaultdict(int, {3: 5}), {("billing", 3): 4})
+    brokers = Brokers(a=broker)
+    brokers.step(counts(2))
+    assert broker.counts == counts(4, 2)
+    brokers.step(counts(2))
+    brokers.seconds += QUIET_SECONDS
+    behind = brokers.step(counts(2))
+    assert broker.counts == counts(4, 2)
+    assert behind.waits == ("billing has not read all of orders@broker-a 3",)
+    broker.committed["billing", 3] = 5
+    brokers.step(counts(2))
+    assert broker.counts == counts(2)
+    assert brokers.step(counts(2)) == Outcome(Step(), (A,))
+
+
+class Traffic:
+    """Producers that know routes which may be old, and groups that read when they like."""
+
+    def __init__(self, brokers: Brokers, rng: random.Random) -> None:
+        self.brokers, self.rng = brokers, rng
+        self.known = [self._route() for _ in range(2)]
+        self.asked = [0.0, 0.0]
+
+    def _route(self) -> dict[str, int]:
+        found = self.brokers.brokers.items()
+        return {name: each.counts.write_queues for name, each in found if each.counts}
+
+    def flow(self) -> None:
+        self.send()
+        self.read(lambda: self.rng.random() < 0.3)
+
+    def send(self) -> None:
+        for number in range(2):
+            if self.brokers.seconds - self.asked[number] >= draining.ROUTE_AGE_SECONDS:
+                self.known[number], self.asked[number] = self._route(), self.brokers.seconds
+            for name, writable in self.known[number].items():
+                if self.rng.random() < 0.3:
+                    self._send(self.brokers.brokers[name], self.rng.randrange(writable))
+
+    def _send(self, broker: Played, number: int) -> None:
+        there = broker.counts
+        assert there
+        # Otherwise the broker would refuse a producer that has asked often enough.
+        assert number < max(there.read_queues, there.write_queues)
+        broker.ends[number] += 1
+
+    def read(self, does: Callable[[], bool]) -> None:
+        for broker in self.brokers.brokers.values():
+            for number in range(broker.counts.read_queues if broker.counts else 0):
+                for group in self.brokers.readers:
+                    if does():
+                        broker.committed[group, number] = broker.ends[number]
+
+    def lost(self) -> list[str]:
+        """Queues with messages that somebody has not read, and cannot."""
+        return [
+            f"{name} {number} of {broker.counts}"
+            for name, broker in self.brokers.brokers.items()
+            for number, end in broker.ends.items()
+            for group in self.brokers.readers
+            if broker.counts and number >= broker.counts.read_queues
+            if broker.committed.get((group, number), 0) < end
+        ]
+
+
+def test_whatever_happens_no_message_is_left_in_a_closed_queue(seed: int) -> None:
+    """Goals change, brokers go and come, groups lag; in the end everything is as asked."""
+    for number in range(60):
+        rng = random.Random(seed + number)
+        had = rng.choice([None, counts(rng.randint(1, 6))])
+        brokers = Brokers(a=Played(had), b=Played(counts(rng.randint(1, 6))), c=Played(None))
+        brokers.readers = ["billing", "audit"][: rng.randint(0, 2)]
+        traffic = Traffic(brokers, rng)
+        brokers.before_a_write = traffic.send
+        goal = counts(4)
+        for _ in range(80):
+            if rng.random() < 0.05:
+                goal = counts(rng.randint(3, 6), rng.randint(1, 3))
+            for broker in brokers.brokers.values():
+                broker.fails = {}
+                if rng.random() < 0.1:
+                    asked = rng.choice([GetSettings, GetTopicOffsets, GetOffset, PutSettings])
+                    broker.fails = {asked: AWAY}
+            traffic.flow()
+            brokers.step(goal)
+            assert traffic.lost() == [], f"case {number} of seed {seed}"
+            brokers.seconds += rng.choice([SOON_SECONDS, SOON_SECONDS, 30.0])
+        for broker in brokers.brokers.values():
+            broker.fails = {}
+        brokers.step(goal)
+        traffic.read(lambda: True)
+        looks = 0
+        while brokers.step(goal).is_under_way:
+            brokers.seconds += SOON_SECONDS
+            looks += 1
+            assert looks <= QUIET_SECONDS / SOON_SECONDS + 2, f"case {number} of seed {seed}"
+        assert {each.counts for each in brokers.brokers.values()} == {goal}
+
+
+# What is said of it.
+
+
+def topic(name: str = "orders", created: str = "", **spec: Any) -> Topic:
+    metadata = {"name": name, "generation": 1, "creationTimestamp": created}
+    spec = {"topic": "orders", "nameServers": ["mq:9876"], **spec}
+    return manifests.read_topic({"kind": "Topic", "metadata": metadata, "spec": spec})
+
+
+def asking(read: int = 4, write: int = 4, **spec: Any) -> Topic:
+    return topic(provision={"readQueues": read, "writeQueues": write}, **spec)
+
+
+def condition(decision: Decision, kind: str) -> tuple[str, str, str] | None:
+    found = conditions.find(decision.status.conditions, kind)
+    return (found.status.value, found.reason, found.message) if found else None
+
+
+def said(outcome: Outcome | Unread, route: list[BrokerQueues] | Unread) -> Decision:
+    return topics.decide(asking(), Sight(route, outcome), NOW)
+
+
+SHOWN = [BrokerQueues(A, 4, 4)]
+MISSING = Unread("TopicUnknown", "no such topic")
+
+
+def test_a_topic_that_is_as_asked_is_looked_at_when_its_route_is() -> None:
+    decision = said(Outcome(Step(), (A,)), SHOWN)
+    assert condition(decision, "Provisioned") == ("True", "AsAsked", "")
+    assert condition(decision, "Ready") == ("True", "RouteRead", "")
+    assert decision.look_again_seconds == 30
+
+
+def test_a_topic_that_was_made_now_is_looked_at_again_soon() -> None:
+    decision = said(Outcome(Step({A: counts(4)}, (A,)), (A,)), MISSING)
+    made = ("False", "Creating", "Topic orders: it is made on broker-a")
+    assert condition(decision, "Provisioned") == made
+    assert condition(decision, "Ready") == made
+    assert decision.look_again_seconds == SOON_SECONDS
+
+
+def test_a_topic_that_the_name_server_does_not_show_yet_is_still_being_made() -> None:
+    decision = said(Outcome(Step(), (A, B)), SHOWN)
+    assert condition(decision, "Provisioned") == (
+        "False", "Creating", "Topic orders: the name server does not tell of it yet",
+    )  # fmt: skip
+    assert decision.look_again_seconds == SOON_SECONDS
+
+
+def test_draining_names_queues_and_groups() -> None:
+    step = Step(closing={A: range(4, 8)})
+    waits = ("billing has not read all of orders@broker-a 5",)
+    decision = said(Outcome(step, (A,), waits), [BrokerQueues(A, 8, 4)])
+    assert condition(decision, "Provisioned") == (
+        "False", "Draining",
+        "Topic orders: orders@broker-a 4-7 close; billing has not read all of orders@broker-a 5",
+    )  # fmt: skip
+    assert condition(decision, "Ready") == ("True", "RouteRead", "")
+    assert decision.look_again_seconds == SOON_SECONDS
+
+
+def test_a_broker_out_of_reach_is_named_and_not_asked_every_moment() -> None:
+    decision = said(Outcome(Step(), (A,), failed={B: AWAY}), SHOWN)
+    assert condition(decision, "Provisioned") == (
+        "False", "BrokerUnavailable",
+        "Topic orders: broker-b is out of reach and keeps what it has: refused",
+    )  # fmt: skip
+    assert decision.look_again_seconds == 30
+
+
+def test_a_broker_that_refuses_is_quoted() -> None:
+    decision = said(Outcome(Step({A: counts(4)}, (A,)), (A,), failed={A: REFUSED}), MISSING)
+    found = condition(decision, "Provisioned")
+    assert found is not None
+    assert found[:2] == ("False", "Refused")
+    assert "broker-a refuses" in found[2]
+    assert "no right to change topics" in found[2]
+    assert condition(decision, "Ready") == found
+
+
+def test_what_cannot_be_seen_is_unknown() -> None:
+    gone = Unread("NameServerUnreachable", "mq:9876 does not answer")
+    decision = said(gone, gone)
+    assert condition(decision, "Provisioned") == ("Unknown", gone.reason, gone.message)
+    assert condition(decision, "Ready") == ("False", gone.reason, gone.message)
+
+
+def test_a_topic_that_nobody_could_read_whole_is_not_made() -> None:
+    odd = asking(read=2, write=4)
+    assert topics.to_follow(odd, None) is None
+    decision = topics.decide(odd, Sight(SHOWN), NOW)
+    found = condition(decision, "Provisioned")
+    assert found is not None
+    assert found[:2] == ("False", "InvalidSpec")
+
+
+def test_a_topic_that_is_only_read_says_nothing_of_provisioning() -> None:
+    decision = topics.decide(topic(), Sight(SHOWN), NOW)
+    assert [each.type for each in decision.status.conditions] == ["Ready"]
+    assert condition(decision, "Ready") == ("True", "RouteRead", "")
+    missing = topics.decide(topic(), Sight(MISSING), NOW)
+    assert condition(missing, "Ready") == ("False", "TopicUnknown", "no such topic")
+
+
+def test_the_same_sight_makes_the_same_status() -> None:
+    sight = Sight(SHOWN, Outcome(Step(closing={A: range(4, 8)}), (A,), ("somebody waits",)))
+    first = topics.decide(asking(), sight, NOW).status
+    later = replace(asking(), status=first)
+    assert topics.decide(later, sight, NOW.replace(year=2027)).status == first
+
+
+# Who is older, and who reads.
+
+
+def test_the_older_of_two_topics_wins_and_the_newer_says_so() -> None:
+    old, new = asking(name="z", created="2026-01-01"), asking(name="a", created="2026-01-02")
+    known: Rivals[Topic] = Rivals(rivals.topic_claim)
+    known.changed(old.head.key, old)
+    known.changed(new.head.key, new)
+    assert rivals.topic_conflict(old, known.of(old)) is None
+    conflict = rivals.topic_conflict(new, known.of(new))
+    assert conflict is not None
+    assert topics.to_follow(new, conflict) is None
+    decision = topics.decide(new, Sight(SHOWN, None, conflict), NOW)
+    text = (
+        "Topic z already provisions 'orders' on these name servers; it is the older one: "
+        "delete one of the two, or remove spec.provision from one"
+    )
+    assert condition(decision, "Conflicted") == ("True", "OlderTopic", text)
+    assert condition(decision, "Ready") == ("False", "OlderTopic", text)
+    assert condition(decision, "Provisioned") is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        topic("z"),
+        asking(name="z", topic="bills"),
+        asking(name="z", nameServers=["elsewhere:9876"]),
+    ],
+    ids=["is only read", "is another topic", "is on other name servers"],
+)
+def test_topics_that_do_not_meet_are_no_rivals(other: Topic) -> None:
+    known: Rivals[Topic] = Rivals(rivals.topic_claim)
+    known.changed(other.head.key, other)
+    new = asking(name="a", created="2026-01-02")
+    assert rivals.topic_conflict(new, known.of(new)) is None
+
+
+def test_one_shared_name_server_makes_rivals() -> None:
+    old = asking(name="z", nameServers=["mq-1:9876", "mq-2:9876"])
+    new = asking(name="a", nameServers=["mq-2:9876"], created="2026-01-02")
+    assert rivals.topic_conflict(new, [old]) is not None
+
+
+@pytest.mark.parametrize("left", [None, topic("z")], ids=["deleted", "provisions no more"])
+def test_when_the_older_lets_go_the_newer_is_looked_at(left: Topic | None) -> None:
+    old, new = asking(name="z"), asking(name="a", created="2026-01-02")
+    known: Rivals[Topic] = Rivals(rivals.topic_claim)
+    known.changed(new.head.key, new)
+    assert known.changed(old.head.key, old) == {new.head.key}
+    assert known.changed(old.head.key, old) == set()
+    assert known.changed(old.head.key, left) == {new.head.key}
+    assert known.of(new) == []
+
+
+def group(name: str, *named: str, namespace: str = "default") -> Group:
+    return manifests.read_group(
+        {
+            "kind": "ConsumerGroup",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"topics": [{"name": each} for each in named]},
+        }
+    )
+
+
+def test_all_groups_that_read_the_topic_by_any_object_are_asked() -> None:
+    here, also, elsewhere = topic("a"), topic("b"), topic("c", nameServers=["other:9876"])
+    known = {each.head.key: each for each in (here, also, elsewhere)}
+    groups = [group("x", "a"), group("y", "c", "b"), group("z", "c"), group("w", "missing")]
+    place = places.of_topic(here)
+    assert place is not None
+    assert places.readers(place, groups, known.get) == ["x", "y"]
+
+
+def test_a_topic_that_is_only_in_a_file_is_nobody_elses() -> None:
+    route = {"route": [{"broker": A, "readQueues": 1, "writeQueues": 1}]}
+    document = {"kind": "Topic", "metadata": {"name": "orders"}, "spec": route}
+    assert places.of_topic(manifests.read_topic(document)) is None
