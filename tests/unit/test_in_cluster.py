@@ -191,20 +191,18 @@ def test_a_watch_goes_on_where_the_last_one_has_ended(tmp_path: Path) -> None:
     assert versions == ["", "5", "7", "9"]
 
 
-@pytest.mark.parametrize(
-    ("events", "complaint"),
-    [
-        ([event("ERROR", {"code": 410, "message": "too old"})], "the watch ends: too old"),
-        ([], "ended without a word"),
-    ],
-    ids=["expired", "silent"],
-)
-def test_a_watch_that_fails_makes_it_list_again(
-    tmp_path: Path, events: list[Any], complaint: str
-) -> None:
-    hearing = Hearing(Scripted(listed(), events), "mq", "billing", tmp_path / "heard.json")
-    with pytest.raises(KubeError, match=complaint):
-        hearing.hear()
+def test_a_version_that_is_too_old_to_watch_from_is_an_error(tmp_path: Path) -> None:
+    api = Scripted(listed(), [event("ERROR", {"code": 410, "message": "too old"})])
+    with pytest.raises(KubeError, match="the watch ends: too old"):
+        Hearing(api, "mq", "billing", tmp_path / "heard.json").hear()
+
+
+def test_after_a_watch_without_a_word_it_is_listed_again(tmp_path: Path) -> None:
+    """Its version may have become too old meanwhile."""
+    api = Scripted(listed(), [event("MODIFIED", group(1))], [], listed())
+    hearing = Hearing(api, "mq", "billing", tmp_path / "heard.json")
+    hearing.hear()
+    assert [("watch=1" in path) for path in api.asked] == [False, True, True]
 
 
 def test_slices_are_joined_and_each_is_read_once(tmp_path: Path) -> None:

@@ -341,7 +341,7 @@ def test_resources_follow_from_the_spec() -> None:
         "limits": {"memory": "3Gi"},
     }
     found = spark(group)
-    assert found["spark.driver.memory"] == "1536m"
+    assert found["spark.driver.memory"] == "1462m"
     assert found["spark.executor.cores"] == "4"
     assert found["spark.kubernetes.executor.request.cores"] == "4"
     parts = [found[f"spark.executor.{name}"] for name in ("memory", "memoryOverhead")]

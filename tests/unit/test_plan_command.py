@@ -115,6 +115,12 @@ def test_the_example_shows_what_one_more_executor_moves(
     assert shown.startswith("billing: 2 queues move")
 
 
+def test_the_example_for_runs_is_read() -> None:
+    found = manifests.read(Path(__file__).parents[2] / "examples" / "run.yaml")
+    assert list(found.topics) == [Key("default", "orders")]
+    assert found.groups[BILLING].spec.job is not None
+
+
 def test_first_owners_do_not_count_as_moved(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,7 +3,6 @@
 import base64
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -15,11 +14,12 @@ from evenkeel.cluster.api import Api, ConflictError, Document, GoneError
 from evenkeel.cluster.events import event
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import names, whole
-from evenkeel.control.brokers import Cluster
+from evenkeel.control.brokers import Cluster, Trust
 from evenkeel.control.groups import Happened
 from evenkeel.control.seen import ABSENT, DriverSeen
 from evenkeel.errors import EvenkeelError, ManifestError
 from evenkeel.objects import Group, Key, Topic
+from evenkeel.planning import MissingError
 from lb_core.model import Member
 from mq_client.acl import Credentials
 
@@ -97,11 +97,21 @@ class ClusterWorld:
     async def cluster(self, topic: Topic) -> Cluster:
         """Tell how to reach a topic's cluster, credentials included."""
         servers = tuple(topic.spec.name_servers or ())
-        ref = topic.spec.credentials_secret_ref
-        if ref is None:
-            return Cluster(servers)
-        secret = await self._secret(topic, Key(topic.head.key.namespace, ref.name))
-        return Cluster(servers, Credentials(secret["accessKey"], secret["secretKey"]))
+        ref, credentials = topic.spec.credentials_secret_ref, None
+        if ref is not None:
+            found = await self._secret(topic, ref.name, "accessKey", "secretKey")
+            credentials = Credentials(found["accessKey"], found["secretKey"])
+        return Cluster(servers, credentials, await self._trust(topic))
+
+    async def _trust(self, topic: Topic) -> Trust | None:
+        tls = topic.spec.tls
+        if tls is None:
+            return None
+        authorities = None
+        if tls.ca_secret_ref is not None:
+            found = await self._secret(topic, tls.ca_secret_ref.name, "ca.crt")
+            authorities = found["ca.crt"]
+        return Trust(authorities, tls.insecure_skip_verify)
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status, unless the object has changed meanwhile."""
@@ -154,12 +164,15 @@ class ClusterWorld:
         except EvenkeelError as error:
             log.warning("%s: no Event: %s", group, error)
 
-    async def _secret(self, topic: Topic, key: Key) -> dict[str, str]:
+    async def _secret(self, topic: Topic, name: str, *entries: str) -> dict[str, str]:
+        key = Key(topic.head.key.namespace, name)
         try:
             found = await self._api.get(paths.one(paths.SECRETS, key))
         except GoneError as error:
-            raise ManifestError(f"{topic}: there is no Secret {key}") from error
-        data: dict[str, Any] = found.get("data") or {}
-        if missing := {"accessKey", "secretKey"} - data.keys():
-            raise ManifestError(f"{topic}: Secret {key} has no {' and no '.join(sorted(missing))}")
-        return {name: base64.b64decode(value).decode() for name, value in data.items()}
+            raise MissingError("SecretNotFound", f"{topic}: there is no Secret {key}") from error
+        data: dict[str, str] = found.get("data") or {}
+        if missing := sorted(set(entries) - data.keys()):
+            raise MissingError(
+                "SecretIncomplete", f"{topic}: Secret {key} has no {' and no '.join(missing)}"
+            )
+        return {entry: base64.b64decode(data[entry]).decode() for entry in entries}

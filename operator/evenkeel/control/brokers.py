@@ -15,12 +15,30 @@ from mq_client.aio import Client
 
 
 @dataclass(frozen=True, slots=True)
+class Trust:
+    """Whom to trust when speaking TLS."""
+
+    authorities: str | None = None
+    """In PEM; None: the system's."""
+    anybody: bool = False
+
+    def context(self) -> ssl.SSLContext:
+        """Say it as Python takes it."""
+        found = ssl.create_default_context(cadata=self.authorities)
+        if self.anybody:
+            found.check_hostname = False
+            found.verify_mode = ssl.CERT_NONE
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
-    """How to reach a cluster."""
+    """How to reach a cluster. Two that say the same share their connections."""
 
     name_servers: tuple[str, ...]
     credentials: Credentials | None = None
-    tls: ssl.SSLContext | None = None
+    trust: Trust | None = None
+    """None: no TLS."""
 
 
 class Brokers:
@@ -65,7 +83,10 @@ class Brokers:
 
     def _client(self, cluster: Cluster) -> Client:
         if cluster not in self._clients:
-            self._clients[cluster] = Client(cluster.name_servers, credentials=cluster.credentials)
+            tls = None if cluster.trust is None else cluster.trust.context()
+            self._clients[cluster] = Client(
+                cluster.name_servers, credentials=cluster.credentials, tls=tls
+            )
         return self._clients[cluster]
 
 

@@ -19,11 +19,12 @@ from evenkeel.control.driving import Action, Drive, Refused, Wanted
 from evenkeel.control.provisioning import Task
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.seen import Conflict, JobSeen, Seen
-from evenkeel.control.topics import Sight
+from evenkeel.control.topics import Sight, Unread
 from evenkeel.control.work import Counts, Work
 from evenkeel.control.world import World
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
+from evenkeel.planning import MissingError
 from mq_client.errors import MqError
 
 MOST_DEBOUNCE_SECONDS = 2.0
@@ -131,11 +132,16 @@ class Loop:
         """Take a topic one step further if that is asked for, and see where it is then."""
         if topic.spec.route is not None:
             return Sight(topic.spec.route)
-        cluster = await self._world.cluster(topic)
+        try:
+            cluster = await self._world.cluster(topic)
+        except MissingError as error:
+            return Sight(Unread(error.reason, str(error)), conflict=conflict)
         outcome = None
         spec = topics.to_follow(topic, conflict)
         if spec is not None:
             outcome = await self._brokers.provision(cluster, self._task(topic, spec))
+        else:
+            self._quiet.pop(topic.head.key, None)  # others may write to its queues meanwhile
         return Sight(await self._brokers.route(cluster, topic.topic), outcome, conflict)
 
     def _task(self, topic: Topic, spec: Provision) -> Task:
@@ -209,7 +215,7 @@ class Loop:
             return None
         try:
             total = sum([await self._lag_of(group, each) for each in self._asked(group)])
-        except MqError:
+        except (MqError, MissingError):  # the topic's own conditions tell of that
             return LAG_SECONDS
         if self._asked(group) and total != self._lag.get(key):
             self._lag[key] = total

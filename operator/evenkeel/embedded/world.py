@@ -28,6 +28,7 @@ from evenkeel.errors import ManifestError
 from evenkeel.job_file import Document, Places
 from evenkeel.manifests import Manifests
 from evenkeel.objects import RESTART, Group, Key, Topic
+from evenkeel.planning import MissingError
 from lb_core.model import Member
 from mq_client.acl import Credentials
 
@@ -92,7 +93,9 @@ class FileWorld:
     async def cluster(self, topic: Topic) -> Cluster:
         """Tell how to reach a topic's cluster."""
         if topic.spec.tls is not None:
-            raise ManifestError(f"{topic}: spec.tls needs Kubernetes; embedded mode speaks plainly")
+            raise MissingError(
+                "TlsNotHere", f"{topic}: spec.tls needs Kubernetes; embedded mode speaks plainly"
+            )
         secrets = self._credentials(topic)
         credentials = Credentials(secrets["accessKey"], secrets["secretKey"]) if secrets else None
         return Cluster(tuple(topic.spec.name_servers or ()), credentials)
@@ -204,7 +207,8 @@ class FileWorld:
         found = self._objects.secrets.get(key, {})
         missing = {"accessKey", "secretKey"} - found.keys()
         if missing:
-            raise ManifestError(f"{topic}: there is no Secret {key} with {' and '.join(missing)}")
+            names = " and ".join(sorted(missing))
+            raise MissingError("SecretNotFound", f"{topic}: there is no Secret {key} with {names}")
         return {name: found[name] for name in ("accessKey", "secretKey")}
 
     def _read_file(self) -> None:

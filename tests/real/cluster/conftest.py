@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,15 +15,27 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def namespace(kubernetes: Cluster, request: pytest.FixtureRequest) -> Namespace:
+def make_namespace(
+    kubernetes: Cluster, request: pytest.FixtureRequest
+) -> Callable[[str], Namespace]:
+    """Make namespaces of the test's own."""
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
-    name = f"t{next(_numbers)}-{words[:40].strip('-')}"
-    admin = kubernetes.admin
-    body = {"metadata": {"name": name}}
-    assert admin.ask("POST", "/api/v1/namespaces", body).status == 201
-    path = f"/api/v1/namespaces/{name}/serviceaccounts"
-    assert admin.ask("POST", path, {"metadata": {"name": "default"}}).status == 201
-    return Namespace(name, admin)
+
+    def make(suffix: str) -> Namespace:
+        name = f"t{next(_numbers)}-{words[:25].strip('-')}{suffix and f'-{suffix}'}"
+        admin = kubernetes.admin
+        body = {"metadata": {"name": name}}
+        assert admin.ask("POST", "/api/v1/namespaces", body).status == 201
+        path = f"/api/v1/namespaces/{name}/serviceaccounts"
+        assert admin.ask("POST", path, {"metadata": {"name": "default"}}).status == 201
+        return Namespace(name, admin)
+
+    return make
+
+
+@pytest.fixture
+def namespace(make_namespace: Callable[[str], Namespace]) -> Namespace:
+    return make_namespace("")
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ PATHS = {
     "Pod": ("/api/v1", "pods"),
 }
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-SPARK_SECONDS = 120.0
+SPARK_SECONDS = 240.0
 PLAIN: Document = {
     "executors": 2,
     "sink": {"format": "json", "path": "s3a://rows"},

@@ -10,12 +10,12 @@ from evenkeel.cluster.manifest.pods import Wanted
 from evenkeel.errors import ManifestError
 
 INSTANCES = "spark.executor.instances"
-_OVERHEAD = {"driver": 1.0, "executor": 0.65}
+_OVERHEAD = {"driver": 1.1, "executor": 0.65}
 """The driver's heap has Python beside it that plans, and Python that runs the user's part."""
 _PLACE = "the operator says where driver and executors are"
 _RIGHTS = "the driver has rights to pods only"
 _PINNING = "queues stay with their executors only as the operator has it"
-_REFUSED = {
+REFUSED = {
     INSTANCES: "spec.job.executors says it",
     "spark.executor.cores": "spec.job.executor.cores says it",
     "spark.executor.memory": "spec.job.executor.memory is the whole container's",
@@ -105,10 +105,10 @@ def _not_taken_from(template: Document) -> dict[str, str]:
 
 def _refuse(wanted: Wanted, users: Mapping[str, str]) -> None:
     for key in users:
-        family = next((name for name in _REFUSED if name.endswith("*") and _is_of(key, name)), key)
-        if family in _REFUSED:
+        family = next((name for name in REFUSED if name.endswith("*") and _is_of(key, name)), key)
+        if family in REFUSED:
             raise ManifestError(
-                f"{wanted.group}: spec.job.sparkConf names {key}: {_REFUSED[family]}; leave it out"
+                f"{wanted.group}: spec.job.sparkConf names {key}: {REFUSED[family]}; leave it out"
             )
 
 

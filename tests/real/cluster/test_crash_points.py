@@ -1,0 +1,225 @@
+"""
+An operator that dies at any of its writes, before it or after it: the next one goes on.
+
+It is killed by never letting it go on from that write. Whoever comes next has nothing but what the
+API server has, so this is what a kill of the process leaves behind.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import kopf
+import pytest
+
+from evenkeel.cluster import api
+from evenkeel.cluster.api import Api, Document
+from evenkeel.cluster.operator import Operator
+from evenkeel.cluster.resync import Resync
+from sandbox.kubernetes import Cluster
+from sandbox.kubernetes_users import User
+from sandbox.rocketmq import RocketMq
+from tests.real.cluster.running import Namespace, condition, loads
+
+LOOK_SECONDS = 0.02
+PATIENCE_SECONDS = 60.0
+DRIVER = "billing-driver"
+NEVER = 0
+
+
+class MortalApi(Api):
+    """Stops for ever at a write: before it is sent, or when it is done."""
+
+    def __init__(
+        self, connect: Callable[[], kopf.ConnectionInfo], dies_at: int, *, after: bool
+    ) -> None:
+        """Count writes from 1; at `NEVER` it lives."""
+        super().__init__(connect)
+        self.asked: list[str] = []
+        self.is_dead = asyncio.Event()
+        self._dies_at = dies_at
+        self._after = after
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Document | None = None,
+        kind: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> Document:
+        if method == "GET":
+            return await super().ask(method, path, body, kind, query)
+        self.asked.append(f"{method} {path}")
+        is_last = len(self.asked) == self._dies_at
+        if is_last and not self._after:
+            await self._die()
+        answer = await super().ask(method, path, body, kind, query)
+        if is_last:
+            await self._die()
+        return answer
+
+    async def _die(self) -> None:
+        self.is_dead.set()
+        await asyncio.Event().wait()
+
+
+class Story:
+    """What happens to one namespace: a job is made, gets an executor more, and its driver fails."""
+
+    def __init__(self, namespace: Namespace, name_server: str, topic: str) -> None:
+        """Nothing has happened yet."""
+        self.namespace = namespace
+        self._objects = {
+            "Topic": ("orders", {"topic": topic, "nameServers": [name_server]}),
+            "ConsumerGroup": ("billing", self._group()),
+        }
+        self.epochs: list[int] = []
+        self._failed: str | None = None
+        self._done = 0
+
+    def _group(self) -> Document:
+        job = {
+            "image": "example/spark:1",
+            "executors": 2,
+            "sink": {"format": "noop"},
+            "checkpoint": {"url": "/state"},
+        }
+        return {"topics": [{"name": "orders"}], "group": self.namespace.name, "job": job}
+
+    def begin(self) -> None:
+        """Make the objects."""
+        for kind, (name, spec) in self._objects.items():
+            self.namespace.make(kind, name, spec)
+
+    def go_on(self) -> bool:
+        """Let the next thing happen, if it is time for it; whether all is over."""
+        status = self.namespace.status("consumergroups", "billing")
+        self.epochs.append(status.get("epoch", 0))
+        pod = self.namespace.found(self.namespace.core("pods", DRIVER))
+        steps = (self._made, self._grown, self._failed_once, self._replaced)
+        if self._done < len(steps) and steps[self._done](status, pod):
+            self._done += 1
+        return self._done == len(steps)
+
+    def _made(self, status: Document, pod: Document | None) -> bool:
+        if pod is None or loads(status).keys() != {f"{self.namespace.name}-{n}" for n in (0, 1)}:
+            return False
+        self._report(pod, status)
+        change = {"spec": {"job": {"executors": 3}}}
+        self.namespace.change("consumergroups", "billing", change)
+        return True
+
+    def _grown(self, status: Document, pod: Document | None) -> bool:
+        if len(loads(status)) != 3 or pod is None:
+            return False
+        self._failed = pod["metadata"]["uid"]
+        times = {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:05Z"}
+        ended = {"exitCode": 75, **times}
+        container = {"name": "main", "image": "x", "imageID": "", "restartCount": 0, "ready": False}
+        states = [{**container, "state": {"terminated": ended}}]
+        self.namespace.set_status(DRIVER, {"phase": "Failed", "containerStatuses": states})
+        return True
+
+    def _failed_once(self, status: Document, pod: Document | None) -> bool:
+        return (status.get("job") or {}).get("failures") == 1
+
+    def _replaced(self, status: Document, pod: Document | None) -> bool:
+        return pod is not None and pod["metadata"]["uid"] != self._failed
+
+    def _report(self, pod: Document, status: Document) -> None:
+        self.namespace.set_status(DRIVER, {"phase": "Running"})
+        report = {
+            "driver": pod["metadata"]["uid"], "adoptedEpoch": status["epoch"], "slots": {},
+            "pinned": True, "error": None,
+        }  # fmt: skip
+        path = self.namespace.core("configmaps", DRIVER)
+        self.namespace.patch(path, {"data": {"report.json": json.dumps(report)}})
+
+
+async def live(client: MortalApi, namespace: str, is_over: Callable[[], Awaitable[bool]]) -> None:
+    """Run an operator until the story is over, or it dies."""
+    operator = Operator(client, "", sees_nodes=False)
+    resync = Resync(client, operator.kinds, [namespace])
+    hearing = asyncio.create_task(_hear(operator, resync))
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not client.is_dead.is_set() and not await is_over():  # noqa: ASYNC110 others' acts
+                await asyncio.sleep(LOOK_SECONDS)
+    finally:
+        doomed = {hearing, *asyncio.all_tasks()} - {asyncio.current_task()}
+        for task in doomed:
+            task.cancel()  # as a kill does: nothing of it goes on
+        await asyncio.gather(*doomed, return_exceptions=True)
+        await operator.end()
+
+
+async def _hear(operator: Operator, resync: Resync) -> None:
+    await resync.begin()
+    await operator.begin()
+    while True:
+        for kind in operator.kinds:
+            await resync.compare(kind, late_seconds=0)
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def run(user: User, story: Story, dies_at: int, *, after: bool = False) -> list[str]:
+    """Let the story happen to an operator that dies, and go on with another; the first's writes."""
+    settings = kopf.OperatorSettings()
+
+    def connect() -> kopf.ConnectionInfo:
+        return api.connection(settings)
+
+    async def main() -> list[str]:
+        asked: list[str] = []
+        for life in (dies_at, NEVER):
+            async with MortalApi(connect, life, after=after) as client:
+                await live(client, story.namespace.name, lambda: asyncio.to_thread(story.go_on))
+                asked = asked or client.asked
+        return asked
+
+    story.begin()
+    return asyncio.run(main())
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # what has died closes no connection
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_operator_may_die_at_any_write(
+    kubernetes: Cluster,
+    rocketmq: RocketMq,
+    topic: str,
+    make_namespace: Callable[[str], Namespace],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubernetes.admin.kubeconfig))
+    name_server = rocketmq.name_server.address
+
+    def story(name: str) -> Story:
+        return Story(make_namespace(name), name_server, topic)
+
+    def outcome(told: Story) -> dict[str, Any]:
+        status = told.namespace.status("consumergroups", "billing")
+        shares = [
+            (each["consumer"].removeprefix(told.namespace.name), each["queues"])
+            for each in status["assignments"]
+        ]
+        return {"epoch": status["epoch"], "shares": shares, "failures": status["job"]["failures"]}
+
+    calm = story("calm")
+    writes = run(kubernetes.admin, calm, NEVER)
+    expected = outcome(calm)
+    assert len(writes) > 10
+    killed = 0
+    for at in range(1, len(writes) + 1):
+        for after in (False, True):
+            told = story(f"at-{at}-{'after' if after else 'before'}")
+            run(kubernetes.admin, told, at, after=after)
+            assert outcome(told) == expected, (at, after, writes[at - 1])
+            assert told.epochs == sorted(told.epochs)
+            assert condition(told.namespace.status("topics", "orders"), "Ready")[0] == "True"
+            killed += 1
+    with capsys.disabled():
+        sys.stdout.write(f"\nkilled at {killed} points; every run came to the same assignment\n")
