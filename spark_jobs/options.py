@@ -7,6 +7,7 @@ that names the option.
 
 import difflib
 import json
+import os
 import re
 import ssl
 from collections.abc import Iterable, Mapping
@@ -65,17 +66,19 @@ class Cluster:
 
     name_servers: str
     credentials: Credentials | None = None
+    """None: those of the environment, if it has some; so they do not travel."""
     tls: str = "false"
     """`true`, `false`, or a file of the authorities to trust."""
     request_timeout: float = DEFAULT_TIMES.answer
     fetch_deadline: float = DEFAULT_TIMES.patience
+    takes_environment: bool = False
+    """Whether EVENKEEL_ACCESS_KEY and EVENKEEL_SECRET_KEY are for this cluster."""
 
     def connect(self) -> Client:
         """Make a client; it opens connections when they are needed."""
         times = Times(answer=self.request_timeout, patience=self.fetch_deadline)
-        return Client(
-            self.name_servers, credentials=self.credentials, tls=self._context(), times=times
-        )
+        credentials = self.credentials or (_of_environment() if self.takes_environment else None)
+        return Client(self.name_servers, credentials=credentials, tls=self._context(), times=times)
 
     def _context(self) -> ssl.SSLContext | None:
         if self.tls == "false":
@@ -123,7 +126,7 @@ def reading(options: Mapping[str, str], is_stream: bool) -> Reading:
         _check_pattern(pattern)
     group = given.text("group")
     return Reading(
-        cluster=_cluster(given),
+        cluster=_cluster(given, takes_environment=True),  # a sink may be another cluster
         topics=topics,
         pattern=pattern,
         group=group or "evenkeel-source",
@@ -198,7 +201,12 @@ class _Given:
         return found
 
 
-def _cluster(given: _Given) -> Cluster:
+def _of_environment() -> Credentials | None:
+    access, secret = (os.environ.get(f"EVENKEEL_{name}_KEY") for name in ("ACCESS", "SECRET"))
+    return Credentials(access, secret) if access and secret else None
+
+
+def _cluster(given: _Given, *, takes_environment: bool = False) -> Cluster:
     access, secret = given.text("accessKey"), given.text("secretKey")
     if (access is None) != (secret is None):
         raise UsageError("accessKey and secretKey belong together: one of them is missing")
@@ -211,6 +219,7 @@ def _cluster(given: _Given) -> Cluster:
         tls=tls,
         request_timeout=given.seconds("requestTimeout", DEFAULT_TIMES.answer),
         fetch_deadline=given.seconds("fetchDeadline", DEFAULT_TIMES.patience),
+        takes_environment=takes_environment,
     )
 
 

@@ -212,7 +212,7 @@ def _written_out(
 
 def _ruled(schema: Schema, kind: type[parts.Part]) -> Schema:
     """Add what the type's fields mean, and its rules."""
-    texts = _texts(kind)
+    texts = {name: text for each in reversed(kind.__mro__) for name, text in _texts(each).items()}
     by_name = {
         field.encode_name: texts.get(field.name, "") for field in msgspec.structs.fields(kind)
     }
@@ -229,8 +229,10 @@ def _ruled(schema: Schema, kind: type[parts.Part]) -> Schema:
     return schema
 
 
-def _texts(kind: type[parts.Part]) -> dict[str, str]:
-    """Read the texts below a type's fields."""
+def _texts(kind: type) -> dict[str, str]:
+    """Read the texts below the fields that a type adds."""
+    if not issubclass(kind, parts.Part):
+        return {}
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(tree, ast.ClassDef)
     found = {}

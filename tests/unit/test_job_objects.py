@@ -498,7 +498,7 @@ def test_what_the_job_needs_wins_over_a_template(who: str) -> None:
     assert pod["spec"]["securityContext"]["runAsUser"] == 1000
     assert pod["metadata"]["labels"] == plain["metadata"]["labels"]
     if who == "driver":
-        assert main(pod)["resources"]["limits"]["memory"] == "1Gi"
+        assert main(pod)["resources"]["limits"]["memory"] == "1500Mi"
 
 
 def test_a_template_may_choose_otherwise_where_the_job_has_only_a_default() -> None:

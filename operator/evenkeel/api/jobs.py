@@ -88,6 +88,11 @@ class Process(Part, frozen=True):
     """What the pods have besides."""
 
 
+class DriverProcess(Process, frozen=True):
+    memory: Quantity = "1500Mi"
+    """Memory of the container; the driver has a Java and two Pythons."""
+
+
 class Job(Part, frozen=True):
     RULES: ClassVar = (
         Rule(
@@ -128,7 +133,7 @@ class Job(Part, frozen=True):
     """What happens to rows. Default: nothing."""
     dead_letter: Sink | None = None
     """Where rows go whose column _error the transform has set."""
-    driver: Process = Process()
+    driver: DriverProcess = DriverProcess()
     """The driver's pod."""
     executor: Process = Process()
     """The executors' pods."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from evenkeel.cluster.manifest import names
+from evenkeel.cluster.manifest import merging, names
 from evenkeel.control.seen import DriverSeen, DriverState, Ending
 
 Body = Mapping[str, Any]
@@ -33,17 +33,25 @@ def read(body: Body) -> DriverSeen | None:
 
 
 def _ending(status: Body) -> Ending | None:
-    """Read how it ended, if it has."""
-    if status.get("phase") not in ("Succeeded", "Failed"):
+    """Read how it ended, if it has: the pod, or our container while a sidecar still runs."""
+    ended: Body = _state(status).get("terminated") or {}
+    if not ended and status.get("phase") not in ("Succeeded", "Failed"):
         return None
-    states = [each.get("state") or {} for each in status.get("containerStatuses") or ()]
-    ended: Body = next((each["terminated"] for each in states if "terminated" in each), {})
     at = ended.get("finishedAt") or status.get("startTime") or ""
     code = ended.get("exitCode", 0 if status["phase"] == "Succeeded" else KILLED)
     reason = ended.get("reason") or status.get("reason") or "it has ended"
     message = ended.get("message") or status.get("message") or ""
     said = f"the driver's pod: {reason}, exit code {code}" + (f": {message}" if message else "")
     return Ending(code, at, _seconds(ended.get("startedAt"), at), "" if code == 0 else said)
+
+
+def _state(status: Body) -> Body:
+    """Find how our container is."""
+    for each in status.get("containerStatuses") or ():
+        if each["name"] == merging.CONTAINER:
+            found: Body = each.get("state") or {}
+            return found
+    return {}
 
 
 def _seconds(begun: str | None, ended: str) -> float:

@@ -75,7 +75,10 @@ class ClusterWorld:
 
     async def start_driver(self, group: Group) -> None:
         """Make all that a job needs; the driver's pod is the last."""
-        for each in whole.objects_of(group, self._topics(group), self._image):
+        objects = whole.objects_of(group, self._topics(group), self._image)
+        for each in objects:
+            await self._refuse_unless_ours(group, each)
+        for each in objects:
             await self._api.apply(paths.of(each), each)
 
     async def stop_driver(self, group: Group) -> None:
@@ -85,6 +88,19 @@ class ClusterWorld:
     async def clear_driver(self, group: Group) -> None:
         """Clear away a driver that has ended."""
         await self._api.delete(self._pod_of(group), {"gracePeriodSeconds": 0})
+
+    async def _refuse_unless_ours(self, group: Group, wanted: Document) -> None:
+        """Leave alone what somebody else has made under the same name."""
+        try:
+            found = await self._api.get(paths.of(wanted))
+        except GoneError:
+            return
+        owners = found["metadata"].get("ownerReferences") or ()
+        if group.head.uid not in [each["uid"] for each in owners]:
+            raise ManifestError(
+                f"{group}: there is a {wanted['kind']} {wanted['metadata']['name']} already, which "
+                "is not of this group; delete or rename one of the two"
+            )
 
     def _pod_of(self, group: Group) -> str:
         key = group.head.key

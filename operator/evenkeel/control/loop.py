@@ -8,6 +8,7 @@ every `rebalance.interval`; a topic every `refreshInterval`. Nothing that is nee
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from evenkeel import times
@@ -18,11 +19,11 @@ from evenkeel.control.draining import Quiet
 from evenkeel.control.driving import Action, Drive, Refused, Wanted
 from evenkeel.control.provisioning import Task
 from evenkeel.control.rivals import Rivals
-from evenkeel.control.seen import Conflict, JobSeen, Seen
+from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
 from evenkeel.control.topics import Sight, Unread
 from evenkeel.control.work import Counts, Work
 from evenkeel.control.world import World
-from evenkeel.errors import ManifestError
+from evenkeel.errors import EvenkeelError, ManifestError
 from evenkeel.objects import Group, Key, Topic
 from evenkeel.planning import MissingError
 from mq_client.errors import MqError
@@ -53,6 +54,8 @@ class Loop:
         """Of topics whose queues close."""
         self._specs: dict[Key, TopicSpec] = {}
         self._lag: dict[Key, int] = {}
+        self._troubles: dict[Key, str] = {}
+        """Why drivers could not be started."""
         self._users: dict[Key, set[Key]] = defaultdict(set)
         """Groups by the topics that they name."""
         self._named: dict[Key, set[Key]] = {}
@@ -82,6 +85,7 @@ class Loop:
             self._groups.forget(key)
             self._lags.forget(key)
             self._lag.pop(key, None)
+            self._troubles.pop(key, None)
             return
         self._touch_group(key)
         self._lags.touch(key, LAG_SECONDS)
@@ -158,12 +162,18 @@ class Loop:
             return None
         conflict = self._conflict(group)
         drive = await self._drive(group, conflict) if group.spec.job is not None else None
+        trouble = self._troubles.get(key)
+        if drive is not None and drive.action is Action.START and trouble is not None:
+            drive = replace(
+                drive, job=replace(drive.job, state=JobState.BACKING_OFF, message=trouble)
+            )
         seen = self._seen(group, conflict, drive.job if drive else None)
         decision = groups.decide(group, seen, self._clock())
         if decision.status != group.status:
             await self._world.write_group(group, decision.status, decision.happened)
         if drive is not None:
             await self._act(drive.action, group)
+            self._troubles.pop(key, None)
         soon = (decision.look_again_seconds, drive.look_again_seconds if drive else None)
         interval = times.seconds(group.spec.rebalance.interval)
         return min([interval, *(each for each in soon if each is not None)])
@@ -181,7 +191,11 @@ class Loop:
     async def _act(self, action: Action, group: Group) -> None:
         match action:
             case Action.START if group.status.epoch:  # before, it would have nothing to follow
-                await self._world.start_driver(group)
+                try:
+                    await self._world.start_driver(group)
+                except EvenkeelError as error:
+                    self._troubles[group.head.key] = str(error)  # and the next look tells of it
+                    raise
             case Action.STOP:
                 await self._world.stop_driver(group)
             case Action.CLEAR:
