@@ -129,6 +129,8 @@ class Job(Part, frozen=True):
     """How long a task waits for a broker that is away."""
     fail_on_data_loss: bool = True
     """Stop when messages are gone that were not read."""
+    allow_foreign_consumers: bool = False
+    """Run though clients that are not Evenkeel's read in the group's name."""
     transform: Transform | None = None
     """What happens to rows. Default: nothing."""
     dead_letter: Sink | None = None

@@ -12,6 +12,7 @@ from evenkeel.control.topics import Unread
 from mq_client import errors
 from mq_client.acl import Credentials
 from mq_client.aio import Client
+from mq_client.values import Lag, Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,16 @@ class Brokers:
         except errors.MqError as error:
             return _unread(error)
 
-    async def lag(self, cluster: Cluster, group: str, topic: str) -> int:
-        """Tell how many messages of a topic a group has not read yet."""
-        found = await self._client(cluster).lag(group, topic)
-        return sum(each.messages for each in found)
+    async def lags(self, cluster: Cluster, group: str, topic: str) -> list[Lag]:
+        """Tell how far a group is behind on each queue of a topic."""
+        return await self._client(cluster).lag(group, topic)
+
+    async def members(self, cluster: Cluster, group: str, topic: str) -> list[Member]:
+        """List the clients that read in a group's name."""
+        try:
+            return list((await self._client(cluster).members(group, topic)).members)
+        except (errors.GroupUnknownError, errors.GroupEmptyError):
+            return []
 
     async def close(self) -> None:
         """Close all connections."""

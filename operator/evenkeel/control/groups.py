@@ -67,7 +67,8 @@ def decide(group: Group, seen: Seen, now: datetime) -> Decision:
 def is_wanted(group: Group, conflict: Conflict | None) -> bool:
     """Whether the group's job shall run now."""
     job = group.spec.job
-    return bool(job and job.executors and not group.spec.suspend and conflict is None)
+    is_asked = bool(job and job.executors and not group.spec.suspend)
+    return is_asked and not (conflict is not None and conflict.stops)
 
 
 def _planned(group: Group, seen: Seen, now: datetime) -> Decision:

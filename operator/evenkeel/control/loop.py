@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 
 from evenkeel import times
 from evenkeel.api.topics import Provision, TopicSpec
-from evenkeel.control import driving, groups, places, provision, rivals, topics
+from evenkeel.control import census, driving, groups, places, provision, rivals, topics
 from evenkeel.control.brokers import Brokers
+from evenkeel.control.census import Census
 from evenkeel.control.draining import Quiet
 from evenkeel.control.driving import Action, Drive, Refused, Wanted
 from evenkeel.control.provisioning import Task
@@ -29,7 +30,9 @@ from evenkeel.planning import MissingError
 from mq_client.errors import MqError
 
 MOST_DEBOUNCE_SECONDS = 2.0
-LAG_SECONDS = 30.0
+CENSUS_SECONDS = 30.0
+SOON_SECONDS = 5.0
+"""While others read in a group's name."""
 Clock = Callable[[], datetime]
 
 
@@ -47,13 +50,13 @@ class Loop:
         self._brokers = Brokers()
         self._topics: Work[Key] = Work(self._look_at_topic)
         self._groups: Work[Key] = Work(self._look_at_group)
-        self._lags: Work[Key] = Work(self._ask_lag)
+        self._censuses: Work[Key] = Work(self._ask_brokers)
         self._rivals: Rivals[Group] = Rivals(rivals.group_claim)
         self._rival_topics: Rivals[Topic] = Rivals(rivals.topic_claim)
         self._quiet: dict[Key, Quiet] = defaultdict(Quiet)
         """Of topics whose queues close."""
         self._specs: dict[Key, TopicSpec] = {}
-        self._lag: dict[Key, int] = {}
+        self._census: dict[Key, Census] = {}
         self._troubles: dict[Key, str] = {}
         """Why drivers could not be started."""
         self._users: dict[Key, set[Key]] = defaultdict(set)
@@ -83,12 +86,12 @@ class Loop:
             self._touch_group(other)
         if group is None:
             self._groups.forget(key)
-            self._lags.forget(key)
-            self._lag.pop(key, None)
+            self._censuses.forget(key)
+            self._census.pop(key, None)
             self._troubles.pop(key, None)
             return
         self._touch_group(key)
-        self._lags.touch(key, LAG_SECONDS)
+        self._censuses.touch(key, CENSUS_SECONDS)
 
     @property
     def counts(self) -> dict[str, Counts]:
@@ -96,7 +99,7 @@ class Loop:
         return {
             "Topic": self._topics.counts,
             "ConsumerGroup": self._groups.counts,
-            "lag": self._lags.counts,
+            "census": self._censuses.counts,
         }
 
     @property
@@ -106,7 +109,7 @@ class Loop:
 
     async def close(self) -> None:
         """Finish what has begun."""
-        await asyncio.gather(self._topics.close(), self._groups.close(), self._lags.close())
+        await asyncio.gather(self._topics.close(), self._groups.close(), self._censuses.close())
         await self._brokers.close()
 
     def _touch_group(self, key: Key) -> None:
@@ -172,7 +175,7 @@ class Loop:
         if decision.status != group.status:
             await self._world.write_group(group, decision.status, decision.happened)
         if drive is not None:
-            await self._act(drive.action, group)
+            await self._act(drive.action, group, conflict)
             self._troubles.pop(key, None)
         soon = (decision.look_again_seconds, drive.look_again_seconds if drive else None)
         interval = times.seconds(group.spec.rebalance.interval)
@@ -188,9 +191,11 @@ class Loop:
         driver = self._world.driver(group.head.key)
         return driving.decide(driver, wanted, group.status.job, self._clock())
 
-    async def _act(self, action: Action, group: Group) -> None:
+    async def _act(self, action: Action, group: Group, conflict: Conflict | None) -> None:
+        """Do it; a driver starts with something to follow, and when others are known."""
+        is_known = group.status.epoch > 0 and group.head.key in self._census
         match action:
-            case Action.START if group.status.epoch:  # before, it would have nothing to follow
+            case Action.START if is_known and conflict is None:
                 try:
                     await self._world.start_driver(group)
                 except EvenkeelError as error:
@@ -205,41 +210,50 @@ class Loop:
 
     def _seen(self, group: Group, conflict: Conflict | None, job: JobSeen | None) -> Seen:
         found = {name: self._world.topic(name) for name in group.topic_keys}
+        counted = self._census.get(group.head.key)
         return Seen(
             topics={name: topic for name, topic in found.items() if topic is not None},
             job=job,
             pods=self._world.pods(group),
-            lag=self._lag.get(group.head.key),
+            lag=counted.lag if counted is not None and counted.lags else None,
             conflict=conflict,
         )
 
     def _conflict(self, group: Group) -> Conflict | None:
         older = self._rivals.of(group)
         if not older:
-            return None
+            return census.foreign(group, self._census.get(group.head.key))
         keys = {key for each in (group, *older) for key in each.topic_keys}
         found = {key: self._world.topic(key) for key in keys}
         known = {key: topic for key, topic in found.items() if topic is not None}
-        return rivals.group_conflict(group, older, known)
+        rival = rivals.group_conflict(group, older, known)
+        return rival or census.foreign(group, self._census.get(group.head.key))
 
-    async def _ask_lag(self, key: Key) -> float | None:
-        """Ask how far a group is behind; while that cannot be told, the last answer stands."""
+    async def _ask_brokers(self, key: Key) -> float | None:
+        """Ask how far a group is and who reads; what cannot be told now stays as it was."""
         group = self._world.group(key)
         if group is None:
             return None
+        before = self._census.get(key)
         try:
-            total = sum([await self._lag_of(group, each) for each in self._asked(group)])
+            found = await self._counted(group)
         except (MqError, MissingError):  # the topic's own conditions tell of that
-            return LAG_SECONDS
-        if self._asked(group) and total != self._lag.get(key):
-            self._lag[key] = total
+            found = before or Census()
+        self._census[key] = found
+        if found != before:
             self._touch_group(key)
-        return LAG_SECONDS
+        return CENSUS_SECONDS if census.foreign(group, found) is None else SOON_SECONDS
+
+    async def _counted(self, group: Group) -> Census:
+        lags, members = [], set()
+        for topic in self._asked(group):
+            cluster = await self._world.cluster(topic)
+            lags += await self._brokers.lags(cluster, group.group, topic.topic)
+            if group.spec.job is not None:
+                members |= set(await self._brokers.members(cluster, group.group, topic.topic))
+        return Census(tuple(lags), tuple(sorted(members, key=lambda each: each.client_id)))
 
     def _asked(self, group: Group) -> list[Topic]:
         """List a group's topics that are on brokers and not only in a file."""
         found = [self._world.topic(key) for key in group.topic_keys]
         return [each for each in found if each is not None and each.spec.route is None]
-
-    async def _lag_of(self, group: Group, topic: Topic) -> int:
-        return await self._brokers.lag(await self._world.cluster(topic), group.group, topic.topic)

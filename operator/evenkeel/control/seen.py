@@ -99,6 +99,8 @@ class Conflict:
 
     reason: str
     message: str
+    stops: bool = True
+    """Whether it ends a job that runs; if not, it keeps one from starting."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from mq_client import blocking, filters
+from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
 from tests.real.cluster.running import Document, Namespace, RunningOperator, condition, loads
 
@@ -210,3 +212,24 @@ def test_what_cannot_be_made_is_told_and_what_runs_goes_on(
     )
     assert condition(status, "Ready")[0] == "False"
     assert kubelet.driver() == driver
+
+
+def test_a_job_waits_while_others_read_in_its_name(
+    operator: RunningOperator,
+    namespace: Namespace,
+    rocketmq: RocketMq,
+    client: blocking.Client,
+    topic: str,
+    group: str,
+) -> None:
+    spec = {"topic": topic, "nameServers": [rocketmq.name_server.address]}
+    others = client.join(group, "someone@else", {topic: filters.tags("*")})
+    namespace.make("Topic", "orders", spec)
+    namespace.make("ConsumerGroup", "billing", {**job(), "group": group})
+    status = namespace.until(
+        GROUPS, "billing", lambda it: condition(it, "Ready") == ("False", "ForeignConsumers")
+    )
+    assert "someone@else" in json.dumps(status["conditions"])
+    assert namespace.found(namespace.core("pods", DRIVER)) is None
+    others.leave()
+    Kubelet(namespace).driver()
