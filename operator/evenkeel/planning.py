@@ -8,7 +8,7 @@ plan of last time.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from evenkeel.api.groups import GroupStatus, MachineRoomNearby, Strategy, StrategyName
+from evenkeel.api.groups import GroupStatus, MachineRoomNearby, Strategy, StrategyName, Weights
 from evenkeel.api.topics import BrokerQueues, Perm
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
@@ -118,6 +118,12 @@ def policy_of(strategy: Strategy, grace_seconds: float = 0.0) -> Policy:
         min_gain=float(share(sticky.min_gain, "minGain")),
         max_moves=int(most) if most is not None and most.isdigit() else most,
     )
+
+
+def goes_by_rate(strategy: Strategy) -> bool:
+    """Whether a queue counts as much as messages arrive on it."""
+    sticky = strategy.sticky if strategy.name is StrategyName.STICKY else None
+    return sticky is not None and sticky.weights is Weights.RATE
 
 
 def _config(strategy: Strategy) -> dict[str, object]:

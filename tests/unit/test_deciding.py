@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from evenkeel import manifests
+from evenkeel import manifests, planning
 from evenkeel.api.groups import GroupStatus
-from evenkeel.control import conditions, groups
+from evenkeel.control import conditions, groups, rates
 from evenkeel.control.groups import Decision
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Report, Seat, Seen
 from evenkeel.objects import PAUSED, Group, Key, Topic
-from lb_core.model import Member
+from lb_core.model import Member, Queue
+from mq_client import values as mq_values
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ORDERS = Key("default", "orders")
@@ -289,3 +290,53 @@ def test_a_status_is_what_the_schema_takes() -> None:
     status = groups.decide(group(), seen(), START).status
     again = msgspec.convert(msgspec.to_builtins(status), GroupStatus)
     assert again == status
+
+
+def test_queues_with_many_messages_count_more_where_rates_shall() -> None:
+    strategy = {"sticky": {"weights": "Rate"}}
+    busy = {
+        Queue("orders", broker, number): 100.0 if broker == "broker-a" and number < 2 else 1.0
+        for broker in ("broker-a", "broker-b")
+        for number in range(4)
+    }
+    before = settled(strategy=strategy)
+    by_rate = groups.decide(
+        group(before, strategy=strategy), seen(running(BOTH, 1), weights=busy), at(1)
+    ).status
+    owned = planning.last(by_rate)
+    assert owned is not None
+    shares = [sum(busy[queue] for run in runs for queue in run) for runs in owned.values()]
+    assert sorted(shares) == [103.0, 103.0]
+    plain = groups.decide(group(settled()), seen(running(BOTH, 1), weights=busy), at(1)).status
+    assert sorted(owners(plain).values()) == [4, 4]
+
+
+def test_a_balance_that_is_measured_anew_is_not_worth_a_write() -> None:
+    strategy = {"sticky": {"weights": "Rate"}}
+    even = {Queue("orders", f"broker-{it}", number): 10.0 for it in "ab" for number in range(4)}
+    status = groups.decide(
+        group(settled(strategy=strategy), strategy=strategy),
+        seen(running(BOTH, 1), weights=even),
+        at(1),
+    ).status
+    slightly = {queue: 10.0 + queue.id / 10 for queue in even}
+    again = groups.decide(
+        group(status, strategy=strategy), seen(running(BOTH, 1), weights=slightly), at(2)
+    )
+    assert again.status == status
+
+
+def test_rates_follow_the_brokers_offsets_slowly() -> None:
+    queue = mq_values.Queue("orders", "broker-a", 0)
+
+    def lag(offset: int) -> list[mq_values.Lag]:
+        return [mq_values.Lag(queue, offset, 0, 0)]
+
+    found = rates.measured(rates.Rates(), lag(0), 100.0)
+    assert found.weights is None
+    found = rates.measured(found, lag(300), 130.0)
+    assert found.by_queue == {Queue("orders", "broker-a", 0): 10.0}
+    burst = rates.measured(found, lag(300 + 120 * 100), 250.0)
+    assert burst.by_queue == {Queue("orders", "broker-a", 0): pytest.approx(55.0)}
+    silent = rates.measured(burst, lag(300), 370.0)
+    assert silent.by_queue == {Queue("orders", "broker-a", 0): pytest.approx(27.5)}

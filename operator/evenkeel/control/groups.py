@@ -172,6 +172,8 @@ def _choose(group: Group, seen: Seen, queues: Sequence[QueueRange], taken: _Take
     )
     if is_behind and policy.strategy == STICKY:
         policy = replace(policy, max_moves=0)
+    if planning.goes_by_rate(group.spec.strategy):
+        policy = replace(policy, weights=seen.weights)
     return planning.plan_group(group, queues, taken.members, policy)
 
 

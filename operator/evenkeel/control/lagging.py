@@ -1,4 +1,4 @@
-"""When a lag is worth a write: with another change, or when its order of magnitude is another."""
+"""When figures that change all the time are worth a write. Pure."""
 
 import msgspec
 
@@ -6,7 +6,15 @@ from evenkeel.api.groups import GroupStatus
 
 
 def noted(old: GroupStatus, new: GroupStatus, lag: int | None) -> GroupStatus:
-    """Put the lag into a status, unless it would be the only change and a small one."""
-    if lag is None or (new == old and len(str(lag)) == len(str(old.lag))):
-        return new
-    return msgspec.structs.replace(new, lag=lag)
+    """
+    Put the lag into a status, unless measured figures would be all that changes.
+
+    A lag alone is worth a write when its order of magnitude is another; a balance by rates never.
+    """
+    lag = old.lag if lag is None else lag
+    measured = {"imbalance": old.imbalance, "best_imbalance": old.best_imbalance}
+    if msgspec.structs.replace(new, lag=old.lag, **measured) != old:
+        return msgspec.structs.replace(new, lag=lag)
+    if len(str(lag)) != len(str(old.lag)):
+        return msgspec.structs.replace(new, lag=lag)
+    return old

@@ -6,6 +6,7 @@ every `rebalance.interval`; a topic every `refreshInterval`. Nothing that is nee
 """
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,12 +14,13 @@ from datetime import UTC, datetime
 
 from evenkeel import times
 from evenkeel.api.topics import Provision, TopicSpec
-from evenkeel.control import census, driving, groups, places, provision, rivals, topics
+from evenkeel.control import census, driving, groups, places, provision, rates, rivals, topics
 from evenkeel.control.brokers import Brokers
 from evenkeel.control.census import Census
 from evenkeel.control.draining import Quiet
 from evenkeel.control.driving import Action, Drive, Refused, Wanted
 from evenkeel.control.provisioning import Task
+from evenkeel.control.rates import Rates
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
 from evenkeel.control.topics import Sight, Unread
@@ -57,6 +59,7 @@ class Loop:
         """Of topics whose queues close."""
         self._specs: dict[Key, TopicSpec] = {}
         self._census: dict[Key, Census] = {}
+        self._rates: dict[Key, Rates] = {}
         self._troubles: dict[Key, str] = {}
         """Why drivers could not be started."""
         self._users: dict[Key, set[Key]] = defaultdict(set)
@@ -88,6 +91,7 @@ class Loop:
             self._groups.forget(key)
             self._censuses.forget(key)
             self._census.pop(key, None)
+            self._rates.pop(key, None)
             self._troubles.pop(key, None)
             return
         self._touch_group(key)
@@ -215,6 +219,7 @@ class Loop:
             topics={name: topic for name, topic in found.items() if topic is not None},
             job=job,
             pods=self._world.pods(group),
+            weights=self._rates.get(group.head.key, Rates()).weights,
             lag=counted.lag if counted is not None and counted.lags else None,
             conflict=conflict,
         )
@@ -240,6 +245,8 @@ class Loop:
         except (MqError, MissingError):  # the topic's own conditions tell of that
             found = before or Census()
         self._census[key] = found
+        before_rates = self._rates.get(key, Rates())
+        self._rates[key] = rates.measured(before_rates, found.lags, time.monotonic())
         if found != before:
             self._touch_group(key)
         return CENSUS_SECONDS if census.foreign(group, found) is None else SOON_SECONDS

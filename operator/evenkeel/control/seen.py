@@ -10,6 +10,7 @@ from enum import Enum
 
 from evenkeel.api.groups import JobRecord
 from evenkeel.objects import Key, Topic
+from lb_core import model
 from lb_core.model import Member
 
 
@@ -112,4 +113,6 @@ class Seen:
     pods: Sequence[Member] | None = None
     """Those that `podSelector` selects."""
     lag: int | None = None
+    weights: Mapping[model.Queue, float] | None = None
+    """What each queue counts, where its rate shall."""
     conflict: Conflict | None = None

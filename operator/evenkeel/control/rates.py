@@ -1,0 +1,41 @@
+"""How many messages a second arrive on each queue, from the brokers' offsets. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lb_core import model
+from mq_client.values import Lag
+
+HALF_LIFE_SECONDS = 120.0
+"""After so long, what was measured counts half: bursts must not move queues."""
+LEAST = 1.0
+"""Messages a second that a silent queue counts: all of them on one consumer would be no plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What was measured so far."""
+
+    at: float = 0.0
+    offsets: Mapping[model.Queue, int] = field(default_factory=dict)
+    by_queue: Mapping[model.Queue, float] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> dict[model.Queue, float] | None:
+        """Tell what each queue counts; None before anything was measured."""
+        return {queue: LEAST + rate for queue, rate in self.by_queue.items()} or None
+
+
+def measured(before: Rates, lags: Sequence[Lag], at: float) -> Rates:
+    """Take another look, at this time of a clock that only goes forward."""
+    offsets = {model.Queue(*each.queue): each.broker_offset for each in lags}
+    passed = at - before.at
+    if passed <= 0 or not before.offsets:
+        return Rates(at, offsets, before.by_queue)
+    kept = 0.5 ** (passed / HALF_LIFE_SECONDS)
+    found = {}
+    for queue in offsets.keys() & before.offsets.keys():
+        now = max(0, offsets[queue] - before.offsets[queue]) / passed
+        old = before.by_queue.get(queue, now)
+        found[queue] = kept * old + (1 - kept) * now
+    return Rates(at, offsets, found)
