@@ -36,7 +36,8 @@ class User:
     name: str
     kubeconfig: Path
     _port: int
-    _tls: ssl.SSLContext
+    tls: ssl.SSLContext
+    """Proves who they are, if a certificate does."""
     _headers: Mapping[str, str]
 
     def ask(
@@ -44,7 +45,7 @@ class User:
     ) -> Answer:
         """Send one request over a connection of its own; an `OSError` when nobody answers."""
         connection = http.client.HTTPSConnection(
-            HOST, self._port, timeout=_ANSWER_SECONDS, context=self._tls
+            HOST, self._port, timeout=_ANSWER_SECONDS, context=self.tls
         )
         try:
             data = None if body is None else json.dumps(body)

@@ -18,7 +18,7 @@ from mq_client import blocking
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
 from sandbox import executors, jars
-from sandbox.jobs import RunningJob
+from sandbox.jobs import SPARK, RunningJob
 from sandbox.kubernetes import Cluster
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
@@ -168,16 +168,15 @@ def lost_for_nothing(why: str) -> NoReturn:
 
 
 class Ends:
-    """What a driver's end would be: its thread ends, and the reason is kept."""
+    """Keeps the reason for which a driver would have ended."""
 
     def __init__(self) -> None:
         self.why = ""
         self.told = threading.Event()
 
-    def __call__(self, why: str) -> NoReturn:
+    def __call__(self, why: str) -> None:
         self.why = why
         self.told.set()
-        raise SystemExit
 
 
 @contextlib.contextmanager
@@ -204,10 +203,11 @@ def in_thread(act: Any) -> Iterator[None]:
 def test_a_lease_that_is_given_back_is_taken_at_once_and_one_that_is_held_is_not(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The second one would wait for 30 s if the first did not give it back."""
+    """The second one would wait for an hour if the first did not give it back."""
     caplog.set_level(logging.INFO)
     stop, taken = threading.Event(), threading.Event()
-    first, second = place.lease("one"), place.lease("two", terms=Terms(pause=0.05))
+    first = place.lease("one", terms=Terms(duration=3600))
+    second = place.lease("two", terms=Terms(pause=0.05))
     assert first.take(stop)
 
     def take() -> None:
@@ -262,13 +262,16 @@ def test_a_driver_that_sees_another_holder_ends(place: Place) -> None:
     assert place.holder() == "two"
 
 
-def test_a_driver_whose_api_server_does_not_answer_ends_in_time(place: Place) -> None:
-    """Its request waits for longer than it may."""
+def test_a_driver_whose_api_server_does_not_answer_ends_in_time(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request would wait for an hour."""
+    monkeypatch.setattr(kube, "ANSWER_SECONDS", 3600.0)
     ends = Ends()
     mine = place.lease("one", ends, HASTE)
     assert mine.take(threading.Event())
     with mine.kept(), frozen(place.cluster):
-        assert ends.told.wait(kube.ANSWER_SECONDS)
+        assert ends.told.wait(PATIENCE_SECONDS)
     assert "could not be renewed for 1 s" in ends.why
 
 
@@ -322,8 +325,9 @@ def test_a_watch_that_has_died_is_noticed(
     place.publish({"epoch": 1, "assignments": []})
     assert heard(1).epoch == 1
     with frozen(place.cluster):
-        eventually(lambda: caplog.text, lambda text: "timed out" in text)
-        assert f"ConsumerGroup {place.name}/{GROUP} is asked again in" in caplog.text
+        text = eventually(lambda: caplog.text, lambda text: "timed out" in text)
+        assert f"ConsumerGroup {place.name}/{GROUP} is asked again in" in text
+        assert "timed out" in text
     place.publish({"epoch": 2, "assignments": []})
     assert heard(2).epoch == 2
 
@@ -351,6 +355,7 @@ class Jobs:
             "assignments": str(folder / "heard.json"),  # not where the planner writes
             "checkpoint": str(self._root / "checkpoint"),
             "sink": {"format": "json", "path": str(self._root / "rows")},
+            "spark": {**SPARK, "spark.master": "local-cluster[2,1,1024]"},
             **parts,
         }
         return RunningJob(folder, self._client, self._topic, self._where, wanted, parts=parts)
@@ -432,12 +437,12 @@ def test_a_job_follows_its_group_and_one_driver_takes_over_from_another(
         server = place.cluster.servers["kube-apiserver"]
         server.kill()
         jobs.send(20)
-        jobs.until_all_are_read(first)
         server.restart()
         first.wanted = 2
         jobs.publish(first, epoch=2)
         first.until_adopted(slots=2)
         until_reported("one", epoch=2, slots=2)
+        jobs.until_all_are_read(first)
 
         with jobs.driver("two", wanted=2) as second:
             second.until(lambda _: "is held by one" in second.log)
