@@ -30,6 +30,7 @@ EXAMPLES = """\
 examples:
   evenkeel plan -f billing.yaml                    # what would move, from whom to whom, and why
   evenkeel plan -f billing.yaml --executors 5      # if the job had five executors
+  evenkeel plan --cluster -n billing               # what the next rebalance would move there
   kubectl get mqt,mqcg -o yaml | evenkeel plan -f -
 """
 
@@ -59,9 +60,10 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    plan.add_argument(
-        "-f", dest="file", required=True, metavar="FILE", help="manifests; - is stdin"
-    )
+    where = plan.add_mutually_exclusive_group(required=True)
+    where.add_argument("-f", dest="file", metavar="FILE", help="manifests; - is stdin")
+    where.add_argument("--cluster", action="store_true", help="what the cluster has")
+    plan.add_argument("-n", dest="namespace", metavar="NAME", help="of the cluster; else all")
     plan.add_argument("--executors", type=int, metavar="N", help="as if jobs had so many")
     plan.add_argument("-o", dest="output", choices=("table", "json"), default="table")
     plan.set_defaults(command=_plan)
@@ -121,7 +123,12 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    found = manifests.read(Path("/dev/stdin" if options.file == "-" else options.file))
+    if options.cluster:
+        from evenkeel.cluster import reading  # without a cluster, nobody waits for it
+
+        found = asyncio.run(reading.read(options.namespace))
+    else:
+        found = manifests.read(Path("/dev/stdin" if options.file == "-" else options.file))
     plans = {
         str(key): planning.planned(group, found.topics, options.executors)
         for key, group in sorted(found.groups.items())

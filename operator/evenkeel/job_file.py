@@ -46,7 +46,7 @@ def written(group: Group, topics: Mapping[Key, Topic], places: Places) -> Docume
             "deadLetter": job.dead_letter and _sink(job.dead_letter, places),
             "executors": max(job.executors, 1),
             "mode": job.mode.value,
-            "triggerSeconds": times.seconds(job.trigger) if job.mode is Mode.STREAMING else None,
+            "triggerSeconds": times.seconds(job.trigger),
             "spark": dict(job.spark_conf),
         }
     )
@@ -62,6 +62,8 @@ def refs(group: Group) -> list[KeyRef]:
 def _job(group: Group) -> Job:
     if group.spec.job is None:
         raise ManifestError(f"{group} has no job")
+    if group.spec.job.mode is Mode.SCHEDULED:
+        raise ManifestError(f"{group}: spec.job.mode: Scheduled is not there yet; use Streaming")
     return group.spec.job
 
 

@@ -87,11 +87,13 @@ def _listed_members(group: Group, executors: int | None) -> list[Member]:
         count = group.spec.job.executors if executors is None else executors
         slots = [group.slot(number) for number in range(count)]
         return [Member(slot, zones.get(slot)) for slot in slots]
-    listed = static_members(group)
-    if listed is None:
-        raise ManifestError(f"{group}: its consumers are pods, which a file does not show")
     if executors is not None:
         raise ManifestError(f"{group} has no job, so it has no executors")
+    listed = static_members(group)
+    if listed is None and group.status.epoch:  # its pods, as they were seen last
+        listed = [Member(each.consumer, each.zone or None) for each in group.status.assignments]
+    if listed is None:
+        raise ManifestError(f"{group}: its consumers are pods, and its status lists none yet")
     return listed
 
 

@@ -221,60 +221,8 @@ def test_a_list_of_consumers_has_zones_and_capacities(tmp_path: Path) -> None:
         planned(tmp_path, topic(), group(consumers={"static": static}), executors=3)
 
 
-def test_pods_are_not_seen_in_a_file(tmp_path: Path) -> None:
+def test_pods_are_taken_as_the_status_lists_them(tmp_path: Path) -> None:
     pods = {"podSelector": {"matchLabels": {"app": "a"}}}
-    with pytest.raises(ManifestError, match="its consumers are pods"):
+    with pytest.raises(ManifestError, match="its consumers are pods, and its status lists none"):
         planned(tmp_path, topic(), group(consumers=pods))
-
-
-@pytest.mark.parametrize("most", ["1", "12%"])
-def test_moves_for_balance_are_capped(tmp_path: Path, most: str) -> None:
-    strategy = {"sticky": {"maxMoves": most}}
-    found = planned(tmp_path, topic(), group(HALVES, strategy=strategy), executors=3)
-    assert found.moved == 1
-    assert sum(move.size for move in found.deferred) == 1
-
-
-@pytest.mark.parametrize(
-    ("strategy", "expected"),
-    [
-        ({"name": "Averagely"}, {"broker-a": "0-3"}),
-        ({"name": "AveragelyByCircle"}, {"broker-a": "0,2", "broker-b": "0,2"}),
-        ({"name": "MachineRoom", "machineRoom": {"rooms": ["r"]}}, {}),
-        (
-            {
-                "name": "Config",
-                "config": {
-                    "queues": {
-                        "billing-0": [{"topic": "orders", "broker": "broker-b", "ids": "1-2"}]
-                    }
-                },
-            },
-            {"broker-b": "1-2"},
-        ),
-        ({"name": "Sticky", "pinnedConsumers": ["billing-1"]}, {}),
-    ],
-    ids=lambda value: value.get("name", "") if isinstance(value, dict) else "",
-)
-def test_each_strategy_has_its_name_and_its_settings(
-    tmp_path: Path, strategy: dict[str, Any], expected: dict[str, str]
-) -> None:
-    found = owners(planned(tmp_path, topic(), group(strategy=strategy)))
-    assert found["billing-0"] == expected
-
-
-def test_a_ring_has_as_many_points_as_it_is_told(tmp_path: Path) -> None:
-    loads = set()
-    for points in (1, 7):
-        strategy = {"name": "ConsistentHash", "consistentHash": {"virtualNodes": points}}
-        found = planned(tmp_path, topic(), group(strategy=strategy))
-        loads.add(tuple(sum(map(len, share)) for share in found.assignment.values()))
-    assert len(loads) == 2
-
-
-def test_a_room_nearby_is_the_zone_of_the_last_status(tmp_path: Path) -> None:
-    last = group(HALVES, strategy={"name": "MachineRoomNearby"})
-    for share, zone in zip(last["status"]["assignments"], ("z2", "z1"), strict=True):
-        share["zone"] = zone
-    found = owners(planned(tmp_path, topic(), last))
-    assert found == {"billing-0": {"broker-b": "0-3"}, "billing-1": {"broker-a": "0-3"}}
+    assert owners(planned(tmp_path, topic(), group(HALVES, consumers=pods))) == HALVES
