@@ -1,6 +1,7 @@
 """The operator: it hears everything, and while it leads it keeps everything."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api
@@ -10,6 +11,8 @@ from evenkeel.cluster.resync import Kind
 from evenkeel.cluster.world import ClusterWorld
 from evenkeel.control.loop import Loop
 from evenkeel.objects import Key
+
+Labels = Mapping[str, str]
 
 
 class Operator:
@@ -37,10 +40,10 @@ class Operator:
         if sees_nodes:
             zones = Kind(paths.NODES, self.heard.zones, lambda node: None, is_namespaced=False)
             self.kinds.append(zones)
-        self._by_pods: dict[str, set[Key]] = defaultdict(set)
-        """Groups whose consumers are pods, by namespace."""
-        self._owners: dict[Key, str] = {}
-        """The groups of their jobs' pods; one that is gone does not tell any more."""
+        self._selectors: dict[str, dict[Key, Labels]] = defaultdict(dict)
+        """Of groups whose consumers are pods, by namespace."""
+        self._labels: dict[Key, Labels] = {}
+        """Of pods, for one that is gone does not tell any more."""
 
     async def begin(self) -> None:
         """Keep everything from now on."""
@@ -62,24 +65,29 @@ class Operator:
 
     def _group_changed(self, key: Key) -> None:
         group = self.heard.groups.get(key)
+        if group is None:
+            self.world.forget(key)
         consumers = group.spec.consumers if group else None
         if consumers is not None and consumers.pod_selector is not None:
-            self._by_pods[key.namespace].add(key)
+            self._selectors[key.namespace][key] = consumers.pod_selector.match_labels
         else:
-            self._by_pods[key.namespace].discard(key)
+            self._selectors[key.namespace].pop(key, None)
         if self.loop is not None:
             self.loop.group_changed(key)
 
     def _pod_changed(self, key: Key) -> None:
+        """Wake the groups that this pod is of, or was."""
         pod = self.heard.pods.get(key)
-        owner = pod.labels.get(names.GROUP_LABEL) if pod else self._owners.get(key)
-        if owner is not None:
-            self._owners[key] = owner
-            self._group_changed(Key(key.namespace, owner))
-        if pod is None:
-            self._owners.pop(key, None)
-        for group in self._by_pods[key.namespace]:
-            self._group_changed(group)
+        before = self._labels.pop(key, {})
+        if pod is not None:
+            self._labels[key] = pod.labels
+        now = pod.labels if pod is not None else {}
+        for labels in (before, now):
+            if names.GROUP_LABEL in labels:
+                self._group_changed(Key(key.namespace, labels[names.GROUP_LABEL]))
+        for group, wanted in list(self._selectors[key.namespace].items()):
+            if wanted.items() <= before.items() or wanted.items() <= now.items():
+                self._group_changed(group)
 
     def _report_changed(self, key: Key) -> None:
         self._group_changed(Key(key.namespace, key.name.removesuffix(names.DRIVER_SUFFIX)))

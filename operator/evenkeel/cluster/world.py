@@ -32,6 +32,8 @@ class ClusterWorld:
     def __init__(self, api: Api, heard: Heard, image: str) -> None:
         """Write nothing yet. `image` is for jobs that name none."""
         self._image = image
+        self._identities: dict[Key, tuple[object, str]] = {}
+        """What groups said when their drivers' identities were worked out, which takes long."""
         self._api = api
         self._heard = heard
         self.topic_written: Callable[[Key], None] = lambda key: None
@@ -71,7 +73,17 @@ class ClusterWorld:
         """Tell as what a group's driver is to run."""
         if not (self._image or (group.spec.job and group.spec.job.image)):
             raise ManifestError(f"{group}: give spec.job.image, for the operator has no --image")
-        return whole.restart_hash(group, self._topics(group), self._image)
+        topics = self._topics(group)
+        said = (group.spec, group.head.annotations, [each.spec for each in topics.values()])
+        known = self._identities.get(group.head.key)
+        if known is None or known[0] != said:
+            known = (said, whole.restart_hash(group, topics, self._image))
+            self._identities[group.head.key] = known
+        return known[1]
+
+    def forget(self, key: Key) -> None:
+        """Keep nothing of a group that is gone."""
+        self._identities.pop(key, None)
 
     async def start_driver(self, group: Group) -> None:
         """Make all that a job needs; the driver's pod is the last."""

@@ -60,6 +60,8 @@ class Loop:
         self._specs: dict[Key, TopicSpec] = {}
         self._census: dict[Key, Census] = {}
         self._rates: dict[Key, Rates] = {}
+        self._settled: dict[Key, tuple[Group, Seen] | None] = {}
+        """What groups looked like when there was nothing to write, and time changes nothing."""
         self._troubles: dict[Key, str] = {}
         """Why drivers could not be started."""
         self._users: dict[Key, set[Key]] = defaultdict(set)
@@ -93,6 +95,7 @@ class Loop:
             self._census.pop(key, None)
             self._rates.pop(key, None)
             self._troubles.pop(key, None)
+            self._settled.pop(key, None)
             return
         self._touch_group(key)
         self._censuses.touch(key, CENSUS_SECONDS)
@@ -175,15 +178,24 @@ class Loop:
                 drive, job=replace(drive.job, state=JobState.BACKING_OFF, message=trouble)
             )
         seen = self._seen(group, conflict, drive.job if drive else None)
+        interval = times.seconds(group.spec.rebalance.interval)
+        if drive is None and self._is_settled(group, seen):
+            return interval
         decision = groups.decide(group, seen, self._clock())
+        is_settled = decision.status == group.status and decision.look_again_seconds is None
+        self._settled[key] = (group, seen) if is_settled else None
         if decision.status != group.status:
             await self._world.write_group(group, decision.status, decision.happened)
         if drive is not None:
             await self._act(drive.action, group, conflict)
             self._troubles.pop(key, None)
         soon = (decision.look_again_seconds, drive.look_again_seconds if drive else None)
-        interval = times.seconds(group.spec.rebalance.interval)
         return min([interval, *(each for each in soon if each is not None)])
+
+    def _is_settled(self, group: Group, seen: Seen) -> bool:
+        """Whether all is as it was when there was nothing to do."""
+        last = self._settled.get(group.head.key)
+        return last is not None and last[0] is group and last[1] == seen
 
     async def _drive(self, group: Group, conflict: Conflict | None) -> Drive:
         wanted: Wanted = None
