@@ -11,7 +11,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from mq_client.errors import UsageError
 from mq_client.values import Queue
 from spark_jobs import connections, options, schema
 from spark_jobs.options import Reading
-from spark_jobs.pipeline import executors, plan_source, users_part
+from spark_jobs.pipeline import executors, in_cluster, plan_source, users_part
 from spark_jobs.pipeline.assignments import NOBODYS, Assignment, Assignments, InFiles
 from spark_jobs.pipeline.facts import Facts
 from spark_jobs.pipeline.failures import Cure, Failure, judge
@@ -291,7 +291,15 @@ def session(job: Job) -> Iterator[SparkSession]:
 
 def run(job: Job) -> int:
     """Run a job in this process."""
-    assignments = InFiles(job.assignments, job.report)
+    stop = threading.Event()
+    if job.kubernetes is None:
+        return _run(job, InFiles(job.assignments, job.report), stop)
+    _when_told(stop.set)  # it may wait for long until another driver has ended
+    with in_cluster.only_driver(job, job.kubernetes, stop) as assignments:
+        return TRY_AGAIN if assignments is None else _run(job, assignments, stop)
+
+
+def _run(job: Job, assignments: Assignments, stop: threading.Event) -> int:
     try:
         reading = options.reading(job.source, is_stream=True)
         if not reading.commits:
@@ -299,10 +307,16 @@ def run(job: Job) -> int:
         users = users_part.read(job)
         with session(job) as spark:
             driver = Driver(spark, job, reading, users, assignments)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, lambda *_: driver.stop())
+            _when_told(driver.stop)
+            if stop.is_set():
+                driver.stop()
             return driver.run()
     except (UsageError, users_part.UsersPartError) as error:
         log.error("the job cannot start: %s", error)
         assignments.report({"error": str(error)})
         return PERMANENT
+
+
+def _when_told(to_stop: Callable[[], None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: to_stop())

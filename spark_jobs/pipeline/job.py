@@ -1,12 +1,16 @@
 """What one job is: read from a JSON file, with errors that name the field."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
 
 from mq_client.errors import UsageError
+
+POD_UID = "EVENKEEL_POD_UID"
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -29,6 +33,17 @@ class Transform(_Strict, frozen=True):
     file: str | None = None
 
 
+class Kubernetes(_Strict, frozen=True):
+    """Where the driver finds its ConsumerGroup, and who it is there."""
+
+    namespace: Annotated[str, Meta(min_length=1)]
+    name: Annotated[str, Meta(min_length=1)]
+    holder: str = ""
+    """By default what the environment says."""
+    server: str = "https://kubernetes.default.svc"
+    credentials: str = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
 class Job(_Strict, frozen=True):
     """A job. `source` holds the options of the rocketmq source."""
 
@@ -45,6 +60,7 @@ class Job(_Strict, frozen=True):
     trigger_seconds: Annotated[float, Meta(ge=0)] = 1.0
     metrics_port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     spark: dict[str, str] = {}
+    kubernetes: Kubernetes | None = None
 
 
 def load(path: str | Path) -> Job:
@@ -58,4 +74,33 @@ def load(path: str | Path) -> Job:
             raise UsageError(f"job {path}: {name} needs either format or file")
     if job.transform.sql and job.transform.file:
         raise UsageError(f"job {path}: transform takes either sql or file")
-    return job
+    if job.kubernetes is None:
+        return job
+    try:
+        return msgspec.structs.replace(job, kubernetes=_named(job.kubernetes))
+    except UsageError as error:
+        raise UsageError(f"job {path}: kubernetes.{error}") from error
+
+
+def _named(found: Kubernetes) -> Kubernetes:
+    """Check what a file cannot say of itself, and fill in who the driver is."""
+    holder = found.holder or os.environ.get(POD_UID, "")
+    if not holder:
+        raise UsageError(f"holder is needed, here or in the environment as {POD_UID}")
+    if not _is_https(found.server):
+        raise UsageError(f"server must be https://HOST or https://HOST:PORT, not {found.server!r}")
+    for name in ("token", "ca.crt"):
+        file = Path(found.credentials, name)
+        if not file.is_file():
+            raise UsageError(
+                f"credentials: {file} is not there; a service account's token is needed"
+            )
+    return msgspec.structs.replace(found, holder=holder)
+
+
+def _is_https(server: str) -> bool:
+    try:
+        parts = urlsplit(server)
+        return parts.scheme == "https" and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

@@ -163,6 +163,16 @@ def place(kubernetes: Cluster, tmp_path: Path) -> Iterator[Place]:
         api.close()
 
 
+@pytest.fixture
+def stop() -> Iterator[threading.Event]:
+    """Ends what waits for a Lease, at the latest when nobody has that much patience."""
+    told = threading.Event()
+    timer = threading.Timer(PATIENCE_SECONDS, told.set)
+    timer.start()
+    yield told
+    timer.cancel()
+
+
 def lost_for_nothing(why: str) -> NoReturn:
     pytest.fail(f"the Lease was lost: {why}")
 
@@ -201,11 +211,11 @@ def in_thread(act: Any) -> Iterator[None]:
 
 
 def test_a_lease_that_is_given_back_is_taken_at_once_and_one_that_is_held_is_not(
-    place: Place, caplog: pytest.LogCaptureFixture
+    place: Place, stop: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The second one would wait for an hour if the first did not give it back."""
     caplog.set_level(logging.INFO)
-    stop, taken = threading.Event(), threading.Event()
+    taken = threading.Event()
     first = place.lease("one", terms=Terms(duration=3600))
     second = place.lease("two", terms=Terms(pause=0.05))
     assert first.take(stop)
@@ -216,15 +226,18 @@ def test_a_lease_that_is_given_back_is_taken_at_once_and_one_that_is_held_is_not
 
     with in_thread(take):
         with first.kept():
-            eventually(lambda: caplog.text, lambda text: "is held by one" in text)
+            text = eventually(lambda: caplog.text, lambda text: "is held by one" in text)
+            assert "is held by one" in text
             assert not taken.is_set()
             assert place.holder() == "one"
         assert taken.wait(PATIENCE_SECONDS)
     assert place.holder() == "two"
 
 
-def test_of_drivers_that_all_find_the_lease_free_one_gets_it(place: Place) -> None:
-    stop, begin, taken = threading.Event(), threading.Barrier(4), threading.Semaphore(0)
+def test_of_drivers_that_all_find_the_lease_free_one_gets_it(
+    place: Place, stop: threading.Event
+) -> None:
+    begin, taken = threading.Barrier(4), threading.Semaphore(0)
     holders: list[str] = []
 
     def take(holder: str) -> None:
@@ -244,17 +257,17 @@ def test_of_drivers_that_all_find_the_lease_free_one_gets_it(place: Place) -> No
 
 
 def test_a_lease_that_nobody_renews_is_taken_when_it_was_seen_for_its_duration(
-    place: Place,
+    place: Place, stop: threading.Event
 ) -> None:
-    assert place.lease("one", terms=HASTE).take(threading.Event())
-    assert place.lease("two", terms=HASTE).take(threading.Event())
+    assert place.lease("one", terms=HASTE).take(stop)
+    assert place.lease("two", terms=HASTE).take(stop)
     assert place.holder() == "two"
 
 
-def test_a_driver_that_sees_another_holder_ends(place: Place) -> None:
+def test_a_driver_that_sees_another_holder_ends(place: Place, stop: threading.Event) -> None:
     ends = Ends()
     mine = place.lease("one", ends, Terms(period=0.05))
-    assert mine.take(threading.Event())
+    assert mine.take(stop)
     with mine.kept():
         place.hold("two")
         assert ends.told.wait(PATIENCE_SECONDS)
@@ -263,26 +276,27 @@ def test_a_driver_that_sees_another_holder_ends(place: Place) -> None:
 
 
 def test_a_driver_whose_api_server_does_not_answer_ends_in_time(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Place, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its request would wait for an hour."""
     monkeypatch.setattr(kube, "ANSWER_SECONDS", 3600.0)
     ends = Ends()
     mine = place.lease("one", ends, HASTE)
-    assert mine.take(threading.Event())
+    assert mine.take(stop)
     with mine.kept(), frozen(place.cluster):
         assert ends.told.wait(PATIENCE_SECONDS)
     assert "could not be renewed for 1 s" in ends.why
 
 
 def test_a_lease_that_the_operator_has_not_made_yet_is_waited_for(
-    place: Place, caplog: pytest.LogCaptureFixture
+    place: Place, stop: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     place.objects.delete(place.lease_path)
     mine = place.lease("one", terms=HASTE)
-    with in_thread(lambda: mine.take(threading.Event())):
-        eventually(lambda: caplog.text, lambda text: "not found" in text)
+    with in_thread(lambda: mine.take(stop)):
+        text = eventually(lambda: caplog.text, lambda text: "is missing" in text)
+        assert f"the Lease {place.lease_path} is missing" in text
         place.make_lease()
     assert place.holder() == "one"
 

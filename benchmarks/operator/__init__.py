@@ -1,0 +1,1 @@
+"""How fast the operator is, on a real API server: `python -m benchmarks.operator`."""

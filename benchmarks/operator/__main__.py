@@ -1,0 +1,67 @@
+"""
+Measure how fast the operator is, on a real API server: `python -m benchmarks.operator`.
+
+Prints what was measured and one line a figure; exits with 1 when one falls short of its target.
+"""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from benchmarks import page, peers, progress, targets
+from benchmarks.operator import play, report, sizes, theirs
+from benchmarks.operator.play import Many, One
+from sandbox import jars, process
+
+RESULTS = Path(__file__).parents[1] / "RESULTS-operator.md"
+IDLE_SECONDS, QUICK_IDLE_SECONDS = 300.0, 60.0
+
+
+def main() -> int:
+    """Measure, print, compare."""
+    options = _options()
+    try:
+        many, one, beside = _measure(options)
+    except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
+        print(f"bench-operator: {error}", file=sys.stderr)
+        return 2
+    figures = list(report.figures(many, one))
+    body = [*report.table(many, one, beside), "", *targets.lines(figures)]
+    print("\n".join(body))
+    if options.update:
+        page.write(RESULTS, report.text("make bench-operator", body))
+    return 0 if all(figure.is_ok for figure in figures) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.operator", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a minute idle, nothing frozen")
+    parser.add_argument(
+        "--groups", type=int, choices=[size.groups for size in sizes.MANY], metavar="N",
+        help="only so many groups, and nothing beside them: "
+        + ", ".join(str(size.groups) for size in sizes.MANY),
+    )  # fmt: skip
+    parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
+    options = parser.parse_args()
+    if options.update and (options.quick or options.groups):
+        parser.error("--update writes a whole run only")
+    return options
+
+
+def _measure(options: argparse.Namespace) -> tuple[list[Many], One | None, dict[str, float]]:
+    idle_seconds = QUICK_IDLE_SECONDS if options.quick else IDLE_SECONDS
+    many = [
+        asyncio.run(play.many(size, idle_seconds, progress.say))
+        for size in sizes.MANY
+        if options.groups in (None, size.groups)
+    ]
+    if options.groups:
+        return many, None, {}
+    one = asyncio.run(play.one(sizes.ONE, progress.say))
+    events = (theirs.KILLED,) if options.quick else (theirs.KILLED, theirs.FROZEN)
+    return many, one, theirs.standstills(events, progress.say)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""The benchmark's own client of the API server: many requests in flight on kept connections."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+import kopf
+import msgspec
+
+from sandbox.kubernetes import RefusedError
+from sandbox.process import SandboxError
+
+IN_FLIGHT = 64
+WATCHES = 2
+ANSWER_SECONDS = 60.0
+MERGE = "application/merge-patch+json"
+
+
+class Client:
+    """An administrator of one API server."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        """Connect to nothing yet."""
+        self._info = _connection(kubeconfig)
+
+    async def __aenter__(self) -> Self:
+        """Open a pool of connections."""
+        limit = IN_FLIGHT + WATCHES
+        self._session = aiohttp.ClientSession(
+            self._info.server,
+            connector=aiohttp.TCPConnector(ssl=self._info.as_ssl_context(), limit=limit),
+            timeout=aiohttp.ClientTimeout(sock_connect=ANSWER_SECONDS),
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def ask(
+        self, method: str, path: str, body: object = None, kind: str = "application/json"
+    ) -> bytes:
+        """Send one request; the answer as it came."""
+        data = None if body is None else msgspec.json.encode(body)
+        try:
+            async with (
+                asyncio.timeout(ANSWER_SECONDS),
+                self._session.request(
+                    method, path, data=data, headers={"Content-Type": kind}
+                ) as answer,
+            ):
+                content = await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            text = str(error) or type(error).__name__
+            raise SandboxError(f"the API server does not answer {method} {path}: {text}") from error
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise RefusedError(f"{method} {path}: {content.decode(errors='replace')[:500]}")
+        return content
+
+    async def watch(self, path: str, version: str) -> AsyncIterator[bytes]:
+        """Hear of all changes since a version, a line of JSON each."""
+        query = {"watch": "true", "resourceVersion": version}
+        async with self._session.get(path, params=query) as answer:
+            rest = b""
+            async for chunk in answer.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield line
+
+
+async def side_by_side(jobs: Iterable[Awaitable[object]]) -> None:
+    """Do everything, so many at once."""
+    waiting = iter(jobs)
+
+    async def work() -> None:
+        for job in waiting:
+            await job
+
+    await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
+
+
+def _connection(kubeconfig: Path) -> kopf.ConnectionInfo:
+    """Read what the sandbox has written: one cluster, one user, with a certificate."""
+    config = json.loads(kubeconfig.read_text(encoding="utf-8"))
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    return kopf.ConnectionInfo(
+        server=cluster["server"],
+        ca_data=cluster["certificate-authority-data"],
+        certificate_data=user["client-certificate-data"],
+        private_key_data=user["client-key-data"],
+    )

@@ -1,0 +1,120 @@
+"""
+What happens to pods one after another, at a steady rate, and how soon statuses follow.
+
+Of each group that is picked, one pod loses its readiness, or dies, and gets it back, or is made
+again, and so on. A group has its next event only seconds after its last one, so that one answer
+belongs to one event.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.operator.sizes import Size
+from benchmarks.operator.stage import Stage
+from benchmarks.operator.told import Wanted, Watch
+from evenkeel.objects import Key
+from sandbox.process import SandboxError
+
+A_SECOND = 20
+MOST_PICKED = 300
+PATIENCE_SECONDS = 180.0
+QUIET_SECONDS = 1.0
+"""After so long a group counts as quiet, whatever its debounce."""
+
+
+class NotShownError(SandboxError):
+    """A status does not show what it should."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """A group that is picked: its first pod is the one that comes and goes."""
+
+    key: Key
+    pods: Sequence[Key]
+    is_ready: bool = True
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Events:
+    """Lets things happen to the pods of one stage."""
+
+    def __init__(self, stage: Stage, watch: Watch, size: Size) -> None:
+        """Nothing happens yet; all pods are ready."""
+        self._stage = stage
+        self._watch = watch
+        self._size = size
+
+    def all_wanted(self, group: Key) -> Wanted:
+        """Say what a group's status is to show while all its pods are ready."""
+        return self._wanted(list(self._size.pods_of(group)))
+
+    async def flow(self, seconds: float) -> list[float]:
+        """Let an event begin every so often, whatever became of those before; the delays."""
+        keys = self._size.group_keys()
+        picked = [
+            _Group(key, list(self._size.pods_of(key)))
+            for key in random.sample(keys, min(len(keys), MOST_PICKED))
+        ]
+        begun = time.perf_counter()
+        under_way = []
+        for number in range(round(seconds * A_SECOND)):
+            await asyncio.sleep(begun + number / A_SECOND - time.perf_counter())
+            group = picked[number % len(picked)]
+            under_way.append(asyncio.create_task(self._happens(group, kill=bool(number % 2))))
+        return await asyncio.gather(*under_way)
+
+    async def deaths(self, count: int) -> list[float]:
+        """Kill a pod and have another one ready after it, so many times; delays of the deaths."""
+        key = self._size.group_keys()[0]
+        group = _Group(key, list(self._size.pods_of(key)))
+        delays = []
+        for _ in range(count):
+            await asyncio.sleep(QUIET_SECONDS)
+            delays.append(await self._happens(group, kill=True))
+            await asyncio.sleep(QUIET_SECONDS)
+            await self._happens(group, kill=False)
+        return delays
+
+    async def pin_at_once(self, keys: Sequence[Key]) -> float:
+        """Change so many specs at once; the seconds until all statuses have followed."""
+        begun = time.perf_counter()
+        shown = []
+        for key in keys:
+            pods = list(self._size.pods_of(key))[1:]
+            shown.append(self._watch.await_shown(key, self._wanted(pods)))
+        changes = [self._stage.pin(key, list(self._size.pods_of(key))[1:]) for key in keys]
+        await asyncio.gather(*changes)
+        return max([await _soon(each, key) for each, key in zip(shown, keys, strict=True)]) - begun
+
+    async def _happens(self, group: _Group, *, kill: bool) -> float:
+        """Let one event happen; the seconds from the API server's answer to the new status."""
+        async with group.turn:
+            pod, is_killed = group.pods[0], kill and group.is_ready
+            left = group.pods[1:] if group.is_ready else group.pods
+            shown = self._watch.await_shown(group.key, self._wanted(left))
+            if is_killed:
+                await self._stage.kill_pod(pod)
+            else:
+                await self._stage.set_ready(pod, ready=not group.is_ready)
+            answered = time.perf_counter()
+            at = await _soon(shown, group.key)
+            group.is_ready = not group.is_ready
+            if is_killed:  # as whoever made it would; it gets ready with the group's next event
+                await self._stage.make_pod(pod, group.key.name)
+            return max(0.0, at - answered)
+
+    def _wanted(self, pods: Sequence[Key]) -> Wanted:
+        return Wanted(frozenset(pod.name for pod in pods), self._size.all_queues)
+
+
+async def _soon(shown: asyncio.Future[float], key: Key) -> float:
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await shown
+    except TimeoutError:
+        text = f"ConsumerGroup {key} does not show its new assignment after {PATIENCE_SECONDS:g} s"
+        raise NotShownError(text) from None

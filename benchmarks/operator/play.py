@@ -1,0 +1,166 @@
+"""Lets an operator keep everything of one size, and measures what it does."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from benchmarks.operator import usage
+from benchmarks.operator.events import Events
+from benchmarks.operator.sizes import Size
+from benchmarks.operator.stage import filled
+from benchmarks.operator.told import Watch
+from evenkeel.cluster import paths
+from sandbox.operator import RunningOperator
+
+COLD_PATIENCE_SECONDS = 300.0
+FLOW_SECONDS = 30.0
+CHANGED_AT_ONCE = 500
+DEATHS = 10
+SETTLE_SECONDS = 10.0
+_LOOK_SECONDS = 1.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A cold start: no status was there."""
+
+    seconds: float
+    """From the start of the process to the last status."""
+    writes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A time in which nothing happens."""
+
+    seconds: float
+    writes: int
+    cpu_percent: float
+    """Of one core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the process holds at the end."""
+
+    rss_mib: float
+    peak_mib: float
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """What was seen with many groups."""
+
+    size: Size
+    start: Start
+    delays: Sequence[float]
+    """From an event of a pod to the new status, in seconds."""
+    flow_cpu_percent: float
+    """While these events came."""
+    changed: int
+    changed_seconds: float
+    """From the first of so many changes at once to the last status."""
+    idle: Idle
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """What was seen with one large group."""
+
+    size: Size
+    start: Start
+    delays: Sequence[float]
+    """From the death of a pod to the new status."""
+    memory: Memory
+
+
+async def many(size: Size, idle_seconds: float, say: Say) -> Many:
+    """Measure with many groups."""
+    say(f"{size}: filling the API server")
+    async with _kept(size, say) as kept:
+        say(f"{size}: pods get ready and die")
+        before, begun = usage.cpu_seconds(kept.pid), time.perf_counter()
+        delays = await kept.events.flow(FLOW_SECONDS)
+        used = usage.cpu_seconds(kept.pid) - before
+        flow_cpu_percent = 100 * used / (time.perf_counter() - begun)
+        changed = size.group_keys()[:CHANGED_AT_ONCE]
+        await asyncio.sleep(SETTLE_SECONDS)
+        say(f"{size}: {len(changed)} specs change at once")
+        seconds = await kept.events.pin_at_once(changed)
+        await asyncio.sleep(SETTLE_SECONDS)
+        say(f"{size}: idle for {idle_seconds:g} s")
+        idle = await kept.idle(idle_seconds)
+        memory = _memory(kept.pid)
+        return Many(size, kept.start, delays, flow_cpu_percent, len(changed), seconds, idle, memory)
+
+
+async def one(size: Size, say: Say) -> One:
+    """Measure with one large group."""
+    say(f"{size}: filling the API server")
+    async with _kept(size, say) as kept:
+        say(f"{size}: pods die")
+        delays = await kept.events.deaths(DEATHS)
+        return One(size, kept.start, delays, _memory(kept.pid))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Objects that an operator keeps."""
+
+    pid: int
+    start: Start
+    events: Events
+    watches: Sequence[Watch]
+
+    async def idle(self, seconds: float) -> Idle:
+        """Let nothing happen."""
+        begun, before = time.perf_counter(), usage.cpu_seconds(self.pid)
+        told = sum(watch.changes for watch in self.watches)
+        await asyncio.sleep(seconds)
+        used, lasted = usage.cpu_seconds(self.pid) - before, time.perf_counter() - begun
+        writes = sum(watch.changes for watch in self.watches) - told
+        for watch in self.watches:
+            await watch.check_complete()
+        return Idle(lasted, writes, 100 * used / lasted)
+
+
+@asynccontextmanager
+async def _kept(size: Size, say: Say) -> AsyncIterator[_Kept]:
+    """Start an operator beside an API server that holds everything; return when all is assigned."""
+    async with filled(size) as (cluster, client, stage):
+        groups, topics = Watch(client, paths.GROUPS), Watch(client, paths.TOPICS)
+        async with groups.following(), topics.following():
+            events = Events(stage, groups, size)
+            shown = [groups.await_shown(key, events.all_wanted(key)) for key in size.group_keys()]
+            begun = time.perf_counter()
+            say(f"{size}: a cold start")
+            with RunningOperator(cluster.admin.kubeconfig) as operator:
+                await _all_shown(shown, operator)
+                await asyncio.sleep(SETTLE_SECONDS)
+                start = Start(
+                    max(groups.last_at, topics.last_at) - begun, groups.changes + topics.changes
+                )
+                yield _Kept(operator.pid, start, events, (groups, topics))
+
+
+async def _all_shown(shown: Sequence[asyncio.Future[float]], operator: RunningOperator) -> None:
+    waiting = asyncio.gather(*shown)
+    deadline = time.perf_counter() + COLD_PATIENCE_SECONDS
+    while not waiting.done():
+        await asyncio.wait([waiting], timeout=_LOOK_SECONDS)
+        if not operator.is_running:
+            raise operator.failure("it has ended")
+        if time.perf_counter() > deadline:
+            left = sum(not each.done() for each in shown)
+            raise operator.failure(
+                f"{left} of {len(shown)} groups are not assigned after {COLD_PATIENCE_SECONDS:g} s"
+            )
+    await waiting
+
+
+def _memory(pid: int) -> Memory:
+    return Memory(usage.rss_mib(pid), usage.peak_mib(pid))

@@ -1,0 +1,68 @@
+"""How much there is for the operator to keep, and what everything is called. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evenkeel.objects import Key
+
+GROUPS_A_TOPIC = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One cluster full of objects."""
+
+    groups: int
+    pods: int
+    """Of each group."""
+    brokers: int = 4
+    queues: int = 16
+    """Of a topic on each broker."""
+    namespaces: int = 10
+
+    def __str__(self) -> str:
+        """Say it in a table."""
+        groups = f"{self.groups:,} groups" if self.groups > 1 else "1 group"
+        return f"{groups} x {self.pods:,} pods"
+
+    @property
+    def topics(self) -> int:
+        """How many topics all groups share."""
+        return -(-self.groups // GROUPS_A_TOPIC)
+
+    @property
+    def all_queues(self) -> int:
+        """How many queues a topic has."""
+        return self.brokers * self.queues
+
+    def spaces(self) -> list[str]:
+        """Name all namespaces."""
+        return [f"team-{number}" for number in range(self.namespaces)]
+
+    def topic_keys(self) -> list[Key]:
+        """Name all topics."""
+        return [self._key("topic", number) for number in range(self.topics)]
+
+    def group_keys(self) -> list[Key]:
+        """Name all groups."""
+        return [self._key("group", number) for number in range(self.groups)]
+
+    def topic_of(self, group: Key) -> str:
+        """Name the topic that a group reads; it is in the group's namespace."""
+        number = int(group.name.rpartition("-")[2])
+        return self._key("topic", number % self.topics).name
+
+    def pods_of(self, group: Key) -> Iterator[Key]:
+        """Name the pods of a group."""
+        for number in range(self.pods):
+            yield Key(group.namespace, f"{group.name}-{number:03}")
+
+    def _key(self, kind: str, number: int) -> Key:
+        return Key(f"team-{number % self.namespaces}", f"{kind}-{number:04}")
+
+
+SMALL = Size(100, 10)
+MIDDLE = Size(1000, 10)
+LARGE = Size(3000, 3)
+MANY = (SMALL, MIDDLE, LARGE)
+ONE = Size(1, 1000, brokers=10, queues=1000, namespaces=1)

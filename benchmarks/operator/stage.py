@@ -1,0 +1,94 @@
+"""Fills a real API server with the objects of one size, and changes them as a cluster would."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+
+from benchmarks.operator import objects
+from benchmarks.operator.api import MERGE, Client, side_by_side
+from benchmarks.operator.sizes import Size
+from evenkeel import crds
+from evenkeel.cluster import paths
+from evenkeel.objects import Key
+from sandbox import kubernetes
+from sandbox.kubernetes import Cluster, RefusedError
+
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_AT_ONCE = {"gracePeriodSeconds": 0}
+_PATIENCE_SECONDS = 30.0
+_PAUSE_SECONDS = 0.1
+
+
+class Stage:
+    """All objects of one cluster."""
+
+    def __init__(self, client: Client, size: Size) -> None:
+        """Make nothing yet."""
+        self._client = client
+        self._size = size
+
+    async def fill(self) -> None:
+        """Make everything, all pods ready; no operator has seen any of it."""
+        await asyncio.gather(*map(self._define, crds.KINDS))
+        await asyncio.gather(*map(self._make_space, self._size.spaces()))
+        await side_by_side(self._all())
+
+    async def make_pod(self, key: Key, app: str) -> None:
+        """Make a pod, which is not ready yet."""
+        path = paths.listed(paths.PODS, key.namespace)
+        await self._client.ask("POST", path, objects.pod(key, app))
+
+    async def set_ready(self, key: Key, *, ready: bool) -> None:
+        """Say whether a pod that runs is ready."""
+        path = f"{paths.one(paths.PODS, key)}/status"
+        await self._client.ask("PATCH", path, objects.pod_status(ready=ready), MERGE)
+
+    async def kill_pod(self, key: Key) -> None:
+        """Let a pod be gone."""
+        await self._client.ask("DELETE", paths.one(paths.PODS, key), _AT_ONCE)
+
+    async def pin(self, key: Key, pods: Iterable[Key]) -> None:
+        """Let only these pods of a group consume."""
+        change = {"spec": {"strategy": {"pinnedConsumers": [pod.name for pod in pods]}}}
+        await self._client.ask("PATCH", paths.one(paths.GROUPS, key), change, MERGE)
+
+    def _all(self) -> Iterator[Awaitable[None]]:
+        for key in self._size.topic_keys():
+            yield self._make(paths.TOPICS, key, objects.topic(key, self._size))
+        for group in self._size.group_keys():
+            yield self._make(paths.GROUPS, group, objects.group(group, self._size))
+            for pod in self._size.pods_of(group):
+                yield self._make_ready_pod(pod, group.name)
+
+    async def _make(self, resource: paths.Resource, key: Key, body: objects.Document) -> None:
+        await self._client.ask("POST", paths.listed(resource, key.namespace), body)
+
+    async def _make_ready_pod(self, key: Key, app: str) -> None:
+        await self.make_pod(key, app)
+        await self.set_ready(key, ready=True)
+
+    async def _make_space(self, name: str) -> None:
+        await self._client.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        path = f"/api/v1/namespaces/{name}/serviceaccounts"
+        await self._client.ask("POST", path, {"metadata": {"name": "default"}})
+
+    async def _define(self, kind: crds.Kind) -> None:
+        """Make a kind known, and wait until it is served."""
+        await self._client.ask("POST", _DEFINITIONS, crds.definition(kind))
+        resource = next(each for each in (paths.TOPICS, paths.GROUPS) if each[2] == kind.plural)
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while True:
+                with contextlib.suppress(RefusedError):
+                    await self._client.ask("GET", paths.listed(resource, None))
+                    return
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def filled(size: Size) -> AsyncIterator[tuple[Cluster, Client, Stage]]:
+    """Run an API server that holds everything of a size."""
+    with kubernetes.started() as cluster:
+        async with Client(cluster.admin.kubeconfig) as client:
+            stage = Stage(client, size)
+            await stage.fill()
+            yield cluster, client, stage

@@ -1,0 +1,75 @@
+"""
+RocketMQ's side: what its defaults promise, and how long queues of a push consumer stand still.
+
+A killed process is the best case for RocketMQ: its kernel closes the connection, so the broker
+hears of it at once. A frozen one stands for a machine that is gone, and only time tells.
+"""
+
+import contextlib
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from benchmarks import peers
+from benchmarks.handover import effects, theirs
+from benchmarks.handover.effects import Effect, Mark
+from benchmarks.handover.theirs import Theirs
+from mq_client.blocking import Client
+from sandbox import rocketmq
+
+REBALANCE_SECONDS = 20.0
+"""`RebalanceService`: rocketmq.client.rebalance.waitInterval is 20000 ms."""
+DROPPED_SECONDS = 120.0
+"""`BrokerConfig`: channelExpiredTimeout is 1000 * 120 ms."""
+QUEUES = 8
+KILLED, FROZEN = "one is killed", "one is frozen"
+_TOPIC = "beside"
+_PROPERTIES = {"waitTimeMillsInSendQueue": "10000"}  # on a busy machine it would refuse after 0.2 s
+_EVENTS: Mapping[str, Callable[[Theirs], None]] = {
+    KILLED: lambda side: side.kill(),
+    FROZEN: lambda side: side.freeze(),
+}
+
+
+def standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dict[str, float]:
+    """Let these happen to a group of push consumers; the longest that a queue stood still."""
+    with rocketmq.started(brokers=1, properties=_PROPERTIES) as mq:
+        where = mq.name_server.address
+        mq.create_topics({_TOPIC: QUEUES})
+        with (
+            Client(where) as client,
+            _sending(where) as sender,
+            theirs.started(where, client, _TOPIC) as side,
+        ):
+            say(f"{theirs.NAME}: starting")
+            side.begin()
+            marks: list[Mark] = []
+            for event in events:
+                time.sleep(random.random())  # it comes at any time
+                say(f"{theirs.NAME}: {event}")
+                marks.append(Mark(event, time.time(), side.owners()))
+                _EVENTS[event](side)
+            marks.append(Mark("the end", time.time(), side.owners()))
+            sent = _stopped(sender)
+            found: Mapping[str, Effect] = effects.outcome(side.consumed(), marks, sent).effects
+            return {event: effect.standstill for event, effect in found.items()}
+
+
+@contextlib.contextmanager
+def _sending(name_server: str) -> Iterator[peers.Process]:
+    command = [sys.executable, "-m", "benchmarks.handover.sender", name_server, _TOPIC]
+    with peers.started("the sender", command, subprocess.PIPE) as process:
+        yield process
+
+
+def _stopped(sender: peers.Process) -> int:
+    """Stop it; how many messages it has sent."""
+    assert sender.popen.stdin
+    assert sender.popen.stdout
+    sender.popen.stdin.close()
+    said = sender.popen.stdout.readline()
+    if not said:
+        raise sender.failure("has ended")
+    return int(said)

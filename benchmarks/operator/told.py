@@ -1,0 +1,161 @@
+"""
+What a watch of the benchmark tells: when an object shows what it was to show, and how many writes.
+
+The watch is as fast as the benchmark's process is; so only what counts is decoded.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from benchmarks.operator.api import Client
+from evenkeel.cluster import paths
+from evenkeel.objects import Key
+from lb_core.assignment import parse_ids
+from sandbox.process import SandboxError
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str
+    name: str = ""
+    namespace: str = ""
+    generation: int = 0
+
+
+class _Queues(msgspec.Struct):
+    topic: str
+    broker: str
+    ids: str
+
+
+class _Assigned(msgspec.Struct):
+    consumer: str
+    queues: list[_Queues] = []
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    observed_generation: int = 0
+    assignments: list[_Assigned] = []
+
+
+class Object(msgspec.Struct):
+    """Little of a Topic or a ConsumerGroup."""
+
+    metadata: _Metadata
+    status: _Status = _Status()
+
+    @property
+    def key(self) -> Key:
+        """Tell which it is."""
+        return Key(self.metadata.namespace, self.metadata.name)
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _List(msgspec.Struct):
+    metadata: _Metadata
+    items: list[Object]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a group's status is to show."""
+
+    owners: frozenset[str]
+    queues: int
+    """Owned by them, all together, each once."""
+
+    def is_shown_by(self, found: Object) -> bool:
+        """Whether a status shows it, and follows from the newest spec."""
+        if found.status.observed_generation != found.metadata.generation:
+            return False
+        owned = [
+            queue
+            for each in found.status.assignments
+            for queues in each.queues
+            for run in parse_ids(queues.topic, queues.broker, queues.ids)
+            for queue in run
+        ]
+        owners = {each.consumer for each in found.status.assignments if each.queues}
+        return owners == self.owners and len(owned) == len(set(owned)) == self.queues
+
+
+class Watch:
+    """What was told of all objects of one kind."""
+
+    def __init__(self, client: Client, resource: paths.Resource) -> None:
+        """Hear nothing yet."""
+        self._client = client
+        self._path = paths.listed(resource, None)
+        self._versions: dict[Key, str] = {}
+        self._awaited: dict[Key, tuple[Wanted, asyncio.Future[float]]] = {}
+        self.changes = 0
+        """How many changes were told."""
+        self.last_at = 0.0
+        """When the last of them was."""
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Hear of everything that changes, for as long as this lasts."""
+        found = await self._listed()
+        self._versions = {each.key: each.metadata.resource_version for each in found.items}
+        task = asyncio.create_task(self._follow(found.metadata.resource_version))
+        task.add_done_callback(self._give_up)
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    def await_shown(self, key: Key, wanted: Wanted) -> asyncio.Future[float]:
+        """Tell when an object shows something."""
+        future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self._awaited[key] = wanted, future
+        return future
+
+    async def check_complete(self) -> None:
+        """Compare with a list: a watch that has missed something has counted too few."""
+        found = await self._listed()
+        versions = {each.key: each.metadata.resource_version for each in found.items}
+        if versions != self._versions:
+            raise SandboxError(f"the watch of {self._path} has not told all changes")
+
+    async def _listed(self) -> _List:
+        return msgspec.json.decode(await self._client.ask("GET", self._path), type=_List)
+
+    async def _follow(self, version: str) -> None:
+        event, body = msgspec.json.Decoder(_Event), msgspec.json.Decoder(Object)
+        while True:  # a server ends a watch when it likes
+            async for line in self._client.watch(self._path, version):
+                told = event.decode(line)
+                if told.type not in ("ADDED", "MODIFIED"):
+                    raise SandboxError(f"the watch of {self._path} tells: {line.decode()[:300]}")
+                found = body.decode(told.object)
+                version = found.metadata.resource_version
+                self._take(found)
+
+    def _take(self, found: Object) -> None:
+        now = time.perf_counter()
+        self.changes += 1
+        self.last_at = now
+        self._versions[found.key] = found.metadata.resource_version
+        wanted, future = self._awaited.get(found.key, (None, None))
+        if wanted and future and wanted.is_shown_by(found):
+            del self._awaited[found.key]
+            future.set_result(now)
+
+    def _give_up(self, task: asyncio.Task[Any]) -> None:
+        """Whoever waits for what is never told hears why."""
+        error = None if task.cancelled() else task.exception()
+        for _, future in self._awaited.values():
+            if error and not future.done():
+                future.set_exception(error)

@@ -1,0 +1,31 @@
+"""What a process uses, as Linux counts it."""
+
+import os
+import re
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_KIB_A_MIB = 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """Tell how much processor time it has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(each) for each in fields[11:13]) / _TICKS
+
+
+def rss_mib(pid: int) -> float:
+    """Tell how much memory it holds now."""
+    return _status(pid, "VmRSS")
+
+
+def peak_mib(pid: int) -> float:
+    """Tell how much memory it has ever held at once."""
+    return _status(pid, "VmHWM")
+
+
+def _status(pid: int, name: str) -> float:
+    text = Path(f"/proc/{pid}/status").read_text()
+    found = re.search(rf"^{name}:\s*(\d+) kB$", text, re.MULTILINE)
+    assert found is not None
+    return int(found[1]) / _KIB_A_MIB

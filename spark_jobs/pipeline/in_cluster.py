@@ -1,0 +1,59 @@
+"""
+A job's driver inside Kubernetes, beside an operator that it knows only by three objects.
+
+It holds a Lease as long as it runs, so that there is never a second driver; hears its assignment in
+the status of a ConsumerGroup; and reports to a ConfigMap. Each has a thread and a connection of its
+own: what one waits for keeps no other from its work.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.pipeline import kube, lease
+from spark_jobs.pipeline.assignments import Assignment, InFiles
+from spark_jobs.pipeline.hearing import Hearing
+from spark_jobs.pipeline.job import Job, Kubernetes
+from spark_jobs.pipeline.kube import Api
+from spark_jobs.pipeline.lease import Lease
+from spark_jobs.pipeline.reporting import Reporting
+
+
+class InCluster:
+    """Follows the file that holds what was heard, and reports to a file and to the cluster."""
+
+    def __init__(self, files: InFiles, reporting: Reporting, holder: str) -> None:
+        """Begin with what was heard already."""
+        self._files = files
+        self._reporting = reporting
+        self._holder = holder
+
+    def latest(self) -> Assignment:
+        """Tell the newest assignment that was heard."""
+        return self._files.latest()
+
+    def report(self, report: Mapping[str, Any]) -> None:
+        """Say how far the job is, and which driver says so."""
+        self._files.report(report)
+        self._reporting.tell({**report, "driver": self._holder})
+
+
+@contextmanager
+def only_driver(job: Job, where: Kubernetes, stop: threading.Event) -> Iterator[InCluster | None]:
+    """Wait until no other driver runs, and be the only one until left; None if told to stop."""
+
+    def api() -> Api:
+        return Api(where.server, Path(where.credentials))
+
+    name = f"{where.name}-driver"
+    path = kube.url_path(lease.LEASES, where.namespace, "leases", name)
+    held = Lease(api(), path, where.holder, lease.end_at_once)
+    if not held.take(stop):
+        yield None
+        return
+    hearing = Hearing(api(), where.namespace, where.name, Path(job.assignments))
+    reporting = Reporting(api(), where.namespace, name)
+    with held.kept(), hearing.kept_up(), reporting.kept_up():
+        yield InCluster(InFiles(job.assignments, job.report), reporting, where.holder)
