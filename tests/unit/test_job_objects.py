@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from evenkeel import manifests
-from evenkeel.cluster.manifest import memory, merging, names, whole
+from evenkeel import manifests, quantities
+from evenkeel.cluster.manifest import merging, names, whole
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
 from spark_jobs.pipeline import job as spark_job
@@ -376,7 +376,7 @@ def test_memory_that_spark_cannot_start_with_is_refused_with_what_is_enough(who:
      ("1024Ki", 1), ("1073741824000m", 1024), ("2000k", 1), ("100M", 95)],
 )  # fmt: skip
 def test_quantities_are_read_as_kubernetes_does(quantity: str, mib: int) -> None:
-    assert memory.mib(quantity) == mib
+    assert quantities.mib(quantity) == mib
 
 
 def test_the_driver_may_touch_pods_and_what_is_its_own_by_name() -> None:

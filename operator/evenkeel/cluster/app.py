@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from evenkeel.cluster import api, watching
 from evenkeel.cluster.api import Api
+from evenkeel.cluster.calls import Calls
 from evenkeel.cluster.lease import Lease, Terms
 from evenkeel.cluster.manifest import names
 from evenkeel.cluster.operator import Operator
@@ -52,6 +53,7 @@ async def run(options: Options) -> None:
         registry = CollectorRegistry()
         registry.register(metrics.Objects(operator.heard.topics.all, operator.heard.groups.all))
         registry.register(metrics.Service(lambda: operator.loop))
+        registry.register(Calls(client, resync))
         handlers = watching.register(operator.kinds)
         _log_in(handlers, settings)
         where = options.lease_namespace or info.default_namespace or DEFAULT_NAMESPACE

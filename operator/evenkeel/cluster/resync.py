@@ -8,6 +8,7 @@ process whose watches miss something round after round calls itself sick, and is
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,6 +67,14 @@ class Resync:
         self._kinds = kinds
         self._namespaces = namespaces
         self._rounds_missed = 0
+        self._compared_at = time.monotonic()
+        self.missed = 0
+        """Changes that the watches have not told."""
+
+    @property
+    def age(self) -> float:
+        """Tell how many seconds ago lists and watches were compared."""
+        return time.monotonic() - self._compared_at
 
     @property
     def is_sick(self) -> bool:
@@ -95,6 +104,8 @@ class Resync:
             except EvenkeelError as error:
                 log.warning("what is there cannot be listed: %s", error)
                 continue
+            self._compared_at = time.monotonic()
+            self.missed += missed
             self._rounds_missed = self._rounds_missed + 1 if missed else 0
 
     async def compare(self, kind: Kind, late_seconds: float = LATE_SECONDS) -> int:

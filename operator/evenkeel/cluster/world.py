@@ -156,6 +156,7 @@ class ClusterWorld:
             return
         if self._heard.groups.take(answer):
             self.group_written(group.head.key)
+        _log(group, status)
         for each in happened:
             await self._tell(group, each)
 
@@ -204,3 +205,17 @@ class ClusterWorld:
                 "SecretIncomplete", f"{topic}: Secret {key} has no {' and no '.join(missing)}"
             )
         return {entry: base64.b64decode(data[entry]).decode() for entry in entries}
+
+
+def _log(group: Group, status: GroupStatus) -> None:
+    """Say of each new assignment what it is and what it came from."""
+    if status.epoch == group.status.epoch:
+        return
+    rebalance = status.last_rebalance if status.moved != group.status.moved else None
+    trigger = rebalance.trigger if rebalance else "NothingMoved"
+    key = group.head.key
+    what = {"kind": group.KIND, "namespace": key.namespace, "name": key.name}
+    log.info(
+        "%s: epoch %d is published", group, status.epoch,
+        extra={"k8s_ref": what, "epoch": status.epoch, "trigger": trigger},
+    )  # fmt: skip

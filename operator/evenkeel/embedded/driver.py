@@ -10,7 +10,6 @@ import ctypes
 import importlib.util
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -25,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from evenkeel import times
+from evenkeel import quantities, times
 from evenkeel.api.jobs import Process
 from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, Report, Seat
 from evenkeel.errors import EvenkeelError
@@ -40,8 +39,6 @@ HEAP_SHARE = 0.6
 LEAST_HEAP_MIB = 480
 _LIBC = ctypes.CDLL(None)
 _SET_SIGNAL_AT_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
-_MIB = {"": 2**-20, "k": 1000 / 2**20, "M": 10**6 / 2**20, "G": 10**9 / 2**20}
-_MIB |= {"Ki": 2**-10, "Mi": 1.0, "Gi": 1024.0}
 
 
 class MissingToolError(EvenkeelError):
@@ -169,7 +166,7 @@ class Driver:
 
 def settings(executor: Process, workers: int) -> dict[str, str]:
     """Say how Spark shall run on this machine."""
-    heap = max(LEAST_HEAP_MIB, int(_mib(executor.memory) * HEAP_SHARE))
+    heap = max(LEAST_HEAP_MIB, int(quantities.mib(executor.memory) * HEAP_SHARE))
     return {
         "spark.evenkeel.workers": str(workers),
         "spark.executor.cores": str(executor.cores),
@@ -207,12 +204,6 @@ def _master(workers: int, spark: Mapping[str, str]) -> str:
     cores = spark["spark.executor.cores"]
     heap = int(spark["spark.executor.memory"].removesuffix("m"))
     return f"local-cluster[{workers},{cores},{heap + 384}]"
-
-
-def _mib(quantity: str) -> float:
-    match = re.fullmatch(r"([0-9.]+)(m|[A-Za-z]*)", quantity)
-    assert match is not None  # the schema takes nothing else
-    return float(match[1]) * _MIB.get(match[2], 2**-20 / 1000)
 
 
 def _packages() -> str:

@@ -1,0 +1,38 @@
+"""What Prometheus reads of the calls to the API server."""
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from evenkeel import __version__
+from evenkeel.cluster.api import Api
+from evenkeel.cluster.resync import Resync
+
+PREFIX = "evenkeel_operator_"
+
+
+class Calls(Collector):
+    """Made at each scrape."""
+
+    def __init__(self, api: Api, resync: Resync) -> None:
+        """Both count by themselves."""
+        self._api = api
+        self._resync = resync
+
+    def collect(self) -> Iterable[Metric]:
+        """Make all metrics."""
+        yield CounterMetricFamily(
+            f"{PREFIX}api_writes", "Writes to the API server, the Lease included", self._api.writes
+        )
+        yield CounterMetricFamily(
+            f"{PREFIX}watch_missed_changes",
+            "Changes that only a list has told",
+            self._resync.missed,
+        )
+        yield GaugeMetricFamily(
+            f"{PREFIX}list_age_seconds", "Since lists and watches were compared", self._resync.age
+        )
+        build = GaugeMetricFamily(f"{PREFIX}build_info", "Always 1", labels=["version"])
+        build.add_metric([__version__], 1)
+        yield build
