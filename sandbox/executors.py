@@ -18,12 +18,13 @@ def of_session(session: int) -> list[int]:
 def find(session: int, executor: str) -> int | None:
     """Find the process of an executor by Spark's id of it."""
     for pid in of_session(session):
-        if re.search(rf"CoarseGrainedExecutorBackend .*--executor-id {executor} ", _command(pid)):
+        if re.search(rf"CoarseGrainedExecutorBackend .*--executor-id {executor} ", command(pid)):
             return pid
     return None
 
 
-def _command(pid: int) -> str:
+def command(pid: int) -> str:
+    """Read what a process was started as; empty once it has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     return ""

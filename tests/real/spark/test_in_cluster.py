@@ -473,9 +473,5 @@ def test_a_job_follows_its_group_and_one_driver_takes_over_from_another(
 
 
 def left_of(running: RunningJob) -> list[int]:
-    """Processes of a driver that has ended."""
-    return [
-        pid
-        for pid in executors.of_session(running.process.pid)
-        if Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    """Processes of a driver that has ended, but for those that end just now."""
+    return [pid for pid in executors.of_session(running.process.pid) if executors.command(pid)]
