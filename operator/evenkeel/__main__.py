@@ -7,6 +7,7 @@ Exit codes of `plan`: 0 nothing that has an owner would move, 2 something would,
 import argparse
 import asyncio
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -111,6 +112,7 @@ def _operator(options: argparse.Namespace) -> int:
         options.namespace, options.port, options.image, options.lease_namespace, terms
     )
     kopf.configure(log_format=kopf.LogFormat.JSON)
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # else a line for each event
     asyncio.run(app.run(found))
     return 0
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from evenkeel import times
 from evenkeel.api.groups import MessageFilter
-from evenkeel.api.jobs import Job, Mode, Sink
+from evenkeel.api.jobs import Job, Sink
 from evenkeel.api.parts import KeyRef
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
@@ -62,8 +62,6 @@ def refs(group: Group) -> list[KeyRef]:
 def _job(group: Group) -> Job:
     if group.spec.job is None:
         raise ManifestError(f"{group} has no job")
-    if group.spec.job.mode is Mode.SCHEDULED:
-        raise ManifestError(f"{group}: spec.job.mode: Scheduled is not there yet; use Streaming")
     return group.spec.job
 
 

@@ -35,6 +35,8 @@ class Head:
     created: str = ""
     uid: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
+    is_going: bool = False
+    """Whether it is being deleted, and only waits for what others do before."""
 
     @property
     def age_order(self) -> tuple[str, Key]:
@@ -104,4 +106,5 @@ def head(metadata: Mapping[str, Any]) -> Head:
         created=str(metadata.get("creationTimestamp", "")),
         uid=str(metadata.get("uid", "")),
         annotations=dict(metadata.get("annotations") or {}),
+        is_going="deletionTimestamp" in metadata,
     )

@@ -151,10 +151,21 @@ def _config(strategy: Strategy) -> dict[str, object]:
     return found
 
 
+def is_whole(status: GroupStatus) -> bool:
+    """Whether a status has its assignments with it, and does not only name what holds them."""
+    return bool(status.assignments) or not status.slices
+
+
 def last(status: GroupStatus) -> dict[str, list[QueueRange]] | None:
     """Read who owned what, where anything was published."""
     if not status.epoch:
         return None
+    if not is_whole(status):
+        raise MissingError(
+            "SlicesMissing",
+            f"the assignment is in ConfigMaps that are not there: {', '.join(status.slices)}; "
+            "restore them, or empty status.slices to assign everything anew",
+        )
     return {
         each.consumer: [
             piece

@@ -84,6 +84,8 @@ class Driver:
         self._reading = reading
         self._users = users
         self._seats = Seats(spark, job.name, job.executors, self._reading.cluster)
+        if job.mode == "Streaming":
+            self._seats.need()  # else only once there is something to read
         self._tally = spark.sparkContext.accumulator(Tally(), Tallies())
         self._assignment = NOBODYS
         self._known: dict[int, Assignment] = {}
@@ -188,6 +190,7 @@ class Driver:
         self._ran[number] = plan
 
     def _process(self, plan: Plan, number: int) -> None:
+        self._seats.need()
         if plan.epoch not in self._known:
             self._hear()  # the source has heard of it first
         owners = self._known.get(plan.epoch, self._assignment).owners

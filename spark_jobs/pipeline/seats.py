@@ -49,6 +49,7 @@ class Seats:
     def __init__(self, spark: SparkSession, name: str, wanted: int, cluster: Cluster) -> None:
         """Nobody is there yet."""
         self._wanted = wanted
+        self._is_needed = False
         self._asked: int | None = None
         """How many executors Spark was told to have."""
         self.is_pinned = False
@@ -65,6 +66,10 @@ class Seats:
         self._at = time.monotonic()
         self._threads = ThreadPoolExecutor(thread_name_prefix="warm-up")
         self._lock = threading.Lock()
+
+    def need(self) -> None:
+        """Ask Spark for executors from now on: there is something to do."""
+        self._is_needed = True
 
     def look(self, newest: Assignment, adopted: Assignment) -> None:
         """
@@ -91,7 +96,7 @@ class Seats:
             leave_first=[name for name in names if newest.epoch and name not in newest.slots],
         )
         leaving = [slot.executor for slot in step.released if slot.executor] + list(step.waiting)
-        if leaving or wanted != self._asked:
+        if self._is_needed and (leaving or wanted != self._asked):
             self._going.update(leaving)
             self._wanted = self._asked = wanted
             executors.let_go(self._spark, leaving, wanted)

@@ -1,9 +1,11 @@
 """What a real API server makes of our kinds: which objects it takes, and what it says to others."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from evenkeel import crds
 from evenkeel.api import parts
 from evenkeel.crds import CONSUMER_GROUP, TOPIC, Kind
 from sandbox.kubernetes import Cluster
@@ -96,6 +98,7 @@ def test_what_can_be_is_taken(admin: User, name: str, kind: Kind, spec: Spec) ->
         (TOPIC, {"route": [QUEUES], "tls": {}}, "tls need nameServers"),
         (TOPIC, {**SERVERS, "topic": "a b"}, "spec.topic"),
         (TOPIC, {**SERVERS, "provision": {"readQueues": 0, "writeQueues": 1}}, "readQueues"),
+        (TOPIC, {**SERVERS, "provision": {"readQueues": 4, "writeQueues": 8}}, "nobody could read"),
         (TOPIC, {**SERVERS, "refreshInterval": "soon"}, "spec.refreshInterval"),
         (CONSUMER_GROUP, STATIC, "spec.topics: Required value"),
         (CONSUMER_GROUP, {**STATIC, "topics": []}, "should have at least 1 items"),
@@ -206,3 +209,52 @@ def test_a_list_shows_at_a_glance_whether_all_is_well(admin: User, name: str) ->
         "NamesAccepted": "True",
         "Established": "True",
     }
+
+
+WRONG: Mapping[str, Any] = {"string": 7, "integer": "x", "boolean": "x", "array": {}, "object": []}
+ABSURD: Mapping[str, Any] = {"maxLength": "7" * 100_000, "maximum": 10**15, "minimum": -(10**15)}
+
+
+def bad_values(schema: Spec) -> Iterator[Any]:
+    """Make values that a field must not have."""
+    yield WRONG[schema["type"]]
+    for limit, value in ABSURD.items():
+        if limit in schema:
+            yield value
+
+
+def with_bad_fields(schema: Spec, good: Any) -> Iterator[tuple[str, Any]]:
+    """Make copies of a good value, each with one bad field; the field's name stands before it."""
+    for name, field in schema.get("properties", {}).items():
+        for bad in bad_values(field):
+            yield name, {**good, name: bad}
+        inner = good.get(name, {} if field["type"] == "object" else None)
+        for where, worse in with_bad_fields(field, inner):
+            yield f"{name}{where if where.startswith('[') else f'.{where}'}", {**good, name: worse}
+    if "items" in schema:
+        for bad in bad_values(schema["items"]):
+            yield "[0]", [bad]
+        inner = good[0] if good else {}
+        for where, worse in with_bad_fields(schema["items"], inner):
+            yield f"[0].{where}", [worse]
+    if isinstance(schema.get("additionalProperties"), dict):
+        for bad in bad_values(schema["additionalProperties"]):
+            yield "some", {"some": bad}
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "fields"),
+    [(TOPIC, {**SERVERS}, 20), (CONSUMER_GROUP, GROUP, 60), (CONSUMER_GROUP, of_job(), 100)],
+)
+def test_each_field_refuses_wrong_types_and_absurd_sizes(
+    admin: User, kind: Kind, good: Spec, fields: int
+) -> None:
+    tried = 0
+    (version,) = crds.definition(kind)["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    for field, spec in with_bad_fields(schema, good):
+        answer = admin.ask("POST", f"{path(kind)}?dryRun=All", thing(kind, "bad", spec))
+        assert answer.status in (400, 422), (field, answer.body)
+        assert f"spec.{field}" in answer.body["message"], answer.body["message"][:1000]
+        tried += 1
+    assert tried >= fields

@@ -245,6 +245,10 @@ class JobRecord(Part, frozen=True):
     """What it was started as: a hash that changes with what needs a restart."""
     message: Annotated[str, Meta(max_length=4096)] = ""
     """What it said last."""
+    run_at: str = ""
+    """With a schedule: the start that the run belongs to that is on."""
+    last_run_at: str = ""
+    """With a schedule: the start that the last run belongs to that is done."""
 
 
 class GroupStatus(Part, frozen=True):

@@ -34,6 +34,13 @@ class Tls(Part, frozen=True):
 
 
 class Provision(Part, frozen=True):
+    RULES: ClassVar = (
+        Rule(
+            "self.writeQueues <= self.readQueues",
+            "nobody could read all that is written: at most as many writeQueues as readQueues",
+        ),
+    )
+
     read_queues: Annotated[int, Meta(ge=1, le=4096)]
     """Readable queues on each broker."""
     write_queues: Annotated[int, Meta(ge=1, le=4096)]

@@ -24,6 +24,8 @@ from evenkeel.objects import DEFAULT_NAMESPACE, Key
 
 WATCH_SECONDS = 300  # the API server takes whole ones only
 REQUEST_SECONDS = 30.0
+A_CHUNK = 500
+KEPT_SECONDS = 0.1
 LEASE = "evenkeel-operator"
 
 
@@ -51,7 +53,7 @@ async def run(options: Options) -> None:
         operator = Operator(client, options.image, sees_nodes=not options.namespaces)
         resync = Resync(client, operator.kinds, list(options.namespaces) or [None])
         registry = CollectorRegistry()
-        registry.register(metrics.Objects(operator.heard.topics.all, operator.heard.groups.all))
+        registry.register(metrics.Objects(operator.heard.topics.all, operator.heard.all_groups))
         registry.register(metrics.Service(lambda: operator.loop))
         registry.register(Calls(client, resync))
         handlers = watching.register(operator.kinds)
@@ -101,6 +103,8 @@ def _settings(options: Options) -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = bool(options.namespaces)  # it would need rights on all of them
     settings.watching.server_timeout = WATCH_SECONDS
+    settings.watching.chunk_size = A_CHUNK  # else a whole cluster's pods are in memory at once,
+    settings.queueing.idle_timeout = KEPT_SECONDS  # and stay there for as long as this
     settings.watching.connect_timeout = REQUEST_SECONDS
     settings.networking.request_timeout = REQUEST_SECONDS
     settings.watching.label_selectors["", "v1", "configmaps"] = names.GROUP_LABEL

@@ -34,7 +34,10 @@ class Operator:
             Kind(paths.GROUPS, self.heard.groups, self._group_changed),
             Kind(paths.PODS, self.heard.pods, self._pod_changed),
             Kind(
-                paths.CONFIG_MAPS, self.heard.reports, self._report_changed, label=names.GROUP_LABEL
+                paths.CONFIG_MAPS,
+                self.heard.config_maps,
+                self._config_map_changed,
+                label=names.GROUP_LABEL,
             ),
         ]
         if sees_nodes:
@@ -89,5 +92,8 @@ class Operator:
             if wanted.items() <= before.items() or wanted.items() <= now.items():
                 self._group_changed(group)
 
-    def _report_changed(self, key: Key) -> None:
-        self._group_changed(Key(key.namespace, key.name.removesuffix(names.DRIVER_SUFFIX)))
+    def _config_map_changed(self, key: Key) -> None:
+        """Look at whose it is; that one is gone matters only to a group that names it."""
+        found = self.heard.config_maps.get(key)
+        if found is not None:
+            self._group_changed(Key(key.namespace, found.group))

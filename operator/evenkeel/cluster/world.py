@@ -1,19 +1,21 @@
 """The world of a cluster: objects as they were heard of, and writes to the API server."""
 
 import base64
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import msgspec
 
-from evenkeel import manifests
+from evenkeel import job_file, manifests, planning
 from evenkeel.api.groups import GroupStatus
 from evenkeel.api.topics import TopicStatus
-from evenkeel.cluster import paths, pods, reports
+from evenkeel.cluster import paths, pods, reports, slices
 from evenkeel.cluster.api import Api, ConflictError, Document, GoneError
 from evenkeel.cluster.events import event
 from evenkeel.cluster.heard import Heard
-from evenkeel.cluster.manifest import names, whole
+from evenkeel.cluster.manifest import names, rights, whole
 from evenkeel.control.brokers import Cluster, Trust
 from evenkeel.control.groups import Happened
 from evenkeel.control.seen import ABSENT, DriverSeen
@@ -34,6 +36,8 @@ class ClusterWorld:
         self._image = image
         self._identities: dict[Key, tuple[object, str]] = {}
         """What groups said when their drivers' identities were worked out, which takes long."""
+        self._members: dict[Key, tuple[object, Sequence[Member]]] = {}
+        """What groups ask for of pods, and which these are; finding them means reading all."""
         self._api = api
         self._heard = heard
         self.topic_written: Callable[[Key], None] = lambda key: None
@@ -45,20 +49,25 @@ class ClusterWorld:
 
     def group(self, key: Key) -> Group | None:
         """Find a group; None if it is gone."""
-        return self._heard.groups.get(key)
+        return self._heard.group(key)
 
     def groups(self) -> Iterable[Group]:
         """List all groups."""
-        return self._heard.groups.all()
+        return self._heard.all_groups()
 
     def pods(self, group: Group) -> Sequence[Member] | None:
         """List the pods that `podSelector` selects."""
         consumers = group.spec.consumers
         if consumers is None or consumers.pod_selector is None:
             return None
-        wanted = consumers.pod_selector.match_labels
-        found = self._heard.pods.of(group.head.key.namespace)
-        return list(pods.members(found, wanted, self._heard.zone))
+        wanted, key = consumers.pod_selector.match_labels, group.head.key
+        state = (wanted, self._heard.revision(key.namespace))
+        known = self._members.get(key)
+        if known is None or known[0] != state:
+            found = self._heard.pods.of(key.namespace)
+            known = (state, tuple(pods.members(found, wanted, self._heard.zone)))
+            self._members[key] = known
+        return known[1]
 
     def driver(self, key: Key) -> DriverSeen:
         """Tell how the driver of a group's job is."""
@@ -67,7 +76,7 @@ class ClusterWorld:
         if pod is None or pod.driver is None:
             return ABSENT
         executors = self._heard.pods.of(key.namespace)
-        return reports.with_report(pod, self._heard.reports.get(name), executors, self._heard.zone)
+        return reports.with_report(pod, self._heard.report(name), executors, self._heard.zone)
 
     async def identity(self, group: Group) -> str:
         """Tell as what a group's driver is to run."""
@@ -84,10 +93,12 @@ class ClusterWorld:
     def forget(self, key: Key) -> None:
         """Keep nothing of a group that is gone."""
         self._identities.pop(key, None)
+        self._members.pop(key, None)
 
     async def start_driver(self, group: Group) -> None:
         """Make all that a job needs; the driver's pod is the last."""
         objects = whole.objects_of(group, self._topics(group), self._image)
+        await self._refuse_without_what_it_names(group)
         for each in objects:
             await self._refuse_unless_ours(group, each)
         for each in objects:
@@ -100,6 +111,28 @@ class ClusterWorld:
     async def clear_driver(self, group: Group) -> None:
         """Clear away a driver that has ended."""
         await self._api.delete(self._pod_of(group), {"gracePeriodSeconds": 0})
+
+    async def _refuse_without_what_it_names(self, group: Group) -> None:
+        """See that a pod would not wait for ever for what nobody has made."""
+        job = group.spec.job
+        claim = job.checkpoint.persistent_volume_claim if job else None
+        if claim is not None:
+            await self._named(group, "PersistentVolumeClaim", paths.CLAIMS, claim)
+        for ref in job_file.refs(group):
+            found = await self._named(group, "ConfigMap", paths.CONFIG_MAPS, ref.name)
+            if ref.key not in {**(found.get("data") or {}), **(found.get("binaryData") or {})}:
+                raise ManifestError(f"{group}: ConfigMap {ref.name} has no entry {ref.key}; add it")
+
+    async def _named(
+        self, group: Group, kind: str, resource: paths.Resource, name: str
+    ) -> Document:
+        try:
+            return await self._api.get(paths.one(resource, group.beside(name)))
+        except GoneError as error:
+            raise ManifestError(
+                f"{group}: there is no {kind} {group.beside(name)}, which its job names; make it, "
+                "or correct spec.job"
+            ) from error
 
     async def _refuse_unless_ours(self, group: Group, wanted: Document) -> None:
         """Leave alone what somebody else has made under the same name."""
@@ -151,7 +184,12 @@ class ClusterWorld:
         self, group: Group, status: GroupStatus, happened: Sequence[Happened]
     ) -> None:
         """Replace a group's status, unless the object has changed meanwhile."""
-        answer = await self._write_status(paths.GROUPS, group, status)
+        written = status
+        if planning.is_whole(status):
+            cut = slices.cut(group, status)
+            written = slices.sliced(status, cut)
+            await self._make_slices(group, written, cut)
+        answer = await self._write_status(paths.GROUPS, group, written)
         if answer is None:
             return
         if self._heard.groups.take(answer):
@@ -159,6 +197,28 @@ class ClusterWorld:
         _log(group, status)
         for each in happened:
             await self._tell(group, each)
+        if written.slices or group.status.slices:
+            await self._clear_slices(group, written.slices)
+
+    async def _make_slices(
+        self, group: Group, status: GroupStatus, cut: Sequence[Document]
+    ) -> None:
+        """Make slices and let the driver read them, before a status names them."""
+        place = paths.listed(paths.CONFIG_MAPS, group.head.key.namespace)
+        for each in cut:
+            if self._heard.config_maps.get(group.beside(each["metadata"]["name"])) is None:
+                with contextlib.suppress(ConflictError):  # it was made before a crash
+                    self._heard.config_maps.take(await self._api.create(place, each))
+        if group.spec.job is not None and status.slices != group.status.slices:
+            role = rights.role(replace(group, status=status))
+            await self._refuse_unless_ours(group, role)
+            await self._api.apply(paths.of(role), role)
+
+    async def _clear_slices(self, group: Group, kept: Sequence[str]) -> None:
+        """Delete what the newest status does not name; who reads an older one looks again."""
+        for key in self._heard.slices_of(group.head.key):
+            if key.name not in kept:
+                await self._api.delete(paths.one(paths.CONFIG_MAPS, key))
 
     async def _write_status(
         self,

@@ -106,7 +106,8 @@ def _running(driver: DriverSeen, message: str, record: JobRecord | None) -> JobS
 def _of_ended(driver: DriverSeen, wanted: Wanted, record: JobRecord | None) -> Drive:
     """Write down how it ended; once that is written, clear it away."""
     assert driver.ending is not None
-    written = _recorded(driver, driver.ending, record or JobRecord())
+    last = record or JobRecord()
+    written = _recorded(driver, driver.ending, last, is_done=wanted == driver.identity)
     state = JobState.ENDED if wanted is None else JobState.STARTING
     if driver.ending.code == PERMANENT and isinstance(wanted, str) and wanted == driver.identity:
         state = JobState.FAILED
@@ -114,12 +115,16 @@ def _of_ended(driver: DriverSeen, wanted: Wanted, record: JobRecord | None) -> D
     return Drive(action, JobSeen(state, written.message, record=written))
 
 
-def _recorded(driver: DriverSeen, ending: Ending, last: JobRecord) -> JobRecord:
+def _recorded(driver: DriverSeen, ending: Ending, last: JobRecord, *, is_done: bool) -> JobRecord:
+    """Write an end down. A run of a schedule is over unless it failed, or was told to end."""
     if last.ended_at == ending.at:
         return last
     is_failure = ending.code != DONE
+    is_over = is_done and not is_failure
     before = 0 if ending.ran_seconds > STEADY_SECONDS else last.failures
     return JobRecord(
+        run_at="" if is_over else last.run_at,
+        last_run_at=last.run_at if is_over else last.last_run_at,
         ended_at=ending.at,
         exit_code=ending.code,
         failures=before + 1 if is_failure else 0,

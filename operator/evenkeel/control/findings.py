@@ -9,7 +9,7 @@ from lb_core.plan import Plan
 def all_about(group: Group, seen: Seen, plan: Plan) -> list[Finding]:
     """Say everything about a group that is planned."""
     job = about_job(group, seen)
-    assigned = _assigned(group, plan)
+    assigned = _assigned(group, seen, plan)
     paused = []
     if is_paused(group):
         paused = [Finding("Paused", True, "Asked", "only queues without an owner get one")]
@@ -32,9 +32,9 @@ def stuck(group: Group, seen: Seen, reason: str, message: str) -> list[Finding]:
     return [Finding("Ready", False, reason, message), assigned, *about_job(group, seen)]
 
 
-def _assigned(group: Group, plan: Plan) -> Finding:
-    if group.spec.job and (group.spec.suspend or not group.spec.job.executors):
-        return Finding("Assigned", False, "NotRunning", _why_off(group))
+def _assigned(group: Group, seen: Seen, plan: Plan) -> Finding:
+    if (why := _why_off(group, seen)) is not None:
+        return Finding("Assigned", False, "NotRunning", why)
     if plan.unowned:
         count = sum(map(len, plan.unowned.queues))
         text = f"{count} queues have no owner: {plan.unowned.reason}"
@@ -52,10 +52,16 @@ def _balanced(plan: Plan) -> Finding:
     return Finding("Balanced", True, "Even")
 
 
-def _why_off(group: Group) -> str:
+def _why_off(group: Group, seen: Seen) -> str | None:
+    """Say why its job does not run, where that is as it was asked for."""
+    if group.spec.job is None:
+        return None
     if group.spec.suspend:
         return "spec.suspend is true"
-    return "spec.job.executors is 0"
+    if not group.spec.job.executors:
+        return "spec.job.executors is 0"
+    is_between = seen.job is not None and seen.job.state is JobState.ENDED
+    return seen.job.message if group.spec.job.schedule and seen.job and is_between else None
 
 
 def about_job(group: Group, seen: Seen) -> list[Finding]:

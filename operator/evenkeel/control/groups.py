@@ -67,7 +67,7 @@ def decide(group: Group, seen: Seen, now: datetime) -> Decision:
 def is_wanted(group: Group, conflict: Conflict | None) -> bool:
     """Whether the group's job shall run now."""
     job = group.spec.job
-    is_asked = bool(job and job.executors and not group.spec.suspend)
+    is_asked = bool(job and job.executors and not group.spec.suspend and not group.head.is_going)
     return is_asked and not (conflict is not None and conflict.stops)
 
 

@@ -14,7 +14,17 @@ from datetime import UTC, datetime
 
 from evenkeel import times
 from evenkeel.api.topics import Provision, TopicSpec
-from evenkeel.control import census, driving, groups, places, provision, rates, rivals, topics
+from evenkeel.control import (
+    census,
+    driving,
+    groups,
+    places,
+    provision,
+    rates,
+    rivals,
+    schedule,
+    topics,
+)
 from evenkeel.control.brokers import Brokers
 from evenkeel.control.census import Census
 from evenkeel.control.draining import Quiet
@@ -22,6 +32,7 @@ from evenkeel.control.driving import Action, Drive, Refused, Wanted
 from evenkeel.control.provisioning import Task
 from evenkeel.control.rates import Rates
 from evenkeel.control.rivals import Rivals
+from evenkeel.control.schedule import Turn
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
 from evenkeel.control.topics import Sight, Unread
 from evenkeel.control.work import Counts, Work
@@ -198,14 +209,23 @@ class Loop:
         return last is not None and last[0] is group and last[1] == seen
 
     async def _drive(self, group: Group, conflict: Conflict | None) -> Drive:
+        now = self._clock()
         wanted: Wanted = None
-        if groups.is_wanted(group, conflict):
-            try:
+        turn = Turn(group.status.job)
+        try:
+            is_wanted = groups.is_wanted(group, conflict)
+            turn = schedule.turn(group, now, may_begin=is_wanted)
+            if turn.is_on and is_wanted:
                 wanted = await self._world.identity(group)
-            except ManifestError as error:
-                wanted = Refused(str(error))
-        driver = self._world.driver(group.head.key)
-        return driving.decide(driver, wanted, group.status.job, self._clock())
+        except ManifestError as error:
+            wanted = Refused(str(error))
+        drive = driving.decide(self._world.driver(group.head.key), wanted, turn.record, now)
+        if turn.record != group.status.job:  # that a run begins is written before it does
+            drive = replace(drive, action=Action.NOTHING)
+        if turn.next_at is None or drive.job.state is not JobState.ENDED:
+            return drive
+        job = replace(drive.job, message=schedule.waits_until(turn.next_at))
+        return replace(drive, job=job, look_again_seconds=(turn.next_at - now).total_seconds())
 
     async def _act(self, action: Action, group: Group, conflict: Conflict | None) -> None:
         """Do it; a driver starts with something to follow, and when others are known."""

@@ -140,6 +140,8 @@ def _unowned(group: Group) -> int:
     assigned = conditions.find(group.status.conditions, "Assigned")
     if assigned is None or assigned.reason == "NotRunning":
         return 0
+    if not planning.is_whole(group.status):
+        return 0  # it cannot be told now
     owned = planning.last(group.status) or {}
     return group.status.queues - sum(len(run) for runs in owned.values() for run in runs)
 

@@ -5,7 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
@@ -31,7 +31,7 @@ class Answer:
     """What it gets instead of the real answer; status 0: the connection is cut."""
 
     status: int
-    text: str = "a fault of the test"
+    body: object = field(default_factory=lambda: {"message": "a fault of the test"})
 
 
 Fault = Callable[[Call], Answer | None]
@@ -141,7 +141,7 @@ class FaultyApi:
 
 async def _instead(request: web.Request, answer: Answer) -> web.StreamResponse:
     if answer.status:
-        return web.json_response({"message": answer.text}, status=answer.status)
+        return web.json_response(answer.body, status=answer.status)
     assert request.transport is not None
     request.transport.abort()
     return web.Response()

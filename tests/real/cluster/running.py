@@ -101,9 +101,27 @@ class Namespace:
         """Change any object."""
         self._asked("PATCH", path, change, 200, "application/merge-patch+json")
 
-    def pod(self, name: str, labels: Mapping[str, str], owner: Document | None = None) -> None:
+    def claim(self, name: str) -> None:
+        """Make a claim of a volume."""
+        spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+        document = {"metadata": {"name": name}, "spec": spec}
+        self._asked("POST", self.core("persistentvolumeclaims"), document, 201)
+
+    def node(self, name: str, zone: str) -> None:
+        """Make a node in a zone."""
+        labels = {"topology.kubernetes.io/zone": zone}
+        body = {"metadata": {"name": name, "labels": labels}}
+        self._asked("POST", "/api/v1/nodes", body, 201)
+
+    def pod(
+        self,
+        name: str,
+        labels: Mapping[str, str],
+        owner: Document | None = None,
+        node: str = "node-1",
+    ) -> None:
         """Make a pod that is ready, as far as the API server knows."""
-        spec = {"containers": [{"name": "main", "image": "nothing"}], "nodeName": "node-1"}
+        spec = {"containers": [{"name": "main", "image": "nothing"}], "nodeName": node}
         owners = [] if owner is None else [owner]
         metadata = {"name": name, "labels": dict(labels), "ownerReferences": owners}
         self._asked("POST", self.core("pods"), {"metadata": metadata, "spec": spec}, 201)

@@ -107,6 +107,36 @@ def test_watches_that_are_cut_and_refused_for_a_while_empty_no_group(
     assert after["epoch"] > before["epoch"]
 
 
+def test_a_list_that_is_stale_brings_no_pod_back(
+    operator: RunningOperator, namespace: Namespace, proxy: FaultyApi
+) -> None:
+    with_two_pods(namespace)
+    stale = namespace.user.ask("GET", namespace.core("pods")).body
+    namespace.delete(namespace.core("pods", "billing-y"))
+    namespace.pod("billing-z", {"app": "billing"})
+    before = namespace.until(
+        GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-z": 4}
+    )
+    lists: list[Call] = []
+    too_old = {"type": "ERROR", "object": {"code": 410, "message": "too old resource version"}}
+
+    def give_stale_lists(call: Call) -> Answer | None:
+        if call.method != "GET" or not call.path.endswith("/pods"):
+            return None
+        if call.is_watch:
+            return None if lists else Answer(200, too_old)
+        lists.append(call)
+        return Answer(200, stale)
+
+    proxy.fault = give_stale_lists
+    proxy.drop_watches()
+    assert eventually(lambda: len(lists), bool)
+    namespace.pod("billing-w", {"app": "billing"})  # the watch tells of it after all that was
+    wanted = {"billing-w", "billing-x", "billing-z"}
+    after = namespace.until(GROUPS, "billing", lambda it: loads(it).keys() == wanted)
+    assert after["epoch"] > before["epoch"]
+
+
 def test_a_status_that_was_changed_by_somebody_else_is_looked_at_again(
     operator: RunningOperator, namespace: Namespace
 ) -> None:

@@ -95,6 +95,7 @@ def kubelet(operator: RunningOperator, namespace: Namespace) -> Kubelet:
     namespace.until("topics", "orders", lambda it: condition(it, "Ready")[0] == "False")
     status = {"brokers": ROUTE, "readQueues": 8, "observedGeneration": 1}
     namespace.patch(namespace.path("topics", "orders", "status"), {"status": status})
+    namespace.claim("billing-state")
     namespace.make("ConsumerGroup", "billing", job())
     return Kubelet(namespace)
 
@@ -192,6 +193,56 @@ def test_a_suspended_group_has_no_driver(kubelet: Kubelet, namespace: Namespace)
     kubelet.driver()
 
 
+def test_a_group_that_is_being_deleted_starts_no_driver_again(
+    kubelet: Kubelet, namespace: Namespace
+) -> None:
+    kubelet.driver()
+    waits = {"metadata": {"finalizers": ["example.com/somebody-else"]}}
+    namespace.change(GROUPS, "billing", waits)
+    namespace.delete(namespace.path(GROUPS, "billing"))  # as with --cascade=foreground
+    eventually(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
+    namespace.until(
+        GROUPS,
+        "billing",
+        lambda it: (
+            condition(it, "JobRunning") == ("False", "Ended")
+            and namespace.found(namespace.core("pods", DRIVER)) is None
+        ),
+    )
+    namespace.change(GROUPS, "billing", {"metadata": {"finalizers": None}})
+    assert namespace.found(namespace.path(GROUPS, "billing")) is None
+
+
+def test_a_job_by_the_clock_runs_once_for_the_starts_that_were_missed(
+    kubelet: Kubelet, namespace: Namespace
+) -> None:
+    first = kubelet.driver()
+    yearly = {"mode": "Scheduled", "schedule": {"cron": "0 0 1 1 *"}}
+    namespace.change(GROUPS, "billing", {"spec": {"job": yearly}})
+    between = namespace.until(
+        GROUPS, "billing", lambda it: condition(it, "Ready") == ("True", "NotRunning")
+    )
+    assert condition(between, "Assigned") == ("False", "NotRunning")
+    assert "the next run begins at 20" in json.dumps(between["conditions"])
+    eventually(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
+    assert namespace.found(namespace.core("pods", DRIVER)) is None
+    missed = {"status": {"job": {"lastRunAt": "2020-01-01T00:00:00Z"}}}
+    namespace.patch(namespace.path(GROUPS, "billing", "status"), missed)
+    second = kubelet.driver(but=first)
+    run_at = namespace.status(GROUPS, "billing")["job"]["runAt"]
+    assert run_at.endswith("-01-01T00:00:00Z")
+    kubelet.ended(75)
+    kubelet.driver(but=second)
+    kubelet.ended(0, seconds=9)
+    done = namespace.until(
+        GROUPS, "billing", lambda it: condition(it, "Ready") == ("True", "NotRunning")
+    )
+    assert done["job"]["lastRunAt"] == run_at
+    assert not done["job"].get("runAt")
+    eventually(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
+    assert namespace.found(namespace.core("pods", DRIVER)) is None
+
+
 def test_a_change_that_needs_a_restart_makes_a_new_driver(
     kubelet: Kubelet, namespace: Namespace
 ) -> None:
@@ -223,6 +274,7 @@ def test_a_job_waits_while_others_read_in_its_name(
     group: str,
 ) -> None:
     spec = {"topic": topic, "nameServers": [rocketmq.name_server.address]}
+    namespace.claim("billing-state")
     others = client.join(group, "someone@else", {topic: filters.tags("*")})
     namespace.make("Topic", "orders", spec)
     namespace.make("ConsumerGroup", "billing", {**job(), "group": group})

@@ -1,7 +1,11 @@
 """The operator on a real API server: topics and groups in, statuses, Events and metrics out."""
 
+import os
+import signal
+
 import pytest
 
+import sandbox.operator
 from evenkeel import __main__ as command
 from sandbox.kubernetes import Cluster
 from sandbox.rocketmq import RocketMq
@@ -89,6 +93,33 @@ def test_pods_come_and_go(operator: RunningOperator, namespace: Namespace) -> No
     assert condition(gone, "Ready") == ("False", "Unowned")
 
 
+def test_pods_read_from_brokers_of_their_nodes_zone(
+    kubernetes: Cluster, namespace: Namespace
+) -> None:
+    options = ("--lease-namespace", namespace.name)
+    with sandbox.operator.RunningOperator(kubernetes.admin.kubeconfig, *options):
+        counts = {"readQueues": 8, "writeQueues": 8}
+        route = [{"broker": f"broker-{zone}", "zone": zone, **counts} for zone in ("z1", "z2")]
+        namespace.make("Topic", "orders", {"route": route})
+        namespace.make("ConsumerGroup", "billing", of_pods())
+        for zone in ("z1", "z2"):
+            namespace.node(f"{namespace.name}-{zone}", zone)
+            namespace.pod(f"in-{zone}", {"app": "billing"}, node=f"{namespace.name}-{zone}")
+
+        def zones(status: Document) -> list[tuple[str, str, list[str]]]:
+            return [
+                (
+                    each["consumer"],
+                    each.get("zone", ""),
+                    [part["broker"] for part in each["queues"]],
+                )
+                for each in status.get("assignments", [])
+            ]
+
+        wanted = [(f"in-{zone}", zone, [f"broker-{zone}"]) for zone in ("z1", "z2")]
+        namespace.until(GROUPS, "billing", lambda it: zones(it) == wanted)
+
+
 def test_an_older_group_of_the_same_name_wins(
     operator: RunningOperator, namespace: Namespace, rocketmq: RocketMq, topic: str
 ) -> None:
@@ -155,15 +186,35 @@ def test_a_leader_that_stops_gives_the_lease_back(
     assert lease.body["spec"].get("holderIdentity", "") == ""
 
 
-@pytest.mark.parametrize("seconds", [3.0])
-def test_an_api_server_that_is_away_for_a_while_changes_nothing(
-    kubernetes: Cluster, operator: RunningOperator, namespace: Namespace, seconds: float
+def test_a_leader_that_was_frozen_overwrites_nothing(
+    kubernetes: Cluster, operator: RunningOperator, namespace: Namespace
+) -> None:
+    namespace.make("Topic", "orders", {"route": ROUTE})
+    namespace.make("ConsumerGroup", "billing", static("a", "b"))
+    namespace.until(GROUPS, "billing", is_ready)
+    with RunningOperator(kubernetes.admin.kubeconfig, namespace.name) as second:
+        os.kill(operator.pid, signal.SIGSTOP)
+        second.until_ready()
+        eventually(lambda: second.metric("leader"), lambda found: found == 1)
+        namespace.change(GROUPS, "billing", {"spec": static("a")})
+        namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 2)
+        os.kill(operator.pid, signal.SIGCONT)
+        namespace.change(GROUPS, "billing", {"spec": static("a", "b", "c")})
+        status = namespace.until(GROUPS, "billing", lambda it: len(loads(it)) == 3)
+        assert status["epoch"] == 3
+        assert eventually(lambda: operator.metric("leader"), lambda found: found == 0) == 0
+        assert second.metric("leader") == 1
+
+
+def test_an_api_server_that_is_away_until_the_lead_is_lost_changes_nothing(
+    kubernetes: Cluster, operator: RunningOperator, namespace: Namespace
 ) -> None:
     namespace.make("Topic", "orders", {"route": ROUTE})
     namespace.make("ConsumerGroup", "billing", of_pods())
     namespace.pod("billing-x", {"app": "billing"})
     before = namespace.until(GROUPS, "billing", is_ready)
     kubernetes.servers["kube-apiserver"].kill()
+    assert eventually(lambda: operator.metric("leader"), lambda found: found == 0) == 0
     kubernetes.servers["kube-apiserver"].restart()
     operator.until_ready()
     namespace.pod("billing-y", {"app": "billing"})

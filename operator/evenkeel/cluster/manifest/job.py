@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from evenkeel import job_file
+from evenkeel.api.jobs import Mode
 from evenkeel.cluster.manifest import places, settings
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.cluster.manifest.pods import Wanted
@@ -31,7 +32,12 @@ def document(wanted: Wanted, topics: Mapping[Key, Topic], executor: Document) ->
 
 
 def counted(document: Document, executors: int) -> Document:
-    """Add how many executors there are when the driver starts."""
+    """
+    Add how many executors there are when the driver starts.
+
+    By the clock there are none at first: the driver asks for them if there is something to read.
+    """
     count = max(executors, 1)
-    spark = document["spark"] | {settings.INSTANCES: str(count)}
+    at_first = 0 if document["mode"] == Mode.SCHEDULED.value else count
+    spark = document["spark"] | {settings.INSTANCES: str(at_first)}
     return document | {COUNT: count, "spark": spark}

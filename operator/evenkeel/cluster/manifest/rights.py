@@ -23,12 +23,6 @@ def objects(group: Group) -> list[Document]:
         "metadata": names.metadata(group, name),
         "automountServiceAccountToken": False,  # the driver's pod asks for it
     }
-    role: Document = {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "Role",
-        "metadata": names.metadata(group, name),
-        "rules": _rules(group),
-    }
     binding: Document = {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "RoleBinding",
@@ -38,7 +32,17 @@ def objects(group: Group) -> list[Document]:
             {"kind": "ServiceAccount", "name": name, "namespace": group.head.key.namespace}
         ],
     }
-    return [account, role, binding]
+    return [account, role(group), binding]
+
+
+def role(group: Group) -> Document:
+    """Make the role alone: it changes with what holds the assignments."""
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "Role",
+        "metadata": names.metadata(group, names.driver(group)),
+        "rules": _rules(group),
+    }
 
 
 def _rules(group: Group) -> list[Document]:

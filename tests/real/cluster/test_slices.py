@@ -1,0 +1,93 @@
+"""An assignment that is too long for a status: ConfigMaps hold it, and all else is the same."""
+
+import json
+
+from sandbox.kubernetes import Cluster
+from tests.real.cluster.running import (
+    Document,
+    Namespace,
+    RunningOperator,
+    condition,
+    loads,
+)
+
+GROUPS = "consumergroups"
+TOPICS, QUEUES, CONSUMERS = 60, 210, 1000
+"""Each consumer has a dozen queues, each of another topic: about 800 KiB."""
+
+
+def make_many(namespace: Namespace) -> None:
+    route = [{"broker": "broker-a", "readQueues": QUEUES, "writeQueues": QUEUES}]
+    for number in range(TOPICS):
+        namespace.make("Topic", f"topic-{number}", {"route": route})
+    namespace.make("ConsumerGroup", "many", spec(CONSUMERS))
+
+
+def spec(consumers: int) -> Document:
+    return {
+        "topics": [{"name": f"topic-{number}"} for number in range(TOPICS)],
+        "consumers": {"static": [{"id": f"c-{number}"} for number in range(consumers)]},
+    }
+
+
+def config_maps(namespace: Namespace) -> dict[str, Document]:
+    items = namespace.user.ask("GET", namespace.core("configmaps")).body["items"]
+    return {each["metadata"]["name"]: each for each in items}
+
+
+def shares(namespace: Namespace, status: Document) -> dict[str, list[Document]]:
+    """Read who owns what, from all slices."""
+    found = config_maps(namespace)
+    texts = [found[name]["data"]["assignments.json"] for name in status["slices"]]
+    parts = [each for text in texts for each in json.loads(text)]
+    return {each["consumer"]: each.get("queues", []) for each in parts}
+
+
+def is_sliced(status: Document, epoch: int) -> bool:
+    is_there = status.get("epoch") == epoch and bool(status.get("slices"))
+    return is_there and condition(status, "Ready")[0] == "True"
+
+
+def test_a_long_assignment_stands_in_slices_and_goes_on_after_a_restart(
+    kubernetes: Cluster, namespace: Namespace
+) -> None:
+    def running() -> RunningOperator:
+        return RunningOperator(kubernetes.admin.kubeconfig, namespace.name)
+
+    with running():
+        make_many(namespace)
+        first = namespace.until(GROUPS, "many", lambda it: is_sliced(it, 1), 60)
+        assert not first["assignments"]
+        assert set(config_maps(namespace)) == set(first["slices"])
+        assert all(each["immutable"] for each in config_maps(namespace).values())
+        before = shares(namespace, first)
+        whole = {"assignments": [{"consumer": k, "queues": v} for k, v in before.items()]}
+        assert sum(loads(whole).values()) == TOPICS * QUEUES
+    with running():
+        namespace.change(GROUPS, "many", {"spec": spec(CONSUMERS - 1)})
+        second = namespace.until(GROUPS, "many", lambda it: is_sliced(it, 2), 60)
+    after = shares(namespace, second)
+    assert set(before) - set(after) == {f"c-{CONSUMERS - 1}"}
+    moved = second["moved"]
+    assert 0 < moved < 30  # of 12,600: what the one who left had, and nothing else
+    assert set(config_maps(namespace)) == set(second["slices"])
+
+
+def test_a_status_whose_slices_are_gone_waits_and_says_how_to_go_on(
+    kubernetes: Cluster, namespace: Namespace
+) -> None:
+    with RunningOperator(kubernetes.admin.kubeconfig, namespace.name):
+        make_many(namespace)
+        first = namespace.until(GROUPS, "many", lambda it: is_sliced(it, 1), 60)
+    for name in first["slices"]:
+        namespace.delete(namespace.core("configmaps", name))
+    with RunningOperator(kubernetes.admin.kubeconfig, namespace.name):
+        lost = namespace.until(
+            GROUPS, "many", lambda it: condition(it, "Ready") == ("False", "SlicesMissing"), 60
+        )
+        assert lost["slices"] == first["slices"]
+        assert "empty status.slices to assign everything anew" in json.dumps(lost["conditions"])
+        path = namespace.path(GROUPS, "many", "status")
+        namespace.patch(path, {"status": {"slices": None}})
+        again = namespace.until(GROUPS, "many", lambda it: is_sliced(it, 2), 60)
+    assert len(shares(namespace, again)) == CONSUMERS

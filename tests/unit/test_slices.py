@@ -1,0 +1,107 @@
+"""Assignments that are too long for a status are cut, named and put together again."""
+
+import random
+from typing import Any
+
+from evenkeel import manifests, planning
+from evenkeel.api.groups import Assigned, GroupStatus, OwnedQueues
+from evenkeel.cluster import slices
+from evenkeel.cluster.heard import Heard
+from evenkeel.objects import Group, Key
+
+MANY = 4000
+
+
+def group(assignments: list[Assigned], epoch: int = 3) -> Group:
+    metadata = {"name": "billing", "namespace": "team", "uid": "u"}
+    spec = {"topics": [{"name": "orders"}], "consumers": {"static": [{"id": "a"}]}}
+    found = manifests.read_group({"kind": "ConsumerGroup", "metadata": metadata, "spec": spec})
+    return Group(found.head, found.spec, GroupStatus(epoch=epoch, assignments=assignments))
+
+
+def assignments(rng: random.Random, count: int) -> list[Assigned]:
+    """Some 200 bytes each."""
+    return [
+        Assigned(
+            f"c-{number}",
+            queues=[
+                OwnedQueues("t" * rng.randint(1, 60), "broker-a", str(rng.randint(0, 999)))
+                for _ in range(3)
+            ],
+        )
+        for number in range(count)
+    ]
+
+
+def test_what_fits_stays_in_the_status(rng: random.Random) -> None:
+    found = group(assignments(rng, 100))
+    assert slices.cut(found, found.status) == []
+    assert slices.sliced(found.status, []) == found.status
+
+
+def test_slices_put_together_are_what_was_cut(rng: random.Random) -> None:
+    found = group(assignments(rng, MANY))
+    cut = slices.cut(found, found.status)
+    assert len(cut) > 1
+    by_key = {Key("team", each["metadata"]["name"]): slices.read(each) for each in cut}
+    assert len(by_key) == len(cut)
+    named = slices.sliced(found.status, cut)
+    assert not planning.is_whole(named)
+    bare = Group(found.head, found.spec, named)
+    again = slices.whole(bare, by_key.get)
+    assert again.status.assignments == found.status.assignments
+    by_key.popitem()
+    assert slices.whole(bare, by_key.get) is bare
+
+
+def test_a_slice_is_no_larger_than_it_may_be_and_never_changes(rng: random.Random) -> None:
+    found = group(assignments(rng, MANY))
+    for each in slices.cut(found, found.status):
+        assert len(each["data"][slices.ENTRY]) < slices.MOST_BYTES + 10_000
+        assert each["immutable"] is True
+
+
+def test_another_content_has_another_name(rng: random.Random) -> None:
+    def names(found: Group) -> set[str]:
+        return {each["metadata"]["name"] for each in slices.cut(found, found.status)}
+
+    one = assignments(rng, MANY)
+    assert names(group(one)) == names(group(list(one)))
+    assert not names(group(one)) & names(group(one[1:]))
+    assert not names(group(one)) & names(group(one, epoch=4))
+
+
+def body(document: dict[str, Any], version: int) -> dict[str, Any]:
+    metadata = {**document["metadata"], "uid": f"u{version}", "resourceVersion": str(version)}
+    return {**document, "metadata": metadata}
+
+
+def test_a_group_is_whole_as_soon_as_its_last_slice_was_heard_of(rng: random.Random) -> None:
+    found = group(assignments(rng, MANY))
+    cut = slices.cut(found, found.status)
+    known = Heard()
+    status = {"epoch": 3, "slices": [each["metadata"]["name"] for each in cut]}
+    spec = {"topics": [{"name": "orders"}], "consumers": {"static": [{"id": "a"}]}}
+    named = {"kind": "ConsumerGroup", "metadata": {"name": "billing", "namespace": "team"}}
+    known.groups.take(body({**named, "spec": spec, "status": status}, 1))
+    for number, each in enumerate(cut):
+        heard_of = known.group(found.head.key)
+        assert heard_of is not None
+        assert not planning.is_whole(heard_of.status)
+        known.config_maps.take(body(each, number + 2))
+    whole = known.group(found.head.key)
+    assert whole is not None
+    assert whole.status.assignments == found.status.assignments
+    assert known.group(found.head.key) is whole
+    assert known.all_groups() == [whole]
+    assert len(known.slices_of(found.head.key)) == len(cut)
+
+
+def test_a_config_map_that_is_no_slice_holds_a_report() -> None:
+    known = Heard()
+    labels = {"evenkeel.dev/group": "billing"}
+    metadata = {"name": "billing-driver", "namespace": "team", "labels": labels}
+    known.config_maps.take({"metadata": metadata, "data": {"report.json": "{}"}})
+    assert known.report(Key("team", "billing-driver")) == "{}"
+    assert known.slices_of(Key("team", "billing")) == []
+    assert Heard().report(Key("team", "billing-driver")) is None
