@@ -8,15 +8,18 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import aiohttp
 import kopf
 import msgspec
 
+from evenkeel.cluster import heads
+from evenkeel.cluster.heads import Heads
 from evenkeel.errors import EvenkeelError
 
 Document = dict[str, Any]
+Kind = TypeVar("Kind")
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 ANSWER_SECONDS = 15.0
 LOGIN_SECONDS = 60.0
@@ -92,6 +95,11 @@ class Api:
         """Read an object or a list."""
         return await self.ask("GET", path, query=query)
 
+    async def heads(self, path: str, query: Mapping[str, str]) -> Heads:
+        """Read who the objects of a list are, without what they hold: it is much less."""
+        headers = {"Accept": heads.MEDIA_TYPE}
+        return await self._asked(Heads, "GET", path, headers, query=query)
+
     async def create(self, path: str, document: Document) -> Document:
         """Make an object."""
         return await self.ask("POST", path, document)
@@ -125,9 +133,21 @@ class Api:
         query: Mapping[str, str] | None = None,
     ) -> Document:
         """Ask anything."""
-        assert self._session is not None
-        headers = {**self._login().as_http_headers(), "Content-Type": kind}
+        headers = {"Content-Type": kind}
         data = None if body is None else msgspec.json.encode(body)
+        return await self._asked(Document, method, path, headers, data, query)
+
+    async def _asked(
+        self,
+        wanted: type[Kind],
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        data: bytes | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> Kind:
+        assert self._session is not None
+        headers = {**self._login().as_http_headers(), **headers}
         self.writes += method != "GET"
         try:
             async with self._session.request(
@@ -142,8 +162,7 @@ class Api:
             text = str(error) or type(error).__name__
             raise AwayError(f"the API server does not answer {method} {path}: {text}") from error
         if answer.status < HTTPStatus.BAD_REQUEST:
-            found: Document = msgspec.json.decode(content)
-            return found
+            return _read(content, wanted, f"{method} {path}")
         kind_of_error = _ERRORS.get(HTTPStatus(answer.status), ApiError)
         raise kind_of_error(answer.status, f"{method} {path}: {_message(content, answer.status)}")
 
@@ -151,6 +170,13 @@ class Api:
         if time.monotonic() - self._read_at > LOGIN_SECONDS:
             self._info, self._read_at = self._connect(), time.monotonic()
         return self._info
+
+
+def _read(content: bytes, wanted: type[Kind], asked: str) -> Kind:
+    try:
+        return msgspec.json.decode(content, type=wanted)
+    except msgspec.DecodeError as error:  # as from a proxy that has something else to say
+        raise AwayError(f"the answer to {asked} is none of an API server: {error}") from error
 
 
 def _message(content: bytes, status: int) -> str:

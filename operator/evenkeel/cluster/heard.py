@@ -53,9 +53,9 @@ class Shelf(Generic[Value]):
 
     def take(self, body: Body) -> bool:
         """Take up an object, unless something newer is known; whether it was taken."""
-        if not self.is_behind(body):
-            return False
         found = head(body["metadata"])
+        if not self.is_behind(found):
+            return False
         self._versions[found.key] = _version(found)
         self._revisions[found.key.namespace] += 1
         try:
@@ -73,9 +73,8 @@ class Shelf(Generic[Value]):
             self._revisions[key.namespace] += 1
             self._by_namespace[key.namespace].pop(key, None)
 
-    def is_behind(self, body: Body) -> bool:
+    def is_behind(self, found: Head) -> bool:
         """Whether this is news."""
-        found = head(body["metadata"])
         old = self._versions.get(found.key)
         return old is None or _is_newer(_version(found), old)
 

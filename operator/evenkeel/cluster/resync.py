@@ -9,7 +9,7 @@ process whose watches miss something round after round calls itself sick, and is
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api, Document, GoneError
 from evenkeel.cluster.heard import Shelf
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Key, head
+from evenkeel.objects import Head, Key, head
 
 log = logging.getLogger("evenkeel")
 ROUND_SECONDS = 60.0
@@ -111,11 +111,10 @@ class Resync:
     async def compare(self, kind: Kind, late_seconds: float = LATE_SECONDS) -> int:
         """Compare once; how much the watch has missed."""
         first = _Suspects(gone=kind.shelf.known())
-        async for item in self._pages(kind):
-            key = head(item["metadata"]).key
-            first.gone.discard(key)
-            if kind.shelf.is_behind(item):
-                first.behind.add(key)
+        async for found in self._heads(kind):
+            first.gone.discard(found.key)
+            if kind.shelf.is_behind(found):
+                first.behind.add(found.key)
         if not first.behind and not first.gone:
             return 0
         await asyncio.sleep(late_seconds)
@@ -133,16 +132,30 @@ class Resync:
             kind.changed(key)
         return len(gone | missed)
 
-    async def _pages(self, kind: Kind) -> AsyncIterator[Document]:
-        for namespace in self._namespaces if kind.is_namespaced else [None]:
-            query = {"limit": A_PAGE, **({"labelSelector": kind.label} if kind.label else {})}
+    async def _heads(self, kind: Kind) -> AsyncIterator[Head]:
+        for path, query in self._lists(kind):
             while True:
-                page = await self._api.get(kind.path(namespace), query)
+                page = await self._api.heads(path, query)
+                for found in page:
+                    yield found
+                if not page.metadata.more:
+                    break
+                query["continue"] = page.metadata.more
+
+    async def _pages(self, kind: Kind) -> AsyncIterator[Document]:
+        for path, query in self._lists(kind):
+            while True:
+                page = await self._api.get(path, query)
                 for item in page["items"]:
                     yield item
                 if not (more := page["metadata"].get("continue")):
                     break
                 query["continue"] = more
+
+    def _lists(self, kind: Kind) -> Iterator[tuple[str, dict[str, str]]]:
+        for namespace in self._namespaces if kind.is_namespaced else [None]:
+            query = {"limit": A_PAGE, **({"labelSelector": kind.label} if kind.label else {})}
+            yield kind.path(namespace), query
 
 
 def _explained(kind: Kind, error: EvenkeelError) -> str:

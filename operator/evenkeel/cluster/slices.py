@@ -40,7 +40,7 @@ def sliced(status: GroupStatus, slices: Iterable[Document]) -> GroupStatus:
 
 
 def whole(group: Group, find: Callable[[Key], list[Assigned] | None]) -> Group:
-    """Bring the slices of a group's status in; as it is, where there are none, or one is missing."""
+    """Bring the slices of a group's status in, if there are any and all are found."""
     if not group.status.slices:
         return group
     assignments: list[Assigned] = []
