@@ -283,7 +283,7 @@ class GroupStatus(Part, frozen=True):
     """The same, at best, for so many queues and consumers."""
     lag: int = 0
     """Messages behind, about."""
-    assignments: Annotated[list[Assigned], Meta(max_length=1000), listed_by("consumer")] = []
+    assignments: Annotated[list[Assigned], Meta(max_length=1000)] = []
     """Who reads what."""
     job: JobRecord | None = None
     """How the job's driver has ended, for the next start depends on it."""

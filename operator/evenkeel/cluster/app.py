@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -93,6 +94,8 @@ async def _ended(task: asyncio.Task[None]) -> None:
 async def _lead(lease: Lease, operator: Operator, resync: Resync, listed: asyncio.Event) -> None:
     await resync.begin()
     listed.set()
+    gc.collect()
+    gc.freeze()  # what is known of a cluster stays: looking for garbage in it takes long
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(resync.run())
         tasks.create_task(lease.keep(operator.begin, operator.end))
