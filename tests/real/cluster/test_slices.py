@@ -3,6 +3,7 @@
 import json
 
 from sandbox.kubernetes import Cluster
+from sandbox.waiting import eventually
 from tests.real.cluster.running import (
     Document,
     Namespace,
@@ -66,11 +67,13 @@ def test_a_long_assignment_stands_in_slices_and_goes_on_after_a_restart(
     with running():
         namespace.change(GROUPS, "many", {"spec": spec(CONSUMERS - 1)})
         second = namespace.until(GROUPS, "many", lambda it: is_sliced(it, 2), 60)
+        named = set(second["slices"])
+        kept = eventually(lambda: set(config_maps(namespace)), lambda names: names == named)
+    assert kept == named
     after = shares(namespace, second)
     assert set(before) - set(after) == {f"c-{CONSUMERS - 1}"}
     moved = second["moved"]
     assert 0 < moved < 30  # of 12,600: what the one who left had, and nothing else
-    assert set(config_maps(namespace)) == set(second["slices"])
 
 
 def test_a_status_whose_slices_are_gone_waits_and_says_how_to_go_on(
