@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from benchmarks.operator.api import side_by_side
 from benchmarks.operator.sizes import Size
 from benchmarks.operator.stage import Stage
 from benchmarks.operator.told import Wanted, Watch
@@ -89,6 +90,14 @@ class Events:
         changes = [self._stage.pin(key, list(self._size.pods_of(key))[1:]) for key in keys]
         await asyncio.gather(*changes)
         return max([await _soon(each, key) for each, key in zip(shown, keys, strict=True)]) - begun
+
+    async def follow_pins(self, keys: Sequence[Key]) -> float:
+        """Make the writes of as many changes, without an operator; the seconds that they take."""
+        begun = time.perf_counter()
+        await side_by_side(
+            self._stage.follow_pin(key, list(self._size.pods_of(key))) for key in keys
+        )
+        return time.perf_counter() - begun
 
     async def _happens(self, group: _Group, *, kill: bool) -> float:
         """Let one event happen; the seconds from the API server's answer to the new status."""

@@ -63,6 +63,8 @@ class Many:
     changed: int
     changed_seconds: float
     """From the first of so many changes at once to the last status."""
+    writes_seconds: float
+    """What the API server takes for the same writes, without an operator."""
     idle: Idle
     memory: Memory
 
@@ -83,9 +85,9 @@ async def many(size: Size, idle_seconds: float, say: Say) -> Many:
     say(f"{size}: filling the API server")
     async with _kept(size, say) as kept:
         say(f"{size}: pods get ready and die")
-        before, begun = usage.cpu_seconds(kept.pid), time.perf_counter()
+        before, begun = usage.cpu_seconds(kept.operator.pid), time.perf_counter()
         delays = await kept.events.flow(FLOW_SECONDS)
-        used = usage.cpu_seconds(kept.pid) - before
+        used = usage.cpu_seconds(kept.operator.pid) - before
         flow_cpu_percent = 100 * used / (time.perf_counter() - begun)
         changed = size.group_keys()[:CHANGED_AT_ONCE]
         await asyncio.sleep(SETTLE_SECONDS)
@@ -94,8 +96,13 @@ async def many(size: Size, idle_seconds: float, say: Say) -> Many:
         await asyncio.sleep(SETTLE_SECONDS)
         say(f"{size}: idle for {idle_seconds:g} s")
         idle = await kept.idle(idle_seconds)
-        memory = _memory(kept.pid)
-        return Many(size, kept.start, delays, flow_cpu_percent, len(changed), seconds, idle, memory)
+        memory = _memory(kept.operator.pid)
+        kept.operator.stop()
+        say(f"{size}: the same writes without an operator")
+        alone = await kept.events.follow_pins(changed)
+    return Many(
+        size, kept.start, delays, flow_cpu_percent, len(changed), seconds, alone, idle, memory
+    )
 
 
 async def one(size: Size, say: Say) -> One:
@@ -104,24 +111,24 @@ async def one(size: Size, say: Say) -> One:
     async with _kept(size, say) as kept:
         say(f"{size}: pods die")
         delays = await kept.events.deaths(DEATHS)
-        return One(size, kept.start, delays, _memory(kept.pid))
+        return One(size, kept.start, delays, _memory(kept.operator.pid))
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """Objects that an operator keeps."""
 
-    pid: int
+    operator: RunningOperator
     start: Start
     events: Events
     watches: Sequence[Watch]
 
     async def idle(self, seconds: float) -> Idle:
         """Let nothing happen."""
-        begun, before = time.perf_counter(), usage.cpu_seconds(self.pid)
+        begun, before = time.perf_counter(), usage.cpu_seconds(self.operator.pid)
         told = sum(watch.changes for watch in self.watches)
         await asyncio.sleep(seconds)
-        used, lasted = usage.cpu_seconds(self.pid) - before, time.perf_counter() - begun
+        used, lasted = usage.cpu_seconds(self.operator.pid) - before, time.perf_counter() - begun
         writes = sum(watch.changes for watch in self.watches) - told
         for watch in self.watches:
             await watch.check_complete()
@@ -144,7 +151,7 @@ async def _kept(size: Size, say: Say) -> AsyncIterator[_Kept]:
                 start = Start(
                     max(groups.last_at, topics.last_at) - begun, groups.changes + topics.changes
                 )
-                yield _Kept(operator.pid, start, events, (groups, topics))
+                yield _Kept(operator, start, events, (groups, topics))
 
 
 async def _all_shown(shown: Sequence[asyncio.Future[float]], operator: RunningOperator) -> None:

@@ -54,6 +54,7 @@ def _rows(many: Sequence[Many]) -> Iterator[tuple[str, list[str]]]:
     yield "  processor, of one core", [f"{each.flow_cpu_percent:.0f} %" for each in many]
     yield "  so many specs change at once", [f"{each.changed:,}" for each in many]
     yield "  until the last status", [f"{each.changed_seconds:.1f} s" for each in many]
+    yield "  the same writes alone", [f"{each.writes_seconds:.1f} s" for each in many]
     yield "idle: seconds", [f"{each.idle.seconds:.0f}" for each in many]
     yield "  writes", [f"{each.idle.writes:,}" for each in many]
     yield "  processor, of one core", [f"{each.idle.cpu_percent:.2f} %" for each in many]
@@ -107,7 +108,9 @@ def text(command: str, body: Sequence[str]) -> str:
         "their labels.\n"
         "A delay begins when the API server has answered a change, and ends when a watch shows\n"
         "the status with the right owners of all queues. A cold start lasts from the start of\n"
-        "the process, with all objects there and no status, to the last status.\n\n"
+        "the process, with all objects there and no status, to the last status. The same writes\n"
+        "alone: the benchmark changes each spec, replaces its status and makes an Event; so long\n"
+        "the API server takes, whatever an operator does.\n\n"
         f"RocketMQ's consumers share {theirs.QUEUES} queues; one that is killed is replaced at "
         "once. A queue\nstands still between two messages that are consumed, which is more than "
         "an assignment:\nwhat follows ours until messages flow is in "

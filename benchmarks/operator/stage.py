@@ -4,11 +4,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 
+import msgspec
+
 from benchmarks.operator import objects
 from benchmarks.operator.api import MERGE, Client, side_by_side
 from benchmarks.operator.sizes import Size
-from evenkeel import crds
-from evenkeel.cluster import paths
+from evenkeel import crds, manifests
+from evenkeel.cluster import events, paths
+from evenkeel.control.groups import Happened
 from evenkeel.objects import Key
 from sandbox import kubernetes
 from sandbox.kubernetes import Cluster, RefusedError
@@ -49,8 +52,17 @@ class Stage:
 
     async def pin(self, key: Key, pods: Iterable[Key]) -> None:
         """Let only these pods of a group consume."""
-        change = {"spec": {"strategy": {"pinnedConsumers": [pod.name for pod in pods]}}}
-        await self._client.ask("PATCH", paths.one(paths.GROUPS, key), change, MERGE)
+        await self._client.ask("PATCH", paths.one(paths.GROUPS, key), _pinned(pods), MERGE)
+
+    async def follow_pin(self, key: Key, pods: Iterable[Key]) -> None:
+        """Pin, and write what an operator would write then, as fast as the API server takes it."""
+        path = paths.one(paths.GROUPS, key)
+        found = msgspec.json.decode(await self._client.ask("PATCH", path, _pinned(pods), MERGE))
+        found["status"]["epoch"] += 1
+        found["status"]["observedGeneration"] = found["metadata"]["generation"]
+        await self._client.ask("PUT", f"{path}/status", found)
+        told = events.event(manifests.read_group(found), Happened("Rebalanced", "it moved"))
+        await self._client.ask("POST", paths.listed(paths.EVENTS, key.namespace), told)
 
     def _all(self) -> Iterator[Awaitable[None]]:
         for key in self._size.topic_keys():
@@ -82,6 +94,10 @@ class Stage:
                     await self._client.ask("GET", paths.listed(resource, None))
                     return
                 await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _pinned(pods: Iterable[Key]) -> objects.Document:
+    return {"spec": {"strategy": {"pinnedConsumers": [pod.name for pod in pods]}}}
 
 
 @contextlib.asynccontextmanager
