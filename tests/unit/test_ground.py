@@ -93,10 +93,10 @@ def test_what_must_not_be_committed_is_found(tmp_path: Path, text: str) -> None:
     assert [line.startswith(f"{path}:2: ") for line in tracked_files.complaints(path)] == [True]
 
 
-@pytest.mark.parametrize("text", ["out/root/part", "https://example.org/root/a", "${HOME}/root/a"])
-def test_an_innocent_path_is_no_complaint(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("before", ["out", "https://example.org", "${HOME}"])
+def test_an_innocent_path_is_no_complaint(tmp_path: Path, before: str) -> None:
     path = tmp_path / "notes.md"
-    path.write_text(text)
+    path.write_text(before + "/" + "root/part")
     assert list(tracked_files.complaints(path)) == []
 
 

@@ -14,8 +14,7 @@ import aiohttp
 import kopf
 import msgspec
 
-from evenkeel.cluster import heads
-from evenkeel.cluster.heads import Heads
+from evenkeel.cluster.lists import HEADS_ONLY, Heads, Whole
 from evenkeel.errors import EvenkeelError
 
 Document = dict[str, Any]
@@ -95,10 +94,13 @@ class Api:
         """Read an object or a list."""
         return await self.ask("GET", path, query=query)
 
+    async def page(self, path: str, query: Mapping[str, str]) -> Whole:
+        """Read a part of a list."""
+        return await self._asked(Whole, "GET", path, {}, query=query)
+
     async def heads(self, path: str, query: Mapping[str, str]) -> Heads:
         """Read who the objects of a list are, without what they hold: it is much less."""
-        headers = {"Accept": heads.MEDIA_TYPE}
-        return await self._asked(Heads, "GET", path, headers, query=query)
+        return await self._asked(Heads, "GET", path, {"Accept": HEADS_ONLY}, query=query)
 
     async def create(self, path: str, document: Document) -> Document:
         """Make an object."""

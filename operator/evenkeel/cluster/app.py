@@ -18,14 +18,13 @@ from evenkeel.cluster.calls import Calls
 from evenkeel.cluster.lease import Lease, Terms
 from evenkeel.cluster.manifest import names
 from evenkeel.cluster.operator import Operator
-from evenkeel.cluster.resync import Resync
+from evenkeel.cluster.resync import A_PAGE, Resync
 from evenkeel.cluster.serving import serving
 from evenkeel.control import metrics
 from evenkeel.objects import DEFAULT_NAMESPACE, Key
 
 WATCH_SECONDS = 300  # the API server takes whole ones only
 REQUEST_SECONDS = 30.0
-A_CHUNK = 500
 KEPT_SECONDS = 0.1
 LEASE = "evenkeel-operator"
 
@@ -106,7 +105,7 @@ def _settings(options: Options) -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = bool(options.namespaces)  # it would need rights on all of them
     settings.watching.server_timeout = WATCH_SECONDS
-    settings.watching.chunk_size = A_CHUNK  # else a whole cluster's pods are in memory at once,
+    settings.watching.chunk_size = A_PAGE  # else a whole cluster's pods are in memory at once,
     settings.queueing.idle_timeout = KEPT_SECONDS  # and stay there for as long as this
     settings.watching.connect_timeout = REQUEST_SECONDS
     settings.networking.request_timeout = REQUEST_SECONDS

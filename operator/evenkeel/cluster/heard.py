@@ -148,6 +148,10 @@ class Heard:
         """Tell where a node is."""
         return self.zones.get(Key(DEFAULT_NAMESPACE, node))
 
+    def forget(self, group: Key) -> None:
+        """Keep nothing of a group that is gone."""
+        self._whole.pop(group, None)
+
     def _with_slices(self, found: Group) -> Group:
         if not found.status.slices:
             return found

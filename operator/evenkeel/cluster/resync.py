@@ -9,21 +9,23 @@ process whose watches miss something round after round calls itself sick, and is
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from evenkeel.cluster import paths
-from evenkeel.cluster.api import Api, Document, GoneError
+from evenkeel.cluster.api import Api, GoneError
 from evenkeel.cluster.heard import Shelf
+from evenkeel.cluster.lists import Item, Page
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Head, Key, head
+from evenkeel.objects import Key, head
 
 log = logging.getLogger("evenkeel")
+Ask = Callable[[str, Mapping[str, str]], Awaitable[Page[Item]]]
 ROUND_SECONDS = 60.0
 LATE_SECONDS = 10.0
 """What the watch has not told by then it will not tell."""
-A_PAGE = "500"
+A_PAGE = 500
 SICK_ROUNDS = 3
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 
@@ -87,7 +89,7 @@ class Resync:
         for kind in self._kinds:
             while True:
                 try:
-                    async for item in self._pages(kind):
+                    async for item in self._listed(kind, self._api.page):
                         kind.shelf.take(item)
                     break
                 except EvenkeelError as error:
@@ -111,7 +113,8 @@ class Resync:
     async def compare(self, kind: Kind, late_seconds: float = LATE_SECONDS) -> int:
         """Compare once; how much the watch has missed."""
         first = _Suspects(gone=kind.shelf.known())
-        async for found in self._heads(kind):
+        async for bare in self._listed(kind, self._api.heads):
+            found = bare.head
             first.gone.discard(found.key)
             if kind.shelf.is_behind(found):
                 first.behind.add(found.key)
@@ -120,7 +123,7 @@ class Resync:
         await asyncio.sleep(late_seconds)
         gone = first.gone & kind.shelf.known()
         missed = set()
-        async for item in self._pages(kind):
+        async for item in self._listed(kind, self._api.page):
             key = head(item["metadata"]).key
             gone.discard(key)
             if key in first.behind and kind.shelf.take(item):
@@ -132,30 +135,16 @@ class Resync:
             kind.changed(key)
         return len(gone | missed)
 
-    async def _heads(self, kind: Kind) -> AsyncIterator[Head]:
-        for path, query in self._lists(kind):
+    async def _listed(self, kind: Kind, ask: Ask[Item]) -> AsyncIterator[Item]:
+        for namespace in self._namespaces if kind.is_namespaced else [None]:
+            query = {"limit": str(A_PAGE), **({"labelSelector": kind.label} if kind.label else {})}
             while True:
-                page = await self._api.heads(path, query)
-                for found in page:
-                    yield found
+                page = await ask(kind.path(namespace), query)
+                for item in page.items or ():
+                    yield item
                 if not page.metadata.more:
                     break
                 query["continue"] = page.metadata.more
-
-    async def _pages(self, kind: Kind) -> AsyncIterator[Document]:
-        for path, query in self._lists(kind):
-            while True:
-                page = await self._api.get(path, query)
-                for item in page["items"]:
-                    yield item
-                if not (more := page["metadata"].get("continue")):
-                    break
-                query["continue"] = more
-
-    def _lists(self, kind: Kind) -> Iterator[tuple[str, dict[str, str]]]:
-        for namespace in self._namespaces if kind.is_namespaced else [None]:
-            query = {"limit": A_PAGE, **({"labelSelector": kind.label} if kind.label else {})}
-            yield kind.path(namespace), query
 
 
 def _explained(kind: Kind, error: EvenkeelError) -> str:

@@ -94,6 +94,7 @@ class ClusterWorld:
         """Keep nothing of a group that is gone."""
         self._identities.pop(key, None)
         self._members.pop(key, None)
+        self._heard.forget(key)
 
     async def start_driver(self, group: Group) -> None:
         """Make all that a job needs; the driver's pod is the last."""

@@ -60,8 +60,9 @@ def _why_off(group: Group, seen: Seen) -> str | None:
         return "spec.suspend is true"
     if not group.spec.job.executors:
         return "spec.job.executors is 0"
-    is_between = seen.job is not None and seen.job.state is JobState.ENDED
-    return seen.job.message if group.spec.job.schedule and seen.job and is_between else None
+    if group.spec.job.schedule and seen.job and seen.job.state is JobState.ENDED:
+        return seen.job.message
+    return None
 
 
 def about_job(group: Group, seen: Seen) -> list[Finding]:

@@ -212,8 +212,8 @@ class Loop:
         now = self._clock()
         wanted: Wanted = None
         turn = Turn(group.status.job)
+        is_wanted = groups.is_wanted(group, conflict)
         try:
-            is_wanted = groups.is_wanted(group, conflict)
             turn = schedule.turn(group, now, may_begin=is_wanted)
             if turn.is_on and is_wanted:
                 wanted = await self._world.identity(group)

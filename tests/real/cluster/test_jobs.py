@@ -90,11 +90,7 @@ class Kubelet:
 @pytest.fixture
 def kubelet(operator: RunningOperator, namespace: Namespace) -> Kubelet:
     """A group whose job has just got its assignment."""
-    servers = {"nameServers": ["127.0.0.1:1"]}
-    namespace.make("Topic", "orders", servers)
-    namespace.until("topics", "orders", lambda it: condition(it, "Ready")[0] == "False")
-    status = {"brokers": ROUTE, "readQueues": 8, "observedGeneration": 1}
-    namespace.patch(namespace.path("topics", "orders", "status"), {"status": status})
+    namespace.make_known_topic("orders", ROUTE)
     namespace.claim("billing-state")
     namespace.make("ConsumerGroup", "billing", job())
     return Kubelet(namespace)

@@ -17,6 +17,10 @@ TOPICS, QUEUES, CONSUMERS = 60, 210, 1000
 """Each consumer has a dozen queues, each of another topic: about 800 KiB."""
 
 
+def running(kubernetes: Cluster, namespace: Namespace) -> RunningOperator:
+    return RunningOperator(kubernetes.admin.kubeconfig, namespace.name)
+
+
 def make_many(namespace: Namespace) -> None:
     route = [{"broker": "broker-a", "readQueues": QUEUES, "writeQueues": QUEUES}]
     for number in range(TOPICS):
@@ -52,10 +56,7 @@ def is_sliced(status: Document, epoch: int) -> bool:
 def test_a_long_assignment_stands_in_slices_and_goes_on_after_a_restart(
     kubernetes: Cluster, namespace: Namespace
 ) -> None:
-    def running() -> RunningOperator:
-        return RunningOperator(kubernetes.admin.kubeconfig, namespace.name)
-
-    with running():
+    with running(kubernetes, namespace):
         make_many(namespace)
         first = namespace.until(GROUPS, "many", lambda it: is_sliced(it, 1), 60)
         assert not first["assignments"]
@@ -64,7 +65,7 @@ def test_a_long_assignment_stands_in_slices_and_goes_on_after_a_restart(
         before = shares(namespace, first)
         whole = {"assignments": [{"consumer": k, "queues": v} for k, v in before.items()]}
         assert sum(loads(whole).values()) == TOPICS * QUEUES
-    with running():
+    with running(kubernetes, namespace):
         namespace.change(GROUPS, "many", {"spec": spec(CONSUMERS - 1)})
         second = namespace.until(GROUPS, "many", lambda it: is_sliced(it, 2), 60)
         named = set(second["slices"])
@@ -79,12 +80,12 @@ def test_a_long_assignment_stands_in_slices_and_goes_on_after_a_restart(
 def test_a_status_whose_slices_are_gone_waits_and_says_how_to_go_on(
     kubernetes: Cluster, namespace: Namespace
 ) -> None:
-    with RunningOperator(kubernetes.admin.kubeconfig, namespace.name):
+    with running(kubernetes, namespace):
         make_many(namespace)
         first = namespace.until(GROUPS, "many", lambda it: is_sliced(it, 1), 60)
     for name in first["slices"]:
         namespace.delete(namespace.core("configmaps", name))
-    with RunningOperator(kubernetes.admin.kubeconfig, namespace.name):
+    with running(kubernetes, namespace):
         lost = namespace.until(
             GROUPS, "many", lambda it: condition(it, "Ready") == ("False", "SlicesMissing"), 60
         )

@@ -25,11 +25,7 @@ def no_defect(operator: RunningOperator) -> Iterator[None]:
 
 @pytest.fixture
 def topic(operator: RunningOperator, namespace: Namespace) -> None:
-    """A topic whose route was known once: what a job needs to start."""
-    namespace.make("Topic", "orders", {"nameServers": ["127.0.0.1:1"]})
-    namespace.until("topics", "orders", lambda it: condition(it, "Ready")[0] == "False")
-    status = {"brokers": ROUTE, "readQueues": 8, "observedGeneration": 1}
-    namespace.patch(namespace.path("topics", "orders", "status"), {"status": status})
+    namespace.make_known_topic("orders", ROUTE)
 
 
 def job(**fields: object) -> Document:
