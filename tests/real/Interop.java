@@ -22,6 +22,7 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.compression.CompressionType;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageClientExt;
 import org.apache.rocketmq.common.message.MessageConst;
@@ -139,17 +140,23 @@ public class Interop {
         }
     }
 
-    /** Reads that many messages of a queue from its begin on. */
+    /**
+     * Reads that many messages of a queue from its begin on, as a group that is new.
+     *
+     * It does not seek: a task that assign() has started may take the new offset just before
+     * seek() cancels it, and the next one then reads from the end of the queue.
+     */
     private JSONArray read(JSONObject command) throws Exception {
         MessageQueue queue = queue(command);
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer("interop-reader");
+        DefaultLitePullConsumer consumer =
+            new DefaultLitePullConsumer("interop-reader-" + readers++);
         consumer.setNamesrvAddr(nameServer);
-        consumer.setInstanceName("reader-" + readers++);
+        consumer.setInstanceName(consumer.getConsumerGroup());
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAutoCommit(false);
         consumer.start();
         try {
             consumer.assign(List.of(queue));
-            consumer.seek(queue, 0);
             JSONArray found = new JSONArray();
             long deadline = System.currentTimeMillis() + PATIENCE_MS;
             while (found.size() < command.getIntValue("count")) {
