@@ -26,6 +26,8 @@ from evenkeel.objects import DEFAULT_NAMESPACE, Key
 WATCH_SECONDS = 300  # the API server takes whole ones only
 REQUEST_SECONDS = 30.0
 KEPT_SECONDS = 0.1
+BORN_AT_ONCE = 20_000
+"""Objects; most are gone again by then, so looking for garbage hardly ever means all of it."""
 LEASE = "evenkeel-operator"
 
 
@@ -45,6 +47,7 @@ class Options:
 
 async def run(options: Options) -> None:
     """Run until SIGTERM or Ctrl-C; then finish what has begun, and give the lease back."""
+    gc.set_threshold(BORN_AT_ONCE)
     settings = _settings(options)
     info = api.connection(settings)
     stop = asyncio.Event()

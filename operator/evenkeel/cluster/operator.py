@@ -51,6 +51,7 @@ class Operator:
     async def begin(self) -> None:
         """Keep everything from now on."""
         self.loop = Loop(self.world)
+        self.world.telling.begin()
         for key in self.heard.topics.known():
             self._topic_changed(key)
         for key in self.heard.groups.known():
@@ -61,6 +62,7 @@ class Operator:
         loop, self.loop = self.loop, None
         if loop is not None:
             await loop.close()
+            await self.world.telling.end()
 
     def _topic_changed(self, key: Key) -> None:
         if self.loop is not None:

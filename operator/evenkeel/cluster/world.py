@@ -13,13 +13,13 @@ from evenkeel.api.groups import GroupStatus
 from evenkeel.api.topics import TopicStatus
 from evenkeel.cluster import paths, pods, reports, slices
 from evenkeel.cluster.api import Api, ConflictError, Document, GoneError
-from evenkeel.cluster.events import event
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import names, rights, whole
+from evenkeel.cluster.telling import Telling
 from evenkeel.control.brokers import Cluster, Trust
 from evenkeel.control.groups import Happened
 from evenkeel.control.seen import ABSENT, DriverSeen
-from evenkeel.errors import EvenkeelError, ManifestError
+from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
 from evenkeel.planning import MissingError
 from lb_core.model import Member
@@ -40,6 +40,7 @@ class ClusterWorld:
         """What groups ask for of pods, and which these are; finding them means reading all."""
         self._api = api
         self._heard = heard
+        self.telling = Telling(api)
         self.topic_written: Callable[[Key], None] = lambda key: None
         self.group_written: Callable[[Key], None] = lambda key: None
 
@@ -197,7 +198,7 @@ class ClusterWorld:
             self.group_written(group.head.key)
         _log(group, status)
         for each in happened:
-            await self._tell(group, each)
+            self.telling.tell(group, each)
         if written.slices or group.status.slices:
             await self._clear_slices(group, written.slices)
 
@@ -245,14 +246,6 @@ class ClusterWorld:
             return await self._api.replace(f"{paths.one(resource, key)}/status", document)
         except (ConflictError, GoneError):
             return None
-
-    async def _tell(self, group: Group, what: Happened) -> None:
-        """Make an Event; the status says the same, so one that cannot be made is no failure."""
-        namespace = group.head.key.namespace
-        try:
-            await self._api.create(paths.listed(paths.EVENTS, namespace), event(group, what))
-        except EvenkeelError as error:
-            log.warning("%s: no Event: %s", group, error)
 
     async def _secret(self, topic: Topic, name: str, *entries: str) -> dict[str, str]:
         key = Key(topic.head.key.namespace, name)

@@ -6,9 +6,10 @@ every `rebalance.interval`; a topic every `refreshInterval`. Nothing that is nee
 """
 
 import asyncio
+import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -51,6 +52,11 @@ Clock = Callable[[], datetime]
 
 def _utc() -> datetime:
     return datetime.now(UTC)
+
+
+def _about(seconds: float) -> float:
+    """Make a period a little shorter, so that what began together does not come together again."""
+    return seconds * random.uniform(0.8, 1.0)  # noqa: S311 nothing secret
 
 
 class Loop:
@@ -109,7 +115,7 @@ class Loop:
             self._settled.pop(key, None)
             return
         self._touch_group(key)
-        self._censuses.touch(key, CENSUS_SECONDS)
+        self._censuses.touch(key, _about(CENSUS_SECONDS))
 
     @property
     def counts(self) -> dict[str, Counts]:
@@ -151,7 +157,7 @@ class Loop:
         decision = topics.decide(topic, await self._sight(topic, conflict), self._clock())
         if decision.status != topic.status:
             await self._world.write_topic(topic, decision.status)
-        return decision.look_again_seconds
+        return _about(decision.look_again_seconds)
 
     async def _sight(self, topic: Topic, conflict: Conflict | None) -> Sight:
         """Take a topic one step further if that is asked for, and see where it is then."""
@@ -189,7 +195,7 @@ class Loop:
                 drive, job=replace(drive.job, state=JobState.BACKING_OFF, message=trouble)
             )
         seen = self._seen(group, conflict, drive.job if drive else None)
-        interval = times.seconds(group.spec.rebalance.interval)
+        interval = _about(times.seconds(group.spec.rebalance.interval))
         if drive is None and self._is_settled(group, seen):
             return interval
         decision = groups.decide(group, seen, self._clock())
@@ -271,9 +277,10 @@ class Loop:
         group = self._world.group(key)
         if group is None:
             return None
+        asked = self._asked(group)
         before = self._census.get(key)
         try:
-            found = await self._counted(group)
+            found = await self._counted(group, asked)
         except (MqError, MissingError):  # the topic's own conditions tell of that
             found = before or Census()
         self._census[key] = found
@@ -281,11 +288,13 @@ class Loop:
         self._rates[key] = rates.measured(before_rates, found.lags, time.monotonic())
         if found != before:
             self._touch_group(key)
-        return CENSUS_SECONDS if census.foreign(group, found) is None else SOON_SECONDS
+        if not asked:  # a topic that changes brings it back
+            return None
+        return _about(CENSUS_SECONDS) if census.foreign(group, found) is None else SOON_SECONDS
 
-    async def _counted(self, group: Group) -> Census:
+    async def _counted(self, group: Group, asked: Sequence[Topic]) -> Census:
         lags, members = [], set()
-        for topic in self._asked(group):
+        for topic in asked:
             cluster = await self._world.cluster(topic)
             lags += await self._brokers.lags(cluster, group.group, topic.topic)
             if group.spec.job is not None:
