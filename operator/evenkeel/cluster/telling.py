@@ -18,7 +18,7 @@ from evenkeel.objects import Group
 
 log = logging.getLogger("evenkeel")
 MOST_WAITING = 2000
-LAST_SECONDS = 5.0
+LAST_SECONDS = 2.0
 """For what still waits at the end."""
 
 
