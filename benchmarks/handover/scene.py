@@ -1,16 +1,12 @@
 """What both sides play: a topic with a steady flow of messages, and what happens around it."""
 
-import contextlib
 import random
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from benchmarks import peers
-from benchmarks.handover import effects
+from benchmarks.handover import effects, flow
 from benchmarks.handover.effects import Consumed, Mark, Outcome
 from mq_client.blocking import Client
 from mq_client.values import Queue, TopicConfig
@@ -87,7 +83,7 @@ def play(mq: RocketMq, topic: str, starts: Starts, say: Callable[[str], None]) -
 
     with (
         Client(where) as client,
-        _sender(where, topic) as sender,
+        flow.flowing(where, topic) as sender,
         starts(where, client, topic) as side,
     ):
         say(f"{topic}: starting")
@@ -97,7 +93,7 @@ def play(mq: RocketMq, topic: str, starts: Starts, say: Callable[[str], None]) -
             mark(event)
             happens(side)
         mark("the end")
-        sent = _stopped(sender)
+        sent = flow.stopped(sender)
         side.finish(sent)
         return effects.outcome(side.consumed(), marks, sent)
 
@@ -105,21 +101,3 @@ def play(mq: RocketMq, topic: str, starts: Starts, say: Callable[[str], None]) -
 def add_queues(client: Client, topic: str) -> None:
     """Give the topic its further queues."""
     client.put_topics([TopicConfig(topic, MORE_QUEUES, MORE_QUEUES)])
-
-
-@contextlib.contextmanager
-def _sender(name_server: str, topic: str) -> Iterator[peers.Process]:
-    command = [sys.executable, "-m", "benchmarks.handover.sender", name_server, topic]
-    with peers.started("the sender", command, subprocess.PIPE) as process:
-        yield process
-
-
-def _stopped(sender: peers.Process) -> int:
-    """Stop it; how many messages it has sent."""
-    assert sender.popen.stdin
-    assert sender.popen.stdout
-    sender.popen.stdin.close()
-    said = sender.popen.stdout.readline()
-    if not said:
-        raise sender.failure("has ended")
-    return int(said)

@@ -5,15 +5,11 @@ A killed process is the best case for RocketMQ: its kernel closes the connection
 hears of it at once. A frozen one stands for a machine that is gone, and only time tells.
 """
 
-import contextlib
 import random
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
-from benchmarks import peers
-from benchmarks.handover import effects, theirs
+from benchmarks.handover import effects, flow, theirs
 from benchmarks.handover.effects import Effect, Mark
 from benchmarks.handover.theirs import Theirs
 from mq_client.blocking import Client
@@ -40,7 +36,7 @@ def standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dict[str
         mq.create_topics({_TOPIC: QUEUES})
         with (
             Client(where) as client,
-            _sending(where) as sender,
+            flow.flowing(where, _TOPIC) as sender,
             theirs.started(where, client, _TOPIC) as side,
         ):
             say(f"{theirs.NAME}: starting")
@@ -52,24 +48,6 @@ def standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dict[str
                 marks.append(Mark(event, time.time(), side.owners()))
                 _EVENTS[event](side)
             marks.append(Mark("the end", time.time(), side.owners()))
-            sent = _stopped(sender)
+            sent = flow.stopped(sender)
             found: Mapping[str, Effect] = effects.outcome(side.consumed(), marks, sent).effects
             return {event: effect.standstill for event, effect in found.items()}
-
-
-@contextlib.contextmanager
-def _sending(name_server: str) -> Iterator[peers.Process]:
-    command = [sys.executable, "-m", "benchmarks.handover.sender", name_server, _TOPIC]
-    with peers.started("the sender", command, subprocess.PIPE) as process:
-        yield process
-
-
-def _stopped(sender: peers.Process) -> int:
-    """Stop it; how many messages it has sent."""
-    assert sender.popen.stdin
-    assert sender.popen.stdout
-    sender.popen.stdin.close()
-    said = sender.popen.stdout.readline()
-    if not said:
-        raise sender.failure("has ended")
-    return int(said)

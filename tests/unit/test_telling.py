@@ -35,7 +35,7 @@ class Api:
 def told(*messages: str) -> list[str]:
     async def tell() -> list[str]:
         api = Api()
-        events = Telling(api)  # type: ignore[arg-type] it does not call anything else
+        events = Telling(api)  # type: ignore[arg-type]  # it calls nothing else
         events.begin()
         for message in messages:
             events.tell(GROUP, Happened("Rebalanced", message))
