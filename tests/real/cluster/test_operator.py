@@ -2,8 +2,10 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
+import yaml
 
 import sandbox.operator
 from evenkeel import __main__ as command
@@ -12,6 +14,7 @@ from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
 from tests.real.cluster.running import Document, Namespace, RunningOperator, condition, loads
 
+ROOT = Path(__file__).parents[3]
 ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
 GROUPS = "consumergroups"
 
@@ -96,6 +99,16 @@ def test_pods_come_and_go(operator: RunningOperator, namespace: Namespace) -> No
     namespace.delete(namespace.core("pods", "billing-x"))
     gone = namespace.until(GROUPS, "billing", lambda it: loads(it) == {})
     assert condition(gone, "Ready") == ("False", "Unowned")
+
+
+def test_the_example_shares_its_queues_out_to_pods(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    for each in yaml.safe_load_all((ROOT / "examples" / "pods.yaml").read_text()):
+        namespace.make(each["kind"], each["metadata"]["name"], each["spec"])
+    for name in ("billing-x", "billing-y"):
+        namespace.pod(name, {"app": "billing"})
+    namespace.until(GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-y": 4})
 
 
 def test_pods_read_from_brokers_of_their_nodes_zone(
