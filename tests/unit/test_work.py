@@ -144,6 +144,66 @@ def test_work_that_asks_to_come_again_does() -> None:
     run(body)
 
 
+def test_what_rests_is_only_glanced_at_until_it_does_not() -> None:
+    async def body() -> None:
+        glances = asyncio.Queue[str]()
+        is_resting = True
+
+        def rests(key: str) -> float | None:
+            glances.put_nowait(key)
+            return 0.01 if is_resting else None
+
+        job = Job()
+        work = Work(job, rests=rests)
+        work.touch("a")
+        for _ in range(3):  # the touch, and what it asked for itself
+            await asyncio.wait_for(glances.get(), 10)
+        assert not job.asked
+        assert not work.counts.waiting_since
+        is_resting = False
+        await job.until("a", 1)
+        assert work.counts.done == 3 + glances.qsize()
+        await work.close()
+
+    run(body)
+
+
+def test_all_that_rests_is_glanced_at_on_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        call_at, dues = loop.call_at, list[float]()
+
+        def noted(due: float, *rest: Any) -> asyncio.TimerHandle:
+            dues.append(due)
+            return call_at(due, *rest)
+
+        monkeypatch.setattr(loop, "call_at", noted)
+        work = Work(Job(), rests=lambda key: 20.25 + 0.1 * int(key))
+        for number in range(10):
+            work.touch(str(number))
+        begun = loop.time()
+        await settle()
+        assert len(dues) == 20
+        assert all(due == int(due) and 20 < due - begun < 23 for due in dues[10:])
+        await work.close()
+
+    run(body)
+
+
+def test_a_glance_that_fails_is_followed_by_the_work() -> None:
+    async def body() -> None:
+        def rests(_: str) -> float:
+            raise KeyError("a defect")
+
+        job = Job()
+        work = Work(job, rests=rests)
+        work.touch("a")
+        await job.until("a", 1)
+        await work.close()
+
+    run(body)
+
+
 def test_a_key_that_is_forgotten_is_left_alone() -> None:
     async def body() -> None:
         job = Job()

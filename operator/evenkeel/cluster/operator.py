@@ -1,18 +1,14 @@
 """The operator: it hears everything, and while it leads it keeps everything."""
 
-from collections import defaultdict
-from collections.abc import Mapping
-
 from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import names
 from evenkeel.cluster.resync import Kind
+from evenkeel.cluster.selectors import Labels, Selectors
 from evenkeel.cluster.world import ClusterWorld
 from evenkeel.control.loop import Loop
 from evenkeel.objects import Key
-
-Labels = Mapping[str, str]
 
 
 class Operator:
@@ -43,8 +39,7 @@ class Operator:
         if sees_nodes:
             zones = Kind(paths.NODES, self.heard.zones, lambda node: None, is_namespaced=False)
             self.kinds.append(zones)
-        self._selectors: dict[str, dict[Key, Labels]] = defaultdict(dict)
-        """Of groups whose consumers are pods, by namespace."""
+        self._selectors = Selectors()
         self._labels: dict[Key, Labels] = {}
         """Of pods, for one that is gone does not tell any more."""
 
@@ -73,10 +68,8 @@ class Operator:
         if group is None:
             self.world.forget(key)
         consumers = group.spec.consumers if group else None
-        if consumers is not None and consumers.pod_selector is not None:
-            self._selectors[key.namespace][key] = consumers.pod_selector.match_labels
-        else:
-            self._selectors[key.namespace].pop(key, None)
+        selector = consumers.pod_selector if consumers else None
+        self._selectors.note(key, selector.match_labels if selector else None)
         if self.loop is not None:
             self.loop.group_changed(key)
 
@@ -86,12 +79,10 @@ class Operator:
         before = self._labels.pop(key, {})
         if pod is not None:
             self._labels[key] = pod.labels
-        now = pod.labels if pod is not None else {}
-        for labels in (before, now):
+        for labels in (before, pod.labels if pod is not None else {}):
             if names.GROUP_LABEL in labels:
                 self._group_changed(Key(key.namespace, labels[names.GROUP_LABEL]))
-        for group, wanted in list(self._selectors[key.namespace].items()):
-            if wanted.items() <= before.items() or wanted.items() <= now.items():
+            for group in self._selectors.looking_for(key.namespace, labels):
                 self._group_changed(group)
 
     def _config_map_changed(self, key: Key) -> None:

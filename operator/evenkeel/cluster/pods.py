@@ -1,6 +1,6 @@
 """Pods: what is kept of each, and which of them are consumers. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,10 +49,6 @@ def read(body: Mapping[str, Any]) -> Pod:
     )
 
 
-def members(
-    found: Iterable[Pod], wanted: Mapping[str, str], zone: Callable[[str], str | None]
-) -> Iterator[Member]:
-    """Find the pods that are ready and have these labels, each in its node's zone."""
-    for pod in found:
-        if pod.is_ready and wanted.items() <= pod.labels.items():
-            yield Member(pod.key.name, zone(pod.node))
+def members(found: Iterable[Pod], zone: Callable[[str], str | None]) -> list[Member]:
+    """Find those that are ready, each in its node's zone."""
+    return [Member(pod.key.name, zone(pod.node)) for pod in found if pod.is_ready]

@@ -15,8 +15,8 @@ from typing import Any
 
 from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api, GoneError
-from evenkeel.cluster.heard import Shelf
 from evenkeel.cluster.lists import Item, Page
+from evenkeel.cluster.shelf import Shelf
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Key, head
 
@@ -90,7 +90,8 @@ class Resync:
             while True:
                 try:
                     async for item in self._listed(kind, self._api.page):
-                        kind.shelf.take(item)
+                        if kind.shelf.take(item):
+                            kind.changed(head(item["metadata"]).key)
                     break
                 except EvenkeelError as error:
                     log.warning("%s; tried again in %g s", _explained(kind, error), pause)

@@ -36,8 +36,6 @@ class ClusterWorld:
         self._image = image
         self._identities: dict[Key, tuple[object, str]] = {}
         """What groups said when their drivers' identities were worked out, which takes long."""
-        self._members: dict[Key, tuple[object, Sequence[Member]]] = {}
-        """What groups ask for of pods, and which these are; finding them means reading all."""
         self._api = api
         self._heard = heard
         self.telling = Telling(api)
@@ -61,14 +59,9 @@ class ClusterWorld:
         consumers = group.spec.consumers
         if consumers is None or consumers.pod_selector is None:
             return None
-        wanted, key = consumers.pod_selector.match_labels, group.head.key
-        state = (wanted, self._heard.revision(key.namespace))
-        known = self._members.get(key)
-        if known is None or known[0] != state:
-            found = self._heard.pods.of(key.namespace)
-            known = (state, tuple(pods.members(found, wanted, self._heard.zone)))
-            self._members[key] = known
-        return known[1]
+        wanted = consumers.pod_selector.match_labels.items()
+        found = self._heard.pods.bearing(group.head.key.namespace, wanted)
+        return pods.members(found, self._heard.zone)
 
     def driver(self, key: Key) -> DriverSeen:
         """Tell how the driver of a group's job is."""
@@ -76,10 +69,10 @@ class ClusterWorld:
         pod = self._heard.pods.get(name)
         if pod is None or pod.driver is None:
             return ABSENT
-        executors = self._heard.pods.of(key.namespace)
+        executors = self._heard.pods.bearing(key.namespace, [(names.GROUP_LABEL, key.name)])
         return reports.with_report(pod, self._heard.report(name), executors, self._heard.zone)
 
-    async def identity(self, group: Group) -> str:
+    def identity(self, group: Group) -> str:
         """Tell as what a group's driver is to run."""
         if not (self._image or (group.spec.job and group.spec.job.image)):
             raise ManifestError(f"{group}: give spec.job.image, for the operator has no --image")
@@ -94,7 +87,6 @@ class ClusterWorld:
     def forget(self, key: Key) -> None:
         """Keep nothing of a group that is gone."""
         self._identities.pop(key, None)
-        self._members.pop(key, None)
         self._heard.forget(key)
 
     async def start_driver(self, group: Group) -> None:

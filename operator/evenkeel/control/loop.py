@@ -10,7 +10,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from evenkeel import times
@@ -59,6 +59,19 @@ def _about(seconds: float) -> float:
     return seconds * random.uniform(0.8, 1.0)  # noqa: S311 nothing secret
 
 
+def _interval(group: Group) -> float:
+    return _about(times.seconds(group.spec.rebalance.interval))
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A group and all that a decision about it rests on, beside the clock."""
+
+    group: Group
+    drive: Drive | None
+    seen: Seen
+
+
 class Loop:
     """Keeps all topics and groups of a world."""
 
@@ -68,7 +81,7 @@ class Loop:
         self._clock = clock
         self._brokers = Brokers()
         self._topics: Work[Key] = Work(self._look_at_topic)
-        self._groups: Work[Key] = Work(self._look_at_group)
+        self._groups: Work[Key] = Work(self._look_at_group, rests=self._group_rests)
         self._censuses: Work[Key] = Work(self._ask_brokers)
         self._rivals: Rivals[Group] = Rivals(rivals.group_claim)
         self._rival_topics: Rivals[Topic] = Rivals(rivals.topic_claim)
@@ -77,8 +90,8 @@ class Loop:
         self._specs: dict[Key, TopicSpec] = {}
         self._census: dict[Key, Census] = {}
         self._rates: dict[Key, Rates] = {}
-        self._settled: dict[Key, tuple[Group, Seen] | None] = {}
-        """What groups looked like when there was nothing to write, and time changes nothing."""
+        self._settled: dict[Key, _View | None] = {}
+        """What groups looked like when there was nothing to do, and time changes nothing."""
         self._troubles: dict[Key, str] = {}
         """Why drivers could not be started."""
         self._users: dict[Key, set[Key]] = defaultdict(set)
@@ -183,38 +196,41 @@ class Loop:
         goal = provision.wanted(spec)
         return Task(topic.topic, goal, readers, self._quiet[topic.head.key])
 
+    def _group_rests(self, key: Key) -> float | None:
+        """Tell when to come again, if all is as it was when there was nothing to do."""
+        group, last = self._world.group(key), self._settled.get(key)
+        if group is None or last is None or last.group is not group or self._view(group) != last:
+            return None
+        return _interval(group)
+
     async def _look_at_group(self, key: Key) -> float | None:
         group = self._world.group(key)
         if group is None:
             return None
-        conflict = self._conflict(group)
-        drive = await self._drive(group, conflict) if group.spec.job is not None else None
-        trouble = self._troubles.get(key)
-        if drive is not None and drive.action is Action.START and trouble is not None:
-            drive = replace(
-                drive, job=replace(drive.job, state=JobState.BACKING_OFF, message=trouble)
-            )
-        seen = self._seen(group, conflict, drive.job if drive else None)
-        interval = _about(times.seconds(group.spec.rebalance.interval))
-        if drive is None and self._is_settled(group, seen):
-            return interval
-        decision = groups.decide(group, seen, self._clock())
-        is_settled = decision.status == group.status and decision.look_again_seconds is None
-        self._settled[key] = (group, seen) if is_settled else None
-        if decision.status != group.status:
+        view = self._view(group)
+        drive = view.drive
+        decision = groups.decide(group, view.seen, self._clock())
+        soon = (decision.look_again_seconds, drive.look_again_seconds if drive else None)
+        is_written = decision.status == group.status
+        has_done = drive is None or drive.action is Action.NOTHING
+        self._settled[key] = view if is_written and has_done and soon == (None, None) else None
+        if not is_written:
             await self._world.write_group(group, decision.status, decision.happened)
         if drive is not None:
-            await self._act(drive.action, group, conflict)
+            await self._act(drive.action, group, view.seen.conflict)
             self._troubles.pop(key, None)
-        soon = (decision.look_again_seconds, drive.look_again_seconds if drive else None)
-        return min([interval, *(each for each in soon if each is not None)])
+        return min([_interval(group), *(each for each in soon if each is not None)])
 
-    def _is_settled(self, group: Group, seen: Seen) -> bool:
-        """Whether all is as it was when there was nothing to do."""
-        last = self._settled.get(group.head.key)
-        return last is not None and last[0] is group and last[1] == seen
+    def _view(self, group: Group) -> "_View":
+        conflict = self._conflict(group)
+        drive = self._drive(group, conflict) if group.spec.job is not None else None
+        trouble = self._troubles.get(group.head.key)
+        if drive is not None and drive.action is Action.START and trouble is not None:
+            job = replace(drive.job, state=JobState.BACKING_OFF, message=trouble)
+            drive = replace(drive, job=job)
+        return _View(group, drive, self._seen(group, conflict, drive.job if drive else None))
 
-    async def _drive(self, group: Group, conflict: Conflict | None) -> Drive:
+    def _drive(self, group: Group, conflict: Conflict | None) -> Drive:
         now = self._clock()
         wanted: Wanted = None
         turn = Turn(group.status.job)
@@ -222,7 +238,7 @@ class Loop:
         try:
             turn = schedule.turn(group, now, may_begin=is_wanted)
             if turn.is_on and is_wanted:
-                wanted = await self._world.identity(group)
+                wanted = self._world.identity(group)
         except ManifestError as error:
             wanted = Refused(str(error))
         drive = driving.decide(self._world.driver(group.head.key), wanted, turn.record, now)

@@ -4,10 +4,14 @@ A queue of work: each key is worked on by one at a time, and a bad or slow one h
 The first `touch` after a quiet time acts at once. What comes within `debounce` of the last work on
 a key is gathered. Work that fails is tried again, later each time; work that takes too long has
 failed. Work may ask to be called again after some seconds, and a touch comes first.
+
+What rests costs little: it is only glanced at, and that at whole seconds, for a process that sleeps
+uses more time to wake up than to look.
 """
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
@@ -19,6 +23,8 @@ from mq_client.errors import MqError
 K = TypeVar("K", bound=Hashable)
 Do = Callable[[K], Awaitable[float | None]]
 """Works on a key, and says after how many seconds to come again."""
+Rests = Callable[[K], float | None]
+"""Says after how many seconds to come again, if there is no work."""
 log = logging.getLogger("evenkeel")
 
 
@@ -63,9 +69,12 @@ class Counts:
 class Work(Generic[K]):
     """The queue; it belongs to one event loop."""
 
-    def __init__(self, do: Do[K], pace: Pace | None = None) -> None:
+    def __init__(
+        self, do: Do[K], pace: Pace | None = None, rests: Rests[K] = lambda key: None
+    ) -> None:
         """Start with nothing to do."""
         self._do = do
+        self._rests = rests
         self._pace = pace or Pace()
         self._states: dict[K, _State] = {}
         self._room = asyncio.Semaphore(self._pace.at_once)
@@ -110,7 +119,20 @@ class Work(Generic[K]):
 
     def _begin(self, key: K, state: _State) -> None:
         state.timer, state.due = None, float("inf")
-        state.task = asyncio.create_task(self._work(key, state), name=f"work on {key}")
+        again = self._rested(key)
+        if again is None:
+            state.task = asyncio.create_task(self._work(key, state), name=f"work on {key}")
+            return
+        self.counts.done += 1
+        self.counts.waiting_since.pop(key, None)
+        due = asyncio.get_running_loop().time() + again
+        self._schedule(key, state, math.ceil(due) if again > 1 else due)
+
+    def _rested(self, key: K) -> float | None:
+        try:
+            return self._rests(key)
+        except Exception:  # noqa: BLE001 the work will fail as well, and is told of with its pauses
+            return None
 
     async def _work(self, key: K, state: _State) -> None:
         async with self._room:

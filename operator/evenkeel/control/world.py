@@ -34,7 +34,7 @@ class World(Protocol):
     def driver(self, key: Key) -> DriverSeen:
         """Tell how the driver of a group's job is."""
 
-    async def identity(self, group: Group) -> str:
+    def identity(self, group: Group) -> str:
         """Tell as what a group's driver is to run: another text means that it starts anew."""
 
     async def cluster(self, topic: Topic) -> Cluster:

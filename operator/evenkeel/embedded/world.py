@@ -120,7 +120,7 @@ class FileWorld:
                 self._hear(key, each)
             self._changed(key, Loop.group_changed)
 
-    async def identity(self, group: Group) -> str:
+    def identity(self, group: Group) -> str:
         """Tell as what a group's driver is to run."""
         return _identity(self._job(group, self._prepared(group.head.key)))
 

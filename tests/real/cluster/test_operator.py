@@ -101,6 +101,18 @@ def test_pods_come_and_go(operator: RunningOperator, namespace: Namespace) -> No
     assert condition(gone, "Ready") == ("False", "Unowned")
 
 
+def test_a_pod_that_was_there_before_the_operator_and_goes_is_missed_at_once(
+    kubernetes: Cluster, namespace: Namespace
+) -> None:
+    namespace.make("Topic", "orders", {"route": ROUTE})
+    namespace.make("ConsumerGroup", "billing", {**of_pods(), "rebalance": {"interval": "1h"}})
+    namespace.pod("billing-x", {"app": "billing"})
+    with RunningOperator(kubernetes.admin.kubeconfig, namespace.name):
+        namespace.until(GROUPS, "billing", lambda it: loads(it) == {"billing-x": 8})
+        namespace.delete(namespace.core("pods", "billing-x"))
+        namespace.until(GROUPS, "billing", lambda it: loads(it) == {})
+
+
 def test_the_example_shares_its_queues_out_to_pods(
     operator: RunningOperator, namespace: Namespace
 ) -> None:
@@ -175,7 +187,7 @@ def test_nothing_is_written_where_nothing_changes(
 
     before = looks()
     version = namespace.get(GROUPS, "billing")["metadata"]["resourceVersion"]
-    eventually(looks, lambda count: count > before + 10)
+    assert eventually(looks, lambda count: count > before + 10) > before + 10
     assert namespace.get(GROUPS, "billing")["metadata"]["resourceVersion"] == version
 
 

@@ -1,0 +1,110 @@
+"""What was heard of objects: the newest of each, found by what it bears and by who looks for it."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from evenkeel.cluster import paths
+from evenkeel.cluster.api import Api
+from evenkeel.cluster.lists import Whole
+from evenkeel.cluster.resync import Kind, Resync
+from evenkeel.cluster.selectors import Selectors
+from evenkeel.cluster.shelf import Shelf
+from evenkeel.errors import ManifestError
+from evenkeel.objects import Key
+
+LABELS = [{}, {"app": "a"}, {"app": "b"}, {"app": "a", "tier": "x"}, {"app": "b", "tier": "x"}]
+Body = Mapping[str, Any]
+
+
+def body(name: str, version: int, labels: Mapping[str, str] | None = None, **rest: Any) -> Body:
+    metadata = {"namespace": "here", "name": name, "resourceVersion": str(version), "uid": "1"}
+    return {"metadata": {**metadata, "labels": dict(labels or {}), **rest}}
+
+
+def shelf() -> Shelf[Body]:
+    return Shelf(lambda found: found, lambda found: found["metadata"]["labels"].items())
+
+
+def names(found: list[Body]) -> list[str]:
+    return [each["metadata"]["name"] for each in found]
+
+
+def test_old_news_changes_nothing() -> None:
+    known = shelf()
+    assert known.take(body("x", 2, {"app": "new"}))
+    assert not known.take(body("x", 1, {"app": "old"}))
+    assert names(known.bearing("here", [("app", "new")])) == ["x"]
+    assert known.bearing("here", [("app", "old")]) == []
+
+
+def test_an_object_made_again_is_not_dropped_with_its_forerunner() -> None:
+    known = shelf()
+    assert known.take(body("x", 2, creationTimestamp="2026-01-01T00:00:00Z"))
+    again = body("x", 1, uid="2", creationTimestamp="2026-01-02T00:00:00Z")
+    assert known.take(again)
+    known.drop(Key("here", "x"), "1")
+    assert known.get(Key("here", "x")) is again
+
+
+def test_an_object_that_cannot_be_read_any_more_is_not_found_by_what_it_bore(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def read(found: Body) -> Body:
+        if "bad" in found["metadata"]["labels"]:
+            raise ManifestError("Topic x: it is bad")
+        return found
+
+    known = Shelf(read, lambda found: found["metadata"]["labels"].items())
+    known.take(body("x", 1, {"app": "a"}))
+    known.take(body("x", 2, {"app": "a", "bad": "yes"}))
+    assert known.bearing("here", [("app", "a")]) == []
+    assert "Topic x: it is bad" in caplog.text
+
+
+def test_what_the_first_list_brings_is_told_of() -> None:
+    """Else a pod that goes later, and never changed before, would be nobody's."""
+    bodies = [body("x", 1, {"app": "a"}), body("y", 2, {"app": "a"})]
+
+    class Lists:
+        async def page(self, path: str, query: Mapping[str, str]) -> Whole:
+            return msgspec.convert({"metadata": {}, "items": bodies}, Whole)
+
+    told: list[Key] = []
+    kind = Kind(paths.PODS, shelf(), told.append)
+    asyncio.run(Resync(cast("Api", Lists()), [kind], [None]).begin())
+    assert told == [Key("here", "x"), Key("here", "y")]
+
+
+def test_objects_and_those_who_look_for_them_find_each_other(rng: random.Random) -> None:
+    """Beside a search through everything, while all of it changes at random."""
+    known, selectors = shelf(), Selectors()
+    labels: dict[str, Mapping[str, str]] = {}
+    wanted: dict[Key, Mapping[str, str]] = {}
+    for version in range(3000):
+        name, group = f"pod-{rng.randrange(8)}", Key("here", f"group-{rng.randrange(8)}")
+        match rng.randrange(4):
+            case 0:
+                known.drop(Key("here", name))
+                labels.pop(name, None)
+            case 1:
+                labels[name] = rng.choice(LABELS)
+                assert known.take(body(name, version, labels[name]))
+            case 2:
+                selectors.note(group, None)
+                wanted.pop(group, None)
+            case _:
+                wanted[group] = rng.choice(LABELS[1:])
+                selectors.note(group, wanted[group])
+        for each in wanted.values():
+            bearing = sorted(pod for pod, own in labels.items() if each.items() <= own.items())
+            assert names(known.bearing("here", each.items())) == bearing
+            assert known.bearing("elsewhere", each.items()) == []
+        for own in LABELS:
+            looking = {one for one, each in wanted.items() if each.items() <= own.items()}
+            assert selectors.looking_for("here", own) == looking
+            assert selectors.looking_for("elsewhere", own) == set()
