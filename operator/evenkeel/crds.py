@@ -220,6 +220,9 @@ def _ruled(schema: Schema, kind: type[parts.Part]) -> Schema:
         name: each | ({"description": by_name[name]} if by_name[name] else {})
         for name, each in schema.get("properties", {}).items()
     }
+    if not kind.IS_FILLED:
+        for each in properties.values():
+            each.pop("default", None)
     schema = {**schema, "properties": properties}
     schema.pop("description", None)
     if kind.RULES:

@@ -207,6 +207,8 @@ class GroupSpec(Part, frozen=True):
 
 
 class Assigned(Part, frozen=True):
+    IS_FILLED: ClassVar = False  # there are many of them in a status, and each write pays for all
+
     consumer: Text
     """The slot, the pod, or the entry of the list."""
     executor: str = ""

@@ -39,6 +39,8 @@ class Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A part of an object. Fields that are unknown are the API server's business."""
 
     RULES: ClassVar[tuple[Rule, ...]] = ()
+    IS_FILLED: ClassVar = True
+    """Whether the API server writes defaults where nothing is said."""
 
 
 def once(field: str) -> Rule:

@@ -105,7 +105,7 @@ async def _lead(lease: Lease, operator: Operator, resync: Resync, listed: asynci
 
 def _settings(options: Options) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
-    settings.posting.enabled = False
+    watching.keep_hands_off(settings)
     settings.scanning.disabled = bool(options.namespaces)  # it would need rights on all of them
     settings.watching.server_timeout = WATCH_SECONDS
     settings.watching.chunk_size = A_PAGE  # else a whole cluster's pods are in memory at once,

@@ -101,6 +101,24 @@ def test_pods_come_and_go(operator: RunningOperator, namespace: Namespace) -> No
     assert condition(gone, "Ready") == ("False", "Unowned")
 
 
+def test_objects_of_others_are_left_as_they_are(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    """Operators made with kopf share a finalizer, and each would take it away from all objects."""
+    namespace.pod("theirs", {"app": "billing"})
+    finalizers = ["kopf.zalando.org/KopfFinalizerMarker"]
+    namespace.patch(namespace.core("pods", "theirs"), {"metadata": {"finalizers": finalizers}})
+    namespace.make("Topic", "orders", {"route": ROUTE})
+    namespace.make("ConsumerGroup", "billing", of_pods())
+    namespace.until(GROUPS, "billing", lambda it: loads(it) == {"theirs": 8})
+    namespace.delete(namespace.core("pods", "theirs"))  # and it stays until they let it go
+    namespace.until(GROUPS, "billing", lambda it: loads(it) == {})
+    found = namespace.found(namespace.core("pods", "theirs"))
+    assert found is not None
+    assert found["metadata"]["finalizers"] == finalizers
+    assert "annotations" not in found["metadata"]
+
+
 def test_a_pod_that_was_there_before_the_operator_and_goes_is_missed_at_once(
     kubernetes: Cluster, namespace: Namespace
 ) -> None:
