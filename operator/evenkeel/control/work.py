@@ -5,8 +5,8 @@ The first `touch` after a quiet time acts at once. What comes within `debounce` 
 a key is gathered. Work that fails is tried again, later each time; work that takes too long has
 failed. Work may ask to be called again after some seconds, and a touch comes first.
 
-What rests costs little: it is only glanced at, and that at whole seconds, for a process that sleeps
-uses more time to wake up than to look.
+What rests costs little, for it is only glanced at. And what is to come again comes at a whole
+second: waking up takes a process longer than a glance, so it wakes up once for many.
 """
 
 import asyncio
@@ -117,6 +117,10 @@ class Work(Generic[K]):
         state.due = due
         state.timer = asyncio.get_running_loop().call_at(due, self._begin, key, state)
 
+    def _come_again(self, key: K, state: _State, seconds: float) -> None:
+        due = asyncio.get_running_loop().time() + seconds
+        self._schedule(key, state, math.ceil(due) if seconds > 1 else due)
+
     def _begin(self, key: K, state: _State) -> None:
         state.timer, state.due = None, float("inf")
         again = self._rested(key)
@@ -125,8 +129,7 @@ class Work(Generic[K]):
             return
         self.counts.done += 1
         self.counts.waiting_since.pop(key, None)
-        due = asyncio.get_running_loop().time() + again
-        self._schedule(key, state, math.ceil(due) if again > 1 else due)
+        self._come_again(key, state, again)
 
     def _rested(self, key: K) -> float | None:
         try:
@@ -146,7 +149,7 @@ class Work(Generic[K]):
         if self._states.get(key) is not state:
             return
         if again is not None:
-            self._schedule(key, state, state.last_work + again)
+            self._come_again(key, state, again)
         if state.was_touched and not state.failures:
             self._schedule(key, state, state.last_work + state.debounce)
 
