@@ -1,117 +1,32 @@
 """The Kubernetes objects of a job: what is in them, what a user may change, and what is refused."""
 
-import copy
-import json
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 import pytest
 
 from evenkeel import manifests, quantities
-from evenkeel.cluster.manifest import merging, names, whole
-from evenkeel.errors import ManifestError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.cluster.manifest import names, whole
+from evenkeel.objects import Group, Topic
 from spark_jobs.pipeline import job as spark_job
-
-Document = dict[str, Any]
-IMAGE = "registry/evenkeel-job:1"
-CLAIM: Document = {"checkpoint": {"persistentVolumeClaim": "billing-state"}}
-CODE = {"configMapRef": {"name": "code", "key": "transform.py"}}
-
-
-def a_topic(name: str = "orders", **spec: Any) -> Topic:
-    metadata = {"name": name, "namespace": "shop"}
-    spec = {"nameServers": ["mq:9876"]} | spec
-    return manifests.read_topic({"kind": "Topic", "metadata": metadata, "spec": spec})
-
-
-def a_group(
-    *,
-    name: str = "billing",
-    topics: tuple[str, ...] = ("orders",),
-    annotations: Mapping[str, str] | None = None,
-    status: Document | None = None,
-    uid: str = "1234",
-    **job: Any,
-) -> Group:
-    whole_job = {
-        "executors": 3,
-        "sink": {"format": "json", "path": "s3a://rows"},
-        "checkpoint": {"url": "s3a://state"},
-    } | job
-    return manifests.read_group(
-        {
-            "kind": "ConsumerGroup",
-            "metadata": {
-                "name": name,
-                "namespace": "shop",
-                "uid": uid,
-                "annotations": dict(annotations or {}),
-            },
-            "spec": {"topics": [{"name": each} for each in topics], "job": whole_job},
-            "status": status or {},
-        }
-    )
-
-
-def known(*topics: Topic) -> dict[Key, Topic]:
-    return {topic.head.key: topic for topic in topics or (a_topic(),)}
-
-
-def objects(group: Group, *topics: Topic) -> dict[tuple[str, str], Document]:
-    found = whole.objects_of(group, known(*topics), IMAGE)
-    return {(each["kind"], each["metadata"]["name"]): each for each in found}
-
-
-def driver(group: Group, *topics: Topic) -> Document:
-    return objects(group, *topics)["Pod", "billing-driver"]
-
-
-def files(group: Group, *topics: Topic) -> tuple[Document, Document]:
-    """What job.json says, and the template of executors."""
-    data = objects(group, *topics)["ConfigMap", "billing-job"]["data"]
-    return json.loads(data["job.json"]), json.loads(data["executor.json"])
-
-
-def spark(group: Group) -> dict[str, str]:
-    found: dict[str, str] = files(group)[0]["spark"]
-    return found
-
-
-def main(pod: Document) -> Document:
-    return merging.container(pod["spec"])
-
-
-def mounted(pod: Document) -> dict[str, str]:
-    return {each["mountPath"]: each["name"] for each in main(pod)["volumeMounts"]}
-
-
-def volumes(pod: Document) -> dict[str, Document]:
-    return {each["name"]: each for each in pod["spec"]["volumes"]}
-
-
-def environment(pod: Document) -> dict[str, Document]:
-    return {each["name"]: each for each in main(pod)["env"]}
-
-
-def both(group: Group, *topics: Topic) -> list[Document]:
-    return [driver(group, *topics), files(group, *topics)[1]]
-
-
-def templated(who: str, spec: Document, **metadata: Any) -> Group:
-    return a_group(**of(who, podTemplate={"metadata": metadata, "spec": spec}))
-
-
-def of(who: str, **process: Any) -> Document:
-    """Say something of the driver or of the executors."""
-    return {who: process}
-
-
-def refused(group: Group, *topics: Topic) -> str:
-    with pytest.raises(ManifestError) as refusal:
-        whole.objects_of(group, known(*topics), IMAGE)
-    return str(refusal.value)
+from tests.job_objects import (
+    CLAIM,
+    CODE,
+    IMAGE,
+    Document,
+    a_group,
+    a_topic,
+    both,
+    driver,
+    environment,
+    files,
+    known,
+    main,
+    mounted,
+    objects,
+    of,
+    refused,
+    spark,
+    volumes,
+)
 
 
 def test_all_objects_come_in_an_order_in_which_they_can_be_made() -> None:
@@ -397,191 +312,6 @@ def test_slices_can_be_read_by_the_names_that_the_status_gives() -> None:
     (rule,) = [each for each in rules if "billing-7-0" in each.get("resourceNames", [])]
     assert rule["resourceNames"] == ["billing-7-0", "billing-7-1"]
     assert rule["verbs"] == ["get"]
-
-
-def test_settings_of_the_user_win() -> None:
-    users = {
-        "spark.network.timeout": "30s",
-        "spark.kubernetes.executor.request.cores": "500m",
-        "spark.kubernetes.container.image.pullPolicy": "Always",
-    }
-    assert users.items() <= spark(a_group(sparkConf=users)).items()
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "spark.master",
-        "spark.app.id",
-        "spark.driver.host",
-        "spark.executor.instances",
-        "spark.executor.memory",
-        "spark.locality.wait",
-        "spark.locality.wait.process",
-        "spark.dynamicAllocation.enabled",
-        "spark.task.cpus",
-        "spark.kubernetes.namespace",
-        "spark.kubernetes.executor.podTemplateFile",
-        "spark.kubernetes.executor.disableConfigMap",
-        "spark.kubernetes.authenticate.executor.serviceAccountName",
-        "spark.kubernetes.executor.volumes.persistentVolumeClaim.data.options.claimName",
-    ],
-)
-def test_settings_that_would_break_the_job_are_refused_by_name(key: str) -> None:
-    text = refused(a_group(sparkConf={"spark.ui.enabled": "true", key: "x"}))
-    assert text.startswith(f"ConsumerGroup shop/billing: spec.job.sparkConf names {key}: ")
-
-
-def test_a_setting_that_only_begins_like_a_refused_one_is_taken() -> None:
-    users = {"spark.speculationFoo": "x", "spark.executor.memoryOverheadFactor": "0.5"}
-    assert users.items() <= spark(a_group(sparkConf=users)).items()
-
-
-@pytest.mark.parametrize("who", ["driver", "executor"])
-def test_what_a_template_has_besides_comes_through(who: str) -> None:
-    sidecar = {"name": "proxy", "image": "proxy:1"}
-    users = {"name": "main", "env": [{"name": "MINE", "value": "1"}],
-             "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-             "resources": {"limits": {"nvidia.com/gpu": "1"}}}  # fmt: skip
-    spec = {
-        "containers": [sidecar, users],
-        "volumes": [{"name": "data", "emptyDir": {}}],
-        "nodeSelector": {"disk": "ssd"},
-        "tolerations": [{"key": "spot", "operator": "Exists"}],
-        "affinity": {"podAntiAffinity": {}},
-        "imagePullSecrets": [{"name": "registry"}],
-    }
-    of_driver, of_executors = both(
-        templated(who, spec, labels={"team": "shop"}, annotations={"note": "12e4"})
-    )
-    pod = of_driver if who == "driver" else of_executors
-    assert [each["name"] for each in pod["spec"]["containers"]] == ["main", "proxy"]
-    assert pod["spec"]["containers"][1] == sidecar
-    assert environment(pod)["MINE"]["value"] == "1"
-    assert mounted(pod)["/data"] == "data"
-    assert "data" in volumes(pod)
-    assert main(pod)["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    assert pod["metadata"]["labels"]["team"] == "shop"
-    assert pod["metadata"]["annotations"]["note"] == "12e4"
-    for name in ("nodeSelector", "tolerations", "affinity", "imagePullSecrets"):
-        assert pod["spec"][name] == spec[name]
-
-
-def test_a_template_adds_to_its_own_pods_only() -> None:
-    of_driver, of_executors = both(templated("driver", {"nodeSelector": {"disk": "ssd"}}))
-    assert "nodeSelector" in of_driver["spec"]
-    assert "nodeSelector" not in of_executors["spec"]
-
-
-@pytest.mark.parametrize("who", ["driver", "executor"])
-def test_what_the_job_needs_wins_over_a_template(who: str) -> None:
-    users = {"name": "main", "workingDir": "/",
-             "securityContext": {"readOnlyRootFilesystem": False},
-             "resources": {"limits": {"memory": "1"}},
-             "volumeMounts": [{"name": "x", "mountPath": "/tmp", "subPath": "y"}]}  # fmt: skip
-    spec = {
-        "containers": [users],
-        "restartPolicy": "Always",
-        "securityContext": {"runAsNonRoot": False, "runAsUser": 1000},
-        "volumes": [{"name": "x", "emptyDir": {}}, {"name": "evenkeel-tmp", "hostPath": {}}],
-    }
-    labels = {"evenkeel.dev/group": "other"}
-    of_driver, of_executors = both(templated(who, spec, labels=labels))
-    pod = of_driver if who == "driver" else of_executors
-    plain = both(a_group())[0 if who == "driver" else 1]
-    assert main(pod)["workingDir"] == main(plain)["workingDir"]
-    assert main(pod)["securityContext"] == main(plain)["securityContext"]
-    assert mounted(pod)["/tmp"] == "evenkeel-tmp"
-    assert volumes(pod)["evenkeel-tmp"] == {"name": "evenkeel-tmp", "emptyDir": {}}
-    assert pod["spec"]["restartPolicy"] == "Never"
-    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
-    assert pod["spec"]["securityContext"]["runAsUser"] == 1000
-    assert pod["metadata"]["labels"] == plain["metadata"]["labels"]
-    if who == "driver":
-        assert main(pod)["resources"]["limits"]["memory"] == "1500Mi"
-
-
-def test_a_template_may_choose_otherwise_where_the_job_has_only_a_default() -> None:
-    profile = {"type": "Localhost", "localhostProfile": "mine.json"}
-    spec = {
-        "containers": [{"name": "main", "imagePullPolicy": "Always"}],
-        "securityContext": {"seccompProfile": profile, "fsGroup": 7},
-        "terminationGracePeriodSeconds": 900,
-        "enableServiceLinks": True,
-    }
-    template = {"spec": spec}
-    group = a_group(
-        **CLAIM, **of("driver", podTemplate=template), **of("executor", podTemplate=template)
-    )
-    pod = driver(group)
-    assert main(pod)["imagePullPolicy"] == "Always"
-    assert pod["spec"]["securityContext"]["seccompProfile"] == profile
-    assert pod["spec"]["securityContext"]["fsGroup"] == 7
-    assert pod["spec"]["terminationGracePeriodSeconds"] == 900
-    assert pod["spec"]["enableServiceLinks"] is True
-    found = spark(group)
-    assert found["spark.kubernetes.container.image.pullPolicy"] == "Always"
-    assert found["spark.kubernetes.executor.terminationGracePeriodSeconds"] == "900s"
-
-
-def test_the_users_own_template_stays_as_it_is() -> None:
-    spec = {"containers": [{"name": "main", "env": [{"name": "MINE", "value": "1"}]}]}
-    before = copy.deepcopy(spec)
-    group = templated("driver", spec)
-    driver(group)
-    assert group.spec.job is not None
-    assert group.spec.job.driver.pod_template is not None
-    assert group.spec.job.driver.pod_template.spec == before
-
-
-@pytest.mark.parametrize("who", ["driver", "executor"])
-@pytest.mark.parametrize(
-    ("spec", "said"),
-    [
-        ({"serviceAccountName": "admin"}, ".spec.serviceAccountName: the rights of a job's pods"),
-        ({"serviceAccount": "admin"}, ".spec.serviceAccount: the rights of a job's pods"),
-        ({"containers": [{"name": "main", "image": "x"}]}, "image of main: spec.job.image says it"),
-        ({"containers": [{"name": "main", "command": ["x"]}]}, "command of main: "),
-        ({"containers": [{"name": "main", "args": ["x"]}]}, "args of main: "),
-        ({"containers": [{"name": "main", "lifecycle": {"x": {}}}]}, "lifecycle of main: "),
-        ({"containers": [{"image": "x"}]}, ".spec.containers holds something without a name"),
-        ({"containers": [{"name": "a"}, {"name": "a"}]}, ".spec.containers holds two with name a"),
-        ({"containers": {}}, ".spec.containers is no list"),
-        ({"containers": "x"}, ".spec.containers is no list"),
-        ({"containers": ["x"]}, ".spec.containers holds something without a name"),
-        ({"volumes": {"name": "x"}}, ".spec.volumes is no list"),
-        ({"containers": [{"name": "main", "env": {"A": "b"}}]}, ".env is no list"),
-        ({"containers": [{"name": "main", "volumeMounts": [{}]}]}, "without a mountPath"),
-        ({"containers": [{"name": "main", "securityContext": []}]}, "curityContext is no object"),
-        ({"securityContext": "strict"}, ".spec.securityContext is no object"),
-    ],
-)  # fmt: skip
-def test_a_template_that_cannot_be_is_refused_and_named(
-    who: str, spec: Document, said: str
-) -> None:
-    text = refused(templated(who, spec))
-    assert text.startswith(f"ConsumerGroup shop/billing: spec.job.{who}.podTemplate.")
-    assert said in text
-
-
-def test_metadata_of_a_template_is_labels_and_annotations() -> None:
-    text = refused(templated("driver", {}, name="mine"))
-    assert text.endswith("podTemplate.metadata takes labels and annotations, and not name")
-    for name in ("labels", "annotations"):
-        assert f"metadata.{name} is no object" in refused(templated("driver", {}, **{name: "x"}))
-
-
-def test_null_is_as_nothing_said() -> None:
-    spec = {"serviceAccountName": None, "volumes": None, "containers": None,
-            "terminationGracePeriodSeconds": None,
-            "securityContext": {"seccompProfile": None}}  # fmt: skip
-    assert driver(templated("driver", spec, creationTimestamp=None)) == driver(a_group())
-
-
-def test_two_protocols_share_a_port() -> None:
-    dns = [{"containerPort": 53, "protocol": each} for each in ("TCP", "UDP")]
-    pod = driver(templated("driver", {"containers": [{"name": "main", "ports": dns}]}))
-    assert [each for each in main(pod)["ports"] if each["containerPort"] == 53] == dns
 
 
 def test_a_name_that_makes_no_label_is_refused() -> None:

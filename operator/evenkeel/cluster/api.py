@@ -106,6 +106,10 @@ class Api:
         """Make an object."""
         return await self.ask("POST", path, document)
 
+    async def try_to_create(self, path: str, document: Document) -> Document:
+        """Let the API server say whether it would make an object, and make none."""
+        return await self.ask("POST", path, document, query={"dryRun": "All"})
+
     async def replace(self, path: str, document: Document) -> Document:
         """Replace an object; its `resourceVersion`, if it has one, must be the newest."""
         return await self.ask("PUT", path, document)

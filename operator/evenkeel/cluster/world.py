@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import msgspec
 
-from evenkeel import job_file, manifests, planning
+from evenkeel import manifests, planning
 from evenkeel.api.groups import GroupStatus
 from evenkeel.api.topics import TopicStatus
-from evenkeel.cluster import paths, pods, reports, slices
+from evenkeel.cluster import paths, pods, reports, slices, starting
 from evenkeel.cluster.api import Api, ConflictError, Document, GoneError
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import names, rights, whole
@@ -91,59 +91,15 @@ class ClusterWorld:
 
     async def start_driver(self, group: Group) -> None:
         """Make all that a job needs; the driver's pod is the last."""
-        objects = whole.objects_of(group, self._topics(group), self._image)
-        await self._refuse_without_what_it_names(group)
-        for each in objects:
-            await self._refuse_unless_ours(group, each)
-        for each in objects:
-            await self._api.apply(paths.of(each), each)
+        await starting.start_driver(self._api, group, self._topics(group), self._image)
 
     async def stop_driver(self, group: Group) -> None:
         """Let the driver end after its batch."""
-        await self._api.delete(self._pod_of(group))
+        await self._api.delete(_pod_of(group))
 
     async def clear_driver(self, group: Group) -> None:
         """Clear away a driver that has ended."""
-        await self._api.delete(self._pod_of(group), {"gracePeriodSeconds": 0})
-
-    async def _refuse_without_what_it_names(self, group: Group) -> None:
-        """See that a pod would not wait for ever for what nobody has made."""
-        job = group.spec.job
-        claim = job.checkpoint.persistent_volume_claim if job else None
-        if claim is not None:
-            await self._named(group, "PersistentVolumeClaim", paths.CLAIMS, claim)
-        for ref in job_file.refs(group):
-            found = await self._named(group, "ConfigMap", paths.CONFIG_MAPS, ref.name)
-            if ref.key not in {**(found.get("data") or {}), **(found.get("binaryData") or {})}:
-                raise ManifestError(f"{group}: ConfigMap {ref.name} has no entry {ref.key}; add it")
-
-    async def _named(
-        self, group: Group, kind: str, resource: paths.Resource, name: str
-    ) -> Document:
-        try:
-            return await self._api.get(paths.one(resource, group.beside(name)))
-        except GoneError as error:
-            raise ManifestError(
-                f"{group}: there is no {kind} {group.beside(name)}, which its job names; make it, "
-                "or correct spec.job"
-            ) from error
-
-    async def _refuse_unless_ours(self, group: Group, wanted: Document) -> None:
-        """Leave alone what somebody else has made under the same name."""
-        try:
-            found = await self._api.get(paths.of(wanted))
-        except GoneError:
-            return
-        owners = found["metadata"].get("ownerReferences") or ()
-        if group.head.uid not in [each["uid"] for each in owners]:
-            raise ManifestError(
-                f"{group}: there is a {wanted['kind']} {wanted['metadata']['name']} already, which "
-                "is not of this group; delete or rename one of the two"
-            )
-
-    def _pod_of(self, group: Group) -> str:
-        key = group.head.key
-        return paths.one(paths.PODS, Key(key.namespace, key.name + names.DRIVER_SUFFIX))
+        await self._api.delete(_pod_of(group), {"gracePeriodSeconds": 0})
 
     def _topics(self, group: Group) -> dict[Key, Topic]:
         found = {key: self._heard.topics.get(key) for key in group.topic_keys}
@@ -205,7 +161,7 @@ class ClusterWorld:
                     self._heard.config_maps.take(await self._api.create(place, each))
         if group.spec.job is not None and status.slices != group.status.slices:
             role = rights.role(replace(group, status=status))
-            await self._refuse_unless_ours(group, role)
+            await starting.refuse_unless_ours(self._api, group, role)
             await self._api.apply(paths.of(role), role)
 
     async def _clear_slices(self, group: Group, kept: Sequence[str]) -> None:
@@ -251,6 +207,11 @@ class ClusterWorld:
                 "SecretIncomplete", f"{topic}: Secret {key} has no {' and no '.join(missing)}"
             )
         return {entry: base64.b64decode(data[entry]).decode() for entry in entries}
+
+
+def _pod_of(group: Group) -> str:
+    key = group.head.key
+    return paths.one(paths.PODS, Key(key.namespace, key.name + names.DRIVER_SUFFIX))
 
 
 def _log(group: Group, status: GroupStatus) -> None:

@@ -83,6 +83,22 @@ def test_a_claim_that_is_missing_is_named(namespace: Namespace) -> None:
 
 
 @pytest.mark.usefixtures("topic")
+def test_executors_that_the_api_server_would_refuse_are_told_of_before_the_job_starts(
+    namespace: Namespace,
+) -> None:
+    def executor(operator: str) -> Document:
+        toleration = {"key": "spot", "operator": operator}
+        return {"podTemplate": {"spec": {"tolerations": [toleration]}}}
+
+    namespace.make("ConsumerGroup", "billing", job(executor=executor("Sometimes")))
+    told(namespace, "its executors would be refused", "tolerations[0].operator", "Sometimes")
+    assert not has_driver(namespace)
+    namespace.change(GROUPS, "billing", {"spec": job(executor=executor("Exists"))})
+    eventually(lambda: has_driver(namespace), bool, 60)
+    assert has_driver(namespace)
+
+
+@pytest.mark.usefixtures("topic")
 def test_a_quota_that_is_used_up_is_told_and_the_job_starts_when_there_is_room(
     namespace: Namespace,
 ) -> None:

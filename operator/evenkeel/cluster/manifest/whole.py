@@ -5,7 +5,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evenkeel.cluster.manifest import access, driver, executors, job, names, places, rights
+from evenkeel.cluster.manifest import (
+    access,
+    driver,
+    executors,
+    job,
+    merging,
+    names,
+    places,
+    rights,
+)
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.cluster.manifest.pods import Wanted
 from evenkeel.errors import ManifestError
@@ -42,11 +51,21 @@ def restart_hash(group: Group, topics: Mapping[Key, Topic], image: str) -> str:
     return _made(group, topics, image).restart_hash
 
 
+def executor_of(group: Group, topics: Mapping[Key, Topic], image: str) -> Document:
+    """Make an executor's pod as Spark does, as far as it can be refused for what a user said."""
+    made = _made(group, topics, image)
+    named = {**made.template["metadata"], "generateName": f"{group.head.key.name}-executor-"}
+    ours = {"containers": [{"name": merging.CONTAINER, "image": made.image}]}
+    pod: Document = merging.merged(made.template, {"metadata": named, "spec": ours}, "")
+    return pod
+
+
 @dataclass(frozen=True, slots=True)
 class _Made:
     driver: Document
     template: Document
     document: Document
+    image: str
     count: int
     restart: str
 
@@ -67,6 +86,7 @@ def _made(group: Group, topics: Mapping[Key, Topic], image: str) -> _Made:
         driver.pod(wanted),
         template,
         job.document(wanted, topics, template),
+        wanted.image,
         group.spec.job.executors,
         group.head.annotations.get(RESTART, ""),
     )

@@ -1,0 +1,73 @@
+"""
+Starts a job: makes all that it needs, once everything that it names is there.
+
+A pod that can never run is not made: it would wait without a word, or Spark would ask for the same
+executor for ever, and only the driver's log would say why it gets none.
+"""
+
+from collections.abc import Mapping
+
+from evenkeel import job_file
+from evenkeel.cluster import paths
+from evenkeel.cluster.api import Api, ApiError, Document, GoneError
+from evenkeel.cluster.manifest import whole
+from evenkeel.errors import EvenkeelError, ManifestError
+from evenkeel.objects import Group, Key, Topic
+
+
+async def start_driver(api: Api, group: Group, topics: Mapping[Key, Topic], image: str) -> None:
+    """Make everything; the driver's pod is the last."""
+    objects = whole.objects_of(group, topics, image)
+    await _refuse_without_what_it_names(api, group)
+    for each in objects:
+        await refuse_unless_ours(api, group, each)
+    await _try_executor(api, group, whole.executor_of(group, topics, image))
+    for each in objects:
+        await api.apply(paths.of(each), each)
+
+
+async def refuse_unless_ours(api: Api, group: Group, wanted: Document) -> None:
+    """Leave alone what somebody else has made under the same name."""
+    try:
+        found = await api.get(paths.of(wanted))
+    except GoneError:
+        return
+    owners = found["metadata"].get("ownerReferences") or ()
+    if group.head.uid not in [each["uid"] for each in owners]:
+        raise ManifestError(
+            f"{group}: there is a {wanted['kind']} {wanted['metadata']['name']} already, which "
+            "is not of this group; delete or rename one of the two"
+        )
+
+
+async def _refuse_without_what_it_names(api: Api, group: Group) -> None:
+    job = group.spec.job
+    claim = job.checkpoint.persistent_volume_claim if job else None
+    if claim is not None:
+        await _named(api, group, "PersistentVolumeClaim", paths.CLAIMS, claim)
+    for ref in job_file.refs(group):
+        found = await _named(api, group, "ConfigMap", paths.CONFIG_MAPS, ref.name)
+        if ref.key not in {**(found.get("data") or {}), **(found.get("binaryData") or {})}:
+            raise ManifestError(f"{group}: ConfigMap {ref.name} has no entry {ref.key}; add it")
+
+
+async def _named(
+    api: Api, group: Group, kind: str, resource: paths.Resource, name: str
+) -> Document:
+    try:
+        return await api.get(paths.one(resource, group.beside(name)))
+    except GoneError as error:
+        raise ManifestError(
+            f"{group}: there is no {kind} {group.beside(name)}, which its job names; make it, "
+            "or correct spec.job"
+        ) from error
+
+
+async def _try_executor(api: Api, group: Group, pod: Document) -> None:
+    """Ask whether executors may be made as they are wanted; none is made yet."""
+    try:
+        await api.try_to_create(paths.listed(paths.PODS, group.head.key.namespace), pod)
+    except ApiError as error:
+        raise EvenkeelError(
+            f"{group}: its executors would be refused; see spec.job.executor: {error}"
+        ) from error

@@ -1,0 +1,111 @@
+"""Groups with a job, and the Kubernetes objects that are made for them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from evenkeel import manifests
+from evenkeel.cluster.manifest import merging, whole
+from evenkeel.errors import ManifestError
+from evenkeel.objects import Group, Key, Topic
+
+Document = dict[str, Any]
+IMAGE = "registry/evenkeel-job:1"
+CLAIM: Document = {"checkpoint": {"persistentVolumeClaim": "billing-state"}}
+CODE = {"configMapRef": {"name": "code", "key": "transform.py"}}
+
+
+def a_topic(name: str = "orders", **spec: Any) -> Topic:
+    metadata = {"name": name, "namespace": "shop"}
+    spec = {"nameServers": ["mq:9876"]} | spec
+    return manifests.read_topic({"kind": "Topic", "metadata": metadata, "spec": spec})
+
+
+def a_group(
+    *,
+    name: str = "billing",
+    topics: tuple[str, ...] = ("orders",),
+    annotations: Mapping[str, str] | None = None,
+    status: Document | None = None,
+    uid: str = "1234",
+    **job: Any,
+) -> Group:
+    whole_job = {
+        "executors": 3,
+        "sink": {"format": "json", "path": "s3a://rows"},
+        "checkpoint": {"url": "s3a://state"},
+    } | job
+    return manifests.read_group(
+        {
+            "kind": "ConsumerGroup",
+            "metadata": {
+                "name": name,
+                "namespace": "shop",
+                "uid": uid,
+                "annotations": dict(annotations or {}),
+            },
+            "spec": {"topics": [{"name": each} for each in topics], "job": whole_job},
+            "status": status or {},
+        }
+    )
+
+
+def known(*topics: Topic) -> dict[Key, Topic]:
+    return {topic.head.key: topic for topic in topics or (a_topic(),)}
+
+
+def objects(group: Group, *topics: Topic) -> dict[tuple[str, str], Document]:
+    found = whole.objects_of(group, known(*topics), IMAGE)
+    return {(each["kind"], each["metadata"]["name"]): each for each in found}
+
+
+def driver(group: Group, *topics: Topic) -> Document:
+    return objects(group, *topics)["Pod", "billing-driver"]
+
+
+def files(group: Group, *topics: Topic) -> tuple[Document, Document]:
+    """What job.json says, and the template of executors."""
+    data = objects(group, *topics)["ConfigMap", "billing-job"]["data"]
+    return json.loads(data["job.json"]), json.loads(data["executor.json"])
+
+
+def spark(group: Group) -> dict[str, str]:
+    found: dict[str, str] = files(group)[0]["spark"]
+    return found
+
+
+def main(pod: Document) -> Document:
+    return merging.container(pod["spec"])
+
+
+def mounted(pod: Document) -> dict[str, str]:
+    return {each["mountPath"]: each["name"] for each in main(pod)["volumeMounts"]}
+
+
+def volumes(pod: Document) -> dict[str, Document]:
+    return {each["name"]: each for each in pod["spec"]["volumes"]}
+
+
+def environment(pod: Document) -> dict[str, Document]:
+    return {each["name"]: each for each in main(pod)["env"]}
+
+
+def both(group: Group, *topics: Topic) -> list[Document]:
+    return [driver(group, *topics), files(group, *topics)[1]]
+
+
+def templated(who: str, spec: Document, **metadata: Any) -> Group:
+    return a_group(**of(who, podTemplate={"metadata": metadata, "spec": spec}))
+
+
+def of(who: str, **process: Any) -> Document:
+    """Say something of the driver or of the executors."""
+    return {who: process}
+
+
+def refused(group: Group, *topics: Topic) -> str:
+    with pytest.raises(ManifestError) as refusal:
+        whole.objects_of(group, known(*topics), IMAGE)
+    return str(refusal.value)

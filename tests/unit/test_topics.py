@@ -1,0 +1,208 @@
+"""Topics that are made and resized: what is said of it, and who may do it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from evenkeel import manifests
+from evenkeel.api.topics import BrokerQueues
+from evenkeel.control import conditions, places, rivals, topics
+from evenkeel.control.provision import Counts, Outcome, Step
+from evenkeel.control.rivals import Rivals
+from evenkeel.control.topics import SOON_SECONDS, Decision, Sight, Unread
+from evenkeel.objects import Group, Topic
+from mq_client import errors
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+A, B = "broker-a", "broker-b"
+COUNTS = Counts(4, 4, 6)
+SHOWN = [BrokerQueues(A, 4, 4)]
+MISSING = Unread("TopicUnknown", "no such topic")
+AWAY = errors.ConnectionLostError("refused")
+REFUSED = errors.NotPermittedError("PUT", "a:1", 16, "no right to change topics")
+
+
+def topic(name: str = "orders", created: str = "", **spec: Any) -> Topic:
+    metadata = {"name": name, "generation": 1, "creationTimestamp": created}
+    spec = {"topic": "orders", "nameServers": ["mq:9876"], **spec}
+    return manifests.read_topic({"kind": "Topic", "metadata": metadata, "spec": spec})
+
+
+def asking(read: int = 4, write: int = 4, **spec: Any) -> Topic:
+    return topic(provision={"readQueues": read, "writeQueues": write}, **spec)
+
+
+def condition(decision: Decision, kind: str) -> tuple[str, str, str] | None:
+    found = conditions.find(decision.status.conditions, kind)
+    return (found.status.value, found.reason, found.message) if found else None
+
+
+def said(outcome: Outcome | Unread, route: list[BrokerQueues] | Unread) -> Decision:
+    return topics.decide(asking(), Sight(route, outcome), NOW)
+
+
+def test_a_topic_that_is_as_asked_is_looked_at_when_its_route_is() -> None:
+    decision = said(Outcome(Step(), (A,)), SHOWN)
+    assert condition(decision, "Provisioned") == ("True", "AsAsked", "")
+    assert condition(decision, "Ready") == ("True", "RouteRead", "")
+    assert decision.look_again_seconds == 30
+
+
+def test_a_topic_that_was_made_now_is_looked_at_again_soon() -> None:
+    decision = said(Outcome(Step({A: COUNTS}, (A,)), (A,)), MISSING)
+    made = ("False", "Creating", "Topic orders: it is made on broker-a")
+    assert condition(decision, "Provisioned") == made
+    assert condition(decision, "Ready") == made
+    assert decision.look_again_seconds == SOON_SECONDS
+
+
+def test_a_topic_that_the_name_server_does_not_show_yet_is_still_being_made() -> None:
+    decision = said(Outcome(Step(), (A, B)), SHOWN)
+    assert condition(decision, "Provisioned") == (
+        "False", "Creating", "Topic orders: the name server does not tell of it yet",
+    )  # fmt: skip
+    assert decision.look_again_seconds == SOON_SECONDS
+
+
+def test_draining_names_queues_and_groups() -> None:
+    step = Step(closing={A: range(4, 8)})
+    waits = ("billing has not read all of orders@broker-a 5",)
+    decision = said(Outcome(step, (A,), waits), [BrokerQueues(A, 8, 4)])
+    assert condition(decision, "Provisioned") == (
+        "False", "Draining",
+        "Topic orders: orders@broker-a 4-7 close; billing has not read all of orders@broker-a 5",
+    )  # fmt: skip
+    assert condition(decision, "Ready") == ("True", "RouteRead", "")
+    assert decision.look_again_seconds == SOON_SECONDS
+
+
+def test_a_broker_out_of_reach_is_named_and_not_asked_every_moment() -> None:
+    decision = said(Outcome(Step(), (A,), failed={B: AWAY}), SHOWN)
+    assert condition(decision, "Provisioned") == (
+        "False", "BrokerUnavailable",
+        "Topic orders: broker-b is out of reach and keeps what it has: refused",
+    )  # fmt: skip
+    assert decision.look_again_seconds == 30
+
+
+def test_a_broker_that_refuses_is_quoted() -> None:
+    decision = said(Outcome(Step({A: COUNTS}, (A,)), (A,), failed={A: REFUSED}), MISSING)
+    found = condition(decision, "Provisioned")
+    assert found is not None
+    assert found[:2] == ("False", "Refused")
+    assert "broker-a refuses" in found[2]
+    assert "no right to change topics" in found[2]
+    assert condition(decision, "Ready") == found
+
+
+def test_what_cannot_be_seen_is_unknown() -> None:
+    gone = Unread("NameServerUnreachable", "mq:9876 does not answer")
+    decision = said(gone, gone)
+    assert condition(decision, "Provisioned") == ("Unknown", gone.reason, gone.message)
+    assert condition(decision, "Ready") == ("False", gone.reason, gone.message)
+
+
+def test_a_topic_that_nobody_could_read_whole_is_not_made() -> None:
+    odd = asking(read=2, write=4)
+    assert topics.to_follow(odd, None) is None
+    decision = topics.decide(odd, Sight(SHOWN), NOW)
+    found = condition(decision, "Provisioned")
+    assert found is not None
+    assert found[:2] == ("False", "InvalidSpec")
+
+
+def test_a_topic_that_is_only_read_says_nothing_of_provisioning() -> None:
+    decision = topics.decide(topic(), Sight(SHOWN), NOW)
+    assert [each.type for each in decision.status.conditions] == ["Ready"]
+    assert condition(decision, "Ready") == ("True", "RouteRead", "")
+    missing = topics.decide(topic(), Sight(MISSING), NOW)
+    assert condition(missing, "Ready") == ("False", "TopicUnknown", "no such topic")
+
+
+def test_the_same_sight_makes_the_same_status() -> None:
+    sight = Sight(SHOWN, Outcome(Step(closing={A: range(4, 8)}), (A,), ("somebody waits",)))
+    first = topics.decide(asking(), sight, NOW).status
+    later = replace(asking(), status=first)
+    assert topics.decide(later, sight, NOW.replace(year=2027)).status == first
+
+
+# Who is older, and who reads.
+
+
+def test_the_older_of_two_topics_wins_and_the_newer_says_so() -> None:
+    old, new = asking(name="z", created="2026-01-01"), asking(name="a", created="2026-01-02")
+    known: Rivals[Topic] = Rivals(rivals.topic_claim)
+    known.changed(old.head.key, old)
+    known.changed(new.head.key, new)
+    assert rivals.topic_conflict(old, known.of(old)) is None
+    conflict = rivals.topic_conflict(new, known.of(new))
+    assert conflict is not None
+    assert topics.to_follow(new, conflict) is None
+    decision = topics.decide(new, Sight(SHOWN, None, conflict), NOW)
+    text = (
+        "Topic z already provisions 'orders' on these name servers; it is the older one: "
+        "delete one of the two, or remove spec.provision from one"
+    )
+    assert condition(decision, "Conflicted") == ("True", "OlderTopic", text)
+    assert condition(decision, "Ready") == ("False", "OlderTopic", text)
+    assert condition(decision, "Provisioned") is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        topic("z"),
+        asking(name="z", topic="bills"),
+        asking(name="z", nameServers=["elsewhere:9876"]),
+    ],
+    ids=["is only read", "is another topic", "is on other name servers"],
+)
+def test_topics_that_do_not_meet_are_no_rivals(other: Topic) -> None:
+    known: Rivals[Topic] = Rivals(rivals.topic_claim)
+    known.changed(other.head.key, other)
+    new = asking(name="a", created="2026-01-02")
+    assert rivals.topic_conflict(new, known.of(new)) is None
+
+
+def test_one_shared_name_server_makes_rivals() -> None:
+    old = asking(name="z", nameServers=["mq-1:9876", "mq-2:9876"])
+    new = asking(name="a", nameServers=["mq-2:9876"], created="2026-01-02")
+    assert rivals.topic_conflict(new, [old]) is not None
+
+
+@pytest.mark.parametrize("left", [None, topic("z")], ids=["deleted", "provisions no more"])
+def test_when_the_older_lets_go_the_newer_is_looked_at(left: Topic | None) -> None:
+    old, new = asking(name="z"), asking(name="a", created="2026-01-02")
+    known: Rivals[Topic] = Rivals(rivals.topic_claim)
+    known.changed(new.head.key, new)
+    assert known.changed(old.head.key, old) == {new.head.key}
+    assert known.changed(old.head.key, old) == set()
+    assert known.changed(old.head.key, left) == {new.head.key}
+    assert known.of(new) == []
+
+
+def group(name: str, *named: str, namespace: str = "default") -> Group:
+    return manifests.read_group(
+        {
+            "kind": "ConsumerGroup",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"topics": [{"name": each} for each in named]},
+        }
+    )
+
+
+def test_all_groups_that_read_the_topic_by_any_object_are_asked() -> None:
+    here, also, elsewhere = topic("a"), topic("b"), topic("c", nameServers=["other:9876"])
+    known = {each.head.key: each for each in (here, also, elsewhere)}
+    groups = [group("x", "a"), group("y", "c", "b"), group("z", "c"), group("w", "missing")]
+    place = places.of_topic(here)
+    assert place is not None
+    assert places.readers(place, groups, known.get) == ["x", "y"]
+
+
+def test_a_topic_that_is_only_in_a_file_is_nobody_elses() -> None:
+    route = {"route": [{"broker": A, "readQueues": 1, "writeQueues": 1}]}
+    document = {"kind": "Topic", "metadata": {"name": "orders"}, "spec": route}
+    assert places.of_topic(manifests.read_topic(document)) is None
