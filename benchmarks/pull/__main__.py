@@ -110,7 +110,7 @@ def _rows(scene: Scene, job: Job, all_running: Sequence[Running], rounds: int) -
         [running.ask(scene.work, job) for running in all_running] for _ in range(warm_up + rounds)
     ]
     for running, measured in zip(all_running, zip(*seen, strict=True), strict=True):
-        yield Row(scene, running.program, measured[warm_up:])
+        yield Row(measured[warm_up:], scene, running.program)
 
 
 def _soak(mq: RocketMq, job: Job, minutes: float) -> Figure:

@@ -7,6 +7,7 @@ sleeps, while the others have their turn.
 
 import contextlib
 import json
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,23 @@ class Measured:
     cpu_seconds: float
     rss_mib: float = 0.0
     """After the job; only Python programs tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """All rounds of one job, the warm-up left out."""
+
+    rounds: Sequence[Measured]
+
+    @property
+    def rates(self) -> list[float]:
+        """Messages a second, from the slowest round to the fastest."""
+        return sorted(each.messages / each.seconds for each in self.rounds)
+
+    @property
+    def rate(self) -> float:
+        """Messages a second, of the median round."""
+        return statistics.median(self.rates)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from benchmarks import page, peers
 from benchmarks.pull import messages, ours, programs, stage
-from benchmarks.pull.programs import Measured, Program
+from benchmarks.pull.programs import Measured, Program, Rounds
 from benchmarks.targets import Figure
 from mq_client import pulling
 from sandbox import jars, rocketmq
@@ -36,22 +36,11 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """All rounds of a program in a scene, the warm-up left out."""
+class Row(Rounds):
+    """What a program did in a scene."""
 
     scene: Scene
     program: Program
-    rounds: Sequence[Measured]
-
-    @property
-    def rates(self) -> list[float]:
-        """Messages a second, from the slowest round to the fastest."""
-        return sorted(each.messages / each.seconds for each in self.rounds)
-
-    @property
-    def rate(self) -> float:
-        """Messages a second, of the median round."""
-        return statistics.median(self.rates)
 
     @property
     def cpu_us(self) -> float:

@@ -133,7 +133,7 @@ def _throughput(mq: RocketMq, size: Size) -> Iterator[Row]:
                 ]
                 for reader, rounds in zip(readers, zip(*seen, strict=True), strict=True):
                     measured = rounds[size.warm_up_rounds :]
-                    yield Row(Scene(master, sink), reader.program.name, measured)
+                    yield Row(measured, Scene(master, sink), reader.program.name)
 
 
 def _idle(pid: int, size: Size) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks import page, peers
 from benchmarks.pull import messages, stage
 from benchmarks.pull import programs as clients
-from benchmarks.pull.programs import Measured
+from benchmarks.pull.programs import Rounds
 from benchmarks.spark import pinned, programs
 from benchmarks.spark.memory import Held
 from benchmarks.spark.peers import synthetic
@@ -39,22 +39,11 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """All rounds of a program in a scene, the warm-up left out."""
+class Row(Rounds):
+    """What a program did in a scene."""
 
     scene: Scene
     program: str
-    rounds: Sequence[Measured]
-
-    @property
-    def rates(self) -> list[float]:
-        """Rows a second, from the slowest round to the fastest."""
-        return sorted(each.messages / each.seconds for each in self.rounds)
-
-    @property
-    def rate(self) -> float:
-        """Rows a second, of the median round."""
-        return statistics.median(self.rates)
 
 
 def table(rows: Iterable[Row]) -> Iterator[str]:

@@ -7,47 +7,28 @@ every `rebalance.interval`; a topic every `refreshInterval`. Nothing that is nee
 
 import asyncio
 import random
-import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from evenkeel import times
 from evenkeel.api.topics import Provision, TopicSpec
-from evenkeel.control import (
-    census,
-    driving,
-    groups,
-    places,
-    provision,
-    rates,
-    rivals,
-    schedule,
-    topics,
-)
+from evenkeel.control import groups, places, provision, rivals, topics
 from evenkeel.control.brokers import Brokers
-from evenkeel.control.census import Census
 from evenkeel.control.draining import Quiet
-from evenkeel.control.driving import Action, Drive, Refused, Wanted
+from evenkeel.control.driving import Action
+from evenkeel.control.observing import CENSUS_SECONDS, Clock, Observer, View
 from evenkeel.control.provisioning import Task
-from evenkeel.control.rates import Rates
 from evenkeel.control.rivals import Rivals
-from evenkeel.control.schedule import Turn
-from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
+from evenkeel.control.seen import Conflict
 from evenkeel.control.topics import Sight, Unread
 from evenkeel.control.work import Counts, Work
 from evenkeel.control.world import World
-from evenkeel.errors import EvenkeelError, ManifestError
+from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group, Key, Topic
 from evenkeel.planning import MissingError
-from mq_client.errors import MqError
 
 MOST_DEBOUNCE_SECONDS = 2.0
-CENSUS_SECONDS = 30.0
-SOON_SECONDS = 5.0
-"""While others read in a group's name."""
-Clock = Callable[[], datetime]
 
 
 def _utc() -> datetime:
@@ -63,15 +44,6 @@ def _interval(group: Group) -> float:
     return _about(times.seconds(group.spec.rebalance.interval))
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """A group and all that a decision about it rests on, beside the clock."""
-
-    group: Group
-    drive: Drive | None
-    seen: Seen
-
-
 class Loop:
     """Keeps all topics and groups of a world."""
 
@@ -80,20 +52,16 @@ class Loop:
         self._world = world
         self._clock = clock
         self._brokers = Brokers()
+        self._observer = Observer(world, clock, self._brokers)
         self._topics: Work[Key] = Work(self._look_at_topic)
         self._groups: Work[Key] = Work(self._look_at_group, rests=self._group_rests)
         self._censuses: Work[Key] = Work(self._ask_brokers)
-        self._rivals: Rivals[Group] = Rivals(rivals.group_claim)
         self._rival_topics: Rivals[Topic] = Rivals(rivals.topic_claim)
         self._quiet: dict[Key, Quiet] = defaultdict(Quiet)
         """Of topics whose queues close."""
         self._specs: dict[Key, TopicSpec] = {}
-        self._census: dict[Key, Census] = {}
-        self._rates: dict[Key, Rates] = {}
-        self._settled: dict[Key, _View | None] = {}
+        self._settled: dict[Key, View | None] = {}
         """What groups looked like when there was nothing to do, and time changes nothing."""
-        self._troubles: dict[Key, str] = {}
-        """Why drivers could not be started."""
         self._users: dict[Key, set[Key]] = defaultdict(set)
         """Groups by the topics that they name."""
         self._named: dict[Key, set[Key]] = {}
@@ -117,14 +85,11 @@ class Loop:
         """Say that a group, or what is seen of it, was made, changed or deleted."""
         group = self._world.group(key)
         self._name(key, set(group.topic_keys) if group else set())
-        for other in self._rivals.changed(key, group):
+        for other in self._observer.changed(key, group):
             self._touch_group(other)
         if group is None:
             self._groups.forget(key)
             self._censuses.forget(key)
-            self._census.pop(key, None)
-            self._rates.pop(key, None)
-            self._troubles.pop(key, None)
             self._settled.pop(key, None)
             return
         self._touch_group(key)
@@ -199,7 +164,12 @@ class Loop:
     def _group_rests(self, key: Key) -> float | None:
         """Tell when to come again, if all is as it was when there was nothing to do."""
         group, last = self._world.group(key), self._settled.get(key)
-        if group is None or last is None or last.group is not group or self._view(group) != last:
+        if (
+            group is None
+            or last is None
+            or last.group is not group
+            or self._observer.view(group) != last
+        ):
             return None
         return _interval(group)
 
@@ -207,7 +177,7 @@ class Loop:
         group = self._world.group(key)
         if group is None:
             return None
-        view = self._view(group)
+        view = self._observer.view(group)
         drive = view.drive
         decision = groups.decide(group, view.seen, self._clock())
         soon = (decision.look_again_seconds, drive.look_again_seconds if drive else None)
@@ -218,46 +188,20 @@ class Loop:
             await self._world.write_group(group, decision.status, decision.happened)
         if drive is not None:
             await self._act(drive.action, group, view.seen.conflict)
-            self._troubles.pop(key, None)
+            self._observer.troubles.pop(key, None)
         return min([_interval(group), *(each for each in soon if each is not None)])
-
-    def _view(self, group: Group) -> "_View":
-        conflict = self._conflict(group)
-        drive = self._drive(group, conflict) if group.spec.job is not None else None
-        trouble = self._troubles.get(group.head.key)
-        if drive is not None and drive.action is Action.START and trouble is not None:
-            job = replace(drive.job, state=JobState.BACKING_OFF, message=trouble)
-            drive = replace(drive, job=job)
-        return _View(group, drive, self._seen(group, conflict, drive.job if drive else None))
-
-    def _drive(self, group: Group, conflict: Conflict | None) -> Drive:
-        now = self._clock()
-        wanted: Wanted = None
-        turn = Turn(group.status.job)
-        is_wanted = groups.is_wanted(group, conflict)
-        try:
-            turn = schedule.turn(group, now, may_begin=is_wanted)
-            if turn.is_on and is_wanted:
-                wanted = self._world.identity(group)
-        except ManifestError as error:
-            wanted = Refused(str(error))
-        drive = driving.decide(self._world.driver(group.head.key), wanted, turn.record, now)
-        if turn.record != group.status.job:  # that a run begins is written before it does
-            drive = replace(drive, action=Action.NOTHING)
-        if turn.next_at is None or drive.job.state is not JobState.ENDED:
-            return drive
-        job = replace(drive.job, message=schedule.waits_until(turn.next_at))
-        return replace(drive, job=job, look_again_seconds=(turn.next_at - now).total_seconds())
 
     async def _act(self, action: Action, group: Group, conflict: Conflict | None) -> None:
         """Do it; a driver starts with something to follow, and when others are known."""
-        is_known = group.status.epoch > 0 and group.head.key in self._census
+        is_known = group.status.epoch > 0 and self._observer.knows_readers(group)
         match action:
             case Action.START if is_known and conflict is None:
                 try:
                     await self._world.start_driver(group)
                 except EvenkeelError as error:
-                    self._troubles[group.head.key] = str(error)  # and the next look tells of it
+                    self._observer.troubles[group.head.key] = str(
+                        error
+                    )  # and the next look tells of it
                     raise
             case Action.STOP:
                 await self._world.stop_driver(group)
@@ -266,58 +210,11 @@ class Loop:
             case _:
                 pass
 
-    def _seen(self, group: Group, conflict: Conflict | None, job: JobSeen | None) -> Seen:
-        found = {name: self._world.topic(name) for name in group.topic_keys}
-        counted = self._census.get(group.head.key)
-        return Seen(
-            topics={name: topic for name, topic in found.items() if topic is not None},
-            job=job,
-            pods=self._world.pods(group),
-            weights=self._rates.get(group.head.key, Rates()).weights,
-            lag=counted.lag if counted is not None and counted.lags else None,
-            conflict=conflict,
-        )
-
-    def _conflict(self, group: Group) -> Conflict | None:
-        older = self._rivals.of(group)
-        if not older:
-            return census.foreign(group, self._census.get(group.head.key))
-        keys = {key for each in (group, *older) for key in each.topic_keys}
-        found = {key: self._world.topic(key) for key in keys}
-        known = {key: topic for key, topic in found.items() if topic is not None}
-        rival = rivals.group_conflict(group, older, known)
-        return rival or census.foreign(group, self._census.get(group.head.key))
-
     async def _ask_brokers(self, key: Key) -> float | None:
-        """Ask how far a group is and who reads; what cannot be told now stays as it was."""
         group = self._world.group(key)
         if group is None:
             return None
-        asked = self._asked(group)
-        before = self._census.get(key)
-        try:
-            found = await self._counted(group, asked)
-        except (MqError, MissingError):  # the topic's own conditions tell of that
-            found = before or Census()
-        self._census[key] = found
-        before_rates = self._rates.get(key, Rates())
-        self._rates[key] = rates.measured(before_rates, found.lags, time.monotonic())
-        if found != before:
+        if await self._observer.ask(group):
             self._touch_group(key)
-        if not asked:  # a topic that changes brings it back
-            return None
-        return _about(CENSUS_SECONDS) if census.foreign(group, found) is None else SOON_SECONDS
-
-    async def _counted(self, group: Group, asked: Sequence[Topic]) -> Census:
-        lags, members = [], set()
-        for topic in asked:
-            cluster = await self._world.cluster(topic)
-            lags += await self._brokers.lags(cluster, group.group, topic.topic)
-            if group.spec.job is not None:
-                members |= set(await self._brokers.members(cluster, group.group, topic.topic))
-        return Census(tuple(lags), tuple(sorted(members, key=lambda each: each.client_id)))
-
-    def _asked(self, group: Group) -> list[Topic]:
-        """List a group's topics that are on brokers and not only in a file."""
-        found = [self._world.topic(key) for key in group.topic_keys]
-        return [each for each in found if each is not None and each.spec.route is None]
+        seconds = self._observer.ask_again_seconds(group)
+        return None if seconds is None else _about(seconds)

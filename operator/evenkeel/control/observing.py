@@ -1,0 +1,151 @@
+"""What is seen around a group: its topics, pods and rivals, its driver, what brokers tell of it."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from evenkeel.control import census, driving, groups, rates, rivals, schedule
+from evenkeel.control.brokers import Brokers
+from evenkeel.control.census import Census
+from evenkeel.control.driving import Action, Drive, Refused, Wanted
+from evenkeel.control.rates import Rates
+from evenkeel.control.rivals import Rivals
+from evenkeel.control.schedule import Turn
+from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
+from evenkeel.control.world import World
+from evenkeel.errors import ManifestError
+from evenkeel.objects import Group, Key, Topic
+from evenkeel.planning import MissingError
+from mq_client.errors import MqError
+
+CENSUS_SECONDS = 30.0
+SOON_SECONDS = 5.0
+"""While others read in a group's name."""
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A group and all that a decision about it rests on, beside the clock."""
+
+    group: Group
+    drive: Drive | None
+    seen: Seen
+
+
+class Observer:
+    """Looks at groups, and remembers what brokers have told."""
+
+    def __init__(self, world: World, clock: Clock, brokers: Brokers) -> None:
+        """Know of no group yet."""
+        self._world = world
+        self._clock = clock
+        self._brokers = brokers
+        self._rivals: Rivals[Group] = Rivals(rivals.group_claim)
+        self._census: dict[Key, Census] = {}
+        self._rates: dict[Key, Rates] = {}
+        self.troubles: dict[Key, str] = {}
+        """Why drivers could not be started."""
+
+    def changed(self, key: Key, group: Group | None) -> set[Key]:
+        """Note a group, or that it is gone; the others that this may concern."""
+        if group is None:
+            for known in (self._census, self._rates, self.troubles):
+                known.pop(key, None)
+        return self._rivals.changed(key, group)
+
+    def knows_readers(self, group: Group) -> bool:
+        """Whether it was asked who reads in the group's name."""
+        return group.head.key in self._census
+
+    def view(self, group: Group) -> View:
+        """Look."""
+        conflict = self._conflict(group)
+        drive = self._drive(group, conflict) if group.spec.job is not None else None
+        trouble = self.troubles.get(group.head.key)
+        if drive is not None and drive.action is Action.START and trouble is not None:
+            job = replace(drive.job, state=JobState.BACKING_OFF, message=trouble)
+            drive = replace(drive, job=job)
+        return View(group, drive, self._seen(group, conflict, drive.job if drive else None))
+
+    def _seen(self, group: Group, conflict: Conflict | None, job: JobSeen | None) -> Seen:
+        found = {name: self._world.topic(name) for name in group.topic_keys}
+        counted = self._census.get(group.head.key)
+        return Seen(
+            topics={name: topic for name, topic in found.items() if topic is not None},
+            job=job,
+            pods=self._world.pods(group),
+            weights=self._rates.get(group.head.key, Rates()).weights,
+            lag=counted.lag if counted is not None and counted.lags else None,
+            conflict=conflict,
+        )
+
+    def _conflict(self, group: Group) -> Conflict | None:
+        older = self._rivals.of(group)
+        if not older:
+            return census.foreign(group, self._census.get(group.head.key))
+        keys = {key for each in (group, *older) for key in each.topic_keys}
+        found = {key: self._world.topic(key) for key in keys}
+        known = {key: topic for key, topic in found.items() if topic is not None}
+        rival = rivals.group_conflict(group, older, known)
+        return rival or census.foreign(group, self._census.get(group.head.key))
+
+    def _drive(self, group: Group, conflict: Conflict | None) -> Drive:
+        now = self._clock()
+        wanted: Wanted = None
+        turn = Turn(group.status.job)
+        is_wanted = groups.is_wanted(group, conflict)
+        try:
+            turn = schedule.turn(group, now, may_begin=is_wanted)
+            if turn.is_on and is_wanted:
+                wanted = self._world.identity(group)
+        except ManifestError as error:
+            wanted = Refused(str(error))
+        drive = driving.decide(self._world.driver(group.head.key), wanted, turn.record, now)
+        if turn.record != group.status.job:  # that a run begins is written before it does
+            drive = replace(drive, action=Action.NOTHING)
+        if turn.next_at is None or drive.job.state is not JobState.ENDED:
+            return drive
+        job = replace(drive.job, message=schedule.waits_until(turn.next_at))
+        return replace(drive, job=job, look_again_seconds=(turn.next_at - now).total_seconds())
+
+    async def ask(self, group: Group) -> bool:
+        """
+        Ask how far a group is and who reads, and say whether that is news.
+
+        What cannot be told now stays as it was.
+        """
+        key, asked = group.head.key, self._asked(group)
+        before = self._census.get(key)
+        try:
+            found = await self._counted(group, asked)
+        except (MqError, MissingError):  # the topic's own conditions tell of that
+            found = before or Census()
+        if self._world.group(key) is None:  # it went meanwhile
+            return False
+        self._census[key] = found
+        before_rates = self._rates.get(key, Rates())
+        self._rates[key] = rates.measured(before_rates, found.lags, time.monotonic())
+        return found != before
+
+    def ask_again_seconds(self, group: Group) -> float | None:
+        """Tell when to ask again; None: when a topic changes."""
+        if not self._asked(group):
+            return None
+        others = census.foreign(group, self._census.get(group.head.key))
+        return CENSUS_SECONDS if others is None else SOON_SECONDS
+
+    async def _counted(self, group: Group, asked: Sequence[Topic]) -> Census:
+        lags, members = [], set()
+        for topic in asked:
+            cluster = await self._world.cluster(topic)
+            lags += await self._brokers.lags(cluster, group.group, topic.topic)
+            if group.spec.job is not None:
+                members |= set(await self._brokers.members(cluster, group.group, topic.topic))
+        return Census(tuple(lags), tuple(sorted(members, key=lambda each: each.client_id)))
+
+    def _asked(self, group: Group) -> list[Topic]:
+        """List a group's topics that are on brokers and not only in a file."""
+        found = [self._world.topic(key) for key in group.topic_keys]
+        return [each for each in found if each is not None and each.spec.route is None]
