@@ -88,8 +88,12 @@ class Demo:
         self.edit(3)
         await self._until(world, lambda group: _is_settled(world, group, 3))
         await self._watch("the third one has taken over what it had to; next, one is killed")
+        before = _group(world).status.moved
         await self._kill(world, "billing-1")
-        await self._watch("a new executor has taken the empty slot, and no queue has moved; "
+        moved = _group(world).status.moved - before
+        queues = f"{moved} queues have moved: it took longer than the grace" if moved else (
+            "no queue has moved")  # fmt: skip
+        await self._watch(f"a new executor has taken the empty slot, and {queues}; "
                           "next, the topic gets more queues")  # fmt: skip
         await self._client.put_topics([TopicConfig("orders", MORE_QUEUES, MORE_QUEUES)])
         await self._until(

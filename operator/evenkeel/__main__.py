@@ -31,7 +31,7 @@ EXAMPLES = """\
 examples:
   evenkeel plan -f billing.yaml                    # what would move, from whom to whom, and why
   evenkeel plan -f billing.yaml --executors 5      # if the job had five executors
-  evenkeel plan --cluster -n billing               # what the next rebalance would move there
+  evenkeel plan --cluster -n team-a                # what would move in that namespace
   kubectl get mqt,mqcg -o yaml | evenkeel plan -f -
 """
 
@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     where = plan.add_mutually_exclusive_group(required=True)
     where.add_argument("-f", dest="file", metavar="FILE", help="manifests; - is stdin")
     where.add_argument("--cluster", action="store_true", help="what the cluster has")
-    plan.add_argument("-n", dest="namespace", metavar="NAME", help="of the cluster; else all")
+    plan.add_argument("-n", dest="namespace", metavar="NAMESPACE", help="of the cluster; else all")
     plan.add_argument("--executors", type=int, metavar="N", help="as if jobs had so many")
     plan.add_argument("-o", dest="output", choices=("table", "json"), default="table")
     plan.set_defaults(command=_plan)
@@ -131,6 +131,9 @@ def _plan(options: argparse.Namespace) -> int:
         found = asyncio.run(reading.read(options.namespace))
     else:
         found = manifests.read(Path("/dev/stdin" if options.file == "-" else options.file))
+    if not found.groups:
+        where = f"namespace {options.namespace}" if options.namespace else options.file or "cluster"
+        raise EvenkeelError(f"there is no ConsumerGroup in {where}")
     plans = {
         str(key): planning.planned(group, found.topics, options.executors)
         for key, group in sorted(found.groups.items())

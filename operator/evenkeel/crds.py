@@ -222,7 +222,8 @@ def _ruled(schema: Schema, kind: type[parts.Part]) -> Schema:
     }
     if not kind.IS_FILLED:
         for each in properties.values():
-            each.pop("default", None)
+            if each.get("default") in ("", False):
+                del each["default"]
     schema = {**schema, "properties": properties}
     schema.pop("description", None)
     if kind.RULES:

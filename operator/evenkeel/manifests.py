@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from evenkeel import objects
+from evenkeel import objects, unknown_fields
 from evenkeel.api import parts
 from evenkeel.api.groups import GroupSpec, GroupStatus
 from evenkeel.api.topics import TopicSpec, TopicStatus
@@ -55,10 +55,10 @@ def read(path: Path) -> Manifests:
             raise ManifestError(f"{path}: a {document['kind']} has no metadata.name")
         match document.get("kind"):
             case "Topic":
-                topic = read_topic(document)
+                topic = read_topic(_known(document, TopicSpec))
                 found.topics[topic.head.key] = topic
             case "ConsumerGroup":
-                group = read_group(document)
+                group = read_group(_known(document, GroupSpec))
                 found.groups[group.head.key] = group
             case "ConfigMap":
                 key = objects.head(document["metadata"]).key
@@ -88,6 +88,15 @@ def _objects(documents: list[Any]) -> Iterator[Document]:
             yield from _objects(document.get("items") or [])
         elif isinstance(document, dict) and _kind(document) in KINDS:
             yield document
+
+
+def _known(document: Document, kind: type[parts.Part]) -> Document:
+    """Refuse a file's object that has fields of no meaning."""
+    for where in unknown_fields.found(document.get("spec"), kind, "spec"):
+        raise ManifestError(
+            f"{document['kind']} {document['metadata']['name']}: there is no field {where}"
+        )
+    return document
 
 
 def _kind(document: Document) -> tuple[object, object]:

@@ -124,6 +124,7 @@ def test_a_group_runs_from_a_file_and_a_second_run_goes_on_where_it_was(
     client.send([Message(topic, b"first")], chooser)
     embedded.start()
     embedded.until("Running")
+    assert "billing: Running: epoch 1, " in embedded.process.log.read_text()
     client.send([Message(topic, b"second")], chooser)
     eventually(lambda: len(embedded.bodies()), lambda count: count == 2, PATIENCE_SECONDS)
     embedded.write(suspend=True)

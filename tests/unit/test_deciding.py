@@ -202,6 +202,13 @@ def test_while_paused_only_what_nobody_owns_gets_an_owner(how: str) -> None:
     assert sum(owners(more.status).values()) == 10
 
 
+def test_a_pause_that_is_not_understood_is_told() -> None:
+    asked = group(settled(), job={"executors": 3}, annotations={PAUSED: "yes"})
+    decision = groups.decide(asked, seen(running(BOTH, 1)), at(1))
+    assert decision.status.moved > 0
+    assert condition(decision, "Paused") == ("False", "NotUnderstood")
+
+
 def test_new_queues_are_no_moves_and_say_that_the_route_changed() -> None:
     decision = groups.decide(group(settled()), seen(running(BOTH, 1), topic(6)), at(1))
     assert decision.status.epoch == 2
@@ -235,6 +242,28 @@ def test_a_conflict_stops_the_job_and_names_the_other() -> None:
     decision = groups.decide(group(settled()), seen(running(BOTH, 1), conflict=conflict), at(1))
     assert condition(decision, "Ready") == ("False", "OlderGroup")
     assert not groups.is_wanted(group(settled()), conflict)
+
+
+def test_a_conflict_leaves_nothing_to_follow() -> None:
+    listed = {"static": [{"id": "a"}]}
+    first = groups.decide(group(consumers=listed), seen(), START).status
+    assert owners(first) == {"a": 8}
+    conflict = Conflict("OlderGroup", "other already reads")
+    decision = groups.decide(group(first, consumers=listed), seen(conflict=conflict), at(1))
+    assert decision.status.assignments == []
+    assert decision.status.epoch == 2
+    assert condition(decision, "Assigned") == ("False", "OlderGroup")
+    assert condition(decision, "Balanced") == ("Unknown", "NoConsumers")
+
+
+def test_a_strategy_that_shares_unevenly_does_not_count_as_even() -> None:
+    ids = {"static": [{"id": f"10.0.0.{number}@1"} for number in range(3)]}
+    hashed = group(consumers=ids, strategy={"name": "ConsistentHash"})
+    decision = groups.decide(hashed, seen(), START)
+    assert decision.status.imbalance > decision.status.best_imbalance
+    assert condition(decision, "Balanced") == ("False", "Uneven")
+    even = groups.decide(group(consumers=ids), seen(), START)
+    assert condition(even, "Balanced") == ("True", "Even")
 
 
 def test_a_checkpoint_that_knows_a_higher_epoch_is_outdone() -> None:

@@ -167,9 +167,18 @@ def test_what_kubectl_gives_is_read_from_a_pipe(
             yaml.safe_dump(group(strategy={"name": "X"})),
             "Invalid enum value 'X' - at `spec.strategy.name`",
         ),
+        (
+            yaml.safe_dump(group(job={"executers": 3})),
+            "ConsumerGroup billing: there is no field spec.job.executers; executors may be meant",
+        ),
+        (
+            yaml.safe_dump(topic(route=[{"broker": "a", "queues": 3}])),
+            "Topic orders: there is no field spec.route[0].queues",
+        ),
         (yaml.safe_dump(group()), "ConsumerGroup billing: there is no Topic orders"),
+        (yaml.safe_dump(topic()), "there is no ConsumerGroup in"),
     ],
-    ids=["no yaml", "no name", "type", "strategy", "no topic"],
+    ids=["no yaml", "no name", "type", "strategy", "field", "in a list", "no topic", "no group"],
 )
 def test_what_cannot_be_is_an_error_that_names_the_object(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str

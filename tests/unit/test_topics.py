@@ -197,12 +197,12 @@ def test_all_groups_that_read_the_topic_by_any_object_are_asked() -> None:
     here, also, elsewhere = topic("a"), topic("b"), topic("c", nameServers=["other:9876"])
     known = {each.head.key: each for each in (here, also, elsewhere)}
     groups = [group("x", "a"), group("y", "c", "b"), group("z", "c"), group("w", "missing")]
-    place = places.of_topic(here)
-    assert place is not None
-    assert places.readers(place, groups, known.get) == ["x", "y"]
+    assert places.readers(places.of_topic(here), groups, known.get) == ["x", "y"]
 
 
-def test_a_topic_that_is_only_in_a_file_is_nobody_elses() -> None:
+def test_a_topic_that_only_its_object_tells_of_is_of_those_who_name_the_object() -> None:
     route = {"route": [{"broker": A, "readQueues": 1, "writeQueues": 1}]}
-    document = {"kind": "Topic", "metadata": {"name": "orders"}, "spec": route}
-    assert places.of_topic(manifests.read_topic(document)) is None
+    here, there = topic("a", nameServers=None, **route), topic("b", nameServers=None, **route)
+    known = {each.head.key: each for each in (here, there)}
+    both, other = [group("x", "a"), group("y", "a")], group("z", "b")
+    assert places.readers(places.of_topic(here), [*both, other], known.get) == ["x", "y"]

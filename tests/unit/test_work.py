@@ -68,6 +68,21 @@ def test_touches_within_the_debounce_are_gathered() -> None:
     run(body)
 
 
+def test_what_is_gathered_does_not_count_as_waiting() -> None:
+    async def body() -> None:
+        job = Job()
+        work = Work(job)
+        work.touch("a", debounce=100)
+        await job.until("a", 1)
+        await settle()
+        work.touch("a", debounce=100)
+        work.touch("b")
+        assert len(work.counts.waits()) == 1
+        await work.close()
+
+    run(body)
+
+
 def test_what_comes_while_it_works_makes_it_work_once_more() -> None:
     async def body() -> None:
         gate = asyncio.Event()

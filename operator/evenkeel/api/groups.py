@@ -283,8 +283,8 @@ class GroupStatus(Part, frozen=True):
     """Highest load next to the mean: 1.00 is even."""
     best_imbalance: str = ""
     """The same, at best, for so many queues and consumers."""
-    lag: int = 0
-    """Messages behind, about."""
+    lag: int | None = None
+    """Messages behind, about; not said where no broker tells."""
     assignments: Annotated[list[Assigned], Meta(max_length=1000)] = []
     """Who reads what."""
     job: JobRecord | None = None

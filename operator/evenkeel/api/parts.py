@@ -40,7 +40,7 @@ class Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     RULES: ClassVar[tuple[Rule, ...]] = ()
     IS_FILLED: ClassVar = True
-    """Whether the API server writes defaults where nothing is said."""
+    """Whether the API server writes empty texts and `false` where nothing is said."""
 
 
 def once(field: str) -> Rule:

@@ -7,6 +7,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from evenkeel.errors import EvenkeelError
+
 
 @asynccontextmanager
 async def serving(
@@ -38,7 +40,13 @@ async def serving(
     )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "0.0.0.0", port).start()  # noqa: S104 it is for the pod's network
+    try:
+        await web.TCPSite(runner, "0.0.0.0", port).start()  # noqa: S104 it is for the pod's network
+    except OSError as error:
+        await runner.cleanup()
+        raise EvenkeelError(
+            f"port {port} cannot be opened: {error.strerror}; choose another one with --port"
+        ) from error
     try:
         yield
     finally:

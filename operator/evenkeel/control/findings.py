@@ -1,5 +1,6 @@
 """What there is to say about a group, as its conditions say it. Pure."""
 
+from evenkeel.api.groups import StrategyName
 from evenkeel.control.conditions import Finding
 from evenkeel.control.seen import JobSeen, JobState, Seen
 from evenkeel.objects import PAUSED, Group
@@ -10,9 +11,6 @@ def all_about(group: Group, seen: Seen, plan: Plan) -> list[Finding]:
     """Say everything about a group that is planned."""
     job = about_job(group, seen)
     assigned = _assigned(group, seen, plan)
-    paused = []
-    if is_paused(group):
-        paused = [Finding("Paused", True, "Asked", "only queues without an owner get one")]
     advisory = []
     if group.spec.job is None:
         text = "the assignment is published, and followed by whoever reads it"
@@ -20,7 +18,7 @@ def all_about(group: Group, seen: Seen, plan: Plan) -> list[Finding]:
     conflicted = []
     if seen.conflict:
         conflicted = [Finding("Conflicted", True, seen.conflict.reason, seen.conflict.message)]
-    others = [assigned, _balanced(plan), *job, *paused, *advisory, *conflicted]
+    others = [assigned, _balanced(group, plan), *job, *_paused(group), *advisory, *conflicted]
     return [_ready(group, seen, assigned), *others]
 
 
@@ -35,6 +33,9 @@ def stuck(group: Group, seen: Seen, reason: str, message: str) -> list[Finding]:
 def _assigned(group: Group, seen: Seen, plan: Plan) -> Finding:
     if (why := _why_off(group, seen)) is not None:
         return Finding("Assigned", False, "NotRunning", why)
+    if seen.conflict is not None and group.spec.job is None:
+        text = "nothing is assigned, for whoever followed would read what others read"
+        return Finding("Assigned", False, seen.conflict.reason, text)
     if plan.unowned:
         count = sum(map(len, plan.unowned.queues))
         text = f"{count} queues have no owner: {plan.unowned.reason}"
@@ -42,14 +43,30 @@ def _assigned(group: Group, seen: Seen, plan: Plan) -> Finding:
     return Finding("Assigned", True, "AllOwned")
 
 
-def _balanced(plan: Plan) -> Finding:
+def _balanced(group: Group, plan: Plan) -> Finding:
+    if not plan.assignment:
+        return Finding("Balanced", None, "NoConsumers")
     if plan.deferred:
         count = sum(move.size for move in plan.deferred)
         return Finding("Balanced", False, "Deferred", f"{count} queues move later")
     if plan.idle:
         text = f"{len(plan.idle)} consumers have no queue: there are more consumers than queues"
         return Finding("Balanced", False, "IdleConsumers", text)
+    if group.spec.strategy.name is not StrategyName.STICKY and plan.imbalance > plan.best_imbalance:
+        best = f"{plan.best_imbalance:.2f}"
+        text = f"imbalance {plan.imbalance:.2f}, as its strategy has it; Sticky would reach {best}"
+        return Finding("Balanced", False, "Uneven", text)
     return Finding("Balanced", True, "Even")
+
+
+def _paused(group: Group) -> list[Finding]:
+    if is_paused(group):
+        return [Finding("Paused", True, "Asked", "only queues without an owner get one")]
+    said = group.head.annotations.get(PAUSED, "false")
+    if said != "false":
+        text = f'the annotation {PAUSED} says "{said[:64]}": only "true" pauses'
+        return [Finding("Paused", False, "NotUnderstood", text)]
+    return []
 
 
 def _why_off(group: Group, seen: Seen) -> str | None:

@@ -128,6 +128,8 @@ class _Taken:
             report = seen.job.report if seen.job else None
             found = places(group, job.executors, report, now)
             return cls(found.members, dict(found.by_name))
+        if seen.conflict is not None:  # who follows the assignment would read what others read
+            return cls((), {})
         listed = planning.static_members(group)
         members = seen.pods if listed is None else listed
         if members is None:

@@ -15,6 +15,8 @@ def noted(old: GroupStatus, new: GroupStatus, lag: int | None) -> GroupStatus:
     measured = {"imbalance": old.imbalance, "best_imbalance": old.best_imbalance}
     if msgspec.structs.replace(new, lag=old.lag, **measured) != old:
         return msgspec.structs.replace(new, lag=lag)
-    if len(str(lag)) != len(str(old.lag)):
-        return msgspec.structs.replace(new, lag=lag)
-    return old
+    return old if _digits(lag) == _digits(old.lag) else msgspec.structs.replace(new, lag=lag)
+
+
+def _digits(lag: int | None) -> int:
+    return 0 if lag is None else len(str(lag))

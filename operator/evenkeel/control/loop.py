@@ -156,7 +156,7 @@ class Loop:
     def _task(self, topic: Topic, spec: Provision) -> Task:
         def readers() -> list[str]:
             place = places.of_topic(topic)
-            return places.readers(place, self._world.groups(), self._world.topic) if place else []
+            return places.readers(place, self._world.groups(), self._world.topic)
 
         goal = provision.wanted(spec)
         return Task(topic.topic, goal, readers, self._quiet[topic.head.key])

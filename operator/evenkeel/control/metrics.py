@@ -107,8 +107,9 @@ class Service(Collector):
             done.add_metric([kind], each.done)
             failed.add_metric([kind], each.failed)
             seconds.add_metric([kind], each.seconds)
-            depth.add_metric([kind], len(each.waiting_since))
-            age.add_metric([kind], each.longest_wait())
+            waits = each.waits()
+            depth.add_metric([kind], len(waits))
+            age.add_metric([kind], max(waits, default=0.0))
         yield from (done, failed, seconds, depth, age)
         asked = CounterMetricFamily(
             f"{prefix}name_server_requests", "Routes asked for", labels=["outcome"]
@@ -119,9 +120,10 @@ class Service(Collector):
 
 
 def _values(group: Group) -> dict[str, float]:
+    """Tell what is known of a group."""
     status = group.status
     owners = [each for each in status.assignments if each.queues]
-    return {
+    found: dict[str, float | None] = {
         "queues": status.queues,
         "consumers": status.consumers,
         "idle_consumers": len(status.assignments) - len(owners),
@@ -129,10 +131,11 @@ def _values(group: Group) -> dict[str, float]:
         "imbalance": float(status.imbalance or 1),
         "best_imbalance": float(status.best_imbalance or 1),
         "epoch": status.epoch,
-        "adopted_epoch": status.adopted_epoch,
+        "adopted_epoch": status.adopted_epoch if group.spec.job else None,
         "lag_messages": status.lag,
         "ready": _holds(group, "Ready"),
     }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _unowned(group: Group) -> int:

@@ -12,23 +12,23 @@ class Place(NamedTuple):
     """A topic as RocketMQ knows it."""
 
     topic: str
-    name_servers: frozenset[str]
+    told_by: frozenset[str]
+    """Addresses of name servers, or the object that says the route itself."""
 
     def is_also(self, other: "Place") -> bool:
         """Whether both are one topic: a single shared address shows it."""
-        return self.topic == other.topic and not self.name_servers.isdisjoint(other.name_servers)
+        return self.topic == other.topic and not self.told_by.isdisjoint(other.told_by)
 
 
-def of_topic(topic: Topic) -> Place | None:
-    """Tell where a topic is; one that is only in a file is nowhere."""
-    servers = topic.spec.name_servers
-    return Place(topic.topic, frozenset(servers)) if servers else None
+def of_topic(topic: Topic) -> Place:
+    """Tell where a topic is."""
+    return Place(topic.topic, frozenset(topic.spec.name_servers or [str(topic)]))
 
 
 def of_group(group: Group, find: Find) -> list[Place]:
     """Tell where all topics of a group are."""
     found = (find(key) for key in group.topic_keys)
-    return [place for topic in found if topic and (place := of_topic(topic))]
+    return [of_topic(topic) for topic in found if topic]
 
 
 def readers(place: Place, groups: Iterable[Group], find: Find) -> list[str]:

@@ -65,7 +65,7 @@ def group_claim(group: Group) -> Claim:
 def topic_claim(topic: Topic) -> Claim | None:
     """Say which topic is kept by this object; none if it is only read."""
     place = places.of_topic(topic)
-    return Claim(place.topic, place) if place and topic.spec.provision else None
+    return Claim(place.topic, place) if topic.spec.provision else None
 
 
 def group_conflict(group: Group, older: Iterable[Group], topics: Topics) -> Conflict | None:
@@ -88,7 +88,7 @@ def topic_conflict(topic: Topic, older: Iterable[Topic]) -> Conflict | None:
     place = places.of_topic(topic)
     for other in older:
         theirs = places.of_topic(other)
-        if place and theirs and place.is_also(theirs):
+        if place.is_also(theirs):
             return Conflict(
                 "OlderTopic",
                 f"{other} already provisions {topic.topic!r} on these name servers; it is the "

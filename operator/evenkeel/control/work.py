@@ -61,9 +61,10 @@ class Counts:
     seconds: float = 0.0
     waiting_since: dict[Hashable, float] = field(default_factory=dict)
 
-    def longest_wait(self) -> float:
-        """Tell for how many seconds the first that waits has waited."""
-        return max((time.monotonic() - since for since in self.waiting_since.values()), default=0.0)
+    def waits(self) -> list[float]:
+        """Tell for how many seconds each that is due waits."""
+        now = time.monotonic()
+        return [now - since for since in self.waiting_since.values() if since <= now]
 
 
 class Work(Generic[K]):
@@ -87,12 +88,12 @@ class Work(Generic[K]):
             return
         state = self._states.setdefault(key, _State(debounce))
         state.debounce = debounce
-        self.counts.waiting_since.setdefault(key, time.monotonic())
+        due = max(asyncio.get_running_loop().time(), state.last_work + debounce)
+        self.counts.waiting_since.setdefault(key, due)
         if state.task is not None:
             state.was_touched = True
             return
-        now = asyncio.get_running_loop().time()
-        self._schedule(key, state, max(now, state.last_work + debounce))
+        self._schedule(key, state, due)
 
     def forget(self, key: K) -> None:
         """Leave a key alone: its object is gone."""

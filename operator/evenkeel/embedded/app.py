@@ -21,6 +21,7 @@ async def run(file: Path, folder: Path) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     screen = Screen()
     async with running(file, folder, screen):
+        screen.say(f"status and logs are in {folder}")
         await stop.wait()
         screen.say("stopping: batches that run are finished first")
 

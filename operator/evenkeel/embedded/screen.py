@@ -81,7 +81,7 @@ class Screen:
         title = Text.assemble(
             (str(group.head.key), "bold"),
             f"  epoch {status.epoch}, adopted {status.adopted_epoch}  {status.queues} queues  "
-            f"moved {status.moved}  lag {status.lag}  ",
+            f"moved {status.moved}  lag {'-' if status.lag is None else status.lag}  ",
             (ready.reason if ready else "", "green" if ready and ready.holds else "yellow"),
         )
         table = Table(box=None, padding=(0, 2, 0, 0))

@@ -6,7 +6,7 @@ Status is kept in memory, and in a file that the next run begins with, so that e
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from evenkeel import job_file, manifests
 from evenkeel.api.groups import GroupStatus
 from evenkeel.api.parts import KeyRef
 from evenkeel.api.topics import TopicStatus
+from evenkeel.control import conditions
 from evenkeel.control.brokers import Cluster
 from evenkeel.control.groups import Happened
 from evenkeel.control.loop import Loop
@@ -116,7 +117,7 @@ class FileWorld:
             self._objects.groups[key] = replace(group, status=status)
             if status.epoch != group.status.epoch and key in self._drivers:
                 self._publish(key)
-            for each in happened:
+            for each in (*happened, *_recovered(group.status, status)):
                 self._hear(key, each)
             self._changed(key, Loop.group_changed)
 
@@ -266,6 +267,14 @@ def _write_status(path: Path, objects: Manifests) -> None:
         {"kind": each.KIND, "name": str(each.head.key), "status": each.status} for each in both
     ]
     driver.written(path, found)
+
+
+def _recovered(old: GroupStatus, new: GroupStatus) -> Iterator[Happened]:
+    """Tell that all is well, once; what is not is told of as it happens."""
+    before, now = (conditions.find(each.conditions, "Ready") for each in (old, new))
+    if now is not None and now.holds and not (before is not None and before.holds):
+        who = f"{new.queues} queues, {new.consumers} consumers"
+        yield Happened(now.reason, f"{now.reason}: epoch {new.epoch}, {who}")
 
 
 def _identity(job: Document) -> str:
