@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from evenkeel import __version__, manifests, planning
+from evenkeel.api.groups import MessageModel
 from evenkeel.errors import EvenkeelError
 from lb_core.assignment import format_ids
 from lb_core.moves import Move
@@ -137,6 +138,7 @@ def _plan(options: argparse.Namespace) -> int:
     plans = {
         str(key): planning.planned(group, found.topics, options.executors)
         for key, group in sorted(found.groups.items())
+        if group.spec.message_model is MessageModel.CLUSTERING  # else nothing ever moves
     }
     if options.output == "json":
         print(json.dumps({name: _facts(each) for name, each in plans.items()}, indent=2))

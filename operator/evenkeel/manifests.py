@@ -44,15 +44,20 @@ class Manifests:
 def read(path: Path) -> Manifests:
     """Read a file."""
     try:
-        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        documents = list(_objects(list(yaml.safe_load_all(path.read_text(encoding="utf-8")))))
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ManifestError(f"{path} is no YAML: {error}") from error
+    except RecursionError as error:
+        raise ManifestError(f"{path}: it is nested too deep") from error
     found = Manifests()
-    for document in _objects(documents):
-        if not _is_named(document):
-            raise ManifestError(f"{path}: a {document['kind']} has no metadata.name")
+    seen = set()
+    for document in documents:
+        who = _identity(document, path)
+        if who in seen:
+            raise ManifestError(f"{path}: there are two of {document['kind']} {who[1]}")
+        seen.add(who)
         match document.get("kind"):
             case "Topic":
                 topic = read_topic(_known(document, TopicSpec))
@@ -85,7 +90,8 @@ def _objects(documents: list[Any]) -> Iterator[Document]:
     """Find ours, in lists too, which is how kubectl gives several."""
     for document in documents:
         if isinstance(document, dict) and document.get("kind") == "List":
-            yield from _objects(document.get("items") or [])
+            items = document.get("items")
+            yield from _objects(items if isinstance(items, list) else [])
         elif isinstance(document, dict) and _kind(document) in KINDS:
             yield document
 
@@ -99,8 +105,8 @@ def _known(document: Document, kind: type[parts.Part]) -> Document:
     return document
 
 
-def _kind(document: Document) -> tuple[object, object]:
-    return document.get("apiVersion"), document.get("kind")
+def _kind(document: Document) -> tuple[str, str]:
+    return str(document.get("apiVersion")), str(document.get("kind"))
 
 
 def _secret(document: Document) -> dict[str, str]:
@@ -116,10 +122,25 @@ def _entries(document: Document, part: str) -> dict[str, str]:
     return _part(document, part, dict[str, str])
 
 
-def _is_named(document: Document) -> bool:
-    metadata = document.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    return isinstance(name, str) and bool(name)
+class _Metadata(msgspec.Struct):
+    """What is read of it, and must be what it is in Kubernetes."""
+
+    name: parts.ObjectName
+    namespace: parts.ObjectName | None = None
+    generation: int = 0
+    annotations: dict[str, str] | None = None
+
+
+def _identity(document: Document, path: Path) -> tuple[str, Key]:
+    kind, metadata = str(document["kind"]), document.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        raise ManifestError(f"{path}: a {kind} has no metadata.name")
+    try:
+        found = msgspec.convert(metadata, _Metadata)
+    except msgspec.ValidationError as error:
+        text = str(error).replace("`$", "`metadata")
+        raise ManifestError(f"{path}: {kind} {metadata['name']}: {text}") from error
+    return kind, Key(found.namespace or objects.DEFAULT_NAMESPACE, found.name)
 
 
 def _part(document: Document, part: str, kind: type[Kind]) -> Kind:

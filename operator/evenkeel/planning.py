@@ -8,7 +8,14 @@ plan of last time.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from evenkeel.api.groups import GroupStatus, MachineRoomNearby, Strategy, StrategyName, Weights
+from evenkeel.api.groups import (
+    Assigned,
+    GroupStatus,
+    MachineRoomNearby,
+    Strategy,
+    StrategyName,
+    Weights,
+)
 from evenkeel.api.topics import BrokerQueues, Perm
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
@@ -29,6 +36,8 @@ NAMES = {
     StrategyName.CONFIG: "CONFIG",
 }
 ROUTE_PENDING = "RoutePending"
+MOST_CONFIGURED = 100_000
+"""Queues; each is an object of its own then."""
 
 
 class MissingError(ManifestError):
@@ -139,14 +148,18 @@ def _config(strategy: Strategy) -> dict[str, object]:
         nearby = strategy.machine_room_nearby or MachineRoomNearby()
         found["inner"] = NAMES[StrategyName(nearby.inner.value)]
     if strategy.config is not None:
+        runs = {
+            consumer: [run for each in its for run in parse_ids(each.topic, each.broker, each.ids)]
+            for consumer, its in strategy.config.queues.items()
+        }
+        count = sum(len(run) for each in runs.values() for run in each)
+        if count > MOST_CONFIGURED:
+            raise ManifestError(
+                f"spec.strategy.config names {count:,} queues; more than {MOST_CONFIGURED:,} are "
+                "not taken"
+            )
         found["queues"] = {
-            consumer: [
-                queue
-                for each in owned
-                for piece in parse_ids(each.topic, each.broker, each.ids)
-                for queue in piece
-            ]
-            for consumer, owned in strategy.config.queues.items()
+            consumer: [queue for run in each for queue in run] for consumer, each in runs.items()
         }
     return found
 
@@ -166,11 +179,18 @@ def last(status: GroupStatus) -> dict[str, list[QueueRange]] | None:
             f"the assignment is in ConfigMaps that are not there: {', '.join(status.slices)}; "
             "restore them, or empty status.slices to assign everything anew",
         )
-    return {
-        each.consumer: [
-            piece
-            for owned in each.queues
-            for piece in parse_ids(owned.topic, owned.broker, owned.ids)
+    return {each.consumer: owned(each) for each in status.assignments}
+
+
+def owned(assigned: Assigned) -> list[QueueRange]:
+    """Read what a consumer owns."""
+    try:
+        return [
+            run for each in assigned.queues for run in parse_ids(each.topic, each.broker, each.ids)
         ]
-        for each in status.assignments
-    }
+    except AllocationError as error:
+        raise MissingError(
+            "StatusUnreadable",
+            f"status.assignments cannot be read: {error}; correct it, or empty it to assign "
+            "everything anew",
+        ) from error

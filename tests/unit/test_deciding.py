@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from evenkeel import manifests, planning
-from evenkeel.api.groups import GroupStatus
-from evenkeel.control import conditions, groups, rates
+from evenkeel.api.groups import GroupStatus, OwnedQueues
+from evenkeel.control import conditions, groups, metrics, rates
 from evenkeel.control.groups import Decision
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Report, Seat, Seen
 from evenkeel.objects import PAUSED, Group, Key, Topic
@@ -264,6 +264,41 @@ def test_a_strategy_that_shares_unevenly_does_not_count_as_even() -> None:
     assert condition(decision, "Balanced") == ("False", "Uneven")
     even = groups.decide(group(consumers=ids), seen(), START)
     assert condition(even, "Balanced") == ("True", "Even")
+
+
+def test_in_broadcasting_everybody_reads_everything() -> None:
+    listed = {"static": [{"id": "b"}, {"id": "a"}]}
+    asked: dict[str, Any] = {"consumers": listed, "messageModel": "Broadcasting"}
+    first = groups.decide(group(**asked), seen(), START)
+    assert owners(first.status) == {"a": 8, "b": 8}
+    assert condition(first, "Ready") == ("True", "Assigned")
+    assert groups.decide(group(first.status, **asked), seen(), at(1)).status == first.status
+    more = groups.decide(group(first.status, **asked), seen(route=topic(6)), at(2)).status
+    assert (owners(more), more.epoch, more.moved) == ({"a": 12, "b": 12}, 2, 0)
+    conflict = Conflict("OlderGroup", "other already reads")
+    nobody = groups.decide(group(first.status, **asked), seen(conflict=conflict), at(3))
+    assert nobody.status.assignments == []
+    assert condition(nobody, "Assigned") == ("False", "OlderGroup")
+
+
+def test_a_status_that_somebody_broke_says_how_to_go_on() -> None:
+    broken = settled()
+    broken.assignments[0].queues[0:] = [OwnedQueues("orders", "broker-a", "5-1")]
+    decision = groups.decide(group(broken), seen(running(BOTH, 1)), at(1))
+    assert condition(decision, "Ready") == ("False", "StatusUnreadable")
+    found = group(broken)
+    known: list[Group] = [found, group(settled())]
+    shown = metrics.Objects(list, lambda: known).collect()
+    (epochs,) = [each for each in shown if each.name == "evenkeel_group_epoch"]
+    assert len(epochs.samples) == 1
+
+
+def test_a_list_of_too_many_queues_is_refused_before_it_is_written_out() -> None:
+    listed = {"a": [{"topic": "orders", "broker": "broker-a", "ids": "0-2147483646"}]}
+    asked = group(consumers={"static": [{"id": "a"}]},
+                  strategy={"name": "Config", "config": {"queues": listed}})  # fmt: skip
+    decision = groups.decide(asked, seen(), START)
+    assert condition(decision, "Ready") == ("False", "InvalidSpec")
 
 
 def test_a_checkpoint_that_knows_a_higher_epoch_is_outdone() -> None:

@@ -176,9 +176,41 @@ def test_what_kubectl_gives_is_read_from_a_pipe(
             "Topic orders: there is no field spec.route[0].queues",
         ),
         (yaml.safe_dump(group()), "ConsumerGroup billing: there is no Topic orders"),
+        (yaml.safe_dump_all([group(), group()]), "there are two of ConsumerGroup billing"),
+        (yaml.safe_dump({**HEAD, "kind": ["Topic"]}), "there is no ConsumerGroup in"),
+        (yaml.safe_dump({"kind": "List", "items": 5}), "there is no ConsumerGroup in"),
+        ("[" * 3000, "it is nested too deep"),
+        (
+            yaml.safe_dump({**topic(), "metadata": {"name": "../x"}}),
+            "Topic ../x: Expected `str` matching regex",
+        ),
+        (
+            yaml.safe_dump({**topic(), "metadata": {"name": "orders", "annotations": [1]}}),
+            "Topic orders: Expected `object | null`, got `array` - at `metadata.annotations`",
+        ),
+        (
+            yaml.safe_dump(group(topics=[{"name": "../../secrets/x"}])),
+            "at `spec.topics[0].name`",
+        ),
         (yaml.safe_dump(topic()), "there is no ConsumerGroup in"),
     ],
-    ids=["no yaml", "no name", "type", "strategy", "field", "in a list", "no topic", "no group"],
+    ids=[
+        "no yaml",
+        "no name",
+        "type",
+        "strategy",
+        "field",
+        "in a list",
+        "no topic",
+        "twice",
+        "kind",
+        "list",
+        "deep",
+        "path",
+        "annotations",
+        "path in the spec",
+        "no group",
+    ],
 )
 def test_what_cannot_be_is_an_error_that_names_the_object(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str

@@ -62,13 +62,16 @@ def test_a_slice_is_no_larger_than_it_may_be_and_never_changes(rng: random.Rando
 
 
 def test_another_content_has_another_name(rng: random.Random) -> None:
-    def names(found: Group) -> set[str]:
-        return {each["metadata"]["name"] for each in slices.cut(found, found.status)}
+    def texts(found: Group) -> dict[str, str]:
+        cut = slices.cut(found, found.status)
+        return {each["metadata"]["name"]: each["data"][slices.ENTRY] for each in cut}
 
     one = assignments(rng, MANY)
-    assert names(group(one)) == names(group(list(one)))
-    assert not names(group(one)) & names(group(one[1:]))
-    assert not names(group(one)) & names(group(one, epoch=4))
+    first, less = texts(group(one)), texts(group(one[1:]))
+    assert first == texts(group(list(one)))
+    assert first.keys() != less.keys()
+    assert all(first[name] == less[name] for name in first.keys() & less.keys())
+    assert not first.keys() & texts(group(one, epoch=4)).keys()
 
 
 def body(document: dict[str, Any], version: int) -> dict[str, Any]:

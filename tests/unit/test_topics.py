@@ -201,7 +201,7 @@ def test_all_groups_that_read_the_topic_by_any_object_are_asked() -> None:
 
 
 def test_a_topic_that_only_its_object_tells_of_is_of_those_who_name_the_object() -> None:
-    route = {"route": [{"broker": A, "readQueues": 1, "writeQueues": 1}]}
+    route: dict[str, Any] = {"route": [{"broker": A, "readQueues": 1, "writeQueues": 1}]}
     here, there = topic("a", nameServers=None, **route), topic("b", nameServers=None, **route)
     known = {each.head.key: each for each in (here, there)}
     both, other = [group("x", "a"), group("y", "a")], group("z", "b")

@@ -13,6 +13,7 @@ from evenkeel.api.parts import (
     Duration,
     Ids,
     MqName,
+    ObjectName,
     Part,
     Percent,
     Rule,
@@ -59,7 +60,7 @@ class MessageFilter(Part, frozen=True):
 
 
 class TopicRef(Part, frozen=True):
-    name: Text
+    name: ObjectName
     """Name of a Topic in the same namespace."""
     filter: MessageFilter | None = None
     """Which of its messages to read. Default: all."""
@@ -289,7 +290,7 @@ class GroupStatus(Part, frozen=True):
     """Who reads what."""
     job: JobRecord | None = None
     """How the job's driver has ended, for the next start depends on it."""
-    slices: Annotated[list[Text], Meta(max_length=64)] = []
+    slices: Annotated[list[ObjectName], Meta(max_length=64)] = []
     """ConfigMaps that hold the assignments, where they are too long to stand here."""
     conditions: Conditions = []
     """Ready, Assigned, Balanced, JobRunning, Pinned, Advisory, Paused, Conflicted."""

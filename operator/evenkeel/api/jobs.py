@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from evenkeel.api.parts import Duration, KeyRef, Part, Rule, Text
+from evenkeel.api.parts import Duration, KeyRef, ObjectName, Part, Rule, Text
 
 Quantity = Annotated[str, Meta(max_length=16, pattern="^[0-9]+(\\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi)?$")]
 Path = Annotated[str, Meta(min_length=1, max_length=2048)]
@@ -64,7 +64,7 @@ class Checkpoint(Part, frozen=True):
         ),
     )
 
-    persistent_volume_claim: Text | None = None
+    persistent_volume_claim: ObjectName | None = None
     """A claim of the same namespace."""
     url: Path | None = None
     """A place that driver and executors reach: s3a://bucket/billing."""

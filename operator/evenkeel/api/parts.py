@@ -17,6 +17,14 @@ VERSION = "v1alpha1"
 CATEGORY = "evenkeel"
 
 Text = Annotated[str, Meta(min_length=1, max_length=253)]
+ObjectName = Annotated[
+    str, Meta(min_length=1, max_length=253, pattern="^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
+]
+"""A name that Kubernetes takes, and no path."""
+EntryName = Annotated[
+    str, Meta(min_length=1, max_length=253, pattern="^[.]?[a-zA-Z0-9_-][a-zA-Z0-9._-]*$")
+]
+"""A key of a ConfigMap or a Secret, and no path."""
 MqName = Annotated[str, Meta(min_length=1, max_length=127, pattern="^[%|a-zA-Z0-9_-]+$")]
 """A name that RocketMQ takes."""
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
@@ -25,7 +33,7 @@ Ids = Annotated[str, Meta(max_length=4096, pattern="^[0-9]+(-[0-9]+)?(,[0-9]+(-[
 """Queue ids as ranges: 0-3,8."""
 Percent = Annotated[str, Meta(max_length=4, pattern="^(100|[0-9]{1,2})%$")]
 CountOrPercent = Annotated[str, Meta(max_length=7, pattern="^([0-9]{1,6}|(100|[0-9]{1,2})%)$")]
-HostPort = Annotated[str, Meta(min_length=3, max_length=261, pattern="^.+:[0-9]{1,5}$")]
+HostPort = Annotated[str, Meta(min_length=3, max_length=261, pattern="^[!-~]+:[0-9]{1,5}$")]
 
 
 class Rule(NamedTuple):
@@ -62,14 +70,14 @@ def only_with(field: str, other: str, value: str) -> Rule:
 
 
 class LocalRef(Part, frozen=True):
-    name: Text
+    name: ObjectName
     """Name of an object in the same namespace."""
 
 
 class KeyRef(Part, frozen=True):
-    name: Text
+    name: ObjectName
     """Name of an object in the same namespace."""
-    key: Text
+    key: EntryName
     """Key of the entry in it."""
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from evenkeel.api import parts
 from evenkeel.objects import Key
@@ -28,7 +29,7 @@ def listed(resource: Resource, namespace: str | None) -> str:
 
 def one(resource: Resource, key: Key) -> str:
     """One object."""
-    return f"{listed(resource, key.namespace)}/{key.name}"
+    return f"{listed(resource, key.namespace)}/{quote(key.name, safe='')}"
 
 
 def of(document: Mapping[str, Any]) -> str:

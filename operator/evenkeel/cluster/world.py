@@ -3,20 +3,26 @@
 import base64
 import contextlib
 import logging
+import ssl
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from http import HTTPStatus
 
 import msgspec
 
 from evenkeel import manifests, planning
 from evenkeel.api.groups import GroupStatus
+from evenkeel.api.parts import Condition
 from evenkeel.api.topics import TopicStatus
 from evenkeel.cluster import paths, pods, reports, slices, starting
-from evenkeel.cluster.api import Api, ConflictError, Document, GoneError
+from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, GoneError
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import names, rights, whole
 from evenkeel.cluster.telling import Telling
+from evenkeel.control import conditions
 from evenkeel.control.brokers import Cluster, Trust
+from evenkeel.control.conditions import Finding
 from evenkeel.control.groups import Happened
 from evenkeel.control.seen import ABSENT, DriverSeen
 from evenkeel.errors import ManifestError
@@ -26,6 +32,7 @@ from lb_core.model import Member
 from mq_client.acl import Credentials
 
 log = logging.getLogger("evenkeel")
+SECRET_INCOMPLETE = "SecretIncomplete"  # noqa: S105 a reason
 
 
 class ClusterWorld:
@@ -118,11 +125,18 @@ class ClusterWorld:
         tls = topic.spec.tls
         if tls is None:
             return None
-        authorities = None
-        if tls.ca_secret_ref is not None:
-            found = await self._secret(topic, tls.ca_secret_ref.name, "ca.crt")
-            authorities = found["ca.crt"]
-        return Trust(authorities, tls.insecure_skip_verify)
+        if tls.ca_secret_ref is None:
+            return Trust(None, tls.insecure_skip_verify)
+        name = tls.ca_secret_ref.name
+        found = Trust(
+            (await self._secret(topic, name, "ca.crt"))["ca.crt"], tls.insecure_skip_verify
+        )
+        try:
+            found.context()
+        except (ssl.SSLError, ValueError) as error:
+            text = f"{topic}: ca.crt of Secret {name} holds no certificates in PEM: {error}"
+            raise MissingError(SECRET_INCOMPLETE, text) from error
+        return found
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status, unless the object has changed meanwhile."""
@@ -190,10 +204,17 @@ class ClusterWorld:
             "spec": msgspec.to_builtins(found.spec),
             "status": msgspec.to_builtins(status),
         }
+        place = f"{paths.one(resource, key)}/status"
         try:
-            return await self._api.replace(f"{paths.one(resource, key)}/status", document)
+            return await self._api.replace(place, document)
         except (ConflictError, GoneError):
             return None
+        except ApiError as error:
+            told = _refused(found, error)
+            if error.status != HTTPStatus.UNPROCESSABLE_ENTITY or told == found.status.conditions:
+                raise
+            kept = msgspec.structs.replace(found.status, conditions=told)
+            return await self._api.replace(place, {**document, "status": msgspec.to_builtins(kept)})
 
     async def _secret(self, topic: Topic, name: str, *entries: str) -> dict[str, str]:
         key = Key(topic.head.key.namespace, name)
@@ -202,16 +223,29 @@ class ClusterWorld:
         except GoneError as error:
             raise MissingError("SecretNotFound", f"{topic}: there is no Secret {key}") from error
         data: dict[str, str] = found.get("data") or {}
-        if missing := sorted(set(entries) - data.keys()):
+        if missing := sorted(entry for entry in entries if not data.get(entry)):
             raise MissingError(
-                "SecretIncomplete", f"{topic}: Secret {key} has no {' and no '.join(missing)}"
+                SECRET_INCOMPLETE, f"{topic}: Secret {key} has no {' and no '.join(missing)}"
             )
-        return {entry: base64.b64decode(data[entry]).decode() for entry in entries}
+        try:
+            return {entry: base64.b64decode(data[entry]).decode() for entry in entries}
+        except ValueError as error:
+            text = f"{topic}: Secret {key}: {' or '.join(entries)} is no text: {error}"
+            raise MissingError(SECRET_INCOMPLETE, text) from error
 
 
 def _pod_of(group: Group) -> str:
     key = group.head.key
     return paths.one(paths.PODS, Key(key.namespace, key.name + names.DRIVER_SUFFIX))
+
+
+def _refused(found: Topic | Group, error: ApiError) -> list[Condition]:
+    """Say that what follows cannot be published, beside what was so before."""
+    old = found.status.conditions
+    text = f"what follows cannot be published: {error}"
+    ready = Finding("Ready", False, "StatusRefused", text)
+    written = conditions.merged(old, [ready], found.head.generation, datetime.now(UTC))
+    return [*written, *(each for each in old if each.type != "Ready")]
 
 
 def _log(group: Group, status: GroupStatus) -> None:

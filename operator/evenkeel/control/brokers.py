@@ -1,5 +1,6 @@
 """Asks RocketMQ: one client for each cluster, whoever asks."""
 
+import asyncio
 import ssl
 from collections import Counter
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from mq_client import errors
 from mq_client.acl import Credentials
 from mq_client.aio import Client
 from mq_client.values import Lag, Member
+
+ANSWER_SECONDS = 10.0
+"""For all name servers of a topic together."""
+UNREACHABLE = "NameServerUnreachable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +59,20 @@ class Brokers:
     async def route(self, cluster: Cluster, topic: str) -> list[BrokerQueues] | Unread:
         """Read where a topic's queues are, or say why that cannot be told."""
         try:
-            found = topics.brokers(await self._client(cluster).route(topic, max_age=0))
+            async with asyncio.timeout(ANSWER_SECONDS):
+                found = topics.brokers(await self._client(cluster).route(topic, max_age=0))
         except errors.TopicUnknownError as error:
             self.requests["unknown"] += 1
             return Unread(topics.UNKNOWN, f"{error}; create it, or let spec.provision do so")
         except errors.MqError as error:
             self.requests["failed"] += 1
             return _unread(error)
+        except TimeoutError:
+            self.requests["failed"] += 1
+            return Unread(
+                UNREACHABLE,
+                f"no name server has answered for {ANSWER_SECONDS:g} s; see spec.nameServers",
+            )
         self.requests["answered"] += 1
         return found
 
@@ -99,7 +111,7 @@ class Brokers:
 
 def _unread(error: errors.MqError) -> Unread:
     if isinstance(error, errors.NoNameServerError):
-        return Unread("NameServerUnreachable", f"{error}; see spec.nameServers")
+        return Unread(UNREACHABLE, f"{error}; see spec.nameServers")
     if isinstance(error, errors.NoBrokerError):
         return Unread("BrokerUnavailable", str(error))
     return Unread("NameServerRefuses", str(error))

@@ -9,8 +9,18 @@ from lb_core.plan import Plan
 
 def all_about(group: Group, seen: Seen, plan: Plan) -> list[Finding]:
     """Say everything about a group that is planned."""
-    job = about_job(group, seen)
-    assigned = _assigned(group, seen, plan)
+    return _all(group, seen, _assigned(group, seen, plan), _balanced(group, plan))
+
+
+def about_broadcast(group: Group, seen: Seen, *, has_readers: bool) -> list[Finding]:
+    """Say everything about a group in which everybody reads everything."""
+    assigned = _conflicted(seen) or Finding("Assigned", True, "Broadcasting")
+    if not has_readers and assigned.holds:
+        assigned = Finding("Assigned", False, "Unowned", "there are no consumers")
+    return _all(group, seen, assigned, Finding("Balanced", True, "Broadcasting"))
+
+
+def _all(group: Group, seen: Seen, assigned: Finding, balanced: Finding) -> list[Finding]:
     advisory = []
     if group.spec.job is None:
         text = "the assignment is published, and followed by whoever reads it"
@@ -18,7 +28,7 @@ def all_about(group: Group, seen: Seen, plan: Plan) -> list[Finding]:
     conflicted = []
     if seen.conflict:
         conflicted = [Finding("Conflicted", True, seen.conflict.reason, seen.conflict.message)]
-    others = [assigned, _balanced(group, plan), *job, *_paused(group), *advisory, *conflicted]
+    others = [assigned, balanced, *about_job(group, seen), *_paused(group), *advisory, *conflicted]
     return [_ready(group, seen, assigned), *others]
 
 
@@ -33,14 +43,20 @@ def stuck(group: Group, seen: Seen, reason: str, message: str) -> list[Finding]:
 def _assigned(group: Group, seen: Seen, plan: Plan) -> Finding:
     if (why := _why_off(group, seen)) is not None:
         return Finding("Assigned", False, "NotRunning", why)
-    if seen.conflict is not None and group.spec.job is None:
-        text = "nothing is assigned, for whoever followed would read what others read"
-        return Finding("Assigned", False, seen.conflict.reason, text)
+    if group.spec.job is None and (conflicted := _conflicted(seen)):
+        return conflicted
     if plan.unowned:
         count = sum(map(len, plan.unowned.queues))
         text = f"{count} queues have no owner: {plan.unowned.reason}"
         return Finding("Assigned", False, "Unowned", text)
     return Finding("Assigned", True, "AllOwned")
+
+
+def _conflicted(seen: Seen) -> Finding | None:
+    if seen.conflict is None:
+        return None
+    text = "nothing is assigned, for whoever followed would read what others read"
+    return Finding("Assigned", False, seen.conflict.reason, text)
 
 
 def _balanced(group: Group, plan: Plan) -> Finding:

@@ -12,7 +12,13 @@ from datetime import datetime
 import msgspec
 
 from evenkeel import planning, times
-from evenkeel.api.groups import Assigned, GroupStatus, LastRebalance, OwnedQueues
+from evenkeel.api.groups import (
+    Assigned,
+    GroupStatus,
+    LastRebalance,
+    MessageModel,
+    OwnedQueues,
+)
 from evenkeel.api.parts import Condition, ConditionStatus
 from evenkeel.control import conditions, findings, lagging
 from evenkeel.control.conditions import Finding
@@ -74,6 +80,8 @@ def is_wanted(group: Group, conflict: Conflict | None) -> bool:
 def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
     queues = planning.queues_of(group, seen.topics)
     taken = _Taken.of(group, seen, now)
+    if group.spec.message_model is MessageModel.BROADCASTING:
+        return _broadcast(group, seen, queues, taken.members, now)
     plan = _choose(group, seen, queues, taken)
     kept = group.status
     assignments = taken.assignments(plan)
@@ -107,6 +115,34 @@ def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
     found = findings.all_about(group, seen, plan)
     decision = _decided(group, status, found, now, happened, seen.lag)
     return replace(decision, look_again_seconds=plan.look_again_seconds, plan=plan)
+
+
+def _broadcast(
+    group: Group,
+    seen: Seen,
+    queues: Sequence[QueueRange],
+    members: Sequence[Member],
+    now: datetime,
+) -> Decision:
+    """Give every queue to everybody: there is nothing to plan, and nothing moves."""
+    kept = group.status
+    everything = [OwnedQueues(each.topic, each.broker, format_ids([each])) for each in queues]
+    assignments = [
+        Assigned(each.id, zone=each.zone or "", queues=everything)
+        for each in sorted(members, key=lambda each: each.id)
+    ]
+    has_changed = _shares(assignments) != _shares(kept.assignments)
+    status = replace_status(
+        kept,
+        epoch=kept.epoch + has_changed,
+        queues=sum(map(len, queues)),
+        consumers=len(members),
+        imbalance="1.00",
+        best_imbalance="1.00",
+        assignments=assignments,
+    )
+    found = findings.about_broadcast(group, seen, has_readers=bool(members))
+    return _decided(group, status, found, now, lag=seen.lag)
 
 
 def replace_status(status: GroupStatus, **changes: object) -> GroupStatus:

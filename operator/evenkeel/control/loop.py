@@ -22,13 +22,17 @@ from evenkeel.control.provisioning import Task
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.seen import Conflict
 from evenkeel.control.topics import Sight, Unread
-from evenkeel.control.work import Counts, Work
+from evenkeel.control.work import Counts, Pace, Work
 from evenkeel.control.world import World
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group, Key, Topic
 from evenkeel.planning import MissingError
 
 MOST_DEBOUNCE_SECONDS = 2.0
+LEAST_SECONDS = 0.1
+"""Nothing is looked at more often without a cause."""
+WAITING = Pace(at_once=256)
+"""For what waits for servers elsewhere: slow ones must not take the place of others."""
 
 
 def _utc() -> datetime:
@@ -37,7 +41,7 @@ def _utc() -> datetime:
 
 def _about(seconds: float) -> float:
     """Make a period a little shorter, so that what began together does not come together again."""
-    return seconds * random.uniform(0.8, 1.0)  # noqa: S311 nothing secret
+    return max(seconds, LEAST_SECONDS) * random.uniform(0.8, 1.0)  # noqa: S311 nothing secret
 
 
 def _interval(group: Group) -> float:
@@ -53,9 +57,9 @@ class Loop:
         self._clock = clock
         self._brokers = Brokers()
         self._observer = Observer(world, clock, self._brokers)
-        self._topics: Work[Key] = Work(self._look_at_topic)
+        self._topics: Work[Key] = Work(self._look_at_topic, WAITING)
         self._groups: Work[Key] = Work(self._look_at_group, rests=self._group_rests)
-        self._censuses: Work[Key] = Work(self._ask_brokers)
+        self._censuses: Work[Key] = Work(self._ask_brokers, WAITING)
         self._rival_topics: Rivals[Topic] = Rivals(rivals.topic_claim)
         self._quiet: dict[Key, Quiet] = defaultdict(Quiet)
         """Of topics whose queues close."""
@@ -78,7 +82,7 @@ class Loop:
         elif self._specs.get(key) != topic.spec:  # and not what this loop has written itself
             self._specs[key] = topic.spec
             self._topics.touch(key)
-        for user in self._users[key]:
+        for user in list(self._users[key]):  # a look at them may change the set
             self.group_changed(user)
 
     def group_changed(self, key: Key) -> None:

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from evenkeel import planning
 from evenkeel.control import conditions
 from evenkeel.control.loop import Loop
+from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group, Topic
 
 LABELS = ("namespace", "name")
@@ -50,7 +51,11 @@ class Objects(Collector):
         )
         for group in self._groups():
             labels = list(group.head.key)
-            for name, value in _values(group).items():
+            try:
+                values = _values(group)
+            except (ValueError, EvenkeelError):  # somebody has edited its status: others go on
+                continue
+            for name, value in values.items():
                 gauges[name].add_metric(labels, value)
             moved.add_metric(labels, group.status.moved)
         yield from gauges.values()
@@ -146,7 +151,8 @@ def _unowned(group: Group) -> int:
     if not planning.is_whole(group.status):
         return 0  # it cannot be told now
     owned = planning.last(group.status) or {}
-    return group.status.queues - sum(len(run) for runs in owned.values() for run in runs)
+    count = sum(len(run) for runs in owned.values() for run in runs)
+    return max(0, group.status.queues - count)  # where all read everything, more are owned
 
 
 def _holds(found: Topic | Group, kind: str) -> float:

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from evenkeel import times
+from evenkeel import planning, times
 from evenkeel.api.groups import Assigned
 from evenkeel.control.seen import Report, Seat
 from evenkeel.objects import Group
 from lb_core import slots
-from lb_core.assignment import parse_ids
 from lb_core.model import Member
 from lb_core.slots import Slot, Slots
 
@@ -94,11 +93,7 @@ def _least_first(known: Mapping[str, Assigned], found: Mapping[str, Place]) -> l
     """Order slots as they may go: empty ones, then those whose leaving moves the fewest queues."""
 
     def cost(name: str) -> tuple[bool, int, int]:
-        load = sum(
-            len(piece)
-            for queues in known[name].queues
-            for piece in parse_ids(queues.topic, queues.broker, queues.ids)
-        )
+        load = sum(map(len, planning.owned(known[name])))
         return not found[name].empty_since, load, -int(name.rpartition("-")[2])
 
     return sorted(found, key=cost)

@@ -159,6 +159,8 @@ class Work(Generic[K]):
         try:
             async with asyncio.timeout(self._pace.limit_seconds):
                 again = await self._do(key)
+        except TimeoutError:
+            log.warning("%s: it took longer than %g s", key, self._pace.limit_seconds)
         except (EvenkeelError, MqError, OSError) as error:
             log.warning("%s: %s", key, error)
         except Exception:  # whatever it is, others must go on

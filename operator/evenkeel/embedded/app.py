@@ -1,6 +1,7 @@
 """`evenkeel run -f FILE`: the same loop as in a cluster, over a file and processes."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from evenkeel.embedded.screen import Screen
 from evenkeel.embedded.world import FileWorld
 
 LOOK_SECONDS = 0.25
+log = logging.getLogger("evenkeel")
 
 
 async def run(file: Path, folder: Path) -> None:
@@ -45,5 +47,8 @@ async def running(file: Path, folder: Path, screen: Screen) -> AsyncIterator[Fil
 
 async def _keep_looking(world: FileWorld) -> None:
     while True:
-        world.look()
+        try:
+            world.look()
+        except Exception:  # whatever it is, jobs go on and the next edit is seen
+            log.exception("this is a defect of Evenkeel; the file is looked at again")
         await asyncio.sleep(LOOK_SECONDS)

@@ -1,0 +1,142 @@
+"""What users write and servers answer that cannot be: it is refused or told, and others go on."""
+
+import base64
+import contextlib
+import socket
+
+import pytest
+
+from sandbox.waiting import eventually
+from tests.real.cluster.running import Document, Namespace, RunningOperator, condition
+
+ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
+GROUPS = "consumergroups"
+
+
+def others_go_on(namespace: Namespace) -> None:
+    namespace.make("Topic", "good", {"route": ROUTE})
+    spec = {"topics": [{"name": "good"}], "consumers": {"static": [{"id": "a"}]}}
+    namespace.make("ConsumerGroup", "good", spec)
+    namespace.until(GROUPS, "good", lambda it: condition(it, "Ready")[0] == "True")
+
+
+def secret(namespace: Namespace, name: str, **data: bytes) -> None:
+    encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+    document = {"metadata": {"name": name}, "data": encoded}
+    assert namespace.user.ask("POST", namespace.core("secrets"), document).status == 201
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("topics", {"nameServers": ["a:1"], "credentialsSecretRef": {"name": "../../x/secrets/y"}}),
+        ("topics", {"nameServers": ["a:1"], "credentialsSecretRef": {"name": "x?y=z"}}),
+        ("topics", {"nameServers": ["a\0b:1"]}),
+        (GROUPS, {"topics": [{"name": ".."}], "consumers": {"static": [{"id": "a"}]}}),
+        (
+            GROUPS,
+            {
+                "topics": [{"name": "orders"}],
+                "job": {
+                    "sink": {"format": "noop"},
+                    "checkpoint": {"persistentVolumeClaim": "../configmaps/x"},
+                },
+            },
+        ),
+    ],
+    ids=["secret", "query", "null", "topic", "claim"],
+)
+def test_a_name_that_is_a_path_is_refused(namespace: Namespace, kind: str, spec: Document) -> None:
+    """It would lead the operator to objects of other namespaces."""
+    name = {"topics": "Topic", GROUPS: "ConsumerGroup"}[kind]
+    document = {"apiVersion": "evenkeel.dev/v1alpha1", "kind": name, "spec": spec}
+    document["metadata"] = {"name": "bad"}
+    answer = namespace.user.ask("POST", namespace.path(kind), document)
+    assert answer.status == 422, answer.body
+    assert "should match" in answer.body["message"]
+
+
+def test_name_servers_that_hang_hold_up_nobody(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    with contextlib.ExitStack() as listening:
+        servers = [
+            listening.enter_context(socket.create_server(("127.0.0.1", 0), backlog=500))
+            for _ in range(4)
+        ]
+        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in servers]
+        for number in range(40):
+            spec = {"nameServers": addresses, "refreshInterval": "1s"}
+            namespace.make("Topic", f"hangs-{number}", spec)
+        others_go_on(namespace)
+        wanted = ("False", "NameServerUnreachable")
+        for number in range(40):
+            namespace.until(
+                "topics", f"hangs-{number}", lambda it: condition(it, "Ready") == wanted
+            )
+
+
+def test_a_status_that_the_api_server_refuses_is_told_in_its_stead(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    def route(queues: int) -> Document:
+        counts = {"readQueues": queues, "writeQueues": queues}
+        return {"route": [{"broker": broker, **counts} for broker in ("a", "b")]}
+
+    namespace.make("Topic", "orders", route(600_000))
+    refused = namespace.until(
+        "topics", "orders", lambda it: condition(it, "Ready") == ("False", "StatusRefused")
+    )
+    assert "status.readQueues" in refused["conditions"][0]["message"]
+    others_go_on(namespace)
+    namespace.change("topics", "orders", {"spec": route(4)})
+    namespace.until("topics", "orders", lambda it: condition(it, "Ready")[0] == "True")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"accessKey": b"a", "secretKey": b"\xff"}, "is no text"),
+        ({"accessKey": b"", "secretKey": b"x"}, "has no accessKey"),
+    ],
+    ids=["bytes", "empty"],
+)
+def test_a_secret_that_cannot_be_used_is_named(
+    operator: RunningOperator, namespace: Namespace, data: dict[str, bytes], words: str
+) -> None:
+    secret(namespace, "keys", **data)
+    spec = {"nameServers": ["127.0.0.1:1"], "credentialsSecretRef": {"name": "keys"}}
+    namespace.make("Topic", "orders", spec)
+    status = namespace.until(
+        "topics", "orders", lambda it: condition(it, "Ready") == ("False", "SecretIncomplete")
+    )
+    assert words in status["conditions"][0]["message"]
+    assert "this is a defect" not in operator.log
+
+
+def test_authorities_that_are_none_are_named(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    secret(namespace, "ca", **{"ca.crt": b"junk"})
+    spec = {"nameServers": ["127.0.0.1:1"], "tls": {"caSecretRef": {"name": "ca"}}}
+    namespace.make("Topic", "orders", spec)
+    status = namespace.until(
+        "topics", "orders", lambda it: condition(it, "Ready") == ("False", "SecretIncomplete")
+    )
+    assert "holds no certificates" in status["conditions"][0]["message"]
+
+
+def test_a_status_that_somebody_broke_takes_no_metrics_of_others_away(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    others_go_on(namespace)
+    spec = {"topics": [{"name": "missing"}], "consumers": {"static": [{"id": "a"}]}}
+    namespace.make("ConsumerGroup", "broken", spec)
+    namespace.until(GROUPS, "broken", lambda it: condition(it, "Ready")[1] == "TopicNotFound")
+    namespace.patch(namespace.path(GROUPS, "broken", "status"), {"status": {"imbalance": "abc"}})
+    series = 'evenkeel_group_queues{name="good"'
+
+    def shown() -> str:
+        return str(operator.get("/metrics")[1])
+
+    assert series in eventually(shown, lambda text: '"broken"' not in text and series in text)

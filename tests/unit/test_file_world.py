@@ -1,0 +1,57 @@
+"""A file of manifests that is edited while its groups are kept."""
+
+import asyncio
+from pathlib import Path
+
+import yaml
+
+from evenkeel.control.groups import Happened
+from evenkeel.control.loop import Loop
+from evenkeel.embedded.world import FileWorld
+from evenkeel.objects import Key
+
+BILLING = Key("default", "billing")
+API = "evenkeel.dev/v1alpha1"
+TOPIC = {
+    "apiVersion": API,
+    "kind": "Topic",
+    "metadata": {"name": "orders"},
+    "spec": {"route": [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]},
+}
+
+
+def group(*names: str) -> dict[str, object]:
+    consumers = {"static": [{"id": each} for each in names]}
+    spec = {"topics": [{"name": "orders"}], "consumers": consumers}
+    return {
+        "apiVersion": API,
+        "kind": "ConsumerGroup",
+        "metadata": {"name": "billing"},
+        "spec": spec,
+    }
+
+
+def test_a_group_that_leaves_the_file_and_comes_back_is_kept_again(tmp_path: Path) -> None:
+    async def body() -> None:
+        told = asyncio.Queue[Happened]()
+        file = tmp_path / "billing.yaml"
+        file.write_text(yaml.safe_dump_all([TOPIC, group("a")]))
+        world = FileWorld(file, tmp_path / "state", lambda key, what: told.put_nowait(what))
+        loop = Loop(world)
+        world.attach(loop)
+        assert (await asyncio.wait_for(told.get(), 10)).reason == "Assigned"
+        file.write_text(yaml.safe_dump_all([TOPIC]))
+        world.look()
+        assert world.group(BILLING) is None
+        file.write_text("")
+        world.look()
+        file.write_text(yaml.safe_dump_all([TOPIC, group("a", "b")]))
+        world.look()
+        await asyncio.wait_for(told.get(), 10)
+        found = world.group(BILLING)
+        assert found is not None
+        assert [each.consumer for each in found.status.assignments] == ["a", "b"]
+        await loop.close()
+        await world.close()
+
+    asyncio.run(body())
