@@ -210,11 +210,20 @@ class ClusterWorld:
         except (ConflictError, GoneError):
             return None
         except ApiError as error:
-            told = _refused(found, error)
-            if error.status != HTTPStatus.UNPROCESSABLE_ENTITY or told == found.status.conditions:
-                raise
+            if error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+                await self._tell_refusal(place, found, document, error)
+            raise
+
+    async def _tell_refusal(
+        self, place: str, found: Topic | Group, document: Document, error: ApiError
+    ) -> None:
+        """Say in the status that was there that the next one cannot be published, once."""
+        told = _refused(found, error)
+        if told != found.status.conditions:
             kept = msgspec.structs.replace(found.status, conditions=told)
-            return await self._api.replace(place, {**document, "status": msgspec.to_builtins(kept)})
+            if isinstance(kept, GroupStatus) and kept.slices:
+                kept = msgspec.structs.replace(kept, assignments=[])  # they are in the slices
+            await self._api.replace(place, {**document, "status": msgspec.to_builtins(kept)})
 
     async def _secret(self, topic: Topic, name: str, *entries: str) -> dict[str, str]:
         key = Key(topic.head.key.namespace, name)
