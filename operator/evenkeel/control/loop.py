@@ -186,13 +186,13 @@ class Loop:
         decision = groups.decide(group, view.seen, self._clock())
         soon = (decision.look_again_seconds, drive.look_again_seconds if drive else None)
         is_written = decision.status == group.status
-        has_done = drive is None or drive.action is Action.NOTHING
-        self._settled[key] = view if is_written and has_done and soon == (None, None) else None
+        is_idle = drive is None or drive.action is Action.NOTHING
+        self._settled[key] = view if is_written and is_idle and soon == (None, None) else None
         if not is_written:
             await self._world.write_group(group, decision.status, decision.happened)
         if drive is not None:
             await self._act(drive.action, group, view.seen.conflict)
-            self._observer.troubles.pop(key, None)
+            self._observer.note_trouble(group, None)
         return min([_interval(group), *(each for each in soon if each is not None)])
 
     async def _act(self, action: Action, group: Group, conflict: Conflict | None) -> None:
@@ -203,9 +203,7 @@ class Loop:
                 try:
                     await self._world.start_driver(group)
                 except EvenkeelError as error:
-                    self._observer.troubles[group.head.key] = str(
-                        error
-                    )  # and the next look tells of it
+                    self._observer.note_trouble(group, str(error))
                     raise
             case Action.STOP:
                 await self._world.stop_driver(group)

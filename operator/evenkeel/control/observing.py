@@ -45,13 +45,13 @@ class Observer:
         self._rivals: Rivals[Group] = Rivals(rivals.group_claim)
         self._census: dict[Key, Census] = {}
         self._rates: dict[Key, Rates] = {}
-        self.troubles: dict[Key, str] = {}
+        self._troubles: dict[Key, str] = {}
         """Why drivers could not be started."""
 
     def changed(self, key: Key, group: Group | None) -> set[Key]:
         """Note a group, or that it is gone; the others that this may concern."""
         if group is None:
-            for known in (self._census, self._rates, self.troubles):
+            for known in (self._census, self._rates, self._troubles):
                 known.pop(key, None)
         return self._rivals.changed(key, group)
 
@@ -59,11 +59,18 @@ class Observer:
         """Whether it was asked who reads in the group's name."""
         return group.head.key in self._census
 
+    def note_trouble(self, group: Group, why: str | None) -> None:
+        """Note why a driver could not be started, for the next look to tell; None: it could."""
+        if why is None:
+            self._troubles.pop(group.head.key, None)
+        else:
+            self._troubles[group.head.key] = why
+
     def view(self, group: Group) -> View:
         """Look."""
         conflict = self._conflict(group)
         drive = self._drive(group, conflict) if group.spec.job is not None else None
-        trouble = self.troubles.get(group.head.key)
+        trouble = self._troubles.get(group.head.key)
         if drive is not None and drive.action is Action.START and trouble is not None:
             job = replace(drive.job, state=JobState.BACKING_OFF, message=trouble)
             drive = replace(drive, job=job)
