@@ -1,6 +1,7 @@
 """Asks RocketMQ: one client for each cluster, whoever asks."""
 
 import asyncio
+import functools
 import ssl
 from collections import Counter
 from dataclasses import dataclass
@@ -30,11 +31,16 @@ class Trust:
 
     def context(self) -> ssl.SSLContext:
         """Say it as Python takes it."""
-        found = ssl.create_default_context(cadata=self.authorities)
-        if self.anybody:
-            found.check_hostname = False
-            found.verify_mode = ssl.CERT_NONE
-        return found
+        return _context(self.authorities, anybody=self.anybody)
+
+
+@functools.lru_cache(maxsize=64)  # it is asked for at each look, and making one takes long
+def _context(authorities: str | None, *, anybody: bool) -> ssl.SSLContext:
+    found = ssl.create_default_context(cadata=authorities)
+    if anybody:
+        found.check_hostname = False
+        found.verify_mode = ssl.CERT_NONE
+    return found
 
 
 @dataclass(frozen=True, slots=True)
