@@ -30,7 +30,8 @@ _TOKEN_SECONDS = 24 * 60 * 60
 _ANSWER_SECONDS = 5.0
 
 
-def _of_kubernetes(name: str) -> go.Program:
+def of_kubernetes(name: str) -> go.Program:
+    """Say how one of Kubernetes' own commands is built."""
     _, minor, patch = VERSION.split(".")
     version = "k8s.io/component-base/version"
     return go.Program(
@@ -45,7 +46,7 @@ def _of_kubernetes(name: str) -> go.Program:
 
 _PROGRAMS = (
     go.Program("etcd", "go.etcd.io/etcd/server/v3", "v3.6.8"),
-    _of_kubernetes("kube-apiserver"),
+    of_kubernetes("kube-apiserver"),
 )
 
 
