@@ -134,7 +134,7 @@ def test_a_pod_that_was_there_before_the_operator_and_goes_is_missed_at_once(
 def test_the_example_shares_its_queues_out_to_pods(
     operator: RunningOperator, namespace: Namespace
 ) -> None:
-    for each in yaml.safe_load_all((ROOT / "examples" / "pods.yaml").read_text()):
+    for each in yaml.safe_load_all((ROOT / "examples" / "pods" / "billing.yaml").read_text()):
         namespace.make(each["kind"], each["metadata"]["name"], each["spec"])
     for name in ("billing-x", "billing-y"):
         namespace.pod(name, {"app": "billing"})
