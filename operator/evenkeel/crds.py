@@ -1,5 +1,5 @@
 """
-Make the CustomResourceDefinitions from the types: `python -m evenkeel.crds FOLDER` writes them.
+Make the CustomResourceDefinitions from the types; `make generate` writes them.
 
 Kubernetes wants a structural schema: no references, no alternatives, a type everywhere. So what
 msgspec says about a type is written out in place, with the field's text as description and the
@@ -9,11 +9,9 @@ type's rules beside it.
 import ast
 import inspect
 import itertools
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -130,7 +128,7 @@ def definition(kind: Kind) -> Schema:
 
 def text(kind: Kind) -> str:
     """Write the definition as YAML."""
-    head = "# Made from the types in operator/evenkeel/api by `make crds`.\n"
+    head = "# Made from the types in operator/evenkeel/api by `make generate`.\n"
     return head + yaml.dump(definition(kind), Dumper=_Plain, sort_keys=False, width=100)
 
 
@@ -253,13 +251,3 @@ def _all_parts(kind: type[parts.Part]) -> Iterator[type[parts.Part]]:
     for each in kind.__subclasses__():
         yield each
         yield from _all_parts(each)
-
-
-def main(folder: str) -> None:
-    """Write all definitions."""
-    for kind in KINDS:
-        Path(folder, f"{kind.crd_name}.yaml").write_text(text(kind), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

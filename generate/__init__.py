@@ -1,0 +1,1 @@
+"""Everything in this repository that is made from something else in it."""

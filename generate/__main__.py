@@ -1,0 +1,11 @@
+"""`python -m generate`, run from the checkout's root: writes everything that is generated."""
+
+from pathlib import Path
+
+from generate import crds
+
+ROOT = Path(__file__).parents[1]
+
+if __name__ == "__main__":
+    for module in (crds,):
+        module.write(ROOT)

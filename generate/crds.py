@@ -1,0 +1,15 @@
+"""The CustomResourceDefinitions, from the types: for kubectl, and once more for the chart."""
+
+from pathlib import Path
+
+from evenkeel import crds
+
+FOLDERS = ("crds", "charts/evenkeel/files/crds")
+
+
+def write(root: Path) -> None:
+    """Write each definition into both folders."""
+    for folder in FOLDERS:
+        for kind in crds.KINDS:
+            file = root / folder / f"{kind.crd_name}.yaml"
+            file.write_text(crds.text(kind), encoding="utf-8")
