@@ -1,0 +1,61 @@
+"""A plan for people, and for programs. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from lb_core.assignment import format_ids
+from lb_core.moves import Move
+from lb_core.plan import Plan
+from mq_client import tables
+
+COLUMNS = ("topic", "broker", "queues", "from", "to", "why")
+
+
+def facts(plan: Plan) -> dict[str, object]:
+    """Say all of it to a program."""
+    return {
+        "moved": plan.moved,
+        "imbalance": f"{plan.imbalance:.2f}",
+        "bestImbalance": f"{plan.best_imbalance:.2f}",
+        "moves": list(_rows(plan.moves)),
+        "deferred": list(_rows(plan.deferred)),
+        "assignments": [
+            {
+                "consumer": consumer,
+                "queues": [
+                    {"topic": topic, "broker": broker, "ids": ids}
+                    for (topic, broker), ids in plan.assignment.ids(consumer).items()
+                ],
+            }
+            for consumer in plan.assignment
+        ],
+    }
+
+
+def shown(name: str, plan: Plan) -> str:
+    """Say what moves in the group of this name, and how even it is then."""
+    rows = list(_rows(plan.moves))
+    lines = [
+        f"{name}: {plan.moved} queues move",
+        *([tables.as_table(COLUMNS, rows)] if rows else []),
+    ]
+    if plan.deferred:
+        later = sum(move.size for move in plan.deferred)
+        lines.append(f"{later} more move later, for maxMoves")
+    if plan.unowned:
+        count = sum(map(len, plan.unowned.queues))
+        lines.append(f"{count} queues have no owner: {plan.unowned.reason}")
+    lines.append(f"imbalance {plan.imbalance:.2f}, at best {plan.best_imbalance:.2f}")
+    return "\n".join(lines)
+
+
+def _rows(moves: Sequence[Move]) -> Iterator[dict[str, object]]:
+    for move in moves:
+        for queues in move.queues:
+            yield {
+                "topic": queues.topic,
+                "broker": queues.broker,
+                "queues": format_ids([queues]),
+                "from": move.source,
+                "to": move.target,
+                "why": move.reason,
+            }
