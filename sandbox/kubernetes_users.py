@@ -114,7 +114,7 @@ class Authority:
             "contexts": [{"name": name, "context": {"cluster": "sandbox", "user": name}}],
             "current-context": name,
         }
-        path = self._folder / f"{quote(name, safe=':')}.kubeconfig"
+        path = self._folder / f"{quote(name, safe='')}.kubeconfig"
         path.write_text(json.dumps(config, indent=2), encoding="utf-8")
         return path
 

@@ -24,12 +24,14 @@ METRICS = "evenkeel_operator_"
 class RunningOperator:
     """One candidate for the lead."""
 
-    def __init__(self, kubeconfig: Path, *options: str) -> None:
+    def __init__(self, kubeconfig: Path, *options: str, root: Path = ROOT) -> None:
         """Start nothing yet. `options` are those of the command line, its port apart."""
         self._folder = process.Folder("evenkeel-operator-")
         self._claim = ports.claim()
         self._kubeconfig = kubeconfig
         self._options = options
+        self._root = root
+        """The checkout whose operator it is."""
         self._process: process.Process | None = None
 
     def __enter__(self) -> Self:
@@ -55,7 +57,7 @@ class RunningOperator:
         ]  # fmt: skip
         environment = {
             "KUBECONFIG": str(self._kubeconfig),
-            "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}",
+            "PYTHONPATH": f"{self._root / 'operator'}:{self._root}",
         }
         self._process = process.Process("operator", command, self._folder, environment)
 

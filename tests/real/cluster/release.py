@@ -1,0 +1,147 @@
+"""The chart as real helm installs it, and the operator as a process, as its Deployment says."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sandbox import go, operator, programs
+from sandbox.kubernetes import Cluster
+from sandbox.kubernetes_users import User
+
+ROOT = Path(__file__).parents[3]
+NAME = "evenkeel"
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release in a namespace of its own, of the chart that stands in `source`."""
+
+    cluster: Cluster
+    namespace: str
+    source: Path = ROOT
+
+    def helm(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run helm as an admin, in the release's namespace."""
+        command = [
+            str(go.built(programs.HELM)), "--kubeconfig", str(self.cluster.admin.kubeconfig),
+            "--namespace", self.namespace, *words,
+        ]  # fmt: skip
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def install(self, *options: str) -> str:
+        """Install the chart; what helm said."""
+        return self._done("install", "--create-namespace", NAME, self._chart, *options)
+
+    def upgrade(self, source: Path, *options: str) -> "Release":
+        """Upgrade to the chart of another checkout, or roll back to it."""
+        found = Release(self.cluster, self.namespace, source)
+        found._done("upgrade", NAME, found._chart, *options)
+        return found
+
+    def uninstall(self) -> str:
+        """Take everything away that helm takes; what it said."""
+        return self._done("uninstall", NAME)
+
+    @property
+    def objects(self) -> list[Document]:
+        """What helm has installed."""
+        found = yaml.safe_load_all(self._done("get", "manifest", NAME))
+        return [each for each in found if each]
+
+    @property
+    def deployment(self) -> Document:
+        """The operator's."""
+        (found,) = (each for each in self.objects if each["kind"] == "Deployment")
+        return found
+
+    @property
+    def account(self) -> User:
+        """Who the operator is."""
+        name = self.deployment["spec"]["template"]["spec"]["serviceAccountName"]
+        return self.cluster.service_account(self.namespace, name)
+
+    def running(self) -> operator.RunningOperator:
+        """Run the operator with the Deployment's arguments, but for the port, as its account."""
+        (container,) = self.deployment["spec"]["template"]["spec"]["containers"]
+        words = [*container.get("command", []), *container["args"]]
+        words = words[words.index("operator") + 1 :]
+        options = [word for word in words if not word.startswith("--port")]
+        return operator.RunningOperator(self.account.kubeconfig, *options, root=self.source)
+
+    @property
+    def _chart(self) -> str:
+        return str(self.source / "charts" / "evenkeel")
+
+    def _done(self, *words: str) -> str:
+        done = self.helm(*words)
+        assert done.returncode == 0, f"helm {' '.join(words)}: {done.stderr}"
+        return done.stdout
+
+
+def kubectl(user: User, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run kubectl as somebody."""
+    command = [str(go.built(programs.KUBECTL)), "--kubeconfig", str(user.kubeconfig), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def used(audit: Path, user: User) -> set[tuple[str, str, str]]:
+    """Read which verbs on which resources somebody was allowed, as (group, resource, verb)."""
+    found = set()
+    for line in audit.read_text().splitlines():
+        event = json.loads(line)
+        ref = event.get("objectRef")
+        if event["user"]["username"] != user.name or ref is None:
+            continue
+        resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
+        group = ref.get("apiGroup", "")
+        found.add((group, resource, event["verb"]))
+        if event["verb"] == "patch" and event.get("responseStatus", {}).get("code") == 201:
+            found.add((group, resource, "create"))  # it was applied, and was not there before
+    return found
+
+
+def refused(audit: Path, user: User) -> list[str]:
+    """List what somebody was not allowed."""
+    found = []
+    for line in audit.read_text().splitlines():
+        event = json.loads(line)
+        decision = event.get("annotations", {}).get("authorization.k8s.io/decision")
+        code = event.get("responseStatus", {}).get("code")
+        if event["user"]["username"] == user.name and (decision == "forbid" or code == 403):
+            found.append(f"{event['verb']} {event['requestURI']}")
+    return found
+
+
+def granted(objects: list[Document], account: str) -> set[tuple[str, str, str]]:
+    """Read what the roles bound to a service account let it do."""
+    roles = {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
+        for each in objects
+        if each["kind"] in ("Role", "ClusterRole")
+    }
+    found = set()
+    for binding in objects:
+        if binding["kind"] not in ("RoleBinding", "ClusterRoleBinding"):
+            continue
+        if account not in [each["name"] for each in binding["subjects"]]:
+            continue
+        ref = binding["roleRef"]
+        place = binding["metadata"].get("namespace", "") if ref["kind"] == "Role" else ""
+        found |= rights_of(roles[ref["kind"], place, ref["name"]])
+    return found
+
+
+def rights_of(role: Document) -> set[tuple[str, str, str]]:
+    """Read what a role lets do, as (group, resource, verb)."""
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
