@@ -10,6 +10,9 @@ from evenkeel.api.topics import TopicSpec, TopicStatus
 DEFAULT_NAMESPACE = "default"
 PAUSED = "evenkeel.dev/paused"
 RESTART = "evenkeel.dev/restart"
+REBALANCE = "evenkeel.dev/rebalance"
+DRAIN = "evenkeel.dev/drain"
+SKIP = "evenkeel.dev/skip"
 
 
 class Key(NamedTuple):
@@ -87,6 +90,18 @@ class Group:
     def topic_keys(self) -> list[Key]:
         """All topics that the spec names."""
         return [self.beside(each.name) for each in self.spec.topics]
+
+    @property
+    def is_rebalance_asked(self) -> bool:
+        """Whether somebody asks for a plan at once that has not been made yet."""
+        asked = self.head.annotations.get(REBALANCE, "")
+        return asked not in ("", self.status.rebalanced_for)
+
+    @property
+    def to_drain(self) -> frozenset[str]:
+        """Name the pods that somebody wants to be emptied; some may be gone already."""
+        names = self.head.annotations.get(DRAIN, "").split(",")
+        return frozenset(name.strip() for name in names) - {""}
 
     def slot(self, number: int) -> str:
         """Name a slot of its job."""

@@ -221,7 +221,7 @@ class Assigned(Part, frozen=True):
     empty_since: str = ""
     """Since when nobody fills the slot."""
     draining: bool = False
-    """Whether the slot is to be emptied and taken away."""
+    """Whether it is to be emptied; a slot is then taken away."""
     queues: Annotated[list[OwnedQueues], Meta(max_length=4096)] = []
     """What it reads."""
 
@@ -230,11 +230,22 @@ class LastRebalance(Part, frozen=True):
     at: Text
     """When."""
     trigger: Text
-    """What was seen: a consumer came or went, a route or the spec changed, time passed."""
+    """Why then: a consumer came or went, a route or the spec changed, time passed, or Asked."""
     moved: Count
     """How many queues changed their owner."""
     reason: Annotated[str, Meta(max_length=4096)]
     """Which moved from whom to whom, and why."""
+
+
+class LastSkip(Part, frozen=True):
+    at: Text
+    """When the job was seen to have done so."""
+    value: str
+    """Value of the annotation evenkeel.dev/skip that asked for it."""
+    messages: Annotated[int, Meta(ge=0)]
+    """How many messages were passed over."""
+    lost: Annotated[str, Meta(max_length=4096)] = ""
+    """Which, queue by queue."""
 
 
 class JobRecord(Part, frozen=True):
@@ -280,6 +291,8 @@ class GroupStatus(Part, frozen=True):
     """Queues that changed their owner in all rebalances."""
     last_rebalance: LastRebalance | None = None
     """The last one that moved something."""
+    rebalanced_for: str = ""
+    """Value of the annotation evenkeel.dev/rebalance that was followed last."""
     imbalance: str = ""
     """Highest load next to the mean: 1.00 is even."""
     best_imbalance: str = ""
@@ -290,7 +303,9 @@ class GroupStatus(Part, frozen=True):
     """Who reads what."""
     job: JobRecord | None = None
     """How the job's driver has ended, for the next start depends on it."""
+    last_skip: LastSkip | None = None
+    """What the job has passed over as asked, when messages were gone for good."""
     slices: Annotated[list[ObjectName], Meta(max_length=64)] = []
     """ConfigMaps that hold the assignments, where they are too long to stand here."""
     conditions: Conditions = []
-    """Ready, Assigned, Balanced, JobRunning, Pinned, Advisory, Paused, Conflicted."""
+    """Ready, Assigned, Balanced, JobRunning, Pinned, Advisory, Paused, Drained, Conflicted."""
