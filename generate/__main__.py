@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from generate import crds
+from generate import crds, values
 
 ROOT = Path(__file__).parents[1]
 
 if __name__ == "__main__":
-    for module in (crds,):
+    for module in (crds, values):
         module.write(ROOT)

@@ -1,15 +1,16 @@
 {{- define "evenkeel.name" -}}
-{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
+{{- .Values.nameOverride | default .Chart.Name }}
 {{- end }}
 
 {{- define "evenkeel.fullname" -}}
-{{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
-{{- else if contains (include "evenkeel.name" .) .Release.Name }}
-{{- .Release.Name | trunc 63 | trimSuffix "-" }}
-{{- else }}
-{{- printf "%s-%s" .Release.Name (include "evenkeel.name" .) | trunc 63 | trimSuffix "-" }}
+{{- $name := include "evenkeel.name" . }}
+{{- $made := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) }}
+{{- .Values.fullnameOverride | default $made | replace "." "-" | trunc 52 | trimSuffix "-" }}
 {{- end }}
+
+{{- define "evenkeel.account" -}}
+{{- $made := .Values.serviceAccount.create | ternary (include "evenkeel.fullname" .) "default" }}
+{{- .Values.serviceAccount.name | default $made }}
 {{- end }}
 
 {{- define "evenkeel.selector" -}}
@@ -19,25 +20,22 @@ app.kubernetes.io/component: operator
 {{- end }}
 
 {{- define "evenkeel.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-{{ include "evenkeel.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $ours := include "evenkeel.selector" . | fromYaml }}
+{{- $_ := set $ours "app.kubernetes.io/version" .Chart.AppVersion }}
+{{- $_ := set $ours "app.kubernetes.io/managed-by" .Release.Service }}
+{{- $_ := set $ours "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") }}
+{{- merge $ours (.Values.commonLabels | default dict) | toYaml }}
 {{- end }}
 
-{{/* The full name of an image; a digest wins over a tag. Takes {image, root}. */}}
+{{/* An image's full name. Takes image and root. */}}
 {{- define "evenkeel.image" -}}
-{{- with .image.registry }}{{ . }}/{{ end }}{{ .image.repository }}
+{{- with .image.registry }}{{ trimSuffix "/" . }}/{{ end }}{{ .image.repository }}
 {{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{- define "evenkeel.serviceAccount" -}}
-{{- if .Values.serviceAccount.create }}
-{{- .Values.serviceAccount.name | default (include "evenkeel.fullname" .) }}
-{{- else }}
-{{- .Values.serviceAccount.name | default "default" }}
-{{- end }}
+{{/* Where `helm test` makes its objects. */}}
+{{- define "evenkeel.testNamespace" -}}
+{{- $watched := .Values.watch.namespaces }}
+{{- $isWatched := or (empty $watched) (has .Release.Namespace $watched) }}
+{{- $isWatched | ternary .Release.Namespace (first $watched) }}
 {{- end }}
