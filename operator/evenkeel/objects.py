@@ -92,14 +92,14 @@ class Group:
         return [self.beside(each.name) for each in self.spec.topics]
 
     @property
-    def is_rebalance_asked(self) -> bool:
-        """Whether somebody asks for a plan at once that has not been made yet."""
+    def rebalance_asked(self) -> str:
+        """Tell what asks for a plan at once that was not made yet; empty if nothing does."""
         asked = self.head.annotations.get(REBALANCE, "")
-        return asked not in ("", self.status.rebalanced_for)
+        return "" if asked == self.status.rebalanced_for else asked
 
     @property
     def to_drain(self) -> frozenset[str]:
-        """Name the pods that somebody wants to be emptied; some may be gone already."""
+        """Name the pods that are to be emptied, as asked by hand; some may be gone already."""
         names = self.head.annotations.get(DRAIN, "").split(",")
         return frozenset(name.strip() for name in names) - {""}
 

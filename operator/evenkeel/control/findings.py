@@ -1,6 +1,9 @@
 """What there is to say about a group, as its conditions say it. Pure."""
 
-from evenkeel.api.groups import StrategyName
+from collections.abc import Iterable, Sequence
+
+from evenkeel import planning
+from evenkeel.api.groups import Assigned, StrategyName
 from evenkeel.control.conditions import Finding
 from evenkeel.control.seen import JobSeen, JobState, Seen
 from evenkeel.objects import PAUSED, Group
@@ -83,6 +86,32 @@ def _paused(group: Group) -> list[Finding]:
         text = f'the annotation {PAUSED} says "{said[:64]}": only "true" pauses'
         return [Finding("Paused", False, "NotUnderstood", text)]
     return []
+
+
+def drained(group: Group, assignments: Sequence[Assigned]) -> list[Finding]:
+    """Say whether the pods that are to be emptied are, if there shall be such."""
+    if not group.to_drain:
+        return []
+    if group.spec.job is None:
+        owned = {each.consumer: planning.owned(each) for each in assignments}
+        left = [
+            f"{name} has {sum(map(len, owned[name]))} queues"
+            for name in sorted(group.to_drain & owned.keys())
+            if owned[name]
+        ]
+    else:
+        fillers = {each.pod or each.executor: each for each in assignments if not each.empty_since}
+        left = [
+            f"{name} fills {fillers[name].consumer}"
+            for name in sorted(group.to_drain & fillers.keys())
+        ]
+    if left:
+        return [Finding("Drained", False, "Draining", "; ".join(left))]
+    return [Finding("Drained", True, "Empty", f"nothing is read by {_listed(group.to_drain)}")]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 def _why_off(group: Group, seen: Seen) -> str | None:

@@ -16,13 +16,14 @@ from evenkeel.api.groups import (
     Assigned,
     GroupStatus,
     LastRebalance,
+    LastSkip,
     MessageModel,
     OwnedQueues,
 )
 from evenkeel.api.parts import Condition, ConditionStatus
-from evenkeel.control import conditions, findings, lagging
+from evenkeel.control import choosing, conditions, findings, lagging, triggers
 from evenkeel.control.conditions import Finding
-from evenkeel.control.seen import Conflict, JobSeen, JobState, Seat, Seen
+from evenkeel.control.seen import Conflict, JobSeen, JobState, Seat, Seen, Skipped
 from evenkeel.control.slots import Place, places
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group
@@ -30,7 +31,6 @@ from lb_core.assignment import format_ids
 from lb_core.model import Member, QueueRange
 from lb_core.moves import Move
 from lb_core.plan import Plan
-from lb_core.policy import STICKY, Policy
 
 MOST_TEXT = 4000
 PASSING = (JobState.STARTING.value, planning.ROUTE_PENDING)
@@ -62,12 +62,16 @@ def decide(group: Group, seen: Seen, now: datetime) -> Decision:
     """Decide what a group's status shall be."""
     if seen.job is not None:
         group = replace(group, status=replace_status(group.status, job=seen.job.record))
+    skip = _news_of_skip(group.status, seen.skipped, now)
+    if skip is not None:
+        group = replace(group, status=replace_status(group.status, last_skip=skip))
     try:
-        return _planned(group, seen, now)
+        decision = _planned(group, seen, now)
     except ManifestError as problem:
         reason = problem.reason if isinstance(problem, planning.MissingError) else "InvalidSpec"
         found = findings.stuck(group, seen, reason, str(problem))
-        return _decided(group, group.status, found, now, lag=seen.lag)
+        decision = _decided(group, group.status, found, now, lag=seen.lag)
+    return decision if skip is None else _told(decision, skip)
 
 
 def is_wanted(group: Group, conflict: Conflict | None) -> bool:
@@ -82,10 +86,11 @@ def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
     taken = _Taken.of(group, seen, now)
     if group.spec.message_model is MessageModel.BROADCASTING:
         return _broadcast(group, seen, queues, taken.members, now)
-    plan = _choose(group, seen, queues, taken)
     kept = group.status
-    assignments = taken.assignments(plan)
     adopted = _adopted(kept, seen.job)
+    is_behind = findings.is_running(seen.job) and adopted < kept.epoch
+    plan = choosing.choose(group, seen, queues, taken.members, is_behind=is_behind)
+    assignments = taken.assignments(plan)
     # A job whose checkpoint is older than this object knows a higher epoch, and follows none below.
     has_changed = _shares(assignments) != _shares(kept.assignments) or adopted > kept.epoch
     moved = plan.moved if has_changed else 0
@@ -99,6 +104,7 @@ def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
         if group.spec.job
         else "",
         moved=kept.moved + moved,
+        rebalanced_for=group.rebalance_asked or kept.rebalanced_for,
         imbalance=f"{plan.imbalance:.2f}",
         best_imbalance=f"{plan.best_imbalance:.2f}",
         assignments=assignments,
@@ -106,13 +112,13 @@ def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
     )
     happened = []
     if moved:
-        trigger, reason = _trigger(group, status, queues), _explained(plan)
+        trigger, reason = triggers.trigger(group, status, queues), _explained(plan)
         status = replace_status(
             status,
             last_rebalance=LastRebalance(times.shown(now), trigger, moved, reason[:MOST_TEXT]),
         )
         happened.append(Happened("Rebalanced", f"epoch {status.epoch}, {trigger}: {reason}"[:1000]))
-    found = findings.all_about(group, seen, plan)
+    found = [*findings.all_about(group, seen, plan), *findings.drained(group, assignments)]
     decision = _decided(group, status, found, now, happened, seen.lag)
     return replace(decision, look_again_seconds=plan.look_again_seconds, plan=plan)
 
@@ -127,8 +133,14 @@ def _broadcast(
     """Give every queue to everybody: there is nothing to plan, and nothing moves."""
     kept = group.status
     everything = [OwnedQueues(each.topic, each.broker, format_ids([each])) for each in queues]
+    has_others = not all(each.draining for each in members)
     assignments = [
-        Assigned(each.id, zone=each.zone or "", queues=everything)
+        Assigned(
+            each.id,
+            zone=each.zone or "",
+            draining=each.draining,
+            queues=[] if each.draining and has_others else everything,
+        )
         for each in sorted(members, key=lambda each: each.id)
     ]
     has_changed = _shares(assignments) != _shares(kept.assignments)
@@ -137,11 +149,13 @@ def _broadcast(
         epoch=kept.epoch + has_changed,
         queues=sum(map(len, queues)),
         consumers=len(members),
+        rebalanced_for=group.rebalance_asked or kept.rebalanced_for,
         imbalance="1.00",
         best_imbalance="1.00",
         assignments=assignments,
     )
     found = findings.about_broadcast(group, seen, has_readers=bool(members))
+    found += findings.drained(group, assignments)
     return _decided(group, status, found, now, lag=seen.lag)
 
 
@@ -172,11 +186,11 @@ class _Taken:
             raise planning.MissingError(
                 "PodsUnknown", f"{group}: its pods could not be listed; it is tried again"
             )
-        return cls(members, {})
+        return cls([replace(each, draining=each.id in group.to_drain) for each in members], {})
 
     def assignments(self, plan: Plan) -> list[Assigned]:
         """Write the plan down; a slot that drained is gone."""
-        zones = {member.id: member.zone or "" for member in self.members}
+        by_id = {member.id: member for member in self.members}
         found = []
         for name in plan.assignment:
             queues = [
@@ -185,7 +199,9 @@ class _Taken:
             ]
             place = self.places.get(name)
             if place is None:
-                found.append(Assigned(name, zone=zones.get(name, ""), queues=queues))
+                member = by_id[name]
+                zone = member.zone or ""
+                found.append(Assigned(name, zone=zone, draining=member.draining, queues=queues))
             elif queues or not place.is_draining:
                 seat: Seat = place.seat
                 found.append(
@@ -197,24 +213,6 @@ class _Taken:
         return found
 
 
-def _choose(group: Group, seen: Seen, queues: Sequence[QueueRange], taken: _Taken) -> Plan:
-    """Plan; only what cannot wait moves while a group is paused or its job lags an epoch behind."""
-    job = group.spec.job
-    grace = times.seconds(group.spec.rebalance.grace) if job else 0.0
-    policy = planning.policy_of(group.spec.strategy, grace)
-    if findings.is_paused(group):
-        calm = Policy(STICKY, pinned=policy.pinned, max_moves=0, grace_seconds=grace)
-        return planning.plan_group(group, queues, taken.members, calm)
-    is_behind = (
-        findings.is_running(seen.job) and _adopted(group.status, seen.job) < group.status.epoch
-    )
-    if is_behind and policy.strategy == STICKY:
-        policy = replace(policy, max_moves=0)
-    if planning.goes_by_rate(group.spec.strategy):
-        policy = replace(policy, weights=seen.weights)
-    return planning.plan_group(group, queues, taken.members, policy)
-
-
 def _adopted(status: GroupStatus, job: JobSeen | None) -> int:
     report = job.report if job else None
     return max(status.adopted_epoch, report.adopted_epoch) if report else status.adopted_epoch
@@ -223,32 +221,6 @@ def _adopted(status: GroupStatus, job: JobSeen | None) -> int:
 def _shares(assignments: Sequence[Assigned]) -> dict[str, list[OwnedQueues]]:
     """What a job needs to hear of: its slots and their queues."""
     return {each.consumer: each.queues for each in assignments}
-
-
-def _trigger(group: Group, status: GroupStatus, queues: Sequence[QueueRange]) -> str:
-    """Say what was seen, by what differs from last time."""
-    old = group.status
-    if old.observed_generation != group.head.generation:
-        return "SpecChanged"
-    if old.queues != status.queues or _names(queues) != _names_of(old.assignments):
-        return "RouteChanged"
-    if {each.consumer for each in old.assignments} != {
-        each.consumer for each in status.assignments
-    }:
-        return "ConsumersChanged"
-    if [each.empty_since for each in old.assignments] != [
-        each.empty_since for each in status.assignments
-    ]:
-        return "ConsumersChanged"
-    return "Interval"
-
-
-def _names(queues: Sequence[QueueRange]) -> set[tuple[str, str]]:
-    return {(each.topic, each.broker) for each in queues}
-
-
-def _names_of(assignments: Sequence[Assigned]) -> set[tuple[str, str]]:
-    return {(queues.topic, queues.broker) for each in assignments for queues in each.queues}
 
 
 def _explained(plan: Plan) -> str:
@@ -280,6 +252,20 @@ def _decided(
     )
     status = lagging.noted(group.status, status, lag)
     return Decision(status, [*happened, *_turned(group.status.conditions, status.conditions)])
+
+
+def _news_of_skip(status: GroupStatus, skipped: Skipped | None, now: datetime) -> LastSkip | None:
+    known = status.last_skip
+    if skipped is None or (known is not None and known.value == skipped.value):
+        return None
+    return LastSkip(times.shown(now), skipped.value, skipped.messages, skipped.lost[:MOST_TEXT])
+
+
+def _told(decision: Decision, skip: LastSkip) -> Decision:
+    """Let people hear of what the job has passed over."""
+    text = f"{skip.messages} messages were passed over as asked: {skip.lost or 'none was lost'}"
+    heard = Happened("Skipped", text[:1000], is_warning=bool(skip.lost))
+    return replace(decision, happened=[*decision.happened, heard])
 
 
 def _turned(old: Sequence[Condition], new: Sequence[Condition]) -> list[Happened]:

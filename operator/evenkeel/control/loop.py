@@ -122,7 +122,8 @@ class Loop:
         group = self._world.group(key)
         if group is not None:
             debounce = times.seconds(group.spec.rebalance.debounce)
-            self._groups.touch(key, min(debounce, MOST_DEBOUNCE_SECONDS))
+            most = 0.0 if group.rebalance_asked else MOST_DEBOUNCE_SECONDS
+            self._groups.touch(key, min(debounce, most))
 
     def _name(self, key: Key, named: set[Key]) -> None:
         for gone in self._named.get(key, set()) - named:

@@ -86,6 +86,7 @@ class Observer:
             weights=self._rates.get(group.head.key, Rates()).weights,
             lag=counted.lag if counted is not None and counted.lags else None,
             conflict=conflict,
+            skipped=self._world.driver(group.head.key).skipped if job is not None else None,
         )
 
     def _conflict(self, group: Group) -> Conflict | None:

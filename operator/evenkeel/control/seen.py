@@ -33,6 +33,17 @@ class Report:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What a job has passed over as it was asked to, for it was gone for good."""
+
+    value: str
+    """Of the annotation that asked."""
+    messages: int
+    lost: str
+    """Which, in words."""
+
+
 class DriverState(Enum):
     """How a driver is, as the world sees it."""
 
@@ -65,6 +76,8 @@ class DriverSeen:
     message: str = ""
     report: Report | None = None
     ending: Ending | None = None
+    skipped: Skipped | None = None
+    """By this driver."""
 
 
 ABSENT = DriverSeen(DriverState.ABSENT)
@@ -116,3 +129,4 @@ class Seen:
     weights: Mapping[model.Queue, float] | None = None
     """What each queue counts, where its rate shall."""
     conflict: Conflict | None = None
+    skipped: Skipped | None = None
