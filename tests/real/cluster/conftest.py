@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sandbox.kubernetes import Cluster
+from tests.real.cluster import running
 from tests.real.cluster.running import Namespace, RunningOperator
 
 _numbers = itertools.count(1)
@@ -23,12 +24,7 @@ def make_namespace(
 
     def make(suffix: str) -> Namespace:
         name = f"t{next(_numbers)}-{words[:25].strip('-')}{suffix and f'-{suffix}'}"
-        admin = kubernetes.admin
-        body = {"metadata": {"name": name}}
-        assert admin.ask("POST", "/api/v1/namespaces", body).status == 201
-        path = f"/api/v1/namespaces/{name}/serviceaccounts"
-        assert admin.ask("POST", path, {"metadata": {"name": "default"}}).status == 201
-        return Namespace(name, admin)
+        return running.make_namespace(kubernetes.admin, name)
 
     return make
 

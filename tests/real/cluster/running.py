@@ -157,6 +157,14 @@ class Namespace:
         return found
 
 
+def make_namespace(admin: User, name: str) -> Namespace:
+    """Make one, and the account of its pods, as the controllers of a whole cluster do."""
+    assert admin.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).status == 201
+    place = f"/api/v1/namespaces/{name}/serviceaccounts"
+    assert admin.ask("POST", place, {"metadata": {"name": "default"}}).status == 201
+    return Namespace(name, admin)
+
+
 def condition(status: Document, kind: str) -> tuple[str, str]:
     """Read status and reason of a condition; empty texts if it is not there."""
     for each in status.get("conditions") or ():

@@ -16,7 +16,7 @@ from sandbox.kubernetes import Cluster
 from sandbox.waiting import eventually
 from tests.real.cluster import release
 from tests.real.cluster.release import Release, granted, kubectl, refused, used
-from tests.real.cluster.running import Document, Namespace, condition
+from tests.real.cluster.running import Document, Namespace, condition, make_namespace
 
 ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
 GROUPS = "consumergroups"
@@ -53,15 +53,6 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
             yield Audited(cluster, folder / "log")
     except jars.JarsError as error:
         pytest.skip(f"NO REAL KUBERNETES: {error}")
-
-
-def make_namespace(cluster: Cluster, name: str) -> Namespace:
-    """Make one as the controllers do, with an account for pods."""
-    body = {"metadata": {"name": name}}
-    assert cluster.admin.ask("POST", "/api/v1/namespaces", body).status in (201, 409)
-    place = f"/api/v1/namespaces/{name}/serviceaccounts"
-    cluster.admin.ask("POST", place, {"metadata": {"name": "default"}})
-    return Namespace(name, cluster.admin)
 
 
 def is_ready(status: Document) -> bool:
@@ -171,7 +162,7 @@ def test_it_installs_with_defaults_serves_the_examples_and_its_rights_are_enough
     installed = Release(audited.cluster, "evenkeel-system")
     said = installed.install()
     assert "kubectl --namespace evenkeel-system" in said
-    shop = make_namespace(audited.cluster, "shop")
+    shop = make_namespace(audited.cluster.admin, "shop")
     with installed.running() as operator:
         operator.until_ready()
         applied = kubectl(
@@ -181,7 +172,7 @@ def test_it_installs_with_defaults_serves_the_examples_and_its_rights_are_enough
         assert applied.returncode == 0, applied.stderr
         shop.until("topics", "orders", is_ready, 10)
         shop.until(GROUPS, "billing", is_ready, 10)
-        everything = make_namespace(audited.cluster, "all")
+        everything = make_namespace(audited.cluster.admin, "all")
         use_everything(everything)
         before = shop.status(GROUPS, "billing")
         installed.upgrade(release.ROOT, "--set", "replicas=2")
@@ -196,7 +187,7 @@ def test_it_installs_with_defaults_serves_the_examples_and_its_rights_are_enough
 
 def test_in_one_namespace_it_needs_no_right_elsewhere(audited: Audited) -> None:
     installed = Release(audited.cluster, "evenkeel-narrow")
-    watched = make_namespace(audited.cluster, "narrow")
+    watched = make_namespace(audited.cluster.admin, "narrow")
     installed.install("--set", "watch.namespaces={narrow}", "--take-ownership")
     kinds = {each["kind"] for each in installed.objects}
     assert not any(each["kind"] == "ClusterRoleBinding" for each in installed.objects), kinds
