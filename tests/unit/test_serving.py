@@ -1,13 +1,72 @@
-"""What the operator answers on its port."""
+"""What the operator answers on its port, and what it does not."""
 
 import asyncio
+import contextlib
 import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge, Metric
+from prometheus_client.registry import Collector
 
+from evenkeel.cluster import answering
 from evenkeel.cluster.serving import serving
 from evenkeel.errors import EvenkeelError
+from sandbox import ports
+
+PATIENCE_SECONDS = 30.0
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    claim = ports.claim()
+    yield claim.port
+    claim.release()
+
+
+def registry(*collectors: Collector) -> CollectorRegistry:
+    made = CollectorRegistry()
+    Gauge("keel", "Whether it is even", registry=made).set(1)
+    for each in collectors:
+        made.register(each)
+    return made
+
+
+@asynccontextmanager
+async def open_port(
+    port: int,
+    shown: CollectorRegistry | None = None,
+    is_ready: Callable[[], bool] = lambda: True,
+    is_sick: Callable[[], bool] = lambda: False,
+) -> AsyncIterator[None]:
+    async with (
+        asyncio.timeout(PATIENCE_SECONDS),
+        serving(port, shown or registry(), is_ready, is_sick),
+    ):
+        yield
+
+
+async def said(port: int, request: bytes) -> bytes:
+    """Send a request, and read all that is answered."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def page(port: int, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+    return parts(await said(port, f"{method} {path} HTTP/1.1\r\nHost: it\r\n\r\n".encode()))
+
+
+def parts(answer: bytes) -> tuple[int, dict[str, str], bytes]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *rest = head.decode().split("\r\n")
+    version, code, _ = first.split(" ", 2)
+    assert version == "HTTP/1.1"
+    return int(code), dict(each.split(": ", 1) for each in rest), body
 
 
 def test_a_port_that_is_taken_is_one_sentence() -> None:
@@ -19,3 +78,245 @@ def test_a_port_that_is_taken_is_one_sentence() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(EvenkeelError, match=f"port {port} cannot be opened: .*--port"):
             asyncio.run(body(port))
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/metrics?name=any"])
+def test_a_page_is_shown_to_get_and_measured_for_head(port: int, path: str) -> None:
+    async def body() -> None:
+        async with open_port(port):
+            code, headers, text = await page(port, path)
+            assert code == 200
+            assert int(headers["Content-Length"]) == len(text) > 0
+            assert headers["Connection"] == "close"
+            same, measured, nothing = await page(port, path, "HEAD")
+            assert (same, nothing) == (200, b"")
+            assert measured["Content-Length"] == headers["Content-Length"]
+
+    asyncio.run(body())
+
+
+def test_metrics_are_in_the_format_that_prometheus_asks_for(port: int) -> None:
+    async def body() -> None:
+        async with open_port(port):
+            _, headers, text = await page(port, "/metrics")
+            assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            assert b"\nkeel 1.0\n" in text
+
+    asyncio.run(body())
+
+
+def test_health_and_readiness_tell_what_is_wrong(port: int) -> None:
+    async def body() -> None:
+        async with open_port(port, is_ready=lambda: False, is_sick=lambda: True):
+            assert (await page(port, "/healthz"))[::2] == (
+                503, b"the watches do not tell of changes\n",
+            )  # fmt: skip
+            assert (await page(port, "/readyz"))[::2] == (503, b"not everything was listed yet\n")
+
+    asyncio.run(body())
+
+
+REFUSALS = {
+    "another path": (b"GET / HTTP/1.1\r\n\r\n", 404),
+    "a path below": (b"GET /metrics/x HTTP/1.1\r\n\r\n", 404),
+    "a path around": (b"GET /x/../metrics HTTP/1.1\r\n\r\n", 404),
+    "another method": (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 405),
+    "an unknown method": (b"BREW /healthz HTTP/1.1\r\n\r\n", 405),
+    "a body": (b"GET /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 413),
+    "a huge body": (b"GET /healthz HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413),
+    "a body in chunks": (b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", 413),
+    "a long line": (b"GET /" + b"x" * 100_000, 414),
+    "a long header": (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 100_000, 431),
+    "many headers": (b"GET /metrics HTTP/1.1\r\n" + b"X: x\r\n" * 10_000 + b"\r\n", 431),
+    "no protocol": (b"hello\r\n\r\n", 400),
+    "another protocol": (b"GET /metrics HTTP/2.0\r\n\r\n", 400),
+    "a handshake of TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+    "no path": (b"GET metrics HTTP/1.1\r\n\r\n", 400),
+    "a folded header": (b"GET /metrics HTTP/1.1\r\nA: b\r\n c\r\n\r\n", 400),
+    "a header with a zero": (b"GET /metrics HTTP/1.1\r\nA: \x00\r\n\r\n", 400),
+}
+
+
+@pytest.mark.parametrize(("request_", "code"), REFUSALS.values(), ids=REFUSALS)
+def test_all_else_is_refused_in_one_line(
+    port: int, request_: bytes, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        async with open_port(port):
+            found, headers, text = parts(await said(port, request_))
+            assert found == code
+            assert text.endswith(b"\n")
+            assert text.count(b"\n") == 1
+            assert len(text) < 80
+            assert ("Allow" in headers) == (code == 405)
+            assert "Server" not in headers
+            assert (await page(port, "/healthz"))[0] == 200
+
+    asyncio.run(body())
+    assert not caplog.records
+
+
+def test_head_of_a_page_that_is_none_has_no_body(port: int) -> None:
+    async def body() -> None:
+        async with open_port(port):
+            code, _, text = await page(port, "/", "HEAD")
+            assert (code, text) == (404, b"")
+
+    asyncio.run(body())
+
+
+def test_half_a_request_is_refused_and_none_is_no_trouble(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        async with open_port(port):
+            for sent, expected in ((b"GET /metrics HT", 400), (b"", None)):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(sent)
+                writer.write_eof()
+                answer = await reader.read()
+                assert (parts(answer)[0] if answer else None) == expected
+                writer.close()
+
+    asyncio.run(body())
+    assert not caplog.records
+
+
+def test_a_request_that_does_not_end_is_dropped(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answering, "HEAD_SECONDS", 0.05)
+
+    async def body() -> None:
+        async with open_port(port):
+            assert parts(await said(port, b"GET /metrics HTTP/1.1\r\nHost:"))[0] == 408
+
+    asyncio.run(body())
+
+
+class Long(Collector):
+    """More than the buffers of a connection hold."""
+
+    def collect(self) -> Iterable[Metric]:
+        return [Metric("long", "x" * 20_000_000, "gauge")]
+
+
+def test_whoever_does_not_take_the_answer_is_dropped(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "ANSWER_SECONDS", 0.1)
+    ended = asyncio.Event()
+    send = answering._send
+
+    async def watched(writer: asyncio.StreamWriter, data: bytes) -> None:
+        try:
+            await send(writer, data)
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+
+    monkeypatch.setattr(answering, "_send", watched)
+
+    async def body() -> None:
+        async with open_port(port, registry(Long())):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1000)
+            writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            await ended.wait()
+            with contextlib.suppress(ConnectionError):
+                assert len(await reader.read()) < 20_000_000
+            writer.close()
+            assert (await page(port, "/healthz"))[0] == 200
+
+    asyncio.run(body())
+
+
+def test_a_long_answer_arrives_whole(port: int) -> None:
+    async def body() -> None:
+        async with open_port(port, registry(Long())):
+            _, headers, text = await page(port, "/metrics")
+            assert len(text) == int(headers["Content-Length"]) > 20_000_000
+
+    asyncio.run(body())
+
+
+def test_where_too_many_are_connected_the_oldest_makes_room(port: int) -> None:
+    async def body() -> None:
+        async with open_port(port):
+            silent = [
+                await asyncio.open_connection("127.0.0.1", port)
+                for _ in range(answering.MOST_CONNECTIONS)
+            ]
+            for _ in range(3):
+                assert (await page(port, "/readyz"))[0] == 200
+            with contextlib.suppress(ConnectionError):
+                assert await silent[0][0].read() == b""
+            assert not silent[-1][0].at_eof()
+            for _, writer in silent:
+                writer.close()
+
+    asyncio.run(body())
+
+
+class Slow(Collector):
+    """Says where it was asked, and how often."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+
+    def collect(self) -> Iterable[Metric]:
+        self.threads.append(threading.get_ident())
+        return [Metric("slow", "x" * 1_000_000, "gauge")]
+
+
+def test_metrics_are_gathered_on_the_event_loop_and_once_for_all_who_ask_meanwhile(
+    port: int,
+) -> None:
+    slow = Slow()
+
+    async def body() -> None:
+        async with open_port(port, registry(slow)):
+            answers = await asyncio.gather(*(page(port, "/metrics") for _ in range(4)))
+            assert {code for code, _, _ in answers} == {200}
+            assert set(slow.threads) == {threading.get_ident()}
+            before = len(slow.threads)
+            await page(port, "/metrics")
+            assert len(slow.threads) == before + 1
+
+    asyncio.run(body())
+
+
+class Broken(Collector):
+    """Fails once the registry knows it."""
+
+    def collect(self) -> Iterable[Metric]:
+        raise ValueError("of the inside")
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+
+def test_a_defect_is_told_to_the_log_and_to_nobody_else(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        async with open_port(port, registry(Broken())):
+            code, _, text = await page(port, "/metrics")
+            assert (code, text) == (500, b"this is a defect of Evenkeel\n")
+            assert (await page(port, "/healthz"))[0] == 200
+
+    asyncio.run(body())
+    (told,) = caplog.records
+    assert told.exc_info
+    assert "of the inside" in str(told.exc_info[1])
+
+
+def test_the_end_of_serving_ends_all_connections(port: int) -> None:
+    async def body() -> None:
+        async with open_port(port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /")
+            await page(port, "/healthz")  # so that the other one is served as well
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()
+
+    asyncio.run(body())

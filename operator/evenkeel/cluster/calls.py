@@ -1,7 +1,8 @@
-"""What Prometheus reads of the calls to the API server."""
+"""What Prometheus reads of the calls to the API server, and of this process."""
 
 from collections.abc import Iterable
 
+from prometheus_client import ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -19,6 +20,7 @@ class Calls(Collector):
         """Both count by themselves."""
         self._api = api
         self._resync = resync
+        self._process = ProcessCollector(registry=None)
 
     def collect(self) -> Iterable[Metric]:
         """Make all metrics."""
@@ -36,3 +38,4 @@ class Calls(Collector):
         build = GaugeMetricFamily(f"{PREFIX}build_info", "Always 1", labels=["version"])
         build.add_metric([__version__], 1)
         yield build
+        yield from self._process.collect()

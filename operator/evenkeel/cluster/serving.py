@@ -1,13 +1,20 @@
-"""Answers Prometheus and the kubelet: /metrics, /healthz, /readyz."""
+"""Answers Prometheus and the kubelet: /metrics, /healthz, /readyz, and nothing else."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 
-from aiohttp import web
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
 
+from evenkeel.cluster import answering
+from evenkeel.cluster.answering import Answer
 from evenkeel.errors import EvenkeelError
+
+ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 it is for the pod's network
 
 
 @asynccontextmanager
@@ -19,35 +26,75 @@ async def serving(
 ) -> AsyncIterator[None]:
     """Answer for as long as this lasts."""
 
-    async def metrics(_: web.Request) -> web.Response:
-        headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
-        return web.Response(body=generate_latest(registry), headers=headers)
-
-    async def health(_: web.Request) -> web.Response:
+    async def health() -> Answer:
         # That it answers shows that the event loop turns.
         if is_sick():
-            return web.Response(status=503, text="the watches do not tell of changes\n")
-        return web.Response(text="ok\n")
+            return _not_yet("the watches do not tell of changes")
+        return answering.line("ok")
 
-    async def readiness(_: web.Request) -> web.Response:
-        if is_ready():
-            return web.Response(text="ok\n")
-        return web.Response(status=503, text="not everything was listed yet\n")
+    async def readiness() -> Answer:
+        return answering.line("ok") if is_ready() else _not_yet("not everything was listed yet")
 
-    app = web.Application()
-    app.add_routes(
-        [web.get("/metrics", metrics), web.get("/healthz", health), web.get("/readyz", readiness)]
-    )
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
+    scrapes = _Scrapes(registry)
+    desk = answering.Desk({"/metrics": scrapes.answer, "/healthz": health, "/readyz": readiness})
     try:
-        await web.TCPSite(runner, "0.0.0.0", port).start()  # noqa: S104 it is for the pod's network
+        server = await asyncio.start_server(
+            desk.serve, ALL_ADDRESSES, port, limit=answering.HEAD_BYTES
+        )
     except OSError as error:
-        await runner.cleanup()
+        why = os.strerror(error.errno) if error.errno else str(error)
         raise EvenkeelError(
-            f"port {port} cannot be opened: {error.strerror}; choose another one with --port"
+            f"port {port} cannot be opened: {why}; choose another one with --port"
         ) from error
     try:
         yield
     finally:
-        await runner.cleanup()
+        server.close()
+        await desk.close()
+        await scrapes.close()
+
+
+def _not_yet(why: str) -> Answer:
+    return answering.line(why, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+class _Scrapes:
+    """
+    Writes metrics out, once at a time: whoever asks meanwhile gets the same.
+
+    They are gathered on the event loop, to which they belong, and written in a thread, for that
+    takes longer: of 1,000 groups with 10 consumers each a third of a second.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._writing: asyncio.Task[bytes] | None = None
+
+    async def answer(self) -> Answer:
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+        text = await asyncio.shield(self._writing)  # whoever goes takes it from nobody else
+        return Answer(text, kind=CONTENT_TYPE_PLAIN_0_0_4)
+
+    async def close(self) -> None:
+        """Let what is being written end."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+
+    async def _write(self) -> bytes:
+        try:
+            return await asyncio.to_thread(
+                generate_latest, _Gathered(list(self._registry.collect()))
+            )
+        finally:
+            self._writing = None
+
+
+class _Gathered(Collector):
+    """Metrics that nobody changes any more."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics

@@ -1,21 +1,26 @@
 """
 What Prometheus reads of topics and groups, made when it is asked for.
 
-So the series of an object that is gone are gone as well.
+So the series of an object that is gone are gone as well. What a status says is worked out once, and
+kept for as long as the object stays the same: 1,000 groups are looked at in a moment.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from evenkeel import planning
-from evenkeel.control import conditions
+from evenkeel.api.groups import Assigned, GroupStatus
+from evenkeel.control import conditions, findings
 from evenkeel.control.loop import Loop
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group, Topic
+from evenkeel.objects import Group, Key, Topic
 
 LABELS = ("namespace", "name")
+MOST_IDS = 200
+"""Letters of queue ids in a label."""
 _GROUPS = {
     "queues": "Queues of all topics of the group",
     "consumers": "Consumers that may own queues",
@@ -27,7 +32,22 @@ _GROUPS = {
     "adopted_epoch": "Number of the assignment that the job follows",
     "lag_messages": "Messages behind, about",
     "ready": "1 if all is well",
+    "paused": "1 if no queue shall move for balance",
+    "job_running": "1 if the job's driver runs and has executors",
+    "job_slots": "Slots of the job: how many executors it shall have",
+    "ready_reason": "Always 1; why the group is ready, or is not",
+    "info": "Always 1; what RocketMQ calls the group, and how it is consumed",
+    "owned_queues": "Queues of a consumer on a broker; ids are their numbers",
+    "last_rebalance_timestamp_seconds": "When queues changed their owner last, since 1970",
 }
+_MORE_LABELS = {
+    "ready_reason": ("reason",),
+    "info": ("group", "strategy", "mode"),
+    "owned_queues": ("consumer", "topic", "broker", "ids"),
+    "last_rebalance_timestamp_seconds": ("trigger",),
+}
+Figure = tuple[str, tuple[str, ...], float]
+"""A metric of a group, the labels beside the group's own, and the value."""
 
 
 class Objects(Collector):
@@ -39,44 +59,52 @@ class Objects(Collector):
         """Both are asked at each scrape."""
         self._topics = topics
         self._groups = groups
+        self._known: dict[Key, tuple[Group, list[Figure]]] = {}
 
     def collect(self) -> Iterable[Metric]:
         """Make all metrics."""
         gauges = {
-            name: GaugeMetricFamily(f"evenkeel_group_{name}", text, labels=LABELS)
+            name: _gauge(f"group_{name}", text, _MORE_LABELS.get(name, ()))
             for name, text in _GROUPS.items()
         }
         moved = CounterMetricFamily(
             "evenkeel_group_moved_queues", "Queues that changed their owner", labels=LABELS
         )
-        for group in self._groups():
-            labels = list(group.head.key)
-            try:
-                values = _values(group)
-            except (ValueError, EvenkeelError):  # somebody has edited its status: others go on
-                continue
-            for name, value in values.items():
-                gauges[name].add_metric(labels, value)
-            moved.add_metric(labels, group.status.moved)
+        for group, figures in self._worked_out():
+            key = group.head.key
+            for name, labels, value in figures:
+                gauges[name].add_metric((*key, *labels), value)
+            moved.add_metric(key, group.status.moved)
         yield from gauges.values()
         yield moved
         yield from self._of_topics()
 
+    def _worked_out(self) -> Iterable[tuple[Group, list[Figure]]]:
+        """Work out what is new; a group whose status somebody has broken is left out."""
+        before, self._known = self._known, {}
+        for group in self._groups():
+            known = before.get(group.head.key)
+            if known is None or known[0] is not group:
+                try:
+                    known = (group, list(_figures(group)))
+                except (ValueError, EvenkeelError):
+                    continue
+            self._known[group.head.key] = known
+        return self._known.values()
+
     def _of_topics(self) -> Iterable[Metric]:
-        read, write, ready = (
-            GaugeMetricFamily(f"evenkeel_topic_{name}", text, labels=LABELS)
-            for name, text in (
-                ("read_queues", "Readable queues on all brokers"),
-                ("write_queues", "Writable queues on all brokers"),
-                ("ready", "1 if the route is known"),
-            )
-        )
+        read = _gauge("topic_read_queues", "Readable queues on all brokers")
+        write = _gauge("topic_write_queues", "Writable queues on all brokers")
+        ready = _gauge("topic_ready", "1 if the route is known")
+        text = "Always 1; why the topic is ready, or is not"
+        why = _gauge("topic_ready_reason", text, ("reason",))
         for topic in self._topics():
-            labels, status = list(topic.head.key), topic.status
-            read.add_metric(labels, status.read_queues)
-            write.add_metric(labels, status.write_queues)
-            ready.add_metric(labels, _holds(topic, "Ready"))
-        return read, write, ready
+            key, status = topic.head.key, topic.status
+            read.add_metric(key, status.read_queues)
+            write.add_metric(key, status.write_queues)
+            ready.add_metric(key, _holds(topic, "Ready"))
+            why.add_metric((*key, _reason(topic)), 1)
+        return read, write, ready, why
 
 
 class Service(Collector):
@@ -124,37 +152,77 @@ class Service(Collector):
         yield asked
 
 
-def _values(group: Group) -> dict[str, float]:
+def _gauge(name: str, text: str, more: tuple[str, ...] = ()) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"evenkeel_{name}", text, labels=(*LABELS, *more))
+
+
+def _figures(group: Group) -> Iterator[Figure]:
     """Tell what is known of a group."""
-    status = group.status
-    owners = [each for each in status.assignments if each.queues]
+    status, strategy = group.status, group.spec.strategy.name
     found: dict[str, float | None] = {
         "queues": status.queues,
         "consumers": status.consumers,
-        "idle_consumers": len(status.assignments) - len(owners),
-        "unowned_queues": _unowned(group),
+        "idle_consumers": sum(not each.queues for each in status.assignments),
+        "unowned_queues": _unowned(status),
         "imbalance": float(status.imbalance or 1),
         "best_imbalance": float(status.best_imbalance or 1),
         "epoch": status.epoch,
-        "adopted_epoch": status.adopted_epoch if group.spec.job else None,
         "lag_messages": status.lag,
         "ready": _holds(group, "Ready"),
+        "paused": findings.is_paused(group),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    if group.spec.job:
+        found["adopted_epoch"] = status.adopted_epoch
+        found["job_running"] = _holds(group, "JobRunning")
+        found["job_slots"] = status.executors
+    for name, value in found.items():
+        if value is not None:
+            yield name, (), value
+    yield "ready_reason", (_reason(group),), 1
+    yield "info", (group.group, strategy.value, _mode(group)), 1
+    if status.last_rebalance is not None:
+        at = datetime.fromisoformat(status.last_rebalance.at).timestamp()
+        yield "last_rebalance_timestamp_seconds", (status.last_rebalance.trigger,), at
+    for each in status.assignments:
+        yield from _owned(each)
 
 
-def _unowned(group: Group) -> int:
+def _owned(assigned: Assigned) -> Iterator[Figure]:
+    """Tell what a consumer owns; one that owns nothing is shown as well."""
+    if not assigned.queues:
+        yield "owned_queues", (assigned.consumer, "", "", ""), 0
+    for part in assigned.queues:
+        runs = planning.owned(Assigned(assigned.consumer, queues=[part]))
+        ids = part.ids if len(part.ids) <= MOST_IDS else f"{part.ids[: MOST_IDS - 3]}..."
+        labels = (assigned.consumer, part.topic, part.broker, ids)
+        yield "owned_queues", labels, sum(map(len, runs))
+
+
+def _unowned(status: GroupStatus) -> int:
     """Count the queues that nobody reads though somebody should."""
-    assigned = conditions.find(group.status.conditions, "Assigned")
+    assigned = conditions.find(status.conditions, "Assigned")
     if assigned is None or assigned.reason == "NotRunning":
         return 0
-    if not planning.is_whole(group.status):
+    if not planning.is_whole(status):
         return 0  # it cannot be told now
-    owned = planning.last(group.status) or {}
+    owned = planning.last(status) or {}
     count = sum(len(run) for runs in owned.values() for run in runs)
-    return max(0, group.status.queues - count)  # where all read everything, more are owned
+    return max(0, status.queues - count)  # where all read everything, more are owned
+
+
+def _mode(group: Group) -> str:
+    """Say who consumes."""
+    if group.spec.job is not None:
+        return group.spec.job.mode.value
+    consumers = group.spec.consumers
+    return "Static" if consumers is not None and consumers.static is not None else "PodSelector"
 
 
 def _holds(found: Topic | Group, kind: str) -> float:
     condition = conditions.find(found.status.conditions, kind)
     return float(condition is not None and condition.holds)
+
+
+def _reason(found: Topic | Group) -> str:
+    condition = conditions.find(found.status.conditions, "Ready")
+    return condition.reason if condition is not None else ""

@@ -1,0 +1,175 @@
+"""What Prometheus reads of topics and groups."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from evenkeel import manifests
+from evenkeel.control import metrics
+from evenkeel.objects import PAUSED, Group, Topic
+from tests.job_objects import a_group, a_topic
+
+Document = dict[str, Any]
+Shown = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def shown(*groups: Group, topics: tuple[Topic, ...] = ()) -> Shown:
+    """Read all series as Prometheus does, without what their names begin with."""
+    registry = CollectorRegistry()
+    registry.register(metrics.Objects(lambda: topics, lambda: groups))
+    text = generate_latest(registry).decode()
+    return {
+        (sample.name.removeprefix("evenkeel_"), tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def of(found: Shown, name: str, **labels: str) -> float | None:
+    """Find one series of the group billing or the topic orders."""
+    who = "orders" if name.startswith("topic_") else "billing"
+    every = {"namespace": "shop", "name": who} | labels
+    return found.get((name, tuple(sorted(every.items()))))
+
+
+def condition(kind: str, status: str, reason: str) -> Document:
+    return {
+        "type": kind, "status": status, "reason": reason,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+
+
+def owning(consumer: str, *queues: tuple[str, str]) -> Document:
+    listed = [{"topic": "orders", "broker": broker, "ids": ids} for broker, ids in queues]
+    return {"consumer": consumer, "queues": listed}
+
+
+def of_pods(status: Document, **spec: Any) -> Group:
+    consumers = {"consumers": {"podSelector": {"matchLabels": {"app": "a"}}}}
+    return manifests.read_group(
+        {
+            "kind": "ConsumerGroup",
+            "metadata": {"name": "billing", "namespace": "shop"},
+            "spec": {"topics": [{"name": "orders"}], **consumers, **spec},
+            "status": status,
+        }
+    )
+
+
+def test_who_owns_what_is_shown_by_consumer_and_broker() -> None:
+    owners = [owning("a", ("broker-a", "0-2,8"), ("broker-b", "1")), owning("b")]
+    found = shown(of_pods({"epoch": 1, "queues": 5, "assignments": owners}))
+    at_a = {"topic": "orders", "broker": "broker-a", "ids": "0-2,8"}
+    at_b = {"topic": "orders", "broker": "broker-b", "ids": "1"}
+    nothing = {"topic": "", "broker": "", "ids": ""}
+    assert of(found, "group_owned_queues", consumer="a", **at_a) == 4
+    assert of(found, "group_owned_queues", consumer="a", **at_b) == 1
+    assert of(found, "group_owned_queues", consumer="b", **nothing) == 0
+    assert of(found, "group_idle_consumers") == 1
+
+
+def test_a_long_list_of_queues_is_cut_but_counted_whole() -> None:
+    ids = ",".join(map(str, range(0, 400, 2)))
+    found = shown(of_pods({"epoch": 1, "assignments": [owning("a", ("broker-a", ids))]}))
+    ((labels, count),) = [
+        (dict(labels), value)
+        for (name, labels), value in found.items()
+        if name == "group_owned_queues"
+    ]
+    assert count == 200
+    assert len(labels["ids"]) == metrics.MOST_IDS
+    assert labels["ids"].endswith("...")
+
+
+def test_a_group_says_how_it_is_consumed_and_why_it_is_not_ready() -> None:
+    status = {"conditions": [condition("Ready", "False", "Unowned")]}
+    found = shown(of_pods(status, group="billing%v2", strategy={"name": "Averagely"}))
+    labels = {"group": "billing%v2", "strategy": "Averagely", "mode": "PodSelector"}
+    assert of(found, "group_info", **labels) == 1
+    assert of(found, "group_ready") == 0
+    assert of(found, "group_ready_reason", reason="Unowned") == 1
+
+
+def test_modes_tell_who_consumes() -> None:
+    by_clock: Document = {"mode": "Scheduled", "schedule": {"cron": "* * * * *"}}
+    listed = of_pods({}, consumers={"static": [{"id": "a"}]})
+    modes = [
+        dict(labels)["mode"]
+        for group in (a_group(), a_group(**by_clock), listed)
+        for (name, labels) in shown(group)
+        if name == "group_info"
+    ]
+    assert modes == ["Streaming", "Scheduled", "Static"]
+
+
+def test_only_groups_with_a_job_show_what_a_job_has() -> None:
+    status = {
+        "epoch": 4, "adoptedEpoch": 3, "executors": 3,
+        "conditions": [condition("JobRunning", "True", "Running")],
+    }  # fmt: skip
+    with_job, without = shown(a_group(status=status)), shown(of_pods(status))
+    names = ("group_adopted_epoch", "group_job_running", "group_job_slots")
+    assert [of(with_job, name) for name in names] == [3, 1, 3]
+    assert [of(without, name) for name in names] == [None, None, None]
+
+
+def test_a_pause_is_shown_wherever_it_was_asked_for() -> None:
+    asked: list[Mapping[str, str]] = [{}, {PAUSED: "true"}, {PAUSED: "yes"}]
+    values = [of(shown(a_group(annotations=each)), "group_paused") for each in asked]
+    assert values == [0, 1, 0]
+    assert of(shown(of_pods({}, rebalance={"paused": True})), "group_paused") == 1
+
+
+def test_the_last_rebalance_is_shown_with_its_trigger() -> None:
+    last = {"at": "1970-01-01T00:01:00Z", "trigger": "RouteChanged", "moved": 2, "reason": "a"}
+    found = shown(of_pods({"epoch": 2, "moved": 9, "lastRebalance": last}))
+    name = "group_last_rebalance_timestamp_seconds"
+    assert of(found, name, trigger="RouteChanged") == 60
+    assert of(found, "group_moved_queues_total") == 9
+
+
+def test_a_group_that_has_changed_is_shown_anew_and_one_that_has_gone_no_more() -> None:
+    groups = [of_pods({"epoch": 1})]
+    collector = metrics.Objects(list, lambda: groups)
+
+    def epochs() -> list[float]:
+        (family,) = [each for each in collector.collect() if each.name == "evenkeel_group_epoch"]
+        return [sample.value for sample in family.samples]
+
+    assert epochs() == [1]
+    groups[0] = of_pods({"epoch": 2})
+    assert epochs() == [2]
+    groups.clear()
+    assert epochs() == []
+
+
+def test_a_time_that_somebody_broke_hides_one_group_alone() -> None:
+    last = {"at": "yesterday", "trigger": "Interval", "moved": 2, "reason": "a"}
+    broken = of_pods({"epoch": 2, "lastRebalance": last})
+    broken = replace(broken, head=replace(broken.head, key=broken.beside("broken")))
+    found = shown(broken, of_pods({"epoch": 7}))
+    assert of(found, "group_epoch") == 7
+    assert not [labels for _, labels in found if ("name", "broken") in labels]
+
+
+def test_a_topic_says_how_many_queues_it_has_and_why_it_is_not_ready() -> None:
+    seen = a_topic()
+    status = {
+        "readQueues": 8, "writeQueues": 4,
+        "conditions": [condition("Ready", "False", "TopicUnknown")],
+    }  # fmt: skip
+    topic = manifests.read_topic(
+        {
+            "kind": "Topic",
+            "metadata": {"name": "orders", "namespace": "shop"},
+            "spec": {"nameServers": list(seen.spec.name_servers or ())},
+            "status": status,
+        }
+    )
+    found = shown(topics=(topic,))
+    names = ("topic_read_queues", "topic_write_queues", "topic_ready")
+    assert [of(found, name) for name in names] == [8, 4, 0]
+    assert of(found, "topic_ready_reason", reason="TopicUnknown") == 1
