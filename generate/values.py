@@ -53,7 +53,9 @@ def write(root: Path) -> None:
 
 def read(text: str) -> list[Value]:
     """Read all values with their comments."""
-    return list(_read(yaml.compose(text, yaml.SafeLoader), text.splitlines(), ()))
+    whole = yaml.compose(text, yaml.SafeLoader)
+    assert isinstance(whole, yaml.MappingNode)
+    return list(_read(whole, text.splitlines(), ()))
 
 
 def _read(section: yaml.MappingNode, lines: Sequence[str], at: tuple[str, ...]) -> Iterator[Value]:

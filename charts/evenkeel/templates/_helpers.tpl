@@ -35,7 +35,10 @@ app.kubernetes.io/component: operator
 
 {{/* Where `helm test` makes its objects. */}}
 {{- define "evenkeel.testNamespace" -}}
-{{- $watched := .Values.watch.namespaces }}
-{{- $isWatched := or (empty $watched) (has .Release.Namespace $watched) }}
-{{- $isWatched | ternary .Release.Namespace (first $watched) }}
+{{- $watched := .Values.watch.namespaces | default list }}
+{{- if or (empty $watched) (has .Release.Namespace $watched) }}
+{{- .Release.Namespace }}
+{{- else }}
+{{- first $watched }}
+{{- end }}
 {{- end }}

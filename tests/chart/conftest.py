@@ -1,0 +1,14 @@
+"""Real helm, built once."""
+
+import pytest
+
+from sandbox import go, jars, programs
+from tests.chart.rendering import Helm
+
+
+@pytest.fixture(scope="session")
+def helm() -> Helm:
+    try:
+        return Helm(go.built(programs.HELM))
+    except jars.JarsError as error:
+        pytest.skip(f"NO REAL HELM: {error}")

@@ -1,0 +1,134 @@
+"""The chart as real helm renders it; no cluster is asked."""
+
+import functools
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "evenkeel"
+RELEASE, NAMESPACE = "keel", "evenkeel-system"
+NAME = f"{RELEASE}-evenkeel"
+EVERYTHING, OFF = (Path(__file__).with_name(f"{name}.yaml") for name in ("everything", "off"))
+"""Values: all of them others than the defaults; and all off that can be switched off."""
+ALL_ON = {
+    "monitoring__serviceMonitor__enabled": "true",
+    "monitoring__podMonitor__enabled": "true",
+    "monitoring__rules__enabled": "true",
+    "monitoring__dashboard__enabled": "true",
+    "networkPolicy__enabled": "true",
+}
+"""Settings: all on that is off by default."""
+MONITORING = [f"monitoring.coreos.com/v1/{kind}" for kind in (
+    "PodMonitor", "PrometheusRule", "ServiceMonitor",
+)]  # fmt: skip
+Document = dict[str, Any]
+
+
+class RefusedError(Exception):
+    """Helm does not take these values; the text is what it says."""
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """What helm would install."""
+
+    objects: Sequence[Document]
+
+    def of(self, kind: str) -> list[Document]:
+        """List the objects of a kind, without those of `helm test`."""
+        return [each for each in self.objects if each["kind"] == kind and not is_hook(each)]
+
+    def one(self, kind: str, name: str = NAME) -> Document:
+        """Find an object."""
+        (found,) = (each for each in self.of(kind) if each["metadata"]["name"] == name)
+        return found
+
+    @property
+    def hooks(self) -> dict[str, Document]:
+        """What `helm test` makes, by kind."""
+        return {each["kind"]: each for each in self.objects if is_hook(each)}
+
+    @property
+    def pod(self) -> Document:
+        """What the Deployment says of its pods."""
+        found: Document = self.of("Deployment")[0]["spec"]["template"]
+        return found
+
+    @property
+    def container(self) -> Document:
+        """The operator's."""
+        (found,) = self.pod["spec"]["containers"]
+        return dict(found)
+
+
+def is_hook(found: Document) -> bool:
+    return "helm.sh/hook" in found["metadata"].get("annotations", {})
+
+
+class Helm:
+    """Real helm; what was rendered once is kept."""
+
+    def __init__(self, program: Path) -> None:
+        self._program = program
+        self._kept = functools.cache(self._rendered)
+
+    def template(
+        self,
+        *values: Path,
+        apis: Sequence[str] = MONITORING,
+        kubernetes: str = "",
+        **settings: str,
+    ) -> Rendered:
+        """Render with files of values, and settings with `__` for a dot."""
+        return self._kept(values, tuple(apis), kubernetes, tuple(settings.items()))
+
+    def _rendered(
+        self,
+        values: Sequence[Path],
+        apis: Sequence[str],
+        kubernetes: str,
+        settings: Sequence[tuple[str, str]],
+    ) -> Rendered:
+        text = self.run(
+            "template", RELEASE, str(CHART), "--namespace", NAMESPACE,
+            *(["--kube-version", kubernetes] if kubernetes else []),
+            *(word for each in values for word in ("--values", str(each))),
+            *(word for each in apis for word in ("--api-versions", each)),
+            *(word for name, value in settings
+              for word in ("--set", f"{name.replace('__', '.')}={value}")),
+        )  # fmt: skip
+        found = yaml.load_all(text, yaml.CSafeLoader)
+        return Rendered([each for each in found if each])
+
+    def run(self, *words: str) -> str:
+        """Run helm; what it printed."""
+        answer = subprocess.run(
+            [self._program, *words], capture_output=True, text=True, check=False
+        )
+        if answer.returncode:
+            raise RefusedError(answer.stderr)
+        return answer.stdout
+
+
+def at(found: Any, path: str) -> Any:
+    """Follow a path such as `spec.ports.0.port`; `~1` is a dot within a name."""
+    for step in path.split("."):
+        name = step.replace("~1", ".")
+        found = found[int(step)] if isinstance(found, list) else found[name]
+    return found
+
+
+def settings_of(values: Mapping[str, Any], at: str = "") -> dict[str, Any]:
+    """Flatten values, as far as they are maps."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found |= settings_of(value, f"{at}{name}.")
+        else:
+            found[f"{at}{name}"] = value
+    return found

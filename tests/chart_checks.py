@@ -1,0 +1,92 @@
+"""
+Look into the chart as helm and kubeconform see it: `python -m tests.chart_checks`.
+
+Helm renders it with several files of values; kubeconform compares every object with the schemas of
+each version of Kubernetes that the chart supports. One line a check, and exit code 1 if one fails.
+What cannot be had here, a program or its schemas, is skipped with a loud word.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from sandbox import go, jars, programs, schemas
+from tests.chart.rendering import CHART, EVERYTHING, MONITORING, OFF, ROOT
+
+VALUES = {
+    "defaults": [],
+    "everything": ["--values", str(EVERYTHING)],
+    "all off": ["--values", str(OFF)],
+}
+APIS = [word for each in MONITORING for word in ("--api-versions", each)]
+BUILT_IN = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
+DEFINED = "{{ .Group }}/{{ .ResourceKind }}_{{ .ResourceAPIVersion }}.json"
+
+
+class CheckError(Exception):
+    """A check has failed; the text is what the program said."""
+
+
+def main() -> int:
+    """Print what was checked, what was skipped and what failed."""
+    try:
+        for line in checks():
+            print(line, flush=True)
+    except CheckError as error:
+        print(f"FAILED {error}")
+        return 1
+    except jars.JarsError as error:
+        print(f"SKIPPED THE REST OF THE CHART'S CHECKS: {error}")
+    return 0
+
+
+def checks() -> Iterator[str]:
+    """Do them one after the other; each line is of one that went well, or was skipped."""
+    helm = go.built(programs.HELM)
+    rendered = [examples()]
+    for name, options in VALUES.items():
+        ran("helm lint", helm, "lint", "--strict", "--quiet", *options, CHART)
+        yield f"ok  helm lint --strict, {name}"
+        rendered.append(ran("helm", helm, "template", "keel", CHART, *APIS, *options))
+    kubeconform = go.built(programs.KUBECONFORM)
+    versions = sorted(schemas.kubernetes().iterdir())
+    with tempfile.TemporaryDirectory(prefix="evenkeel-schemas-") as folder:
+        definitions, skipped = list((ROOT / "crds").iterdir()), []
+        try:
+            definitions += schemas.monitoring()
+        except jars.JarsError as error:
+            skipped = ["-skip", ",".join(each.rpartition("/")[2] for each in MONITORING)]
+            yield f"SKIPPED {skipped[1]}: {error}"
+        for file in definitions:
+            schemas.write(yaml.load(file.read_text("utf-8"), yaml.CSafeLoader), Path(folder))
+        for place in versions:
+            said = ran(
+                f"kubeconform, Kubernetes {place.name}",
+                kubeconform, "-strict", "-summary", *skipped,
+                "-schema-location", f"{place}/{BUILT_IN}",
+                "-schema-location", f"{folder}/{DEFINED}",
+                told="\n---\n".join(rendered),
+            )  # fmt: skip
+            yield f"ok  kubeconform -strict, Kubernetes {place.name}: {said.strip()}"
+
+
+def examples() -> str:
+    """Find the examples that Artifact Hub is to show."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+    return yaml.safe_dump_all(yaml.safe_load(chart["annotations"]["artifacthub.io/crdsExamples"]))
+
+
+def ran(what: str, *command: str | Path, told: str | None = None) -> str:
+    """Run a program; what it printed."""
+    answer = subprocess.run(command, input=told, capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        raise CheckError(f"{what}: {answer.stderr}{answer.stdout}")
+    return answer.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
