@@ -6,14 +6,15 @@ then too. Only what has a duration is observed as it happens.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from mq_client.errors import MqError, UsageError
 from mq_client.values import Queue
+from spark_jobs.pipeline import scrapes
 from spark_jobs.pipeline.facts import Facts
 
 log = logging.getLogger("evenkeel.job")
@@ -38,9 +39,14 @@ class Metrics:
     def serve(self, port: int) -> None:
         """Answer scrapes from now on, in a thread of its own."""
         try:
-            start_http_server(port, registry=self.registry)
+            scrapes.serve(port, self._written)
         except OSError as error:
             raise UsageError(f"metricsPort {port} cannot be used: {error}") from error
+
+    def _written(self, names: Sequence[str]) -> bytes:
+        if names:
+            return generate_latest(self.registry.restricted_registry(names))
+        return generate_latest(self.registry)
 
 
 class _AtScrape(Collector):
