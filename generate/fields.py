@@ -1,0 +1,156 @@
+"""A kind's fields as tables: path, type, default, meaning; made from its definition."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
+
+from evenkeel import crds
+from evenkeel.api import jobs, parts
+
+Schema = Mapping[str, Any]
+WORDS = {
+    parts.Duration: "time, as `300ms`, `20s`, `1h30m`",
+    parts.Percent: "percentage, as `10%`",
+    parts.CountOrPercent: "number, or percentage of the queues",
+    parts.Ids: "ids, as `0-3,8`",
+    parts.ObjectName: "name of an object",
+    parts.EntryName: "name of an entry",
+    parts.MqName: "name that RocketMQ takes",
+    parts.HostPort: "`host:port`",
+    jobs.Quantity: "quantity, as `1500Mi`",
+}
+KINDS = {each.name: each for each in crds.KINDS}
+HEAD = """\
+# {name}
+
+Made by `make generate` from the types. `kubectl explain {singular}.spec` tells the same.
+`kubectl get {short}` is short for its name.
+
+"""
+RULES = """\
+## Rules
+
+What the API server refuses beside wrong types.
+
+| of | rule |
+|---|---|
+"""
+
+
+class Field(NamedTuple):
+    """A line of a table."""
+
+    path: str
+    type: str
+    default: str
+    meaning: str
+
+
+def page(name: str) -> str:
+    """Write the page of a kind."""
+    kind = KINDS[name]
+    (version,) = crds.definition(kind)["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]["properties"]
+    written = [HEAD.format(name=name, singular=kind.name.lower(), short=kind.short)]
+    of_spec, of_status = (list(_fields(part, schema[part])) for part in ("spec", "status"))
+    written.append(f"## Spec\n\n{_table(Field._fields, of_spec)}\n\n")
+    written.append(f"## Status\n\n{_table(('path', 'type', 'meaning'), of_status)}\n\n")
+    rules = [*_rules("spec", schema["spec"]), *_rules("status", schema["status"])]
+    lines = "".join(f"| `{path}` | {message} |\n" for path, message in rules)
+    written.append(f"{RULES}{lines}")
+    return "".join(written)
+
+
+def _table(columns: Sequence[str], fields: Iterable[Field]) -> str:
+    rows = [columns, ["---"] * len(columns)]
+    rows += [[getattr(each, column) for column in columns] for each in fields]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _fields(path: str, schema: Schema) -> Iterator[Field]:
+    """List what is below a field, depth first."""
+    needed = schema.get("required", ())
+    for name, each in schema.get("properties", {}).items():
+        here = f"{path}.{name}"
+        default = "**needed**" if name in needed else _default(each)
+        yield Field(f"`{here}`", _type(each), default, _escaped(each.get("description", "")))
+        yield from _below(here, each)
+
+
+def _below(path: str, schema: Schema) -> Iterator[Field]:
+    if "items" in schema:
+        yield from _inside(f"{path}[]", schema["items"])
+    elif isinstance(schema.get("additionalProperties"), dict):
+        yield from _inside(f"{path}.*", schema["additionalProperties"])
+    else:
+        yield from _fields(path, schema)
+
+
+def _inside(path: str, schema: Schema) -> Iterator[Field]:
+    if "properties" in schema:
+        yield from _fields(path, schema)
+    elif "items" in schema:
+        yield from _below(path, schema)
+
+
+def _default(schema: Schema) -> str:
+    default = schema.get("default")
+    if default is None or isinstance(default, dict | list):
+        return ""  # an object's default is that of its fields
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def _type(schema: Schema) -> str:
+    """Say a type in words."""
+    if "enum" in schema:
+        return ", ".join(f"`{each}`" for each in schema["enum"])
+    match schema.get("type"):
+        case "array":
+            return f"list{_most('maxItems', schema)} of {_plural(schema['items'])}"
+        case "object" if isinstance(schema.get("additionalProperties"), dict):
+            return "mapping"
+        case "string":
+            return BY_PATTERN.get(schema.get("pattern"), "text")
+        case "integer":
+            return f"number{_between(schema)}"
+        case other:
+            return str(other)
+
+
+def _plural(schema: Schema) -> str:
+    return "objects" if schema.get("type") == "object" else f"{_type(schema)}"
+
+
+def _between(schema: Schema) -> str:
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if least is None:
+        return ""
+    return f" from {least:,} on" if most is None else f" from {least:,} to {most:,}"
+
+
+def _most(key: str, schema: Schema) -> str:
+    return f" (at most {schema[key]:,})" if key in schema else ""
+
+
+def _rules(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
+    """List what CEL checks, wherever it stands."""
+    for rule in schema.get("x-kubernetes-validations", ()):
+        yield path, _escaped(rule["message"])
+    for name, each in schema.get("properties", {}).items():
+        yield from _rules(f"{path}.{name}", each)
+    for inner in (schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(inner, dict):
+            yield from _rules(f"{path}[]", inner)
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def _pattern(kind: object) -> str:
+    """Read the pattern of an annotated text."""
+    assert get_origin(kind) is Annotated
+    found: str = get_args(kind)[1].pattern
+    return found
+
+
+BY_PATTERN: dict[str | None, str] = {_pattern(kind): word for kind, word in WORDS.items()}

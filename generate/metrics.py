@@ -1,0 +1,61 @@
+"""All metrics as tables, from the registries that Prometheus reads."""
+
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+
+from evenkeel.cluster.calls import Calls
+from evenkeel.control import metrics
+from mq_client.values import Queue
+from spark_jobs.pipeline.facts import Facts
+from spark_jobs.pipeline.fetching import Tally
+from spark_jobs.pipeline.metrics import Metrics
+
+HEAD = """\
+# Metrics
+
+Made by `make generate` from what is served: the operator answers on port 8080 (`--port`) under
+`/metrics`, a job's driver on port 8090. The operator also tells `process_*` of itself. What to
+watch, alerts and the dashboard: [monitoring](../operating/monitoring.md).
+"""
+TABLE = "| metric | type | labels | meaning |\n|---|---|---|---|\n"
+
+
+def page() -> str:
+    """Write the page."""
+    registry = CollectorRegistry()
+    registry.register(metrics.Objects(list, list))
+    idle: Any = SimpleNamespace(counts={}, name_server_requests={})
+    registry.register(metrics.Service(lambda: idle))
+    api: Any = SimpleNamespace(writes=0)
+    resync: Any = SimpleNamespace(missed=0, age=0.0)
+    registry.register(Calls(api, resync))
+    of_operator, of_job = list(registry.collect()), list(_of_job().registry.collect())
+    parts = {
+        "Groups": _under("evenkeel_group_", of_operator),
+        "Topics": _under("evenkeel_topic_", of_operator),
+        "The operator itself": _under("evenkeel_operator_", of_operator),
+        "A job": _under("evenkeel_job_", of_job),
+    }
+    tables = (f"\n## {title}\n\n{TABLE}{lines}" for title, lines in parts.items())
+    return HEAD + "".join(tables)
+
+
+def _of_job() -> Metrics:
+    facts = Facts(0, 0, -1, {}, is_pinned=False, tally=Tally(), error=None)
+    lags: Mapping[Queue, int] = {}
+    return Metrics(lambda: facts, lambda: lags)
+
+
+def _under(prefix: str, found: Iterable[Metric]) -> str:
+    return "".join(_line(each) for each in found if each.name.startswith(prefix))
+
+
+def _line(metric: Metric) -> str:
+    name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+    labels = cast("tuple[str, ...]", getattr(metric, "_labelnames", ()))
+    shown = ", ".join(f"`{label}`" for label in labels)
+    return f"| `{name}` | {metric.type} | {shown} | {metric.documentation} |\n"

@@ -1,0 +1,59 @@
+"""The commands of `evenkeel` and their options, from the parser that reads them."""
+
+import argparse
+from collections.abc import Iterator
+
+from evenkeel.commands import frame
+
+HEAD = """\
+# Commands and options
+
+Made by `make generate` from the parser. `kubectl evenkeel` takes the same. What they are good for:
+[commands](../commands.md).
+
+"""
+NAME = "evenkeel"
+
+
+def page() -> str:
+    """Write the page."""
+    return HEAD + "\n".join(_command(name) for name in frame.COMMANDS)
+
+
+def _command(name: str) -> str:
+    """Show a command as its help does."""
+    whole = frame.parser(NAME, [name])
+    (commands,) = (each for each in whole._actions if isinstance(each, argparse._SubParsersAction))
+    parser: argparse.ArgumentParser = commands.choices[name]
+    parts = [f"## {name}\n\n{' '.join((parser.description or '').split())}\n"]
+    if lines := list(_options(parser)):
+        parts.append("\n".join(["| | |", "|---|---|", *lines]) + "\n")
+    if parser.epilog:
+        shown = parser.epilog.removeprefix("examples:\n").replace("%(prog)s", parser.prog)
+        parts.append(f"```sh\n{_dedented(shown)}\n```\n")
+    return "\n".join(parts)
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        if isinstance(action, argparse._HelpAction):
+            continue
+        value = _value(action)
+        names = [f"{name} {value}".strip() for name in action.option_strings] or [value]
+        text = (action.help or "").replace("%(default)s", str(action.default))
+        shown = ", ".join(f"`{name}`" for name in names)
+        yield f"| {shown} | {text.replace('|', chr(92) + '|')} |"
+
+
+def _value(action: argparse.Action) -> str:
+    """Say what is written behind an option, or in the place of an argument."""
+    if action.nargs == 0:
+        return ""
+    choices = "|".join(map(str, action.choices)) if action.choices else ""
+    name = action.metavar or choices or (action.dest if not action.option_strings else "")
+    many = " ..." if action.nargs in ("+", "*") else ""
+    return f"{name}{many}".replace("|", "\\|")
+
+
+def _dedented(text: str) -> str:
+    return "\n".join(line.removeprefix("  ") for line in text.rstrip().splitlines())

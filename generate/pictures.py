@@ -1,0 +1,164 @@
+"""The pictures of the documentation."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from generate.drawing import Drawing
+from lb_core import plan
+from lb_core.model import Member, QueueRange
+from lb_core.policy import Policy
+
+FOLDER = Path("docs", "pictures")
+
+
+def the_way() -> str:
+    """From objects to rows, and who tells whom."""
+    it = Drawing(860, 400)
+    it.box(20, 30, 170, 60, "object", "Topic", "which queues there are")
+    it.box(20, 120, 170, 60, "object", "ConsumerGroup", "spec: who, and how")
+    it.box(20, 210, 170, 60, "theirs", "pods", "or a static list")
+    it.box(
+        270, 100, 200, 100, "ours", "operator", "sees, plans, publishes", "one leads, by a Lease"
+    )
+    it.arrow((190, 60), (240, 60), (240, 130), (268, 130))
+    it.arrow((190, 150), (268, 150))
+    it.arrow((190, 240), (240, 240), (240, 170), (268, 170))
+    it.box(270, 20, 200, 44, "theirs", "RocketMQ name server")
+    it.arrow((370, 64), (370, 98))
+    it.text(380, 86, "routes", "small")
+    it.box(
+        570,
+        100,
+        270,
+        100,
+        "object",
+        "ConsumerGroup",
+        "status: epoch, who reads what,",
+        "moves, conditions",
+    )
+    it.arrow((470, 150), (568, 150))
+    it.text(476, 142, "assignment", "small")
+    it.box(570, 250, 270, 50, "ours", "driver of the job", "follows each epoch, batch by batch")
+    it.arrow((705, 200), (705, 248))
+    it.text(715, 228, "watched", "small")
+    it.arrow((570, 275), (370, 275), (370, 202), dashed=True)
+    it.text(380, 266, "its report: epoch, slots, errors", "small")
+    for number in range(3):
+        it.box(570 + 95 * number, 335, 80, 45, "ours", f"slot {number}", "an executor")
+        it.arrow((610 + 95 * number, 300), (610 + 95 * number, 333))
+    it.box(270, 335, 200, 45, "theirs", "RocketMQ brokers")
+    it.arrow((470, 358), (568, 358))
+    it.text(476, 350, "its queues", "small")
+    it.box(20, 335, 170, 45, "theirs", "Prometheus")
+    it.arrow((330, 200), (330, 310), (105, 310), (105, 333), dashed=True)
+    it.text(115, 304, "metrics, of drivers too", "small")
+    return it.svg()
+
+
+def slots() -> str:
+    """A slot outlives its executors."""
+    it = Drawing(860, 250)
+    for left, title, fillers in (
+        (20, "before", ("executor 0", "executor 1")),
+        (310, "executor 1 is killed", ("executor 0", "")),
+        (600, "its replacement is warm", ("executor 0", "executor 3")),
+    ):
+        it.text(left + 120, 28, title, "title mid")
+        for number, filler in enumerate(fillers):
+            y = 45 + 95 * number
+            it.box(
+                left,
+                y,
+                110,
+                76,
+                "object",
+                f"billing-{number}",
+                "slot",
+                f"queues {4 * number}-{4 * number + 3}",
+            )
+            kind = "ours" if filler else "gone"
+            it.box(
+                left + 135,
+                y + 13,
+                105,
+                50,
+                kind,
+                filler or "nobody",
+                *(() if filler else ("others read",)),
+            )
+            it.arrow((left + 135, y + 38), (left + 112, y + 38), dashed=not filler)
+    it.arrow((263, 88), (305, 88))
+    it.arrow((553, 88), (595, 88))
+    it.text(430, 240, "status.assignments is the same all the time: nothing has moved", "small mid")
+    return it.svg()
+
+
+def batch() -> str:
+    """What happens in a micro-batch, and what is there again after a failure."""
+    it = Drawing(860, 215)
+    steps = (
+        ("1 ask", "ends of all queues", "theirs"),
+        ("2 journal", "ranges, epoch, filter", "object"),
+        ("3 pull", "each slot its own", "ours"),
+        ("4 write", "transform, sink", "ours"),
+        ("5 commit", "in the checkpoint", "object"),
+        ("6 tell", "brokers: offsets", "theirs"),
+    )
+    for number, (title, line, kind) in enumerate(steps):
+        x = 15 + 140 * number
+        it.box(x, 30, 128, 62, kind, title, line)
+        if number:
+            it.arrow((x - 12, 61), (x - 1, 61))
+    it.arrow((650, 92), (650, 130), (215, 130), (215, 95), dashed=True)
+    it.text(
+        432, 147, "fails between 2 and 5: the same ranges again, with the same filter", "small mid"
+    )
+    it.arrow((780, 92), (780, 175), (80, 175), (80, 95), dashed=True)
+    it.text(432, 194, "the next batch, by the newest epoch", "small mid")
+    return it.svg()
+
+
+def joining() -> str:
+    """One joins three that share sixteen queues, under four strategies."""
+    queues = [QueueRange("orders", "broker-a", 0, 8), QueueRange("orders", "broker-b", 0, 8)]
+    names = ["c-0", "c-1", "c-2", "c-3"]
+    it = Drawing(860, 330)
+    it.text(170, 28, "three consumers", "title")
+    it.text(520, 28, "a fourth one joins", "title")
+    ways = {"Averagely": "AVG", "AveragelyByCircle": "AVG_BY_CIRCLE",
+            "ConsistentHash": "CONSISTENT_HASH", "Sticky": "STICKY"}  # fmt: skip
+    for row, (name, strategy) in enumerate(ways.items()):
+        policy = Policy(strategy)
+        first = plan.plan(None, queues, map(Member, names[:3]), policy)
+        second = plan.plan(first, queues, map(Member, names), policy)
+        y = 45 + 66 * row
+        it.text(15, y + 16, name, "title")
+        for place, queue in enumerate(each for run in queues for each in run):
+            before, after = first.assignment.owner(queue), second.assignment.owner(queue)
+            assert before is not None
+            assert after is not None
+            it.square(170 + 20 * place, y, 17, names.index(before))
+            it.square(520 + 20 * place, y, 17, names.index(after), is_moved=before != after)
+        loads = sorted(second.assignment.loads.values())
+        spread = f"{loads[0]}" if loads[0] == loads[-1] else f"{loads[0]} to {loads[-1]}"
+        it.text(520, y + 38, f"{second.moved} move; {spread} queues each", "small")
+    it.text(
+        170, 318, "A colour is a consumer. A thick edge: this queue has another owner now.", "small"
+    )
+    return it.svg()
+
+
+PICTURES: dict[str, Callable[[], str]] = {
+    "way.svg": the_way,
+    "slots.svg": slots,
+    "batch.svg": batch,
+    "joining.svg": joining,
+}
+
+
+def write(root: Path) -> None:
+    """Draw all of them."""
+    folder = root / FOLDER
+    folder.mkdir(exist_ok=True)
+    for name, draw in PICTURES.items():
+        (folder / name).write_text(draw(), encoding="utf-8")

@@ -1,0 +1,20 @@
+"""The pages of docs/reference that follow from the code: fields, commands with options, metrics."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from generate import fields, metrics, options
+
+FOLDER = Path("docs", "reference")
+PAGES: dict[str, Callable[[], str]] = {
+    "topic.md": lambda: fields.page("Topic"),
+    "consumergroup.md": lambda: fields.page("ConsumerGroup"),
+    "commands.md": options.page,
+    "metrics.md": metrics.page,
+}
+
+
+def write(root: Path) -> None:
+    """Write all pages."""
+    for name, page in PAGES.items():
+        (root / FOLDER / name).write_text(page(), encoding="utf-8")

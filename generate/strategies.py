@@ -1,0 +1,197 @@
+"""
+The tables of docs/strategies.md: what each strategy moves when a group changes.
+
+Made by asking `lb_core`, as the operator does. They stand between two marks in the page.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lb_core import plan
+from lb_core.model import Member, QueueRange
+from lb_core.plan import Plan
+from lb_core.policy import Policy, Zones
+
+PAGE = Path("docs", "strategies.md")
+ZONES = ("z1", "z2", "z3")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A group as it is."""
+
+    queues: tuple[QueueRange, ...]
+    members: tuple[Member, ...]
+
+
+Event = Callable[[Scene], Scene]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A strategy, under the name that a ConsumerGroup gives it."""
+
+    name: str
+    policy: Policy = field(default_factory=Policy)
+
+
+EVERYWHERE = (
+    Way("Sticky"),
+    Way("Averagely", Policy("AVG")),
+    Way("AveragelyByCircle", Policy("AVG_BY_CIRCLE")),
+    Way("ConsistentHash", Policy("CONSISTENT_HASH")),
+    Way("MachineRoom", Policy("MACHINE_ROOM", {"rooms": ["z1", "z2"]})),
+)
+BY_ZONE = (
+    Way("Sticky, zones: Prefer"),
+    Way("Sticky, zones: Require", Policy(zones=Zones.REQUIRE)),
+    Way("Sticky, zones: Ignore", Policy(zones=Zones.IGNORE)),
+    Way("MachineRoomNearby", Policy("MACHINE_ROOM_NEARBY", {"inner": "AVG"})),
+    Way("Averagely", Policy("AVG")),
+)
+
+
+def group(consumers: int, topics: int, queues: int) -> Scene:
+    """Make a group whose topics lie on two brokers, of two rooms but no zones."""
+    return Scene(
+        tuple(
+            QueueRange(f"topic-{topic}", f"{room}@broker-{room}", 0, queues // topics // 2)
+            for topic in range(topics)
+            for room in ("z1", "z2")
+        ),
+        tuple(Member(f"c-{number:04d}") for number in range(consumers)),
+    )
+
+
+def in_zones(consumers: Sequence[int], queues: int) -> Scene:
+    """Make a group with so many consumers in each zone, and as many queues in all of them."""
+    return Scene(
+        tuple(QueueRange("orders", f"broker-{zone}", 0, queues, zone) for zone in ZONES),
+        tuple(
+            Member(f"{zone}-c-{number}", zone)
+            for zone, count in zip(ZONES, consumers, strict=True)
+            for number in range(count)
+        ),
+    )
+
+
+def joins(scene: Scene) -> Scene:
+    """One more, whose name sorts into the middle."""
+    middle = scene.members[len(scene.members) // 2]
+    return replace(scene, members=(*scene.members, replace(middle, id=f"{middle.id}-new")))
+
+
+def leaves(scene: Scene) -> Scene:
+    """One less."""
+    middle = len(scene.members) // 2
+    return replace(scene, members=scene.members[:middle] + scene.members[middle + 1 :])
+
+
+def replaced(scene: Scene) -> Scene:
+    """One is killed, and another starts under a name of its own, which sorts last."""
+    left = leaves(scene)
+    gone = scene.members[len(scene.members) // 2]
+    return replace(left, members=(*left.members, replace(gone, id=f"{scene.members[-1].id}-new")))
+
+
+def gets_queues(scene: Scene) -> Scene:
+    """The first topic gets a quarter more on each broker."""
+    first = scene.queues[0].topic
+    return replace(
+        scene,
+        queues=tuple(
+            replace(each, stop=each.stop * 5 // 4) if each.topic == first else each
+            for each in scene.queues
+        ),
+    )
+
+
+def a_zone_ends(scene: Scene) -> Scene:
+    """All consumers of the last zone leave."""
+    return replace(scene, members=tuple(each for each in scene.members if each.zone != ZONES[-1]))
+
+
+EVENTS: dict[str, Event] = {
+    "one joins": joins,
+    "one leaves": leaves,
+    "one is replaced": replaced,
+    "a topic grows": gets_queues,
+}
+ZONE_EVENTS: dict[str, Event] = {
+    "one joins": joins,
+    "one leaves": leaves,
+    "a zone's consumers leave": a_zone_ends,
+}
+
+
+def moved_and_loads(scene: Scene, made: Plan) -> str:
+    """Say what an event came to."""
+    return f"{made.moved:,} ({_loads(made)})"
+
+
+def moved_and_zones(scene: Scene, made: Plan) -> str:
+    """The same, and how much stayed within zones."""
+    return f"{made.moved} ({_loads(made)}; {_at_home(scene, made)})"
+
+
+def _loads(made: Plan) -> str:
+    loads = made.assignment.loads.values()
+    least, most = min(loads), max(loads)
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
+def _at_home(scene: Scene, made: Plan) -> str:
+    zones = {member.id: member.zone for member in scene.members}
+    runs = [(name, run) for name, owned in made.assignment.items() for run in owned]
+    home = sum(len(run) for name, run in runs if run.zone == zones[name])
+    return f"{100 * home // sum(len(run) for _, run in runs)} %"
+
+
+def table(
+    scene: Scene,
+    ways: Iterable[Way],
+    events: dict[str, Event],
+    tell: Callable[[Scene, Plan], str],
+) -> str:
+    """Plan everything, and show it a strategy a line."""
+    lines = [
+        f"| strategy | at first | {' | '.join(events)} |",
+        f"|---|{'---|' * (len(events) + 1)}",
+    ]
+    for way in ways:
+        first = plan.plan(None, scene.queues, scene.members, way.policy)
+        cells = [tell(scene, first).partition("(")[2].rstrip(")")]
+        for event in events.values():
+            after = event(scene)
+            cells.append(tell(after, plan.plan(first, after.queues, after.members, way.policy)))
+        lines.append(f"| {way.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def tables() -> dict[str, str]:
+    """Make all tables, by the names that the page has for them."""
+    sizes = {"few": (3, 1, 16), "some": (10, 2, 64), "many": (100, 10, 1_000)}
+    found = {
+        name: table(group(*size), EVERYWHERE, EVENTS, moved_and_loads)
+        for name, size in sizes.items()
+    }
+    zones = in_zones((4, 3, 2), 16)
+    return {**found, "zones": table(zones, BY_ZONE, ZONE_EVENTS, moved_and_zones)}
+
+
+def filled(page: str, parts: dict[str, str]) -> str:
+    """Put each part between its marks, `<!-- made: name -->` and `<!-- end -->`."""
+    for name, text in parts.items():
+        before, begin, rest = page.partition(f"<!-- made: {name} -->")
+        _, end, after = rest.partition("<!-- end -->")
+        if not end:
+            raise ValueError(f"{PAGE} has no place for the table {name!r}")
+        page = f"{before}{begin}\n\n{text}\n\n{end}{after}"
+    return page
+
+
+def write(root: Path) -> None:
+    """Bring the page's tables up to date."""
+    page = root / PAGE
+    page.write_text(filled(page.read_text(encoding="utf-8"), tables()), encoding="utf-8")
