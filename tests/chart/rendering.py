@@ -81,22 +81,21 @@ class Helm:
         self,
         *values: Path,
         apis: Sequence[str] = MONITORING,
-        kubernetes: str = "",
+        options: Sequence[str] = (),
         **settings: str,
     ) -> Rendered:
         """Render with files of values, and settings with `__` for a dot."""
-        return self._kept(values, tuple(apis), kubernetes, tuple(settings.items()))
+        return self._kept(values, tuple(apis), tuple(options), tuple(settings.items()))
 
     def _rendered(
         self,
         values: Sequence[Path],
         apis: Sequence[str],
-        kubernetes: str,
+        options: Sequence[str],
         settings: Sequence[tuple[str, str]],
     ) -> Rendered:
         text = self.run(
-            "template", RELEASE, str(CHART), "--namespace", NAMESPACE,
-            *(["--kube-version", kubernetes] if kubernetes else []),
+            "template", RELEASE, str(CHART), "--namespace", NAMESPACE, *options,
             *(word for each in values for word in ("--values", str(each))),
             *(word for each in apis for word in ("--api-versions", each)),
             *(word for name, value in settings

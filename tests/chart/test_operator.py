@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.chart.rendering import EVERYTHING, NAME, NAMESPACE, OFF, Document, Helm
+from tests.chart.rendering import CHART, EVERYTHING, NAME, NAMESPACE, OFF, Document, Helm
 
 ONE, TWO = "sha256:" + 64 * "1", "sha256:" + 64 * "2"
 
@@ -199,3 +200,19 @@ def test_names_follow_release_and_chart(helm: Helm, settings: dict[str, str], na
     found = helm.template(**settings)
     assert found.of("Deployment")[0]["metadata"]["name"] == name
     assert all(len(each["metadata"]["name"]) <= 63 for each in found.objects)
+
+
+def test_names_that_yaml_takes_for_something_else_stay_names(helm: Helm) -> None:
+    text = helm.run(
+        "template", "yes", str(CHART), "--namespace", "2026",
+        "--set-string", "watch.namespaces={1234},priorityClassName=1",
+    )  # fmt: skip
+    found = [each for each in yaml.load_all(text, yaml.CSafeLoader) if each]
+    for each in found:
+        metadata = each["metadata"]
+        assert metadata["labels"]["app.kubernetes.io/instance"] == "yes"
+        assert metadata.get("namespace", "2026") in ("2026", "1234")
+        for subject in each.get("subjects", ()):
+            assert subject["namespace"] == "2026"
+        if each["kind"] == "Deployment":
+            assert each["spec"]["template"]["spec"]["priorityClassName"] == "1"

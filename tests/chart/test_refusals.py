@@ -94,4 +94,4 @@ def test_a_chart_around_this_one_may_hand_in_its_globals(helm: Helm) -> None:
 
 def test_a_kubernetes_that_is_too_old_is_refused(helm: Helm) -> None:
     with pytest.raises(RefusedError, match=r"incompatible with Kubernetes v1\.29"):
-        helm.template(kubernetes="1.29.0")
+        helm.template(options=["--kube-version", "1.29.0"])

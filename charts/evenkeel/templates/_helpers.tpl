@@ -14,8 +14,8 @@
 {{- end }}
 
 {{- define "evenkeel.selector" -}}
-app.kubernetes.io/name: {{ include "evenkeel.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "evenkeel.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: operator
 {{- end }}
 
