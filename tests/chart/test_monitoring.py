@@ -1,5 +1,6 @@
 """Monitors, alerts and the dashboard."""
 
+import copy
 import json
 
 import pytest
@@ -20,23 +21,19 @@ def rules(helm: Helm, **settings: str) -> list[Document]:
 
 
 def test_alerts_are_those_of_the_file(helm: Helm) -> None:
-    assert ALERTS
-    found = {each["alert"]: each for each in rules(helm)}
-    assert found.keys() == {each["alert"] for each in ALERTS}
-    for each in ALERTS:
-        assert found[each["alert"]]["expr"] == each["expr"]
-        assert found[each["alert"]].get("for") == each.get("for")
-        assert found[each["alert"]]["annotations"] == each["annotations"]
-        assert found[each["alert"]]["labels"] == each.get("labels", {})
+    """But for the link, which leads nowhere as long as nobody says where the documentation is."""
+    wanted = copy.deepcopy(ALERTS)
+    for each in wanted:
+        del each["annotations"]["runbook_url"]
+    assert wanted
+    assert rules(helm) == wanted
 
 
 def test_an_alert_links_to_its_runbook_in_your_documentation(helm: Helm) -> None:
-    for each in rules(helm, documentationUrl="https://docs.example.com/keel/"):
-        words = "".join(f"-{letter}" if letter.isupper() else letter for letter in each["alert"])
-        page = words.lower().removeprefix("-")
-        assert (
-            each["annotations"]["runbook_url"] == f"https://docs.example.com/keel/runbooks/{page}/"
-        )
+    found = rules(helm, documentationUrl="https://docs.example.com/keel/")
+    assert [each["annotations"]["runbook_url"] for each in found] == [
+        f"https://docs.example.com/keel/{each['annotations']['runbook_url']}" for each in ALERTS
+    ]
 
 
 def test_an_alert_can_be_left_out(helm: Helm) -> None:
