@@ -110,10 +110,12 @@ def test_only_groups_with_a_job_show_what_a_job_has() -> None:
         "epoch": 4, "adoptedEpoch": 3, "executors": 3,
         "conditions": [condition("JobRunning", "True", "Running")],
     }  # fmt: skip
-    with_job, without = shown(a_group(status=status)), shown(of_pods(status))
-    names = ("group_adopted_epoch", "group_job_running", "group_job_slots")
-    assert [of(with_job, name) for name in names] == [3, 1, 3]
-    assert [of(without, name) for name in names] == [None, None, None]
+    with_job, without = shown(a_group(status=status, trigger="5s")), shown(of_pods(status))
+    names = ("adopted_epoch", "job_running", "job_slots", "job_trigger_seconds")
+    assert [of(with_job, f"group_{name}") for name in names] == [3, 1, 3, 5]
+    assert [of(without, f"group_{name}") for name in names] == [None] * 4
+    by_clock: Document = {"mode": "Scheduled", "schedule": {"cron": "* * * * *"}}
+    assert of(shown(a_group(**by_clock)), "group_job_trigger_seconds") is None
 
 
 def test_a_pause_is_shown_wherever_it_was_asked_for() -> None:

@@ -11,8 +11,9 @@ from datetime import datetime
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from evenkeel import planning
+from evenkeel import planning, times
 from evenkeel.api.groups import Assigned, GroupStatus
+from evenkeel.api.jobs import Mode
 from evenkeel.control import conditions, findings
 from evenkeel.control.loop import Loop
 from evenkeel.errors import EvenkeelError
@@ -35,6 +36,7 @@ _GROUPS = {
     "paused": "1 if no queue shall move for balance",
     "job_running": "1 if the job's driver runs and has executors",
     "job_slots": "Slots of the job: how many executors it shall have",
+    "job_trigger_seconds": "How often a batch of the job begins; only of jobs that stream",
     "ready_reason": "Always 1; why the group is ready, or is not",
     "info": "Always 1; what RocketMQ calls the group, and how it is consumed",
     "owned_queues": "Queues of a consumer on a broker; ids are their numbers",
@@ -171,10 +173,12 @@ def _figures(group: Group) -> Iterator[Figure]:
         "ready": _holds(group, "Ready"),
         "paused": findings.is_paused(group),
     }
-    if group.spec.job:
+    if (job := group.spec.job) is not None:
         found["adopted_epoch"] = status.adopted_epoch
         found["job_running"] = _holds(group, "JobRunning")
         found["job_slots"] = status.executors
+        if job.mode is Mode.STREAMING:
+            found["job_trigger_seconds"] = times.seconds(job.trigger)
     for name, value in found.items():
         if value is not None:
             yield name, (), value
