@@ -1,15 +1,17 @@
 """`evenkeel plan`: what would move, read from manifests alone."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from evenkeel import __main__ as command
-from evenkeel import manifests, planning
-from evenkeel.__main__ import FAILED, NOTHING_MOVES, SOMETHING_MOVES
+from evenkeel import manifests
+from evenkeel.commands import frame
+from evenkeel.commands.codes import FAILED, NOTHING_MOVES, SOMETHING_MOVES
+from evenkeel.commands.facts import foresight
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Key
 from lb_core.plan import Plan
@@ -20,6 +22,7 @@ BROKERS = [
     {"broker": "broker-b", "readQueues": 4, "writeQueues": 4, "zone": "z2"},
 ]
 BILLING = Key("default", "billing")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = {"executors": 2, "sink": {"format": "noop"}, "checkpoint": {"url": "/state"}}
 HALVES = {"billing-0": {"broker-a": "0-3"}, "billing-1": {"broker-b": "0-3"}}
 
@@ -62,7 +65,7 @@ def written(tmp_path: Path, *documents: object) -> Path:
 
 def planned(tmp_path: Path, *documents: object, executors: int | None = None) -> Plan:
     found = manifests.read(written(tmp_path, *documents))
-    return planning.planned(found.groups[BILLING], found.topics, executors)
+    return foresight.foresee(found.groups[BILLING], found.topics, NOW, executors).plan
 
 
 def owners(plan: Plan) -> dict[str, dict[str, str]]:
@@ -73,7 +76,7 @@ def owners(plan: Plan) -> dict[str, dict[str, str]]:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    code = command.main(["plan", *arguments])
+    code = frame.main(["plan", *arguments])
     shown = capsys.readouterr()
     return code, shown.out + shown.err
 

@@ -1,40 +1,95 @@
 """
 What all commands run in: the parser, errors as one sentence, exit codes.
 
-A command's module is loaded before the command line is read, so what it needs to run is imported
-when it runs.
+Only the module of the command that is called is loaded, so that none waits for what another needs.
 """
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from evenkeel import __version__
-from evenkeel.commands import operator, plan, run
-from evenkeel.commands.codes import FAILED
+from evenkeel.commands import saying
+from evenkeel.commands.codes import FAILED, INTERRUPTED, MISUSED
 from evenkeel.errors import EvenkeelError
 
+COMMANDS = {
+    "plan": ("plan", "show what would move, before it does"),
+    "explain": ("explain", "say why queues are where they are"),
+    "top": ("top", "watch who reads what, how fast, and how far behind"),
+    "drain": ("drain", "empty pods that read queues, so that they can go"),
+    "rebalance": ("asking", "plan a group at once, also while it is paused"),
+    "pause": ("asking", "let queues stay where they are"),
+    "resume": ("asking", "end a pause"),
+    "restart": ("asking", "start a group's job anew"),
+    "skip": ("asking", "let a job pass over messages that are gone for good"),
+    "check": ("check", "try the operator out: a small group gets an assignment"),
+    "run": ("run", "run the groups of a file here, without Kubernetes"),
+    "operator": ("operator", "keep the groups of a cluster"),
+    "completion": ("completion", "let a shell complete what is typed"),
+}
+"""Module and summary of each."""
+ASKED_BY_SHELLS = "__complete"
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line says."""
-    options = parser().parse_args(arguments)
+
+class Parser(argparse.ArgumentParser):
+    """Ends with a code of its own for what it does not understand."""
+
+    called: argparse.ArgumentParser | None = None
+    """The command that is called, if it is one."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say so, and how it is called."""
+        self.print_usage(sys.stderr)
+        self.exit(MISUSED, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Leaves examples as they are, and has room for long names."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30)
+
+
+def main(arguments: Sequence[str] | None = None, name: str = "evenkeel") -> int:
+    """Do what the command line says; `name` is how it is called."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        if words[:1] == [ASKED_BY_SHELLS]:
+            from evenkeel.commands import completion  # which needs this module
+
+            return completion.offer(name, words[1:])
+        options = parser(name, words).parse_args(words)
         code: int = options.command(options)
         return code
     except EvenkeelError as error:
-        print(f"evenkeel: {error}", file=sys.stderr)  # noqa: T201 it is the command line
+        saying.complaint(f"{name}: {error}")
         return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except BrokenPipeError:  # whoever reads has seen enough, and Python must not write again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
 
 
-def parser() -> argparse.ArgumentParser:
-    """Know all commands."""
-    found = argparse.ArgumentParser(prog="evenkeel", description="Who reads which queue, and why.")
+def parser(name: str, words: Sequence[str]) -> Parser:
+    """Know all commands by name, and how the one is called that these words begin with."""
+    found = Parser(
+        prog=name,
+        description="Who reads which queue, and why.",
+        epilog=f"{name} COMMAND --help explains a command, with examples.",
+        formatter_class=_Formatter,
+    )
     found.add_argument("--version", action="version", version=f"evenkeel {__version__}")
     commands = found.add_subparsers(required=True, metavar="COMMAND")
-    for command in (plan, run, operator):
-        command.add(commands)
+    called = next((word for word in words if not word.startswith("-")), None)
+    for command, (module, summary) in COMMANDS.items():
+        made = commands.add_parser(command, help=summary, formatter_class=_Formatter)
+        if command == called:
+            importlib.import_module(f"evenkeel.commands.{module}").fill(made, command)
+            made.set_defaults(name=name)
+            found.called = made
     return found

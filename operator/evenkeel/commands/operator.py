@@ -4,45 +4,48 @@ import argparse
 import asyncio
 import logging
 
+import kopf
+
+from evenkeel.cluster import app, lease
+from evenkeel.commands import options as told
 from evenkeel.commands.codes import DONE
-from evenkeel.commands.parsing import Commands
 
 LEASE_TERMS = (
     ("duration", 15.0, "others take over when it was not renewed for so long"),
     ("deadline", 10.0, "who could not renew it for so long leads no more"),
     ("period", 2.0, "it is renewed so often"),
 )
+EXAMPLES = """\
+  %(prog)s                                        # all namespaces
+  %(prog)s --namespace team-a --namespace team-b  # these alone, and it needs rights there alone
+"""
 
 
-def add(commands: Commands) -> None:
+def fill(parser: argparse.ArgumentParser, _: str) -> None:
     """Say how it is called."""
-    operator = commands.add_parser(
-        "operator",
-        help="keep the groups of a cluster",
-        description="Runs the operator until SIGTERM. Several may run: one leads, by a Lease.",
+    told.explained(
+        parser,
+        "Runs the operator until SIGTERM. Several may run: one leads, by a Lease.",
+        EXAMPLES,
     )
-    operator.add_argument(
+    parser.add_argument(
         "--namespace", action="append", default=[], metavar="NAME",
         help="look only here; may be given several times. Default: everywhere",
     )  # fmt: skip
-    operator.add_argument("--port", type=int, default=8080, help="for /metrics and /healthz; 8080")
-    operator.add_argument("--image", default="", help="of jobs that name none")
-    operator.add_argument(
+    parser.add_argument("--port", type=int, default=8080, help="for /metrics and /healthz; 8080")
+    parser.add_argument("--image", default="", help="of jobs that name none")
+    parser.add_argument(
         "--lease-namespace", metavar="NAME", help="where the Lease is; where the operator is"
     )
     for name, seconds, what in LEASE_TERMS:
-        operator.add_argument(
+        parser.add_argument(
             f"--lease-{name}", type=float, default=seconds, metavar="SECONDS",
             help=f"{what}; {seconds:g}",
         )  # fmt: skip
-    operator.set_defaults(command=_operator)
+    parser.set_defaults(command=_operator)
 
 
 def _operator(options: argparse.Namespace) -> int:
-    import kopf
-
-    from evenkeel.cluster import app, lease
-
     terms = lease.Terms(options.lease_duration, options.lease_deadline, options.lease_period)
     found = app.Options(
         options.namespace, options.port, options.image, options.lease_namespace, terms

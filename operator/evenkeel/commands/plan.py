@@ -5,63 +5,90 @@ Exit codes: 0 nothing that has an owner would move, 2 something would, 1 it cann
 """
 
 import argparse
+from datetime import UTC, datetime
 from pathlib import Path
 
-from evenkeel.commands.codes import NOTHING_MOVES, SOMETHING_MOVES
-from evenkeel.commands.parsing import Commands
+from evenkeel import manifests
+from evenkeel.api.groups import MessageModel
+from evenkeel.commands import options as told
+from evenkeel.commands import saying
+from evenkeel.commands.cluster import connecting, reading
+from evenkeel.commands.codes import FAILED, NOTHING_MOVES, SOMETHING_MOVES
+from evenkeel.commands.facts import foresight, plans
+from evenkeel.commands.facts.foresight import Foresight
 from evenkeel.errors import EvenkeelError
+from evenkeel.manifests import Manifests
+from evenkeel.objects import Group
 
+TEXT = (
+    "Plans groups anew, from what their status says now, and changes nothing. The exit code is 0 "
+    "if nothing that has an owner would move, 2 if something would, and 1 if it cannot tell."
+)
 EXAMPLES = """\
-examples:
-  evenkeel plan -f billing.yaml                    # what would move, from whom to whom, and why
-  evenkeel plan -f billing.yaml --executors 5      # if the job had five executors
-  evenkeel plan --cluster -n team-a                # what would move in that namespace
-  kubectl get mqt,mqcg -o yaml | evenkeel plan -f -
+  %(prog)s                                  # what would move in the cluster, and why
+  %(prog)s billing --executors 5            # if its job had five executors
+  %(prog)s -A -o json                       # all namespaces, for programs
+  %(prog)s -f billing.yaml                  # from a file alone, without a cluster
+  kubectl get mqt,mqcg -o yaml | %(prog)s -f -
 """
 
 
-def add(commands: Commands) -> None:
+def fill(parser: argparse.ArgumentParser, _: str) -> None:
     """Say how it is called."""
-    plan = commands.add_parser(
-        "plan",
-        help="show what would move, before it does",
-        description="Plans the groups of a file anew, from what their status says now.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    told.explained(parser, TEXT, EXAMPLES)
+    parser.add_argument(
+        "groups", metavar="GROUP", nargs="*", help="names of ConsumerGroups; default: all"
     )
-    where = plan.add_mutually_exclusive_group(required=True)
+    where = parser.add_mutually_exclusive_group()
     where.add_argument("-f", dest="file", metavar="FILE", help="manifests; - is stdin")
-    where.add_argument("--cluster", action="store_true", help="what the cluster has")
-    plan.add_argument("-n", dest="namespace", metavar="NAMESPACE", help="of the cluster; else all")
-    plan.add_argument("--executors", type=int, metavar="N", help="as if jobs had so many")
-    plan.add_argument("-o", dest="output", choices=("table", "json"), default="table")
-    plan.set_defaults(command=_plan)
+    where.add_argument("--cluster", action="store_true", help="what the cluster has: the default")
+    parser.add_argument("--executors", type=int, metavar="N", help="as if jobs had so many")
+    told.of_output(parser)
+    told.of_cluster(parser, everywhere=True)
+    parser.set_defaults(command=_plan)
 
 
 def _plan(options: argparse.Namespace) -> int:
-    import asyncio
-    import json
+    found = _read(options)
+    now = datetime.now(UTC)
+    planned: dict[str, Foresight] = {}
+    failed = False
+    for group in _chosen(found, options):
+        try:
+            planned[str(group.head.key)] = foresight.foresee(
+                group, found.topics, now, options.executors
+            )
+        except EvenkeelError as error:  # what becomes of the others can be told
+            saying.complaint(f"{options.name}: {error}")
+            failed = True
+    facts = {name: plans.facts(each) for name, each in planned.items()}
+    shown = [plans.shown(name, each) for name, each in planned.items()]
+    if planned or not failed:
+        saying.answer(options.output, facts, "\n\n".join(shown))
+    if failed:
+        return FAILED
+    would_move = any(each.plan.moved for each in planned.values())
+    return SOMETHING_MOVES if would_move else NOTHING_MOVES
 
-    from evenkeel import manifests, planning
-    from evenkeel.api.groups import MessageModel
-    from evenkeel.commands import plans
 
-    if options.cluster:
-        from evenkeel.cluster import reading  # without a cluster, nobody waits for it
+def _read(options: argparse.Namespace) -> Manifests:
+    if options.file:
+        return manifests.read(Path("/dev/stdin" if options.file == "-" else options.file))
+    cluster = connecting.connected(options)
+    return reading.everything(cluster, connecting.where(options, cluster))
 
-        found = asyncio.run(reading.read(options.namespace))
-    else:
-        found = manifests.read(Path("/dev/stdin" if options.file == "-" else options.file))
-    if not found.groups:
-        where = f"namespace {options.namespace}" if options.namespace else options.file or "cluster"
+
+def _chosen(found: Manifests, options: argparse.Namespace) -> list[Group]:
+    """Find the groups that are meant, but for those in which nothing ever moves."""
+    names = set(options.groups)
+    chosen = [
+        group for key, group in sorted(found.groups.items()) if not names or key.name in names
+    ]
+    where = options.file or "the cluster" + (
+        f"'s namespace {options.namespace}" if options.namespace else ""
+    )
+    if missing := names - {group.head.key.name for group in chosen}:
+        raise EvenkeelError(f"there is no ConsumerGroup {', '.join(sorted(missing))} in {where}")
+    if not chosen:
         raise EvenkeelError(f"there is no ConsumerGroup in {where}")
-    planned = {
-        str(key): planning.planned(group, found.topics, options.executors)
-        for key, group in sorted(found.groups.items())
-        if group.spec.message_model is MessageModel.CLUSTERING  # else nothing ever moves
-    }
-    if options.output == "json":
-        print(json.dumps({name: plans.facts(each) for name, each in planned.items()}, indent=2))  # noqa: T201
-    else:
-        print("\n\n".join(plans.shown(name, each) for name, each in planned.items()))  # noqa: T201
-    return SOMETHING_MOVES if any(each.moved for each in planned.values()) else NOTHING_MOVES
+    return [each for each in chosen if each.spec.message_model is MessageModel.CLUSTERING]

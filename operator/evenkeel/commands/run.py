@@ -4,27 +4,31 @@ import argparse
 import asyncio
 from pathlib import Path
 
+from evenkeel.commands import options as told
 from evenkeel.commands.codes import DONE
-from evenkeel.commands.parsing import Commands
+from evenkeel.embedded import app
+
+EXAMPLES = """\
+  %(prog)s -f billing.yaml                   # until Ctrl-C; the file may be edited meanwhile
+  %(prog)s -f billing.yaml --state /tmp/try  # status and logs go there
+"""
 
 
-def add(commands: Commands) -> None:
+def fill(parser: argparse.ArgumentParser, _: str) -> None:
     """Say how it is called."""
-    run = commands.add_parser(
-        "run",
-        help="run the groups of a file here, without Kubernetes",
-        description="Runs the groups of a file until Ctrl-C: the loop of the operator, and jobs on "
+    told.explained(
+        parser,
+        "Runs the groups of a file until Ctrl-C: the loop of the operator, and jobs on "
         "Spark's local-cluster. The file may be edited meanwhile.",
+        EXAMPLES,
     )
-    run.add_argument("-f", dest="file", required=True, metavar="FILE", help="manifests")
-    run.add_argument(
+    parser.add_argument("-f", dest="file", required=True, metavar="FILE", help="manifests")
+    parser.add_argument(
         "--state", default=".evenkeel", metavar="FOLDER", help="for status and logs; .evenkeel"
     )
-    run.set_defaults(command=_run)
+    parser.set_defaults(command=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from evenkeel.embedded import app
-
     asyncio.run(app.run(Path(options.file), Path(options.state)))
     return DONE

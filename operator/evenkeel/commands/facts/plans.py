@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
+from evenkeel.commands.facts.foresight import Foresight
 from lb_core.assignment import format_ids
 from lb_core.moves import Move
-from lb_core.plan import Plan
 from mq_client import tables
 
 COLUMNS = ("topic", "broker", "queues", "from", "to", "why")
 
 
-def facts(plan: Plan) -> dict[str, object]:
+def facts(foresight: Foresight) -> dict[str, object]:
     """Say all of it to a program."""
+    plan = foresight.plan
     return {
         "moved": plan.moved,
         "imbalance": f"{plan.imbalance:.2f}",
@@ -28,11 +29,13 @@ def facts(plan: Plan) -> dict[str, object]:
             }
             for consumer in plan.assignment
         ],
+        "notes": list(foresight.notes),
     }
 
 
-def shown(name: str, plan: Plan) -> str:
+def shown(name: str, foresight: Foresight) -> str:
     """Say what moves in the group of this name, and how even it is then."""
+    plan = foresight.plan
     rows = list(_rows(plan.moves))
     lines = [
         f"{name}: {plan.moved} queues move",
@@ -45,6 +48,7 @@ def shown(name: str, plan: Plan) -> str:
         count = sum(map(len, plan.unowned.queues))
         lines.append(f"{count} queues have no owner: {plan.unowned.reason}")
     lines.append(f"imbalance {plan.imbalance:.2f}, at best {plan.best_imbalance:.2f}")
+    lines += foresight.notes
     return "\n".join(lines)
 
 

@@ -1,0 +1,1 @@
+"""How commands reach a cluster, and read what it has of ours."""

@@ -1,0 +1,190 @@
+"""
+A cluster as commands see it: objects are read and changed one after the other, by plain HTTP.
+
+Whatever goes wrong is an error that says what somebody may do about it. The operator's own client
+is another one, for it does many things at once and need not start in no time.
+"""
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from evenkeel.api import parts
+from evenkeel.cluster import paths
+from evenkeel.cluster.paths import Resource
+from evenkeel.commands.cluster.access import Access
+from evenkeel.errors import EvenkeelError
+from evenkeel.objects import Key
+
+Document = dict[str, Any]
+JSON, MERGE = "application/json", "application/merge-patch+json"
+ANSWER_SECONDS = 15.0
+A_PAGE = "500"
+
+
+class AwayError(EvenkeelError):
+    """The API server did not answer, or something else did."""
+
+
+class ApiError(EvenkeelError):
+    """The API server has refused."""
+
+
+class ForbiddenError(ApiError):
+    """A right is missing."""
+
+
+class MissingError(ApiError):
+    """There is no such object."""
+
+
+class ConflictError(ApiError):
+    """The object has changed meanwhile, or is there already."""
+
+
+class NotInstalledError(ApiError):
+    """The cluster does not know our kinds."""
+
+
+class Cluster:
+    """One API server, as one user."""
+
+    def __init__(self, access: Access, patience_seconds: float = ANSWER_SECONDS) -> None:
+        """Ask for nothing yet."""
+        self._access = access
+        self._patience_seconds = patience_seconds
+        self.namespace = access.namespace
+        proxies = {"http": access.proxy, "https": access.proxy} if access.proxy else None
+        self._opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=access.tls), urllib.request.ProxyHandler(proxies)
+        )
+
+    @property
+    def server(self) -> str:
+        """Where it is."""
+        return self._access.server
+
+    def get(self, resource: Resource, key: Key) -> Document:
+        """Read an object."""
+        return _document(self._ask("get", resource, key.namespace, paths.one(resource, key)))
+
+    def listed(
+        self, resource: Resource, namespace: str | None, **selectors: str
+    ) -> Iterator[Document]:
+        """Read all objects of a kind, in a namespace or in all, page by page."""
+        place, more = paths.listed(resource, namespace), ""
+        while True:
+            query = urlencode({**selectors, "limit": A_PAGE, "continue": more})
+            page = _document(self._ask("list", resource, namespace, f"{place}?{query}"))
+            yield from page.get("items") or ()
+            more = page["metadata"].get("continue", "")
+            if not more:
+                return
+
+    def create(self, resource: Resource, namespace: str, document: Document) -> Document:
+        """Make an object."""
+        place = paths.listed(resource, namespace)
+        return _document(self._ask("create", resource, namespace, place, "POST", document))
+
+    def merge(self, resource: Resource, key: Key, change: Document) -> Document:
+        """Change these fields of an object."""
+        place = paths.one(resource, key)
+        return _document(self._ask("patch", resource, key.namespace, place, "PATCH", change))
+
+    def delete(self, resource: Resource, key: Key) -> None:
+        """Delete an object."""
+        self._ask("delete", resource, key.namespace, paths.one(resource, key), "DELETE")
+
+    def page(self, pod: Key, port: int, path: str) -> str:
+        """Read what a pod serves, through the API server."""
+        name = quote(f"{pod.name}:{port}", safe=":")
+        place = f"{paths.listed(paths.PODS, pod.namespace)}/{name}/proxy{path}"
+        found = self._ask("get", ("", "v1", "pods/proxy"), pod.namespace, place)
+        return found.decode(errors="replace")
+
+    def _ask(
+        self,
+        verb: str,
+        resource: Resource,
+        namespace: str | None,
+        place: str,
+        method: str = "GET",
+        body: Document | None = None,
+    ) -> bytes:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {
+            **self._access.headers,
+            "Accept": f"{JSON}, */*",
+            "Content-Type": MERGE if method == "PATCH" else JSON,
+            "User-Agent": "evenkeel",
+        }
+        request = urllib.request.Request(  # noqa: S310 a kubeconfig says where, not a stranger
+            self.server + place, data, headers, method=method
+        )
+        try:
+            with self._opener.open(request, timeout=self._patience_seconds) as answer:
+                found: bytes = answer.read()
+                return found
+        except urllib.error.HTTPError as error:
+            raise self._refusal(error.code, error.read(), verb, resource, namespace) from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            why = getattr(error, "reason", None) or str(error) or type(error).__name__
+            raise AwayError(
+                f"the API server {self.server or 'of the kubeconfig'} does not answer: {why}; see "
+                "whether it is the right one (--context), and whether it can be reached from here"
+            ) from error
+
+    def _refusal(
+        self, status: int, text: bytes, verb: str, resource: Resource, namespace: str | None
+    ) -> ApiError:
+        said = _read(text)
+        message = str(said.get("message") or text[:200].decode(errors="replace").strip())
+        group, _, plural = resource
+        kind = f"{plural}.{group}" if group else plural
+        where = f"namespace {namespace}" if namespace else "all namespaces"
+        if status == HTTPStatus.UNAUTHORIZED:
+            return ForbiddenError(
+                f"{self.server} does not know who you are: log in anew, or choose another user "
+                "(--context, --kubeconfig)"
+            )
+        if status == HTTPStatus.FORBIDDEN:
+            return ForbiddenError(
+                f"you may not {verb} {kind} in {where}, and somebody must give you that right: "
+                f"{message}"
+            )
+        if status == HTTPStatus.NOT_FOUND and group == parts.GROUP and not _names_one(said):
+            return NotInstalledError(
+                f"{self.server} has no {kind}: Evenkeel is not installed there; install its Helm "
+                "chart, or at least its definitions with kubectl apply -f crds/"
+            )
+        if status == HTTPStatus.NOT_FOUND:
+            return MissingError(message)
+        kind_of_error = ConflictError if status == HTTPStatus.CONFLICT else ApiError
+        return kind_of_error(f"{self.server} refuses to {verb} {kind} in {where}: {message}")
+
+
+def _names_one(said: Mapping[str, Any]) -> bool:
+    """Whether an answer is about one object that is missing, and not about a whole kind."""
+    return bool((said.get("details") or {}).get("name"))
+
+
+def _document(text: bytes) -> Document:
+    found = _read(text)
+    if not found:
+        raise AwayError("the answer is none of an API server: see whether the address is right")
+    return found
+
+
+def _read(text: bytes) -> Document:
+    try:
+        found = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,140 @@
+"""
+What kubeconfigs say, by the rules of kubectl: of several files, the first that has a name counts.
+
+Paths in a file start in its folder.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import yaml
+
+from evenkeel.errors import EvenkeelError
+from evenkeel.objects import DEFAULT_NAMESPACE
+
+
+class NoClusterError(EvenkeelError):
+    """Nothing tells how to reach a cluster, or what tells it cannot be understood."""
+
+
+class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
+    """Where an API server is, and how to know it."""
+
+    server: str = ""
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str | None = None
+    proxy_url: str | None = None
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """A variable of an environment."""
+
+    name: str
+    value: str
+
+
+class Plugin(msgspec.Struct, frozen=True, rename="camel"):
+    """A program that tells who somebody is."""
+
+    command: str
+    api_version: str
+    args: list[str] | None = None
+    env: list[Variable] | None = None
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+
+
+class User(msgspec.Struct, frozen=True, rename="kebab"):
+    """How somebody proves who they are."""
+
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+    token: str | None = None
+    token_file: str | None = msgspec.field(default=None, name="tokenFile")
+    username: str | None = None
+    password: str | None = None
+    exec: Plugin | None = None
+
+
+class Context(msgspec.Struct, frozen=True):
+    """A cluster, a user, and where to look for objects."""
+
+    cluster: str
+    user: str = ""
+    namespace: str = DEFAULT_NAMESPACE
+
+
+Kind = TypeVar("Kind", Cluster, User, Context)
+
+
+class _NamedCluster(msgspec.Struct, frozen=True):
+    name: str
+    cluster: Cluster
+
+
+class _NamedUser(msgspec.Struct, frozen=True):
+    name: str
+    user: User | None = None
+
+
+class _NamedContext(msgspec.Struct, frozen=True):
+    name: str
+    context: Context
+
+
+class _File(msgspec.Struct, frozen=True, rename="kebab"):
+    current_context: str | None = None
+    contexts: list[_NamedContext] | None = None
+    clusters: list[_NamedCluster] | None = None
+    users: list[_NamedUser] | None = None
+
+
+@dataclass(slots=True)
+class Config:
+    """All files together. Beside clusters and users stand the folders of their files."""
+
+    current: str = ""
+    contexts: dict[str, Context] = field(default_factory=dict)
+    clusters: dict[str, tuple[Cluster, Path]] = field(default_factory=dict)
+    users: dict[str, tuple[User, Path]] = field(default_factory=dict)
+
+
+def read(named: str | None, environment: Mapping[str, str] = os.environ) -> Config:
+    """Read the file that is named, else those of KUBECONFIG, else ~/.kube/config."""
+    found = Config()
+    for path in _paths(named, environment):
+        said = _file(path)
+        found.current = found.current or said.current_context or ""
+        for context in said.contexts or ():
+            found.contexts.setdefault(context.name, context.context)
+        for cluster in said.clusters or ():
+            found.clusters.setdefault(cluster.name, (cluster.cluster, path.parent))
+        for user in said.users or ():
+            found.users.setdefault(user.name, (user.user or User(), path.parent))
+    return found
+
+
+def _paths(named: str | None, environment: Mapping[str, str]) -> Iterable[Path]:
+    if named is not None:
+        return [Path(named)]
+    listed = environment.get("KUBECONFIG") or "~/.kube/config"
+    paths = (Path(each).expanduser() for each in listed.split(os.pathsep) if each)
+    return [each for each in paths if each.exists()]
+
+
+def _file(path: Path) -> _File:
+    try:
+        said = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return msgspec.convert(said or {}, _File)
+    except OSError as error:
+        raise NoClusterError(f"the kubeconfig {path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise NoClusterError(f"{path} is no kubeconfig: {error}") from error

@@ -1,0 +1,60 @@
+"""What a cluster has of ours, read once, as from a file."""
+
+from evenkeel import manifests
+from evenkeel.cluster import paths, slices
+from evenkeel.commands.cluster.client import Cluster, MissingError
+from evenkeel.errors import EvenkeelError
+from evenkeel.manifests import Manifests
+from evenkeel.objects import Group, Key, Topic
+
+MOST_NAMED = 10
+
+
+def everything(cluster: Cluster, namespace: str | None) -> Manifests:
+    """Read all topics and groups of a namespace, or of all."""
+    return Manifests(
+        {topic.head.key: topic for topic in topics(cluster, namespace)},
+        {group.head.key: group for group in groups(cluster, namespace)},
+    )
+
+
+def topics(cluster: Cluster, namespace: str | None) -> list[Topic]:
+    """Read all topics."""
+    found = cluster.listed(paths.TOPICS, namespace)
+    return [manifests.read_topic({**each, "kind": "Topic"}) for each in found]
+
+
+def groups(cluster: Cluster, namespace: str | None) -> list[Group]:
+    """Read all groups, long assignments too."""
+    return [_whole(cluster, each) for each in outlines(cluster, namespace)]
+
+
+def outlines(cluster: Cluster, namespace: str | None) -> list[Group]:
+    """Read all groups, without assignments that are too long for a status."""
+    found = cluster.listed(paths.GROUPS, namespace)
+    return [manifests.read_group({**each, "kind": "ConsumerGroup"}) for each in found]
+
+
+def group(cluster: Cluster, key: Key) -> Group:
+    """Read one group; the error of one that is missing says which there are."""
+    try:
+        document = cluster.get(paths.GROUPS, key)
+    except MissingError as error:
+        names = [item["metadata"]["name"] for item in cluster.listed(paths.GROUPS, key.namespace)]
+        raise EvenkeelError(
+            f"there is no ConsumerGroup {key.name} in namespace {key.namespace}: "
+            f"{_there_are(names)}"
+        ) from error
+    return _whole(cluster, manifests.read_group({**document, "kind": "ConsumerGroup"}))
+
+
+def _there_are(names: list[str]) -> str:
+    if not names:
+        return "there is none; see -n and --context"
+    more = len(names) - MOST_NAMED
+    return "there are " + ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _whole(cluster: Cluster, found: Group) -> Group:
+    """Bring in what the status only names."""
+    return slices.whole(found, lambda key: slices.read(cluster.get(paths.CONFIG_MAPS, key)))

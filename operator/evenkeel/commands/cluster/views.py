@@ -1,0 +1,109 @@
+"""What `evenkeel top` looks at: all groups, or one and what its job's driver measures."""
+
+import time
+from typing import Protocol
+
+from rich.text import Text
+
+from evenkeel.cluster.manifest import names, places
+from evenkeel.commands.cluster import reading
+from evenkeel.commands.cluster.client import ApiError, Cluster
+from evenkeel.commands.facts import measured, picture
+from evenkeel.commands.facts.measured import Measured
+from evenkeel.commands.facts.picture import Look
+from evenkeel.control import conditions
+from evenkeel.objects import Group, Key
+
+
+class View(Protocol):
+    """Something that is looked at again and again."""
+
+    @property
+    def gains_from_another_look(self) -> bool:
+        """Whether one look alone does not tell all."""
+
+    def look(self) -> None:
+        """Look."""
+
+    def lines(self) -> list[Text]:
+        """Draw what was seen last."""
+
+    def facts(self) -> object:
+        """Say it to a program."""
+
+
+class OfAll:
+    """All groups of a namespace, or of all."""
+
+    gains_from_another_look = False
+
+    def __init__(self, cluster: Cluster, namespace: str | None) -> None:
+        """Look at nothing yet."""
+        self._cluster = cluster
+        self._namespace = namespace
+        self._groups: list[Group] = []
+
+    def look(self) -> None:
+        """Look."""
+        found = reading.outlines(self._cluster, self._namespace)
+        self._groups = sorted(found, key=lambda group: group.head.key)
+
+    def lines(self) -> list[Text]:
+        """Draw what was seen last."""
+        if not self._groups:
+            where = f"namespace {self._namespace}" if self._namespace else "the cluster"
+            return [Text(f"there is no ConsumerGroup in {where}")]
+        return picture.of_all(self._groups, everywhere=self._namespace is None)
+
+    def facts(self) -> object:
+        """Say it to a program."""
+        return [picture.outline(group) for group in self._groups]
+
+
+class OfOne:
+    """One group."""
+
+    def __init__(self, cluster: Cluster, key: Key) -> None:
+        """Look at nothing yet."""
+        self._cluster = cluster
+        self._key = key
+        self._seen: Look | None = None
+
+    @property
+    def gains_from_another_look(self) -> bool:
+        """Whether one look alone does not tell all."""
+        return self._look.measured is not None
+
+    def look(self) -> None:
+        """Look."""
+        group = reading.group(self._cluster, self._key)
+        before = self._seen.measured if self._seen else None
+        now, trouble = self._measure(group)
+        self._seen = Look(group, now, measured.rates(before, now), trouble)
+
+    def lines(self) -> list[Text]:
+        """Draw what was seen last."""
+        return picture.of_one(self._look)
+
+    def facts(self) -> object:
+        """Say it to a program."""
+        return picture.facts(self._look)
+
+    @property
+    def _look(self) -> Look:
+        assert self._seen is not None
+        return self._seen
+
+    def _measure(self, group: Group) -> tuple[Measured | None, str]:
+        """Ask the driver; and say why, where it does not tell."""
+        if group.spec.job is None:
+            return None, "lag by queue is known of groups with a job alone"
+        running = conditions.find(group.status.conditions, "JobRunning")
+        if running is None or not running.holds:
+            return None, "lag by queue and rates are not known: the driver does not run"
+        driver = group.beside(names.driver(group))
+        try:
+            page = self._cluster.page(driver, places.METRICS_PORT, "/metrics")
+        except ApiError as error:
+            return None, f"lag by queue and rates are not known: {error}"
+        return measured.read(page, time.monotonic()), ""

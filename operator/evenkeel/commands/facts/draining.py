@@ -1,0 +1,89 @@
+"""Which pods of which groups are to be emptied, and whether they are. Pure."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from evenkeel import planning
+from evenkeel.api.groups import Assigned
+from evenkeel.errors import EvenkeelError
+from evenkeel.objects import Group
+
+MOST_NAMED = 20
+
+
+def readers(group: Group) -> dict[str, Assigned]:
+    """Find the pods that read, and what each of them does."""
+    found = group.status.assignments
+    if group.spec.job is not None:
+        return {each.pod: each for each in found if each.pod and not each.empty_since}
+    if planning.static_members(group) is not None:  # names of a list need be no pods
+        return {}
+    return {each.consumer: each for each in found}
+
+
+def sorted_out(
+    groups: Sequence[Group], pods: Sequence[str], *, undo: bool
+) -> list[tuple[Group, list[str]]]:
+    """Find the groups that have these pods; all of them must be known."""
+    found = [(group, [each for each in pods if _has(group, each, undo=undo)]) for group in groups]
+    known = {each for _, some in found for each in some}
+    for each in pods:
+        if each not in known:
+            raise EvenkeelError(_unknown(each, groups, undo=undo))
+    return [(group, some) for group, some in found if some]
+
+
+def _has(group: Group, pod: str, *, undo: bool) -> bool:
+    return pod in readers(group) or (undo and pod in group.to_drain)
+
+
+def _unknown(pod: str, groups: Sequence[Group], *, undo: bool) -> str:
+    for group in groups:
+        if pod == f"{group.head.key.name}-driver" and group.spec.job is not None:
+            return f"pod {pod} is the driver of {group}: restart starts it anew"
+        if any(pod == each.consumer for each in group.status.assignments):
+            return f"{pod} is a consumer of {group} and no pod: name the pod that is in it"
+    names = {name for group in groups for name in readers(group)}
+    if undo:
+        names |= {name for group in groups for name in group.to_drain}
+    shown = ", ".join(sorted(names)[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    return f"no group of this namespace has a pod {pod}; those that read are: {shown or 'none'}"
+
+
+def annotation(
+    group: Group, pods: Iterable[str], gone: Collection[str], *, undo: bool
+) -> str | None:
+    """Write down who is to be emptied now; None: nobody."""
+    before = group.to_drain - set(gone)
+    after = before - set(pods) if undo else before | set(pods)
+    return ",".join(sorted(after)) or None
+
+
+def follows(group: Group, pod: str, *, undo: bool) -> str:
+    """Say what becomes of a pod."""
+    found = readers(group).get(pod)
+    if undo:
+        return "it may have queues again" if found else "it is there no more"
+    if found is None:
+        return "it does not read now"
+    if group.spec.job is not None:
+        return (
+            f"executor {found.executor} ends after its batch, and a new one takes "
+            f"{found.consumer} with its {_queues(found)}"
+        )
+    if readers(group).keys() <= group.to_drain | {pod}:
+        return "all consumers are to be emptied then, so they keep their queues: let others come"
+    return f"its {_queues(found)} go to others, and it gets no new ones"
+
+
+def _queues(assigned: Assigned) -> str:
+    count = sum(map(len, planning.owned(assigned)))
+    return f"{count} queue{'' if count == 1 else 's'}"
+
+
+def is_done(group: Group, pods: Iterable[str], *, undo: bool) -> bool:
+    """Whether the operator shows that they are emptied, or may have queues again."""
+    found = readers(group)
+    if group.spec.job is not None:
+        return undo or not found.keys() & set(pods)
+    these = [found[each] for each in pods if each in found]
+    return all(each.draining != undo and (undo or not each.queues) for each in these)

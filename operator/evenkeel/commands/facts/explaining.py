@@ -1,0 +1,157 @@
+"""
+Why queues are where they are, as far as objects and the engine can tell. Pure.
+
+A row is a range of queues with one story: one owner, one way to it, one future.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
+
+from evenkeel import planning, times
+from evenkeel.api.groups import Assigned
+from evenkeel.commands.facts import foresight
+from evenkeel.commands.facts.foresight import Foresight
+from evenkeel.commands.facts.past import Past, Told
+from evenkeel.errors import EvenkeelError
+from evenkeel.objects import Group, Key, Topic
+from lb_core import group as people
+from lb_core.model import Member, Queue, QueueRange
+from lb_core.moves import Move
+from lb_core.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Future:
+    """What becomes of a queue at the next plan, or at a later one."""
+
+    target: str | None
+    reason: str
+    is_later: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Queues with one story."""
+
+    queues: QueueRange
+    owner: Assigned | None
+    told: Told | None
+    """How they came to this owner, if that is known."""
+    future: Future | None
+    """None: they stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All that is known of who owns what in a group."""
+
+    group: Group
+    rows: Sequence[Row]
+    past: Past
+    foresight: Foresight | None
+    trouble: str
+    """Why nothing can be foreseen."""
+    people: people.Group
+    """Who may own queues, as the status shows them."""
+    now: datetime
+
+
+def explained(group: Group, topics: Mapping[Key, Topic], past: Past, now: datetime) -> Explanation:
+    """Put together what is known."""
+    foreseen, trouble = None, ""
+    try:
+        foreseen = foresight.foresee(group, topics, now)
+    except EvenkeelError as error:
+        trouble = str(error)
+    rows = list(_rows(group, _queues(group, topics), past, _futures(foreseen)))
+    members = people.sort_out(_members(group, now), _policy(group))
+    return Explanation(group, rows, past, foreseen, trouble, members, now)
+
+
+def only(explanation: Explanation, name: str) -> Explanation:
+    """Leave only the row with the queue that is called `orders@broker-a/3`."""
+    source, _, number = name.rpartition("/")
+    topic, _, broker = source.partition("@")
+    if not (topic and broker and number.isascii() and number.isdigit()):
+        raise EvenkeelError(f"{name} is no queue: say TOPIC@BROKER/ID, such as orders@broker-a/3")
+    of_source = [
+        row for row in explanation.rows if (row.queues.topic, row.queues.broker) == (topic, broker)
+    ]
+    for row in of_source:
+        if row.queues.start <= int(number) < row.queues.stop:
+            one = replace(row.queues, start=int(number), stop=int(number) + 1)
+            return replace(explanation, rows=[replace(row, queues=one)])
+    known = sorted({f"{row.queues.topic}@{row.queues.broker}" for row in explanation.rows})
+    if of_source:
+        there_are = f"ids there are below {max(row.queues.stop for row in of_source)}"
+    else:
+        there_are = f"it has queues on {', '.join(known) or 'no broker'}"
+    raise EvenkeelError(f"{explanation.group} has no queue {name}: {there_are}")
+
+
+def _queues(group: Group, topics: Mapping[Key, Topic]) -> list[QueueRange]:
+    """List all queues; where topics do not tell, those that have owners."""
+    try:
+        return planning.queues_of(group, topics)
+    except EvenkeelError:
+        owned = {each for one in group.status.assignments for each in planning.owned(one)}
+        return sorted(owned, key=lambda each: (each.topic, each.broker, each.start))
+
+
+def _rows(
+    group: Group,
+    queues: Sequence[QueueRange],
+    past: Past,
+    futures: Mapping[Queue, Future],
+) -> Iterator[Row]:
+    owners = {
+        queue: assigned
+        for assigned in group.status.assignments
+        for run in planning.owned(assigned)
+        for queue in run
+    }
+
+    def story(queue: Queue) -> tuple[Assigned | None, Told | None, Future | None]:
+        owner, told = owners.get(queue), past.newest(queue)
+        if owner is None or (told is not None and told.target != owner.consumer):
+            told = None
+        return owner, told, futures.get(queue)
+
+    for run in queues:
+        for (owner, told, future), found in groupby(run, story):
+            some = list(found)
+            yield Row(replace(run, start=some[0].id, stop=some[-1].id + 1), owner, told, future)
+
+
+def _futures(foreseen: Foresight | None) -> dict[Queue, Future]:
+    if foreseen is None:
+        return {}
+    plan = foreseen.plan
+
+    def each(moves: Sequence[Move], *, is_later: bool) -> Iterator[tuple[Queue, Future]]:
+        for move in moves:
+            future = Future(move.target, move.reason, is_later)
+            yield from ((queue, future) for run in move.queues for queue in run)
+
+    return dict(each(plan.deferred, is_later=True)) | dict(each(plan.moves, is_later=False))
+
+
+def _policy(group: Group) -> Policy:
+    grace = times.seconds(group.spec.rebalance.grace) if group.spec.job else 0.0
+    return planning.policy_of(group.spec.strategy, grace)
+
+
+def _members(group: Group, now: datetime) -> list[Member]:
+    listed = {each.id: each for each in planning.static_members(group) or ()}
+    return [
+        Member(
+            each.consumer,
+            each.zone or None,
+            listed[each.consumer].capacity if each.consumer in listed else 1,
+            each.draining,
+            times.since(each.empty_since, now) if each.empty_since and each.executor else None,
+        )
+        for each in group.status.assignments
+    ]

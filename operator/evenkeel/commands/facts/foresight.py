@@ -1,0 +1,100 @@
+"""
+What the operator would plan next, from what the objects of a cluster or of a file say alone. Pure.
+
+It is the operator's own decision. A pause is left out, so that it shows what waits for its end; and
+a job is taken to follow the newest assignment.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import msgspec
+
+from evenkeel import planning
+from evenkeel.control import conditions, findings, groups
+from evenkeel.control.seen import Conflict, JobSeen, JobState, Report, Seat, Seen
+from evenkeel.errors import ManifestError
+from evenkeel.objects import PAUSED, Group, Key, Topic
+from lb_core.model import Member
+from lb_core.plan import Plan
+
+NO_RATES = (
+    "weights: Rate goes by what the operator has measured; here each queue counts as one, so what "
+    "it would move is another matter"
+)
+PAUSED_NOW = "it is paused: what is not forced waits until it goes on"
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """The plan, and what must be known about it."""
+
+    plan: Plan
+    notes: Sequence[str] = ()
+
+
+def foresee(
+    group: Group, topics: Mapping[Key, Topic], now: datetime, executors: int | None = None
+) -> Foresight:
+    """Plan as the operator would; `executors` instead of as many as the group's job says."""
+    notes = [PAUSED_NOW] if findings.is_paused(group) else []
+    if planning.goes_by_rate(group.spec.strategy):
+        notes.append(NO_RATES)
+    group = _with_executors(_going_on(group), executors)
+    decision = groups.decide(group, _seen(group, topics), now)
+    if decision.plan is None:
+        ready = conditions.find(decision.status.conditions, "Ready")
+        raise ManifestError(ready.message if ready else f"{group} cannot be planned")
+    return Foresight(decision.plan, notes)
+
+
+def _going_on(group: Group) -> Group:
+    """Leave a pause out."""
+    rebalance = msgspec.structs.replace(group.spec.rebalance, paused=False)
+    spec = msgspec.structs.replace(group.spec, rebalance=rebalance)
+    said = {name: text for name, text in group.head.annotations.items() if name != PAUSED}
+    return replace(group, head=replace(group.head, annotations=said), spec=spec)
+
+
+def _with_executors(group: Group, executors: int | None) -> Group:
+    if executors is None:
+        return group
+    if group.spec.job is None:
+        raise ManifestError(f"{group} has no job, so it has no executors")
+    job = msgspec.structs.replace(group.spec.job, executors=executors)
+    return replace(group, spec=msgspec.structs.replace(group.spec, job=job))
+
+
+def _seen(group: Group, topics: Mapping[Key, Topic]) -> Seen:
+    """Take things to be as the status shows them."""
+    return Seen(topics, _job(group), _pods(group), conflict=_conflict(group))
+
+
+def _job(group: Group) -> JobSeen | None:
+    if group.spec.job is None:
+        return None
+    filled = {
+        each.consumer: Seat(each.executor, each.pod, each.zone)
+        for each in group.status.assignments
+        if each.executor and not each.empty_since
+    }
+    if not filled:  # nobody is taken to have gone
+        return JobSeen(JobState.STARTING, record=group.status.job)
+    report = Report(group.status.epoch, filled, is_pinned=True)
+    return JobSeen(JobState.RUNNING, report=report, record=group.status.job)
+
+
+def _pods(group: Group) -> list[Member] | None:
+    if group.spec.job is not None or planning.static_members(group) is not None:
+        return None
+    if not group.status.epoch:
+        raise ManifestError(f"{group}: its consumers are pods, and its status lists none yet")
+    return [Member(each.consumer, each.zone or None) for each in group.status.assignments]
+
+
+def _conflict(group: Group) -> Conflict | None:
+    found = conditions.find(group.status.conditions, "Conflicted")
+    if found is None or not found.holds:
+        return None
+    return Conflict(found.reason, found.message)

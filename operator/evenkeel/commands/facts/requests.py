@@ -1,0 +1,151 @@
+"""What groups are asked for by hand: by which annotation, and how it is seen to be done. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from evenkeel import objects
+from evenkeel.api.parts import Condition
+from evenkeel.control import conditions
+from evenkeel.errors import EvenkeelError
+from evenkeel.objects import Group
+
+Seen = Callable[[Group], str | None]
+"""What there is to say once it is done, as a group's status shows; None before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One annotation to be set, and what people should hear about it."""
+
+    annotation: str
+    value: str | None
+    """None: it is taken away."""
+    did: str
+    follows: str
+    seen: Seen
+    is_new: bool = True
+    """Whether anything has to be written."""
+
+
+def rebalance(group: Group, moment: str) -> Request:
+    """Plan once, at once."""
+
+    def seen(now: Group) -> str | None:
+        if now.status.rebalanced_for != moment:
+            return None
+        last = now.status.last_rebalance
+        if last is None or last == group.status.last_rebalance:
+            return f"{group} was planned anew, and nothing had to move"
+        moved = f"{last.moved} queues moved: {last.reason}"
+        return f"{group} was planned anew, epoch {now.status.epoch}; {moved}"
+
+    return Request(
+        objects.REBALANCE, moment, f"{group} is asked to be planned anew, once",
+        "the operator plans it at once, without maxMoves and minGain", seen,
+    )  # fmt: skip
+
+
+def pause(group: Group, moment: str) -> Request:
+    """Let queues stay where they are."""
+    del moment
+    is_new = group.head.annotations.get(objects.PAUSED) != "true"
+    return Request(
+        objects.PAUSED, "true", f"{group} is paused" if is_new else f"{group} was paused already",
+        "queues stay where they are, and only what nobody owns gets an owner; resume ends it",
+        lambda now: "the operator has seen the pause" if _holds(now, "Paused") else None, is_new,
+    )  # fmt: skip
+
+
+def resume(group: Group, moment: str) -> Request:
+    """End a pause."""
+    del moment
+    if group.spec.rebalance.paused:
+        raise EvenkeelError(
+            f"{group} is paused by its own spec: set spec.rebalance.paused to false"
+        )
+    is_new = objects.PAUSED in group.head.annotations
+    return Request(
+        objects.PAUSED, None, f"{group} is paused no more" if is_new else f"{group} was not paused",
+        "the operator plans it at once",
+        lambda now: None if _holds(now, "Paused") else "the operator has seen that it goes on",
+        is_new,
+    )  # fmt: skip
+
+
+def restart(group: Group, moment: str) -> Request:
+    """Start a job anew."""
+    _needs_job(group, "restart")
+    ran, ended = _holds(group, "JobRunning"), _ended_at(group)
+
+    def seen(now: Group) -> str | None:
+        if why := _why_off(now):
+            return f"nothing runs now, for {why}: it starts anew when it does"
+        if not _holds(now, "JobRunning") or (ran and _ended_at(now) == ended):
+            return None
+        return "the job has started anew"
+
+    return Request(
+        objects.RESTART, moment, f"{group} is asked to start its job anew",
+        "the driver ends after the batch that runs, and a new one starts" if ran else
+        "a new driver starts", seen,
+    )  # fmt: skip
+
+
+def skip(group: Group, moment: str) -> Request:
+    """Pass over what is lost."""
+    _needs_job(group, "skip")
+    if _holds(group, "Ready"):
+        raise EvenkeelError(f"{group} is ready, so there is nothing to pass over: do nothing")
+
+    def seen(now: Group) -> str | None:
+        last = now.status.last_skip
+        if last is None or last.value != moment:
+            return None
+        return f"the job has passed over {last.messages} messages: {last.lost}"
+
+    return Request(
+        objects.SKIP, moment, f"{group} is asked to pass over messages that are gone, once",
+        "its driver starts again, passes over them, and notes them in status.lastSkip", seen,
+    )  # fmt: skip
+
+
+def why_not(group: Group) -> str:
+    """Say what a group's status says of why it is not as it was asked for."""
+    ready = conditions.find(group.status.conditions, "Ready")
+    if ready is None:
+        return "it has no status yet: see whether the operator runs"
+    said = f" ({ready.message})" if ready.message else ""
+    return f"Ready is {ready.status.value}, {ready.reason}{said}; see whether the operator runs"
+
+
+KNOWN: dict[str, Callable[[Group, str], Request]] = {
+    "rebalance": rebalance,
+    "pause": pause,
+    "resume": resume,
+    "restart": restart,
+    "skip": skip,
+}
+
+
+def _needs_job(group: Group, what: str) -> None:
+    if group.spec.job is None:
+        raise EvenkeelError(f"{group} has no job to {what}: its consumers are not run by Evenkeel")
+
+
+def _condition(group: Group, kind: str) -> Condition | None:
+    return conditions.find(group.status.conditions, kind)
+
+
+def _holds(group: Group, kind: str) -> bool:
+    found = _condition(group, kind)
+    return found is not None and found.holds
+
+
+def _ended_at(group: Group) -> str:
+    return group.status.job.ended_at if group.status.job else ""
+
+
+def _why_off(group: Group) -> str:
+    assigned = _condition(group, "Assigned")
+    is_off = assigned is not None and assigned.reason == "NotRunning"
+    return assigned.message if assigned is not None and is_off else ""

@@ -1,0 +1,100 @@
+"""The words of plain sentences: reasons, ages, lists, what conditions and strategies mean. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from evenkeel import times
+from evenkeel.api.groups import Strategy, StrategyName
+from evenkeel.api.parts import Condition
+
+MOST_NAMED = 8
+_STEPS = ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h"))
+_A_DAY = 86_400
+_REASONS = {
+    "joined": "{target} joined",
+    "left": "{source} left",
+    "replaced": "{target} replaced {source}",
+    "balance": "for even loads",
+    "zone": "to be in the zone of its broker",
+    "draining": "{source} was to be emptied",
+    "not pinned": "{source} is not one of pinnedConsumers",
+    "no capacity": "{source} has no capacity",
+    "new queue": "it is new",
+}
+_STRATEGIES = {
+    StrategyName.STICKY: "Sticky: even loads first, {then}then the fewest moves",
+    StrategyName.AVERAGELY: "Averagely: the sorted queues are cut into runs, one for each of the "
+    "sorted consumers",
+    StrategyName.AVERAGELY_BY_CIRCLE: "AveragelyByCircle: the sorted queues are dealt one by one, "
+    "around the sorted consumers",
+    StrategyName.CONSISTENT_HASH: "ConsistentHash: a queue belongs to the consumer that comes next "
+    "on a ring of hashes, {points} points each; loads are as hashes fall",
+    StrategyName.MACHINE_ROOM: "MachineRoom: only queues of the rooms {rooms} are shared out",
+    StrategyName.MACHINE_ROOM_NEARBY: "MachineRoomNearby: the queues of a room are shared by the "
+    "consumers that are there, {inner}",
+    StrategyName.CONFIG: "Config: each consumer has what spec.strategy.config names",
+}
+_ZONES = {
+    "Ignore": "",
+    "Prefer": "then owners in the zone of the broker, ",
+    "Require": "only owners in the zone of the broker where there are any, ",
+}
+_MEANINGS = {
+    ("Ready", "Running"): "all is well: the job runs",
+    ("Ready", "Assigned"): "all is well: the assignment is published",
+    ("Assigned", "AllOwned"): "every queue has an owner",
+    ("Assigned", "Broadcasting"): "every consumer has every queue",
+    ("Balanced", "Even"): "loads are as even as they can be",
+    ("Balanced", "Broadcasting"): "every consumer has every queue",
+    ("Balanced", "NoConsumers"): "there is no consumer",
+    ("JobRunning", "Running"): "the driver runs and has executors",
+    ("Pinned", "Seen"): "Spark runs each task where it is sent",
+}
+
+
+def ago(moment: str, now: datetime) -> str:
+    """Say how long ago it was."""
+    try:
+        seconds = int(times.since(moment, now))
+    except (ValueError, TypeError):  # an Event may say anything
+        return "at a time that is not known"
+    for most, unit, name in _STEPS:
+        if seconds < most:
+            return f"{seconds // unit} {name} ago"
+    return f"{seconds // _A_DAY} days ago"
+
+
+def queues(count: int) -> str:
+    """Count queues."""
+    return f"{count} queue{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Name a few, and count the rest."""
+    more = len(names) - MOST_NAMED
+    if more > 0:
+        return f"{', '.join(names[:MOST_NAMED])} and {more} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def because(reason: str, source: str | None, target: str | None) -> str:
+    """Say why a queue moves, or has moved."""
+    text = _REASONS.get(reason, f"as {reason} has it")
+    return text.format(source=source or "nobody", target=target or "nobody")
+
+
+def strategy(chosen: Strategy) -> str:
+    """Say by what queues are shared out."""
+    zones = chosen.sticky.zones.value if chosen.sticky else "Prefer"
+    ring, nearby = chosen.consistent_hash, chosen.machine_room_nearby
+    return _STRATEGIES[chosen.name].format(
+        then=_ZONES[zones],
+        points=ring.virtual_nodes if ring else 10,
+        rooms=", ".join(chosen.machine_room.rooms) if chosen.machine_room else "",
+        inner=nearby.inner.value if nearby else "Averagely",
+    )
+
+
+def meaning(condition: Condition) -> str:
+    """Say what a condition says, in its own words if it has any."""
+    return condition.message or _MEANINGS.get((condition.type, condition.reason), "")

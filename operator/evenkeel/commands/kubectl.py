@@ -1,0 +1,17 @@
+"""`kubectl evenkeel`: the same command line; kubectl finds it as `kubectl-evenkeel`."""
+
+import sys
+
+from evenkeel.commands import completion, frame
+
+NAME = "kubectl evenkeel"
+
+
+def main() -> int:
+    """Do what the command line says."""
+    return frame.main(name=NAME)
+
+
+def complete() -> int:
+    """Offer what may come next, as kubectl asks it of `kubectl_complete-evenkeel`."""
+    return completion.offer(NAME, sys.argv[1:])

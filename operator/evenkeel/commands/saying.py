@@ -1,0 +1,27 @@
+"""What a command says: to people a text, to programs facts."""
+
+import sys
+
+
+def answer(output: str, facts: object, text: str) -> None:
+    """Say it as it was asked for."""
+    if output == "json":
+        import json
+
+        line(json.dumps(facts, indent=2))
+    elif output == "yaml":
+        import yaml
+
+        line(yaml.safe_dump(facts, sort_keys=False).rstrip("\n"))
+    else:
+        line(text)
+
+
+def line(text: str) -> None:
+    """Say it at once."""
+    print(text, flush=True)  # noqa: T201 it is a command line
+
+
+def complaint(text: str) -> None:
+    """Say what is wrong, apart from the answer."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 it is a command line

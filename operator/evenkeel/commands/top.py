@@ -1,0 +1,84 @@
+"""`evenkeel top`: who reads what, how fast, and how far behind."""
+
+import argparse
+import contextlib
+import time
+
+from rich.console import Console
+from rich.console import Group as Lines
+from rich.live import Live
+from rich.text import Text
+
+from evenkeel.commands import options as told
+from evenkeel.commands import saying
+from evenkeel.commands.cluster import connecting
+from evenkeel.commands.cluster.views import OfAll, OfOne, View
+from evenkeel.commands.codes import DONE
+from evenkeel.errors import EvenkeelError
+from evenkeel.objects import Key
+
+LIVE_SECONDS, ONCE_SECONDS = 2.0, 1.0
+"""Between two looks; the second is all that a single picture knows of rates."""
+TEXT = (
+    "Shows all groups, or of one who reads which queues, how fast, and how far behind. Live on a "
+    "terminal, until Ctrl-C; else one picture. Lag and rates are the job's driver's own, read "
+    "through the API server, which takes the right to get pods/proxy; without it the lag is what "
+    "the status says."
+)
+EXAMPLES = """\
+  %(prog)s                   # all groups of the namespace, live
+  %(prog)s -A --once         # all groups of the cluster, one picture
+  %(prog)s billing           # one group: its consumers, and a map of its queues
+  %(prog)s billing -o json
+"""
+
+
+def fill(parser: argparse.ArgumentParser, _: str) -> None:
+    """Say how it is called."""
+    told.explained(parser, TEXT, EXAMPLES)
+    parser.add_argument("group", metavar="GROUP", nargs="?", help="name of a ConsumerGroup")
+    parser.add_argument("--once", action="store_true", help="one picture, also on a terminal")
+    told.of_output(parser)
+    told.of_cluster(parser, everywhere=True)
+    parser.set_defaults(command=_top)
+
+
+def _top(options: argparse.Namespace) -> int:
+    cluster = connecting.connected(options)
+    view: View = (
+        OfOne(cluster, Key(cluster.namespace, options.group))
+        if options.group
+        else OfAll(cluster, connecting.where(options, cluster))
+    )
+    view.look()
+    console = Console(highlight=False)
+    is_once = options.once or options.output != told.OUTPUTS[0] or not console.is_terminal
+    if not is_once:
+        _watch(console, view)
+        return DONE
+    if view.gains_from_another_look:
+        time.sleep(ONCE_SECONDS)
+        view.look()
+    text = "\n".join(line.plain for line in view.lines())
+    if options.output == told.OUTPUTS[0] and console.is_terminal:
+        console.print(*view.lines(), sep="\n", soft_wrap=True)
+    else:
+        saying.answer(options.output, view.facts(), text)
+    return DONE
+
+
+def _watch(console: Console, view: View) -> None:
+    """Look again and again, until Ctrl-C; an API server that is away leaves the last picture."""
+    hint = Text("Ctrl-C ends it", "dim")
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        Live(Lines(*view.lines(), hint), console=console, auto_refresh=False) as live,
+    ):
+        while True:
+            time.sleep(LIVE_SECONDS)
+            try:
+                view.look()
+                last = hint
+            except EvenkeelError as error:
+                last = Text(str(error), "red")
+            live.update(Lines(*view.lines(), last), refresh=True)
