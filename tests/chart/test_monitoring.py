@@ -63,6 +63,9 @@ def test_the_monitor_of_jobs_finds_drivers_wherever_the_operator_looks(helm: Hel
     assert everywhere["selector"]["matchLabels"] == {"evenkeel.dev/role": "driver"}
     (endpoint,) = everywhere["podMetricsEndpoints"]
     assert endpoint["port"] == "metrics"
+    assert endpoint["relabelings"] == [
+        {"sourceLabels": ["__meta_kubernetes_pod_label_evenkeel_dev_group"], "targetLabel": "name"}
+    ]
     named = helm.template(EVERYTHING).one("PodMonitor", "the-keel")["spec"]
     assert named["namespaceSelector"] == {"matchNames": ["alpha", "beta"]}
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.chart.rendering import CHART, EVERYTHING, NAME, NAMESPACE, OFF, Document, Helm
+from tests.chart.rendering import ALL_ON, CHART, EVERYTHING, NAME, NAMESPACE, OFF, Document, Helm
 
+OF_THE_CLUSTER = ("CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding")
 ONE, TWO = "sha256:" + 64 * "1", "sha256:" + 64 * "2"
 
 
@@ -91,7 +92,15 @@ def test_pods_run_as_the_images_user_and_write_nowhere(helm: Helm) -> None:
         65532,
     )
     assert spec["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
-    assert spec["automountServiceAccountToken"] is True
+
+
+def test_pods_get_a_token_because_they_ask_for_one(helm: Helm) -> None:
+    found = helm.template()
+    for account in (found.one("ServiceAccount"), found.hooks["ServiceAccount"]):
+        assert account["automountServiceAccountToken"] is False
+    for spec in (found.pod["spec"], found.hooks["Pod"]["spec"]):
+        assert spec["automountServiceAccountToken"] is True
+        assert spec["enableServiceLinks"] is False  # nothing of other services in the environment
 
 
 def test_a_cluster_may_choose_the_user_itself(helm: Helm) -> None:
@@ -168,9 +177,9 @@ def test_a_policy_without_ports_lets_dns_out_alone(helm: Helm) -> None:
     assert len(found["spec"]["egress"]) == 1
 
 
-def test_all_objects_carry_the_releases_name_and_labels(helm: Helm) -> None:
-    found = helm.template(replicas="2", networkPolicy__enabled="true")
-    for each in found.objects:
+def test_all_objects_carry_the_releases_name_namespace_and_labels(helm: Helm) -> None:
+    for each in helm.template(**ALL_ON, replicas="2").objects:
+        assert each["apiVersion"]
         labels = each["metadata"]["labels"]
         assert labels["app.kubernetes.io/instance"] == "keel"
         assert labels["app.kubernetes.io/managed-by"] == "Helm"
@@ -178,6 +187,8 @@ def test_all_objects_carry_the_releases_name_and_labels(helm: Helm) -> None:
         assert labels["helm.sh/chart"] == "evenkeel-0.1.0"
         if each["kind"] != "CustomResourceDefinition":
             assert each["metadata"]["name"].startswith(NAME)
+        if each["kind"] not in OF_THE_CLUSTER:
+            assert each["metadata"]["namespace"] == NAMESPACE
 
 
 def test_labels_of_the_user_are_on_every_object(helm: Helm) -> None:

@@ -19,6 +19,26 @@ spec:
   job: {executors: 1, sink: {format: noop}, checkpoint: {url: "s3a://b"}}
 status: {epoch: 1, slices: [billing-epoch-1-0]}
 """
+EVERYWHERE = """
+evenkeel.dev topics list watch
+evenkeel.dev consumergroups get list watch
+evenkeel.dev topics/status update
+evenkeel.dev consumergroups/status update
+evenkeel.dev consumergroups/finalizers update
+- configmaps get list watch create patch delete
+- events create
+- persistentvolumeclaims get
+- pods get list watch create patch delete deletecollection
+- secrets get
+- serviceaccounts get create patch
+coordination.k8s.io leases get create update patch
+rbac.authorization.k8s.io roles get create patch
+rbac.authorization.k8s.io rolebindings get create patch
+"""
+OF_THE_CLUSTER = """
+- nodes list watch
+apiextensions.k8s.io customresourcedefinitions list watch
+"""
 Right = tuple[str, str, str]
 ROLES = ("Role", "ClusterRole")
 
@@ -36,6 +56,12 @@ def rights_of(found: Rendered, kind: str, name: str = NAME) -> set[Right]:
     return set(all_rights(found.one(kind, name)["rules"]))
 
 
+def listed(text: str) -> set[Right]:
+    """Read lines of group, resource and verbs."""
+    rows = [line.split() for line in text.split("\n") if line]
+    return {(row[0].strip("-"), row[1], verb) for row in rows for verb in row[2:]}
+
+
 @pytest.fixture
 def group() -> Group:
     return manifests.read_group(yaml.safe_load(JOB))
@@ -50,6 +76,13 @@ def test_no_rule_has_a_wildcard_or_lets_anybody_escape(helm: Helm) -> None:
         assert not {word for right in all_rights(role["rules"]) for word in right} & {
             "*", "escalate", "bind", "impersonate",
         }  # fmt: skip
+
+
+def test_the_operator_may_do_this_and_nothing_else(helm: Helm) -> None:
+    assert rights_of(helm.template(), "ClusterRole") == listed(EVERYWHERE + OF_THE_CLUSTER)
+    for role in helm.template(EVERYTHING).of("Role"):
+        if role["metadata"]["name"] == "the-keel":
+            assert set(all_rights(role["rules"])) == listed(EVERYWHERE)
 
 
 def test_the_operator_has_every_right_that_a_driver_gets(helm: Helm, group: Group) -> None:
@@ -80,7 +113,9 @@ def test_namespaces_take_a_role_each_and_nothing_of_the_whole_cluster(helm: Helm
         (each["metadata"]["namespace"], each["roleRef"]["name"]) for each in found.of("RoleBinding")
     }
     assert bound == roles
-    assert {each["subjects"][0]["namespace"] for each in found.of("RoleBinding")} == {NAMESPACE}
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}
+    for each in found.of("RoleBinding"):
+        assert each["subjects"] == [subject]
     for role in found.of("Role"):
         resources = {resource for _, resource, _ in all_rights(role["rules"])}
         assert not resources & {"nodes", "customresourcedefinitions"}
