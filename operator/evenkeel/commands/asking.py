@@ -31,7 +31,7 @@ TEXTS = {
 }
 EXAMPLES = """\
   %(prog)s billing
-  %(prog)s billing -n team-a --wait --timeout 5m   # and wait until it is done
+  %(prog)s billing -n team-a --wait --timeout 5m  # until it is done
 """
 
 

@@ -24,7 +24,7 @@ TEXT = (
     "The exit code is 0 if all is well, else 1."
 )
 EXAMPLES = """\
-  %(prog)s                                  # in the context's namespace, or the pod's own
+  %(prog)s                                  # in the namespace of context or pod
   %(prog)s --namespace team-a --timeout 2m
 """
 

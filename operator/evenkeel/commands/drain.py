@@ -19,9 +19,9 @@ TEXT = (
     "ends after its batch, and a new one takes its slot and its queues."
 )
 EXAMPLES = """\
-  %(prog)s billing-7f9c-x2x8d                    # its queues go to other pods of its group
-  %(prog)s billing-exec-2 billing-exec-3 --wait  # and wait until both are empty
-  %(prog)s billing-7f9c-x2x8d --undo             # it may have queues again
+  %(prog)s billing-7f9c-x2x8d          # its queues go to other pods
+  %(prog)s billing-exec-2 --wait       # until it is empty
+  %(prog)s billing-7f9c-x2x8d --undo   # it may have queues again
 """
 
 

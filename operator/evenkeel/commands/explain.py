@@ -20,9 +20,9 @@ TEXT = (
     "as long as the cluster keeps those."
 )
 EXAMPLES = """\
-  %(prog)s billing                              # all queues, a line for those that go together
-  %(prog)s billing --queue orders@broker-a/3    # one queue, in full
-  %(prog)s billing -o json                      # all of it, for programs
+  %(prog)s billing                            # all queues, together by story
+  %(prog)s billing --queue orders@broker-a/3  # one queue, in full
+  %(prog)s billing -o json                    # for programs
 """
 
 

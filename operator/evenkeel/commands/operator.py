@@ -16,8 +16,8 @@ LEASE_TERMS = (
     ("period", 2.0, "it is renewed so often"),
 )
 EXAMPLES = """\
-  %(prog)s                                        # all namespaces
-  %(prog)s --namespace team-a --namespace team-b  # these alone, and it needs rights there alone
+  %(prog)s                                        # everywhere
+  %(prog)s --namespace team-a --namespace team-b  # there alone
 """
 
 

@@ -25,10 +25,10 @@ TEXT = (
     "if nothing that has an owner would move, 2 if something would, and 1 if it cannot tell."
 )
 EXAMPLES = """\
-  %(prog)s                                  # what would move in the cluster, and why
-  %(prog)s billing --executors 5            # if its job had five executors
-  %(prog)s -A -o json                       # all namespaces, for programs
-  %(prog)s -f billing.yaml                  # from a file alone, without a cluster
+  %(prog)s                           # the whole namespace
+  %(prog)s billing --executors 5     # if its job had five executors
+  %(prog)s -A -o json                # all namespaces, for programs
+  %(prog)s -f billing.yaml           # from a file alone, without a cluster
   kubectl get mqt,mqcg -o yaml | %(prog)s -f -
 """
 

@@ -9,7 +9,7 @@ from evenkeel.commands.codes import DONE
 from evenkeel.embedded import app
 
 EXAMPLES = """\
-  %(prog)s -f billing.yaml                   # until Ctrl-C; the file may be edited meanwhile
+  %(prog)s -f billing.yaml                   # until Ctrl-C
   %(prog)s -f billing.yaml --state /tmp/try  # status and logs go there
 """
 

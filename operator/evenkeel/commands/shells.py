@@ -7,7 +7,7 @@ _evenkeel() {
     COMPREPLY=()
     while IFS= read -r line; do
         case "$line" in
-            :0) mapfile -t COMPREPLY < <(compgen -f -- "$word"); compopt -o filenames ;;
+            :0) mapfile -t COMPREPLY < <(compgen -f -- "$word"); compopt -o filenames 2>/dev/null ;;
             :* | '') ;;
             *) COMPREPLY+=("${line%%$'\t'*}") ;;
         esac

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import groupby
 
 from evenkeel import planning, times
-from evenkeel.api.groups import Assigned
+from evenkeel.api.groups import Assigned, MessageModel
 from evenkeel.commands.facts import foresight
 from evenkeel.commands.facts.foresight import Foresight
 from evenkeel.commands.facts.past import Past, Told
@@ -65,13 +65,19 @@ def explained(group: Group, topics: Mapping[Key, Topic], past: Past, now: dateti
         foreseen = foresight.foresee(group, topics, now)
     except EvenkeelError as error:
         trouble = str(error)
-    rows = list(_rows(group, _queues(group, topics), past, _futures(foreseen)))
+    rows = (
+        []
+        if _is_broadcast(group)
+        else list(_rows(group, _queues(group, topics), past, _futures(foreseen)))
+    )
     members = people.sort_out(_members(group, now), _policy(group))
     return Explanation(group, rows, past, foreseen, trouble, members, now)
 
 
 def only(explanation: Explanation, name: str) -> Explanation:
     """Leave only the row with the queue that is called `orders@broker-a/3`."""
+    if _is_broadcast(explanation.group):
+        raise EvenkeelError(f"{explanation.group} is Broadcasting: every consumer has every queue")
     source, _, number = name.rpartition("/")
     topic, _, broker = source.partition("@")
     if not (topic and broker and number.isascii() and number.isdigit()):
@@ -89,6 +95,10 @@ def only(explanation: Explanation, name: str) -> Explanation:
     else:
         there_are = f"it has queues on {', '.join(known) or 'no broker'}"
     raise EvenkeelError(f"{explanation.group} has no queue {name}: {there_are}")
+
+
+def _is_broadcast(group: Group) -> bool:
+    return group.spec.message_model is MessageModel.BROADCASTING
 
 
 def _queues(group: Group, topics: Mapping[Key, Topic]) -> list[QueueRange]:

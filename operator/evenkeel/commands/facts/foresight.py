@@ -45,7 +45,8 @@ def foresee(
     decision = groups.decide(group, _seen(group, topics), now)
     if decision.plan is None:
         ready = conditions.find(decision.status.conditions, "Ready")
-        raise ManifestError(ready.message if ready else f"{group} cannot be planned")
+        why = ready.message if ready else ""
+        raise ManifestError(why or f"{group}: there is nothing to plan")
     return Foresight(decision.plan, notes)
 
 

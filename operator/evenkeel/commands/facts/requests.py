@@ -114,8 +114,10 @@ def why_not(group: Group) -> str:
     ready = conditions.find(group.status.conditions, "Ready")
     if ready is None:
         return "it has no status yet: see whether the operator runs"
+    if ready.holds:
+        return "Ready is True, as if nobody had seen that: see whether the operator runs"
     said = f" ({ready.message})" if ready.message else ""
-    return f"Ready is {ready.status.value}, {ready.reason}{said}; see whether the operator runs"
+    return f"Ready is {ready.status.value}, {ready.reason}{said}"
 
 
 KNOWN: dict[str, Callable[[Group, str], Request]] = {

@@ -1,0 +1,106 @@
+"""
+What shows who somebody is: certificates, tokens, passwords, or what a program tells.
+
+Cloud providers have it told by programs, which a kubeconfig names.
+"""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from evenkeel.commands.cluster.kubeconfig import Cluster, NoClusterError, Plugin, User
+
+PLUGIN_SECONDS = 120.0
+"""People may have to log in meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """PEM texts, and a header."""
+
+    certificate: str | None = None
+    key: str | None = None
+    authorization: str | None = None
+
+
+def proven(user: User, cluster: Cluster, folder: Path) -> Proof:
+    """Find what shows who a user is; `folder` is where paths start."""
+    if user.exec is not None:
+        return _told(user.exec, cluster, folder)
+    try:
+        certificate = text(user.client_certificate_data, user.client_certificate, folder)
+        key = text(user.client_key_data, user.client_key, folder)
+        token = (folder / user.token_file).read_text().strip() if user.token_file else user.token
+    except (OSError, ValueError) as error:
+        raise NoClusterError(f"the kubeconfig's user cannot be used: {error}") from error
+    if token:
+        return Proof(certificate, key, f"Bearer {token}")
+    if user.username and user.password:
+        both = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
+        return Proof(certificate, key, f"Basic {both}")
+    return Proof(certificate, key)
+
+
+def text(data: str | None, path: str | None, folder: Path) -> str | None:
+    """Read what stands in a kubeconfig itself, in base64, or in a file that it names."""
+    if data:
+        return base64.b64decode(data).decode()
+    return (folder / path).read_text() if path else None
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+
+
+class _Credential(msgspec.Struct, frozen=True):
+    status: _Status
+
+
+def _told(plugin: Plugin, cluster: Cluster, folder: Path) -> Proof:
+    """Let a program tell who we are, as cloud providers have it."""
+    name = str(folder / plugin.command) if "/" in plugin.command else plugin.command
+    command = shutil.which(name)
+    if command is None:
+        hint = f": {plugin.install_hint.strip()}" if plugin.install_hint else ""
+        raise NoClusterError(f"the kubeconfig needs the program {plugin.command}{hint}")
+    environment = {each.name: each.value for each in plugin.env or ()}
+    try:
+        about: dict[str, object] = {"interactive": True}
+        if plugin.provide_cluster_info:
+            about["cluster"] = _about(cluster, folder)
+        info = {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": about}
+        ended = subprocess.run(  # noqa: S603 kubectl runs what a kubeconfig names, and so do we
+            [command, *(plugin.args or ())],
+            env={**os.environ, **environment, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=PLUGIN_SECONDS,
+        )
+        status = msgspec.json.decode(ended.stdout, type=_Credential).status
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise NoClusterError(
+            f"{plugin.command}, which the kubeconfig needs, does not tell who you are: {error}"
+        ) from error
+    bearer = f"Bearer {status.token}" if status.token else None
+    return Proof(status.client_certificate_data, status.client_key_data, bearer)
+
+
+def _about(cluster: Cluster, folder: Path) -> dict[str, object]:
+    authorities = text(cluster.certificate_authority_data, cluster.certificate_authority, folder)
+    data = base64.b64encode(authorities.encode()).decode() if authorities else None
+    found = {
+        "server": cluster.server,
+        "tls-server-name": cluster.tls_server_name,
+        "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+        "certificate-authority-data": data,
+        "proxy-url": cluster.proxy_url,
+    }
+    return {name: value for name, value in found.items() if value}

@@ -1,0 +1,92 @@
+"""`evenkeel drain`: which groups have the pods, what is written, and when they are empty."""
+
+import pytest
+
+from evenkeel.commands.facts import draining
+from evenkeel.errors import EvenkeelError
+from evenkeel.objects import Group
+from tests.unit.commands.scenes import JOB, after, annotated, group, members, running
+
+PODS = after(group(), members("pod-a", "pod-b"))
+OF_A_JOB = after(group(job=JOB), running(slot_0="1", slot_1="2"))
+LISTED = after(group(consumers={"static": [{"id": "a"}]}), None)
+
+
+def sorted_out(*pods: str, groups: tuple[Group, ...] = (PODS, OF_A_JOB), undo: bool = False) -> (
+    list[list[str]]
+):  # fmt: skip
+    return [names for _, names in draining.sorted_out(groups, pods, undo=undo)]
+
+
+def test_each_pod_is_found_in_its_group() -> None:
+    assert sorted_out("pod-b", "billing-exec-1") == [["pod-b"], ["billing-exec-1"]]
+
+
+def test_a_pod_that_reads_for_two_groups_is_found_in_both() -> None:
+    assert sorted_out("pod-a", groups=(PODS, PODS)) == [["pod-a"], ["pod-a"]]
+
+
+@pytest.mark.parametrize(
+    ("pod", "complaint"),
+    [
+        ("nobody", "has a pod nobody; those that read are: billing-exec-1, billing-exec-2, pod-a"),
+        ("billing-driver", "is the driver of ConsumerGroup billing: restart starts it anew"),
+        ("billing-0", "billing-0 is a consumer of ConsumerGroup billing and no pod"),
+        ("a", "a is a consumer of ConsumerGroup billing and no pod"),
+    ],
+)
+def test_what_is_no_pod_that_reads_is_refused_with_what_there_is(pod: str, complaint: str) -> None:
+    with pytest.raises(EvenkeelError, match=complaint):
+        sorted_out("pod-a", pod, groups=(PODS, OF_A_JOB, LISTED))
+
+
+def test_the_executor_that_is_gone_from_an_empty_slot_is_no_pod_that_reads() -> None:
+    lost = after(OF_A_JOB, running(slot_0="1"))
+    with pytest.raises(EvenkeelError, match="no group of this namespace has a pod billing-exec-2"):
+        sorted_out("billing-exec-2", groups=(lost,))
+
+
+def test_a_drain_of_a_pod_that_is_gone_can_be_undone() -> None:
+    found = annotated(PODS, drain="gone")
+    assert sorted_out("gone", groups=(found,), undo=True) == [["gone"]]
+    with pytest.raises(EvenkeelError):
+        sorted_out("gone", groups=(found,))
+
+
+def test_names_are_added_and_those_of_pods_that_are_gone_left_out() -> None:
+    found = annotated(PODS, drain="gone, pod-a")
+    assert draining.annotation(found, ["pod-b"], {"gone"}, undo=False) == "pod-a,pod-b"
+    assert draining.annotation(found, ["pod-a"], {"gone"}, undo=True) is None
+    assert draining.annotation(found, ["pod-a"], set(), undo=True) == "gone"
+
+
+def test_what_becomes_of_a_pod_is_said() -> None:
+    assert draining.follows(PODS, "pod-a", undo=False) == (
+        "its 4 queues go to others, and it gets no new ones"
+    )
+    assert draining.follows(annotated(PODS, drain="pod-b"), "pod-a", undo=False).startswith(
+        "all consumers are to be emptied then, so they keep their queues"
+    )
+    assert draining.follows(OF_A_JOB, "billing-exec-2", undo=False) == (
+        "executor 2 ends after its batch, and a new one takes billing-1 with its 4 queues"
+    )
+    assert draining.follows(PODS, "pod-a", undo=True) == "it may have queues again"
+    assert draining.follows(PODS, "gone", undo=True) == "it is there no more"
+
+
+def test_a_pod_is_empty_when_the_operator_has_seen_the_drain_and_it_has_no_queues() -> None:
+    assert not draining.is_done(PODS, ["pod-a"], undo=False)
+    drained = after(annotated(PODS, drain="pod-a"), members("pod-a", "pod-b"))
+    assert draining.is_done(drained, ["pod-a"], undo=False)
+    assert not draining.is_done(drained, ["pod-a"], undo=True)
+    assert draining.is_done(
+        after(annotated(drained), members("pod-a", "pod-b")), ["pod-a"], undo=True
+    )
+
+
+def test_an_executor_is_drained_when_it_fills_no_slot() -> None:
+    assert not draining.is_done(OF_A_JOB, ["billing-exec-2"], undo=False)
+    assert draining.is_done(after(OF_A_JOB, running(slot_0="1")), ["billing-exec-2"], undo=False)
+    assert draining.is_done(
+        after(OF_A_JOB, running(slot_0="1", slot_1="3")), ["billing-exec-2"], undo=False
+    )

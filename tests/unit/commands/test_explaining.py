@@ -1,0 +1,282 @@
+"""`evenkeel explain`: plain sentences about where queues are, and why."""
+
+import json
+
+import pytest
+
+from evenkeel.commands.facts import explaining, past, sentences
+from evenkeel.commands.facts.past import Past, Told
+from evenkeel.errors import EvenkeelError
+from lb_core.model import Queue
+from tests.unit.commands.scenes import (
+    JOB,
+    after,
+    annotated,
+    explained,
+    group,
+    members,
+    running,
+    topic,
+)  # fmt: skip
+
+JOINED = after(group(), members("a", "b"), members("a", "b", "c"))
+
+
+def of_queue(found: explaining.Explanation, name: str) -> list[str]:
+    one = explaining.only(found, name)
+    return sentences.of_queue(one, one.rows[0]).splitlines()
+
+
+def test_a_group_is_explained_by_owner_with_what_moved_and_why() -> None:
+    shown = sentences.of_group(explained(JOINED, 5)).splitlines()
+    assert shown[:12] == [
+        "billing: 8 queues, 3 consumers, epoch 2, 2 queues moved so far",
+        "Sticky: even loads first, then owners in the zone of the broker, then the fewest moves.",
+        "3 consumers may own queues.",
+        "Each has 2 to 3 queues: as even as can be.",
+        "",
+        "OWNER  QUEUES               SINCE             WHY",
+        "a      orders@broker-a 0-2  before 4 min ago  it has stayed",
+        "b      orders@broker-b 0-2  before 4 min ago  it has stayed",
+        "c      orders@broker-a 3    4 min ago         from a: c joined",
+        "c      orders@broker-b 3    4 min ago         from b: c joined",
+        "",
+        "Planned now, nothing would move.",
+    ]
+    assert shown[12].startswith("Last rebalance, 4 min ago (ConsumersChanged): 2 queues moved; a -")
+
+
+def test_one_queue_is_explained_in_full() -> None:
+    assert of_queue(explained(JOINED, 2), "orders@broker-a/3")[:6] == [
+        "orders@broker-a 3 is assigned to c.",
+        "So since 60 s ago (ConsumersChanged): it came from a; why: c joined.",
+        "Sticky: even loads first, then owners in the zone of the broker, then the fewest moves.",
+        "3 consumers may own queues.",
+        "Each has 2 to 3 queues: as even as can be.",
+        "Planned now, it would stay.",
+    ]
+
+
+def test_where_nothing_has_moved_owners_are_the_first_ones() -> None:
+    found = explained(after(group(), members("a", "b")), 5)
+    assert "It is the queue's first owner: no queue of this group has moved yet." in of_queue(
+        found, "orders@broker-a/0"
+    )
+    assert "its first owner" in sentences.of_group(found)
+
+
+def test_an_event_knows_the_epoch_of_a_move() -> None:
+    event = {
+        "reason": "Rebalanced",
+        "message": "epoch 2, ConsumersChanged: a -> c, joined: orders@broker-a 3",
+        "lastTimestamp": "2026-01-01T00:01:00Z",
+    }
+    known = Past(JOINED.status, [event])
+    assert known.newest(Queue("orders", "broker-a", 3)) == Told(
+        "2026-01-01T00:01:00Z", 2, "ConsumersChanged", "a", "c", "joined"
+    )
+    assert known.newest(Queue("orders", "broker-a", 2)) is None
+
+
+@pytest.mark.parametrize("letters", range(1, 25))
+def test_of_a_sentence_that_was_cut_off_half_a_name_is_not_believed(letters: int) -> None:
+    names = ", ".join(f"orders@broker-a {number}" for number in range(100, 300))
+    text = f"epoch 2, Interval: {'a' * letters} -> c, joined: {names}"[: past.MOST_OF_AN_EVENT]
+    known = Past(JOINED.status, [{"reason": "Rebalanced", "message": text, "lastTimestamp": "3"}])
+    assert known.newest(Queue("orders", "broker-a", 100)) is not None
+    believed = [
+        number for number in range(100) if known.newest(Queue("orders", "broker-a", number))
+    ]
+    assert believed == [3]  # which the status tells
+
+
+@pytest.mark.parametrize(
+    "message", ["", "a -> b: orders", "a -> b, c: d@e 0-x", "; ; ", "a -> b, c: d@e 3-1"]
+)
+def test_events_that_say_something_else_are_passed_over(message: str) -> None:
+    event = {"reason": "Rebalanced", "message": f"epoch 3, Interval: {message}"}
+    known = Past(after(group(), members("a")).status, [event, {"reason": "Rebalanced"}, {}])
+    assert known.newest(Queue("d", "e", 0)) is None
+
+
+def test_a_move_to_somebody_else_says_nothing_about_the_owner_of_now() -> None:
+    moved_on = after(group(), members("a", "b"), members("a", "b", "c"), members("b", "c"))
+    found = explaining.only(explained(moved_on, 5), "orders@broker-a/3")
+    assert found.rows[0].owner is not None
+    assert found.rows[0].owner.consumer == "c"
+    assert found.rows[0].told is None
+
+
+def test_consumers_that_may_own_nothing_are_named_with_the_reason() -> None:
+    static = {"static": [{"id": "a"}, {"id": "b", "capacity": 0}, {"id": "c"}]}
+    pinned = {"pinnedConsumers": ["a", "b"]}
+    found = after(group(consumers=static, strategy=pinned), None)
+    shown = sentences.of_group(explained(found, 1))
+    assert "1 consumer may own queues; not b (capacity 0) and c (not in pinnedConsumers)." in shown
+    assert "It has 8 queues: as even as can be." in shown
+
+
+def test_pods_that_are_drained_are_named() -> None:
+    found = after(annotated(JOINED, drain="a"), members("a", "b", "c"))
+    assert "2 consumers may own queues; not a (to be emptied)." in sentences.of_group(
+        explained(found, 1)
+    )
+    assert "why: a was to be emptied." in of_queue(explained(found, 1), "orders@broker-a/0")[1]
+
+
+def test_zones_are_told_where_they_count() -> None:
+    route = topic(("z1", "z2"))
+    zones = {"a": "z1", "b": "z3"}
+    found = after(group(), members("a", "b", zones=zones), route=route)
+    by_queue = {
+        name: of_queue(explained(found, 1, route), name)
+        for name in ("orders@broker-a/0", "orders@broker-b/0")
+    }
+    assert "Its broker and its owner are in zone z1." in by_queue["orders@broker-a/0"]
+    assert (
+        "Its broker is in zone z2, and no consumer that may own queues is."
+        in by_queue["orders@broker-b/0"]
+    )
+
+
+def test_even_loads_come_before_zones() -> None:
+    route = topic(("z1", "z1"))
+    found = after(group(), members("a", "b", zones={"a": "z1", "b": "z2"}), route=route)
+    shown = of_queue(explained(found, 1, route), "orders@broker-b/0")
+    assert "Its broker is in zone z1, as a; even loads come before zones." in shown
+
+
+def test_what_the_next_plan_would_move_is_said_of_the_group_and_of_the_queue() -> None:
+    static = {"static": [{"id": "a"}, {"id": "b"}]}
+    found = after(group(consumers=static), None)
+    more = group(consumers={"static": [*static["static"], {"id": "c"}]})
+    found = type(found)(found.head, more.spec, found.status)
+    shown = sentences.of_group(explained(found, 1))
+    assert "Planned now, 2 queues would move." in shown
+    assert "to c: joined" in shown
+    assert "Planned now, it would go to c; why: c joined." in of_queue(
+        explained(found, 1), "orders@broker-a/3"
+    )
+
+
+def test_what_waits_for_maxmoves_is_said_to_come_later() -> None:
+    policy = {"sticky": {"maxMoves": "1"}}
+    found = after(group(strategy=policy), members("a"), members("a", "b", "c"))
+    rows = [row for row in explained(found, 2).rows if row.future is not None]
+    assert {row.future.is_later for row in rows if row.future is not None} == {True, False}
+    shown = [
+        line for row in rows for line in sentences.of_queue(explained(found, 2), row).split("\n")
+    ]
+    assert "It is to go to c in a later round, for maxMoves; why: for even loads." in shown
+
+
+def test_queues_that_nobody_owns_are_said_to_be_so_and_why() -> None:
+    found = after(group(strategy={"pinnedConsumers": ["x"]}), members("a"))
+    shown = of_queue(explained(found, 1), "orders@broker-a/0")
+    assert shown[0] == "Nobody owns orders@broker-a 0: none of the pinned consumers is there."
+    assert "nobody  orders@broker-a 0-3" in sentences.of_group(explained(found, 1))
+
+
+def test_a_job_shows_its_executors_and_slots_that_are_empty() -> None:
+    found = after(group(job=JOB), running(slot_0="1", slot_1="2"), running(slot_0="1"))
+    shown = sentences.of_group(explained(found, 1.5))
+    assert "1 consumer may own queues; not billing-1 (its slot is empty, and it keeps its" in shown
+    assert of_queue(explained(found, 1.5), "orders@broker-a/0")[0] == (
+        "orders@broker-a 0 is read by billing-0 (executor 1, pod billing-exec-1)."
+    )
+    assert of_queue(explained(found, 1.5), "orders@broker-b/0")[0] == (
+        "orders@broker-b 0 is read by billing-1, which nobody fills now: the other executors read "
+        "for it."
+    )
+
+
+def test_a_job_that_is_an_epoch_behind_is_said_to_be() -> None:
+    found = after(group(job=JOB), running(0, slot_0="1", slot_1="2"))
+    text = "The job follows epoch 0 as yet; until it follows 1, only what has to move does."
+    assert text in sentences.of_group(explained(found, 1))
+
+
+def test_a_pause_is_told_and_what_it_holds_back_is_foreseen() -> None:
+    paused = annotated(JOINED, paused="true")
+    found = after(paused, members("a", "b", "c"), members("a", "b", "c", "d"))
+    shown = sentences.of_group(explained(found, 2))
+    assert "Planned now, 2 queues would move." in shown
+    assert "it is paused: what is not forced waits until it goes on" in shown
+
+
+def test_rates_that_only_the_operator_knows_are_said_to_be_unknown() -> None:
+    found = after(group(strategy={"sticky": {"weights": "Rate"}}), members("a", "b"))
+    assert "weights: Rate goes by what the operator has measured" in sentences.of_group(
+        explained(found, 1)
+    )
+
+
+def test_without_a_topic_it_says_why_nothing_can_be_planned() -> None:
+    found = explaining.explained(JOINED, {}, Past(JOINED.status), explained(JOINED, 1).now)
+    shown = sentences.of_group(found)
+    assert (
+        "What a plan would say now is not known: ConsumerGroup billing: there is no Topic" in shown
+    )
+    assert "a      orders@broker-a 0-2" in shown
+
+
+def test_broadcasting_has_nothing_to_explain_but_that() -> None:
+    found = after(group(messageModel="Broadcasting"), members("a", "b"))
+    shown = sentences.of_group(explained(found, 1))
+    assert "Broadcasting: every consumer has every queue, and nothing ever moves." in shown
+    assert "orders@" not in shown
+    with pytest.raises(EvenkeelError, match="every consumer has every queue"):
+        explaining.only(explained(found, 1), "orders@broker-a/0")
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("orders", "orders is no queue: say TOPIC@BROKER/ID, such as orders@broker-a/3"),
+        ("orders@broker-a/x", "is no queue"),
+        ("orders@broker-a/9", "has no queue orders@broker-a/9: ids there are below 4"),
+        ("bills@broker-a/1", "it has queues on orders@broker-a, orders@broker-b"),
+    ],
+)
+def test_a_queue_that_is_not_there_is_told_with_what_is(name: str, complaint: str) -> None:
+    with pytest.raises(EvenkeelError, match=complaint):
+        explaining.only(explained(JOINED, 1), name)
+
+
+def test_conditions_are_told_in_words() -> None:
+    shown = sentences.of_group(explained(JOINED, 1)).splitlines()
+    assert "Ready      True    Assigned  all is well: the assignment is published" in shown
+    assert "Balanced   True    Even      loads are as even as they can be" in shown
+
+
+def test_a_group_that_no_operator_has_seen_is_explained_too() -> None:
+    found = explained(group(consumers={"static": [{"id": "a"}]}), 1)
+    assert "No operator has looked at it yet." in sentences.of_group(found)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "text"),
+    [
+        ({"name": "Averagely"}, "Averagely: the sorted queues are cut into runs"),
+        ({"name": "AveragelyByCircle"}, "dealt one by one"),
+        ({"name": "ConsistentHash", "consistentHash": {"virtualNodes": 3}}, "3 points each"),
+        ({"name": "MachineRoom", "machineRoom": {"rooms": ["r1", "r2"]}}, "rooms r1, r2"),
+        ({"name": "MachineRoomNearby"}, "consumers that are there, Averagely"),
+        ({"name": "Config", "config": {"queues": {}}}, "what spec.strategy.config names"),
+        ({"sticky": {"zones": "Ignore"}}, "even loads first, then the fewest moves"),
+        ({"sticky": {"zones": "Require"}}, "only owners in the zone of the broker"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_strategy_says_its_rule(strategy: dict[str, object], text: str) -> None:
+    found = after(group(strategy=strategy), members("a", "b"))
+    assert text in sentences.of_group(explained(found, 1))
+
+
+def test_programs_get_the_same_as_json() -> None:
+    facts = json.loads(json.dumps(sentences.facts(explained(JOINED, 2))))
+    (moved,) = (
+        each for each in facts["queues"] if each["ids"] == "3" and each["broker"] == "broker-a"
+    )
+    assert (moved["owner"], moved["since"]["from"], moved["next"]) == ("c", "a", None)
+    assert moved["why"][0] == "orders@broker-a 3 is assigned to c."

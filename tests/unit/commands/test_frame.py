@@ -1,0 +1,132 @@
+"""What all commands have in common: exit codes, errors, help, and how fast they start."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evenkeel.commands import frame, kubectl
+from evenkeel.commands.codes import FAILED, INTERRUPTED, MISUSED
+
+ROOT = Path(__file__).parents[3]
+SLOW = ("kopf", "aiohttp", "yaml", "msgspec", "rich", "asyncio", "prometheus_client")
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "evenkeel", *arguments],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/operator:{ROOT}", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("arguments", [[], ["frob"], ["plan", "--frob"], ["plan", "-o", "xml"]])
+def test_what_cannot_be_understood_ends_with_a_code_that_plan_does_not_use(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        frame.main(arguments)
+    assert ended.value.code == MISUSED
+    assert "--help" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", frame.COMMANDS)
+def test_the_help_of_each_command_teaches_by_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        frame.main([command, "--help"], "kubectl evenkeel")
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert f"kubectl evenkeel {command} " in shown.partition("\nexamples:\n")[2] + " "
+
+
+@pytest.mark.parametrize("command", frame.COMMANDS)
+def test_no_line_of_help_is_too_long_for_a_terminal(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        frame.main([command, "--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 90
+
+
+def test_what_takes_long_to_load_is_not_loaded_to_show_what_there_is() -> None:
+    code = f"""
+import sys
+from evenkeel.commands import frame
+frame.parser("evenkeel", []).format_help()
+print([name for name in {SLOW} if name in sys.modules])
+"""
+    path = {"PYTHONPATH": f"{ROOT}/operator:{ROOT}"}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "[]\n"
+
+
+def test_a_cluster_that_is_not_there_is_one_sentence() -> None:
+    ended = run("top", KUBECONFIG="/nowhere", HOME="/nowhere")
+    assert ended.returncode == FAILED
+    assert ended.stderr.startswith("evenkeel: no kubeconfig says which cluster to ask: ")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_an_api_server_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(
+        "clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n"
+        "contexts: [{name: a, context: {cluster: a}}]\n"
+        "current-context: a\n"
+    )
+    ended = run("drain", "x", "--kubeconfig", str(kubeconfig))
+    assert ended.returncode == FAILED
+    assert ended.stderr.startswith(
+        "evenkeel: the API server https://127.0.0.1:1 does not answer: [Errno 111] Connection "
+    )
+    assert ended.stderr.count("\n") == 1
+
+
+def test_kubectls_plugin_calls_itself_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["kubectl-evenkeel", "explain", "x", "--kubeconfig", "/no"])
+    assert kubectl.main() == FAILED
+    assert capsys.readouterr().err.startswith("kubectl evenkeel: the kubeconfig /no cannot be read")
+
+
+def test_ctrl_c_ends_without_a_word(tmp_path: Path) -> None:
+    manifests = tmp_path / "manifests"
+    os.mkfifo(manifests)
+    with (
+        subprocess.Popen(
+            [sys.executable, "-m", "evenkeel", "plan", "-f", str(manifests)],
+            env={**os.environ, "PYTHONPATH": f"{ROOT}/operator:{ROOT}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as command,
+        manifests.open("w"),
+    ):  # it is there once somebody reads
+        command.send_signal(signal.SIGINT)
+        said, _ = command.communicate()
+    assert (command.returncode, said) == (INTERRUPTED, b"")
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure_to_complain_of() -> None:
+    """As with `evenkeel plan -f x | head`."""
+    command = [sys.executable, "-m", "evenkeel", "completion", "bash"]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/operator:{ROOT}"}
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ended = subprocess.run(
+            command, env=environment, stdout=writing, stderr=subprocess.PIPE, check=False
+        )
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (FAILED, b"")
