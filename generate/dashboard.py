@@ -1,0 +1,47 @@
+"""The Grafana dashboard, for the chart."""
+
+import json
+from pathlib import Path
+
+from generate import dashboard_rows, grafana
+from generate.grafana import Json
+
+FILE = Path("charts", "evenkeel", "files", "dashboards", "evenkeel.json")
+
+
+def write(root: Path) -> None:
+    """Write it where the chart finds it."""
+    file = root / FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text(), encoding="utf-8")
+
+
+def text() -> str:
+    """Make it."""
+    whole = {
+        "uid": dashboard_rows.UID,
+        "title": "Evenkeel",
+        "description": "Who consumes which queue of RocketMQ, and how the operator is.",
+        "tags": ["evenkeel", "rocketmq"],
+        "schemaVersion": grafana.SCHEMA,
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "30s",
+        "time": {"from": "now-3h", "to": "now"},
+        "timezone": "",
+        "links": [],
+        "annotations": {"list": []},
+        "templating": {"list": _variables()},
+        "panels": grafana.placed(dashboard_rows.rows()),
+    }
+    return json.dumps(whole, indent=2) + "\n"
+
+
+def _variables() -> list[Json]:
+    namespaces = "label_values(evenkeel_group_ready, namespace)"
+    groups = f"label_values(evenkeel_group_ready{{{dashboard_rows.ALL}}}, name)"
+    return [
+        grafana.source(),
+        grafana.variable("namespace", "Namespace", namespaces, many=True),
+        grafana.variable("group", "Group", groups, many=False),
+    ]

@@ -1,0 +1,288 @@
+"""
+What the Grafana dashboard shows: all groups at a glance, one in depth, topics, the operator itself.
+
+Every operator shows all groups and topics, so `max` makes one series of what several say.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from generate import grafana
+from generate.grafana import GREEN, RED, YELLOW, Json, Panel, Query, colored, column
+
+UID = "evenkeel"
+ALL = 'namespace=~"$namespace"'
+ONE = f'{ALL},name="$group"'
+RATE, RANGE = "[$__rate_interval]", "[$__range]"
+
+
+def rows() -> Mapping[str, Iterable[Panel]]:
+    """List them by title."""
+    return {
+        "Groups": _glance(),
+        "Group $group": [*_group(), *_moves(), *_job()],
+        "Topics": _topics(),
+        "Operator": [*_operator(), *_process()],
+    }
+
+
+def _by(labels: str, series: str, how: str = "max") -> str:
+    return f"{how} by ({labels}) ({series})"
+
+
+def _each(name: str, where: str = ALL) -> str:
+    """Ask for a metric of groups or topics, by object."""
+    return _by("namespace, name", f"evenkeel_{name}{{{where}}}")
+
+
+def _one(name: str) -> str:
+    """Ask for a metric of the chosen group."""
+    return _each(f"group_{name}", ONE)
+
+
+def _job_rate(name: str, by: str = "namespace, name") -> str:
+    return _by(by, f"rate(evenkeel_job_{name}{{{ONE}}}{RATE})", "sum")
+
+
+def _glance() -> Iterable[Panel]:
+    unowned, lag = _each("group_unowned_queues"), _each("group_lag_messages")
+    moved = _by("namespace, name", f"increase(evenkeel_group_moved_queues_total{{{ALL}}}{RANGE})")
+    behind = f"{_each('group_epoch')} - {_each('group_adopted_epoch')}"
+    yield grafana.number("Groups", "ConsumerGroups.", f"count({_each('group_ready')})")
+    yield grafana.number(
+        "Not ready", "Groups that are not ready.",
+        f"count({_each('group_ready')}) - sum({_each('group_ready')})", red_from=1,
+    )  # fmt: skip
+    yield grafana.number(
+        "Unowned queues", "Queues that nobody reads.", f"sum({unowned})", red_from=1
+    )
+    yield grafana.number("Lag", "Messages behind, about.", f"sum({lag})", unit="short")
+    yield grafana.number("Moves", "Queues that changed their owner in the time shown.",
+                         f"sum({moved})", unit="short")  # fmt: skip
+    yield grafana.number(
+        "Not adopted", "Groups whose job does not follow the newest assignment yet.",
+        f"sum(({behind}) > bool 0)", red_from=1,
+    )  # fmt: skip
+    labels = {
+        "namespace": "Namespace", "name": "Group", "reason": "Reason", "mode": "Mode",
+        "strategy": "Strategy",
+    }  # fmt: skip
+    reasons = _by("namespace, name, reason", f"evenkeel_group_ready_reason{{{ALL}}}")
+    modes = _by("namespace, name, mode, strategy", f"evenkeel_group_info{{{ALL}}}")
+    yield grafana.table(
+        "All groups",
+        "A line for each group; its name leads to what is below.",
+        [
+            Query(_each("group_ready"), "Ready"),
+            Query(_each("group_queues"), "Queues"),
+            Query(_each("group_consumers"), "Consumers"),
+            Query(_each("group_idle_consumers"), "Idle"),
+            Query(unowned, "Unowned"),
+            Query(lag, "Lag"),
+            Query(_each("group_imbalance"), "Imbalance"),
+            Query(_each("group_best_imbalance"), "At best"),
+            Query(moved, "Moved"),
+            Query(behind, "Epochs behind"),
+            Query(reasons),
+            Query(modes),
+        ],
+        labels,
+        overrides=[
+            column("Group", links=[_link()]),
+            column("Ready", mappings=[_yes_or_no()], custom__cellOptions=_text_color(),
+                   thresholds=colored((None, RED), (1, GREEN))),
+            column("Unowned", custom__cellOptions=_text_color(),
+                   thresholds=colored((None, GREEN), (1, RED))),
+            column("Epochs behind", custom__cellOptions=_text_color(),
+                   thresholds=colored((None, GREEN), (1, YELLOW))),
+            column("Lag", unit="short"),
+            column("Imbalance", decimals=2),
+            column("At best", decimals=2),
+            column("Moved", decimals=0),
+        ],
+    )  # fmt: skip
+
+
+def _link() -> Json:
+    chosen = "var-namespace=${__data.fields.Namespace}&var-group=${__value.raw}"
+    url = f"/d/{UID}?${{datasource:queryparam}}&{chosen}&${{__url_time_range}}"
+    return {"title": "Show this group", "url": url}
+
+
+def _yes_or_no() -> Json:
+    return {"type": "value", "options": {"0": {"text": "no"}, "1": {"text": "yes"}}}
+
+
+def _text_color() -> Json:
+    return {"type": "color-text"}
+
+
+def _group() -> Iterable[Panel]:
+    reasons = _by("reason", f"evenkeel_group_ready_reason{{{ONE}}}")
+    yield grafana.words("State", "Why it is ready, or is not.", Query(reasons, "{{reason}}"))
+    yield grafana.number("Queues", "Queues of all its topics.", _one("queues"))
+    yield grafana.number("Consumers", "Who may own queues.", _one("consumers"))
+    yield grafana.number("Unowned", "Queues that nobody reads.", _one("unowned_queues"), red_from=1)
+    yield grafana.number("Lag", "Messages behind, about.", _one("lag_messages"), unit="short")
+    yield grafana.number("Paused", "1 if no queue shall move for balance.", _one("paused"))
+    labels = "consumer, topic, broker, ids"
+    owned = _by(labels, f"evenkeel_group_owned_queues{{{ONE}}}")
+    yield grafana.table(
+        "Who reads what",
+        "Each consumer's queues, by topic and broker.",
+        [Query(owned, "Queues")],
+        {"consumer": "Consumer", "topic": "Topic", "broker": "Broker", "ids": "Queue ids"},
+        width=12, height=8,
+    )  # fmt: skip
+    yield grafana.graph(
+        "Queues by consumer", "How many queues each consumer owns.",
+        Query(f"sum by (consumer) ({owned})", "{{consumer}}"), unit="none", width=12, stacked=True,
+    )  # fmt: skip
+    lag = f"evenkeel_job_lag_messages{{{ONE}}}"
+    yield grafana.graph(
+        "Lag by queue", "The 20 queues that are furthest behind, as the job's driver counts.",
+        Query(f"topk(20, {_by('topic, broker, queue', lag)})", "{{topic}}@{{broker}} {{queue}}"),
+    )  # fmt: skip
+    yield grafana.graph(
+        "Lag", "Of the group: counted by the job, and about as much in its status.",
+        Query(f"sum({_by('topic, broker, queue', lag)})", "job"),
+        Query(_one("lag_messages"), "status"),
+    )  # fmt: skip
+    yield grafana.graph(
+        "Rows by slot", "What each slot's executor reads.",
+        Query(_job_rate("rows_total", "slot"), "{{slot}}"), unit="cps", stacked=True,
+    )  # fmt: skip
+
+
+def _moves() -> Iterable[Panel]:
+    moved = f"increase(evenkeel_group_moved_queues_total{{{ONE}}}{RATE})"
+    yield grafana.graph(
+        "Moves", "Queues that changed their owner.",
+        Query(_by("namespace, name", moved), "moved"), unit="none", width=6,
+    )  # fmt: skip
+    last = f"evenkeel_group_last_rebalance_timestamp_seconds{{{ONE}}}"
+    yield grafana.table(
+        "Last rebalance", "When queues moved last, and what was seen before.",
+        [Query(f"1000 * {_by('trigger', last)}", "When")], {"trigger": "Trigger"},
+        width=6, height=8, overrides=[column("When", unit="dateTimeAsIso")],
+    )  # fmt: skip
+    yield grafana.graph(
+        "Balance", "The highest load next to the mean, and what is possible.",
+        Query(_one("imbalance"), "imbalance"), Query(_one("best_imbalance"), "at best"),
+        unit="none", width=6,
+    )  # fmt: skip
+    yield grafana.graph(
+        "Epochs", "Where the lines part, the job does not follow the newest assignment yet.",
+        Query(_one("epoch"), "published"), Query(_one("adopted_epoch"), "adopted"),
+        unit="none", width=6,
+    )  # fmt: skip
+
+
+def _job() -> Iterable[Panel]:
+    yield grafana.graph(
+        "Batch", "How long a batch takes; the planning is a part of it.",
+        *(
+            Query(f"histogram_quantile({share}, {_job_rate(f'{name}_seconds_bucket', 'le')})",
+                  f"{name}, {label}")
+            for name in ("batch", "planning")
+            for share, label in (("0.5", "half"), ("0.99", "99 of 100"))
+        ),
+        unit="s",
+    )  # fmt: skip
+    filled = _by("namespace, name", f"evenkeel_job_slots_filled{{{ONE}}}")
+    yield grafana.graph(
+        "Slots", "Slots that there are, and those that have an executor.",
+        Query(_one("job_slots"), "there are"), Query(filled, "filled"), unit="none",
+    )  # fmt: skip
+    pinned = _by("namespace, name", f"evenkeel_job_pinned{{{ONE}}}")
+    yield grafana.graph(
+        "Trouble", "Failures of the query, and tasks that ran elsewhere than they were sent.",
+        Query(_job_rate("failures_total"), "failures"),
+        Query(_job_rate("misplaced_tasks_total"), "misplaced tasks"),
+        Query(f"1 - {pinned}", "not pinned"),
+        unit="none",
+    )  # fmt: skip
+
+
+def _topics() -> Iterable[Panel]:
+    reasons = _by("namespace, name, reason", f"evenkeel_topic_ready_reason{{{ALL}}}")
+    yield grafana.table(
+        "All topics",
+        "A line for each topic.",
+        [
+            Query(_each("topic_ready"), "Ready"),
+            Query(_each("topic_read_queues"), "Readable queues"),
+            Query(_each("topic_write_queues"), "Writable queues"),
+            Query(reasons),
+        ],
+        {"namespace": "Namespace", "name": "Topic", "reason": "Reason"},
+        width=12, height=8,
+        overrides=[
+            column("Ready", mappings=[_yes_or_no()], custom__cellOptions=_text_color(),
+                   thresholds=colored((None, RED), (1, GREEN))),
+        ],
+    )  # fmt: skip
+    yield grafana.graph(
+        "Readable queues", "Of each topic, on all its brokers.",
+        Query(_each("topic_read_queues"), "{{namespace}}/{{name}}"), unit="none", width=12,
+    )  # fmt: skip
+
+
+def _rate_of(name: str, by: str) -> str:
+    return _by(by, f"rate(evenkeel_operator_{name}{RATE})", "sum")
+
+
+def _operator() -> Sequence[Panel]:
+    seconds, done = (
+        _rate_of("reconcile_seconds_total", "kind"),
+        _rate_of("reconciles_total", "kind"),
+    )
+    missed = "watch_missed_changes_total"
+    return [
+        grafana.number("Leaders", "Operators that lead: one of each release.",
+                       "sum(evenkeel_operator_leader)"),
+        grafana.number("Operators", "Operators that run.", "count(evenkeel_operator_build_info)"),
+        grafana.words("Version", "Of the operators that run.",
+                      Query("count by (version) (evenkeel_operator_build_info)", "{{version}}")),
+        grafana.number("Oldest wait", "How long the first object waits to be looked at.",
+                       "max(evenkeel_operator_queue_age_seconds)", unit="s", red_from=60),
+        grafana.number("Since the last list", "Lists and watches are compared once a minute.",
+                       "max(evenkeel_operator_list_age_seconds)", unit="s", red_from=300),
+        grafana.number("Missed changes", "That only a list has told, in the time shown.",
+                       f"sum(increase(evenkeel_operator_{missed}{RANGE}))", red_from=1),
+        grafana.graph("Leader", "Who leads.", Query("evenkeel_operator_leader", "{{instance}}"),
+                      unit="none"),
+        grafana.graph("Looks at objects", "How many a second.", Query(done, "{{kind}}"),
+                      unit="ops"),
+        grafana.graph("Failures", "Looks that failed and are repeated.",
+                      Query(_rate_of("reconcile_failures_total", "kind"), "{{kind}}"), unit="ops"),
+        grafana.graph("Time of a look", "On average.", Query(f"{seconds} / {done}", "{{kind}}"),
+                      unit="s"),
+        grafana.graph("Waiting", "Objects that wait to be looked at.",
+                      Query("max by (kind) (evenkeel_operator_queue_depth)", "{{kind}}"),
+                      unit="none"),
+        grafana.graph("Oldest wait", "How long the first of them has waited.",
+                      Query("max by (kind) (evenkeel_operator_queue_age_seconds)", "{{kind}}"),
+                      unit="s", red_from=60),
+        grafana.graph("Writes to the API server", "The Lease included.",
+                      Query(_rate_of("api_writes_total", "instance"), "{{instance}}"), unit="ops"),
+        grafana.graph("Name servers", "Routes asked for.",
+                      Query(_rate_of("name_server_requests_total", "outcome"), "{{outcome}}"),
+                      unit="ops", stacked=True),
+        grafana.graph("Since the last list", "Of each operator.",
+                      Query("evenkeel_operator_list_age_seconds", "{{instance}}"),
+                      unit="s", red_from=300),
+    ]  # fmt: skip
+
+
+def _process() -> Sequence[Panel]:
+    ours = "and on (job, instance) evenkeel_operator_build_info"
+    used = f"rate(process_cpu_seconds_total{RATE}) {ours}"
+    return [
+        grafana.graph("Memory", "Resident.",
+                      Query(f"process_resident_memory_bytes {ours}", "{{instance}}"),
+                      unit="bytes"),
+        grafana.graph("Processor", "Of one core.", Query(used, "{{instance}}"),
+                      unit="percentunit"),
+        grafana.graph("Open files", "Connections included.",
+                      Query(f"process_open_fds {ours}", "{{instance}}"), unit="none"),
+    ]  # fmt: skip
