@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from generate import marks
 from lb_core import plan
 from lb_core.model import Member, QueueRange
 from lb_core.plan import Plan
@@ -180,18 +181,6 @@ def tables() -> dict[str, str]:
     return {**found, "zones": table(zones, BY_ZONE, ZONE_EVENTS, moved_and_zones)}
 
 
-def filled(page: str, parts: dict[str, str]) -> str:
-    """Put each part between its marks, `<!-- made: name -->` and `<!-- end -->`."""
-    for name, text in parts.items():
-        before, begin, rest = page.partition(f"<!-- made: {name} -->")
-        _, end, after = rest.partition("<!-- end -->")
-        if not end:
-            raise ValueError(f"{PAGE} has no place for the table {name!r}")
-        page = f"{before}{begin}\n\n{text}\n\n{end}{after}"
-    return page
-
-
 def write(root: Path) -> None:
     """Bring the page's tables up to date."""
-    page = root / PAGE
-    page.write_text(filled(page.read_text(encoding="utf-8"), tables()), encoding="utf-8")
+    marks.write(root / PAGE, tables())

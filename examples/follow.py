@@ -1,0 +1,40 @@
+"""
+Follow an assignment by hand: read what a ConsumerGroup gives to one consumer, and end.
+
+    kubectl get mqcg billing -o json | python examples/follow.py NAME_SERVER CONSUMER
+
+Each of its queues is read from where the group stands to its end, and then the group stands there.
+A program of your own would go on, and look at the status again when it changes.
+"""
+
+import json
+import sys
+
+from lb_core.assignment import parse_ids
+from mq_client.blocking import Client
+from mq_client.pulling import Position
+from mq_client.values import Queue
+
+name_server, consumer = sys.argv[1:]
+document = json.load(sys.stdin)
+group = document["spec"].get("group") or document["metadata"]["name"]
+queues = [
+    Queue(queue.topic, queue.broker, queue.id)
+    for each in document["status"]["assignments"]
+    if each["consumer"] == consumer
+    for run in each.get("queues", [])
+    for ids in parse_ids(run["topic"], run["broker"], run["ids"])
+    for queue in ids
+]
+count = 0
+with Client(name_server) as client:
+    positions = [
+        Position(queue, client.committed(group, queue) or 0, client.max_offset(queue))
+        for queue in queues
+    ]
+    for batch in client.read(group, positions):
+        for message in batch.messages():
+            count += 1
+            print(f"{message.broker} {message.queue_id}: {message.body.decode()}")
+        client.commit(group, {batch.queue: batch.stop})
+print(f"{consumer} has read {count} messages from {len(queues)} queues")

@@ -1,0 +1,16 @@
+"""Parts of a page that are made, between marks: `<!-- made: name -->` and `<!-- end -->`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def write(page: Path, parts: Mapping[str, str]) -> None:
+    """Bring a page's parts up to date."""
+    text = page.read_text(encoding="utf-8")
+    for name, part in parts.items():
+        before, begin, rest = text.partition(f"<!-- made: {name} -->")
+        _, end, after = rest.partition("<!-- end -->")
+        if not end:
+            raise ValueError(f"{page} has no place for {name!r}")
+        text = f"{before}{begin}\n\n{part}\n\n{end}{after}"
+    page.write_text(text, encoding="utf-8")

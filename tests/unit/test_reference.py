@@ -1,0 +1,139 @@
+"""What the reference says is what the code has."""
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from evenkeel.commands import codes
+from evenkeel.control.seen import JobState
+from generate import alerts, pictures, reference, strategies
+from lb_core import moves
+from spark_jobs.pipeline import driver
+
+ROOT = Path(__file__).parents[2]
+REASON_PLACES = {"Finding": 2, "Conflict": 0, "MissingError": 0, "Unread": 0}
+"""Which argument of these is the reason of a condition."""
+CAMEL = re.compile(r"(?:[A-Z][a-z]+)+")
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text("utf-8")
+
+
+def section(name: str, title: str) -> str:
+    """A section of a page, without the sections below it."""
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", page(name), re.DOTALL | re.MULTILINE)
+    assert found, f"{name} has no section {title}"
+    return found[1]
+
+
+@pytest.mark.parametrize("name", sorted(reference.PAGES))
+def test_a_page_of_the_reference_follows_from_the_code(name: str) -> None:
+    assert page(f"reference/{name}") == reference.PAGES[name](), "run `make generate`"
+
+
+@pytest.mark.parametrize("name", sorted(pictures.PICTURES))
+def test_a_picture_is_as_it_is_drawn(name: str) -> None:
+    assert page(f"pictures/{name}") == pictures.PICTURES[name](), "run `make generate`"
+
+
+@pytest.mark.parametrize("module", [strategies, alerts], ids=["strategies", "alerts"])
+def test_a_table_within_a_page_follows_from_the_code(module: ModuleType, tmp_path: Path) -> None:
+    for needed in (module.PAGE, alerts.RULES):
+        copy = tmp_path / needed
+        copy.parent.mkdir(parents=True)
+        copy.write_bytes((ROOT / needed).read_bytes())
+    module.write(tmp_path)
+    made = (tmp_path / module.PAGE).read_text("utf-8")
+    assert (ROOT / module.PAGE).read_text("utf-8") == made, "run `make generate`"
+
+
+def trees(folder: Path, root: Path) -> Iterator[tuple[str, ast.Module]]:
+    """All modules of a folder, by their names."""
+    for path in sorted(folder.rglob("*.py")):
+        name = ".".join(path.relative_to(root).with_suffix("").parts)
+        yield name, ast.parse(path.read_text("utf-8"))
+
+
+def reasons_in(name: str, tree: ast.Module) -> Iterator[str]:
+    """The reasons that a module gives to conditions, as far as they stand there."""
+    for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
+        called = ast.unparse(call.func).rpartition(".")[2]
+        place = REASON_PLACES.get(called)
+        if place is None or len(call.args) <= place:
+            continue
+        for part in ast.walk(call.args[place]):
+            match part:
+                case ast.Constant(str(text)):
+                    yield text
+                case ast.Name(constant) if constant.isupper():
+                    yield getattr(importlib.import_module(name), constant)
+                case ast.Attribute(ast.Name(module), constant) if constant.isupper():
+                    yield getattr(getattr(importlib.import_module(name), module), constant)
+
+
+def test_every_reason_of_a_condition_is_explained_and_no_other() -> None:
+    root = ROOT / "operator"
+    found = {text for each in trees(root / "evenkeel", root) for text in reasons_in(*each)}
+    reasons = {text for text in found if CAMEL.fullmatch(text)} | {each.value for each in JobState}
+    rows = re.findall(r"^\|(.*)\|$", section("operator.md", "Conditions"), re.MULTILINE)
+    cells = [cell for row in rows for cell in row.split(" | ")]
+    named = {word for cell in cells for word in re.findall(r"`([A-Z]\w+)`", cell)}
+    types = {"Ready", "Assigned", "Balanced", "JobRunning", "Pinned", "Advisory", "Paused",
+             "Drained", "Conflicted", "Provisioned"}  # fmt: skip
+    assert len(reasons) > 40
+    assert reasons - named == set(), "not explained"
+    assert named - reasons - types == set(), "explained, but nowhere in the code"
+
+
+def test_every_reason_of_a_move_is_explained() -> None:
+    tree = ast.parse(Path(moves.__file__).read_text("utf-8"))
+    (judge,) = [
+        each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == "Judge"
+    ]
+    pieces = {
+        id(piece)
+        for each in ast.walk(judge)
+        if isinstance(each, ast.JoinedStr)
+        for piece in each.values
+    }
+    texts = {
+        part.value
+        for each in ast.walk(judge)
+        if isinstance(each, ast.Return) and each.value is not None
+        for part in ast.walk(each.value)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str) and id(part) not in pieces
+    }
+    assert {"left", "joined", "balance", "zone", "draining"} <= texts
+    explained = set(re.findall(r"`([a-z ]+)`", section("concepts.md", "Plans and epochs")))
+    assert texts | {moves.NEW_QUEUE, moves.NOBODY} <= explained
+
+
+def test_every_annotation_and_label_of_ours_is_explained() -> None:
+    texts = {
+        each.value
+        for folder in ("operator/evenkeel", "spark_jobs")
+        for _, tree in trees(ROOT / folder, ROOT)
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    }
+    used = {text for text in texts if re.fullmatch(r"evenkeel\.dev/[a-z-]+", text)}
+    assert {"evenkeel.dev/paused", "evenkeel.dev/restart"} <= used
+    named = section("reference/index.md", "Annotations and labels")
+    assert used == set(re.findall(r"evenkeel\.dev/[a-z-]+", named))
+
+
+def test_every_exit_code_is_explained() -> None:
+    told = section("reference/index.md", "Exit codes")
+    ours = set(re.findall(r"^\| `evenkeel[^|]*\| ([0-9]+) \|", told, re.MULTILINE))
+    assert ours == {str(value) for name, value in vars(codes).items() if name.isupper()}
+    theirs = re.search(r"^\| a job's driver \| ([0-9, ]+) \|", told, re.MULTILINE)
+    assert theirs
+    assert theirs[1].split(", ") == [
+        str(each) for each in (driver.DONE, driver.TRY_AGAIN, driver.PERMANENT)
+    ]
