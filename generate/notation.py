@@ -2,7 +2,7 @@
 What the comments in values.yaml call a value, and the JSON schema for it.
 
 A type is a word (`string`), a limit (`integer >= 0`), a collection (`list of name`) or a choice
-(`digest or empty`, `Always or Never`). A word that is no type stands for itself.
+(`digest or empty`, `Always or Never`). In a choice, words with a capital stand for themselves.
 """
 
 import re
@@ -46,7 +46,8 @@ def schema(text: str) -> Schema:
 def _one(text: str) -> Schema:
     collection, _, inner = text.partition(" of ")
     if collection == "list" and inner:
-        return {"type": "array", "items": _one(inner)}
+        once = {} if inner == "object" else {"uniqueItems": True}
+        return {"type": "array", "items": _one(inner), **once}
     if collection == "map" and inner:
         return {"type": "object", "additionalProperties": _one(inner)}
     if limited := _LIMITED.fullmatch(text):

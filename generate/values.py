@@ -7,7 +7,7 @@ switch. A mapping without a type is a section, whose values have comments of the
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from generate.notation import NotationError, Schema
 CHART = Path("charts", "evenkeel")
 BEGIN, END = "<!-- made from values.yaml by `make generate` -->", "<!-- end of what is made -->"
 _TYPED = re.compile(r"(.*?)\s*\[([^\[\]]+)\]", re.DOTALL)
-_NOT_SECTIONS: Mapping[str, Schema] = {
-    "global": {"type": "object", "description": "What helm hands to charts within charts; unused."}
+_GLOBAL: Schema = {
+    "type": "object",
+    "description": "What a chart around this one gives to all within it; nothing is taken from it.",
 }
 
 
@@ -65,8 +66,8 @@ def _read(section: yaml.MappingNode, lines: Sequence[str], at: tuple[str, ...]) 
         if not text:
             raise NotationError(f"{'.'.join(path)}: there is no comment above it")
         default = yaml.safe_load(yaml.serialize(node))
-        if isinstance(default, bool):
-            kind = kind or "boolean"
+        if not kind and isinstance(default, bool):
+            kind = "boolean"
         if not kind and not isinstance(default, dict):
             raise NotationError(f"{'.'.join(path)}: its comment does not end with a type in []")
         inner = [] if kind else list(_read(node, lines, path))
@@ -90,13 +91,13 @@ def _typed(comment: str) -> tuple[str, str]:
 def schema(values: Sequence[Value]) -> str:
     """Write the JSON schema, which helm knows as draft 7."""
     found = _section("Values of the chart evenkeel.", values)
-    found["properties"] |= _NOT_SECTIONS
+    found["properties"]["global"] = _GLOBAL
     head = {"$schema": "http://json-schema.org/draft-07/schema#"}
     return json.dumps(head | found, indent=2) + "\n"
 
 
 def _section(text: str, values: Sequence[Value]) -> Schema:
-    required = [value.path[-1] for value in values if not _may_be_nothing(value)]
+    required = [value.path[-1] for value in values if not _may_be_missing(value)]
     return {
         "type": "object",
         "description": text,
@@ -109,13 +110,12 @@ def _section(text: str, values: Sequence[Value]) -> Schema:
 def _schema(value: Value) -> Schema:
     if not value.type:
         return _section(value.text, value.inner)
-    return {
-        **notation.schema(value.type), "description": value.text, "default": value.default,
-    }  # fmt: skip
+    beside = {"description": value.text, "default": value.default}
+    return notation.schema(value.type) | beside
 
 
-def _may_be_nothing(value: Value) -> bool:
-    """Whether null takes the default away, as helm has it, and nothing is left to miss."""
+def _may_be_missing(value: Value) -> bool:
+    """Whether null, by which helm takes a value away, is as good as an empty one."""
     return bool(value.type) and isinstance(value.default, (dict, list))
 
 
@@ -133,8 +133,7 @@ def _rows(values: Sequence[Value]) -> Iterator[str]:
     for value in values:
         if value.type:
             default = json.dumps(value.default)
-            text = f"{value.text} *{value.type.replace('|', '')}*"
-            yield f"| `{value.name}` | `{default}` | {text} |"
+            yield f"| `{value.name}` | `{default}` | {value.text} *{value.type}* |"
         else:
             yield f"| **`{value.name}`** | | {value.text} |"
             yield from _rows(value.inner)

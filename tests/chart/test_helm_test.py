@@ -27,11 +27,12 @@ def test_it_may_make_and_delete_topics_and_groups_and_nothing_else(helm: Helm) -
     hooks = helm.template().hooks
     assert hooks.keys() == {"ServiceAccount", "Role", "RoleBinding", "Pod"}
     assert hooks["Role"]["rules"] == [
-        {"apiGroups": ["evenkeel.dev"], "resources": [plural], "verbs": verbs}
-        for plural, verbs in (
-            ("topics", ["create", "delete"]),
-            ("consumergroups", ["get", "create", "delete"]),
-        )
+        {"apiGroups": ["evenkeel.dev"], "resources": ["topics"], "verbs": ["create", "delete"]},
+        {
+            "apiGroups": ["evenkeel.dev"],
+            "resources": ["consumergroups"],
+            "verbs": ["get", "create", "delete"],
+        },
     ]
     subject = {"kind": "ServiceAccount", "name": TEST, "namespace": NAMESPACE}
     assert hooks["RoleBinding"]["subjects"] == [subject]

@@ -52,6 +52,10 @@ CASES = {
         {"watch__namespaces": "{alpha,*}"},
         "at '/watch/namespaces/1': '*' does not match pattern",
     ),
+    "a namespace named twice": (
+        {"watch__namespaces": "{alpha,beta,alpha}"},
+        "at '/watch/namespaces': items at 0 and 2 are equal",
+    ),
     "a label that is no text": (
         {"podLabels__tier": "1"},
         "at '/podLabels/tier': got number, want string",
