@@ -23,8 +23,13 @@ def fetch(
     *,
     allow_gaps: bool,
     include_properties: bool,
+    gaps: list[Range] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Give the messages of these ranges, as rows; the order within a queue is kept."""
+    """
+    Give the messages of these ranges, as rows; the order within a queue is kept.
+
+    What was lost, and passed over as allowed, is added to `gaps` at the end.
+    """
     positions = [
         Position(each.queue, each.start, each.stop, wanted, allow_gaps=allow_gaps)
         for each in ranges
@@ -37,6 +42,8 @@ def fetch(
     for position in positions:
         for first, stop in position.gaps:
             log.warning("messages are lost: %s: offsets %d to %d", position.queue, first, stop - 1)
+            if gaps is not None:
+                gaps.append(Range(position.queue, first, stop))
 
 
 def _batches(

@@ -6,7 +6,7 @@ after. So each batch's ranges follow from two journaled offsets alone, and a bat
 is the same one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from mq_client.errors import MqError, UsageError
@@ -102,18 +102,35 @@ def losses(start: Mapping[Queue, int], seen: Seen) -> list[Loss]:
     for queue, offset in sorted(start.items()):
         ends = seen.queues.get(queue)
         if seen.is_closed(queue):
-            found.append(Loss(queue, f"the topic has no such queue any more; read up to {offset}"))
+            found.append(_closed(queue, offset))
         elif ends and offset < ends.min:
             found.append(Loss(queue, f"offsets {offset} to {ends.min - 1} are deleted"))
         elif ends and offset > ends.max:
-            found.append(
-                Loss(
-                    queue,
-                    f"it ends at {ends.max}, but was read up to {offset}: the topic was made anew, "
-                    "or the broker lost messages",
-                )
-            )
+            found.append(_ends_before(queue, ends.max, offset))
     return found
+
+
+def turned_back(start: Mapping[Queue, int], end: Mapping[Queue, int]) -> list[Loss]:
+    """Tell which queues a batch has left, or set back: there was nothing to read any more."""
+    found = []
+    for queue, offset in sorted(start.items()):
+        if queue not in end:
+            found.append(_closed(queue, offset))
+        elif end[queue] < offset:
+            found.append(_ends_before(queue, end[queue], offset))
+    return found
+
+
+def _closed(queue: Queue, offset: int) -> Loss:
+    return Loss(queue, f"the topic has no such queue any more; read up to {offset}")
+
+
+def _ends_before(queue: Queue, end: int, offset: int) -> Loss:
+    return Loss(
+        queue,
+        f"it ends at {end}, but was read up to {offset}: the topic was made anew, or the broker "
+        "lost messages",
+    )
 
 
 def refuse(found: list[Loss]) -> None:
@@ -164,3 +181,15 @@ def ranges(start: Mapping[Queue, int], end: Mapping[Queue, int]) -> list[Range]:
         for queue, stop in sorted(end.items())
         if queue in start and start[queue] < stop
     ]
+
+
+def merged(found: Iterable[Range]) -> list[Range]:
+    """Join ranges of a queue that overlap or touch."""
+    joined: list[Range] = []
+    for each in sorted(found, key=lambda each: (each.queue, each.start)):
+        last = joined[-1] if joined else None
+        if last is not None and last.queue == each.queue and each.start <= last.stop:
+            joined[-1] = replace(last, stop=max(last.stop, each.stop))
+        else:
+            joined.append(each)
+    return joined

@@ -96,7 +96,7 @@ class _BoundedReader(DataSourceReader):
             start = observer.place(self._reading.start, seen)
             end = observer.place(self._reading.end, seen)
         planning.check_end(end, seen)
-        _settle(planning.losses(start, seen), self._reading)
+        _settle(planning.losses(start, seen), is_passed=not self._reading.fail_on_data_loss)
         return [_Part(each, self._reading.wanted) for each in planning.ranges(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -147,7 +147,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._last is None:
                 self._last = {queue: ends.max for queue, ends in seen.queues.items()}
             seen = seen.up_to(self._last, at)
-        _settle(planning.losses(at, seen), self._reading)
+        _settle(planning.losses(at, seen), is_passed=self._passes_over_losses(start))
         end = planning.advance(at, seen, self._new(at, seen), self._limits(at, seen))
         return _written(end, self._reading.wanted)
 
@@ -172,6 +172,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def _passes_over_losses(self, start: dict[str, Any]) -> bool:
+        """Whether a batch that begins there goes on behind what is lost."""
+        return not self._reading.fail_on_data_loss
 
     def _limits(self, at: dict[Queue, int], seen: Seen) -> Limits:
         reading = self._reading
@@ -224,8 +228,8 @@ def _all_of(seen: Seen) -> Seen:
     return seen
 
 
-def _settle(found: list[Loss], reading: Reading) -> None:
-    if reading.fail_on_data_loss:
+def _settle(found: list[Loss], *, is_passed: bool) -> None:
+    if not is_passed:
         planning.refuse(found)
     for loss in found:
         log.warning("messages are lost: %s", loss)

@@ -13,7 +13,7 @@ from evenkeel.api.groups import MessageFilter
 from evenkeel.api.jobs import Job, Sink
 from evenkeel.api.parts import KeyRef
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import SKIP, Group, Key, Topic
 
 Document = dict[str, Any]
 
@@ -48,6 +48,7 @@ def written(group: Group, topics: Mapping[Key, Topic], places: Places) -> Docume
             "mode": job.mode.value,
             "triggerSeconds": times.seconds(job.trigger),
             "spark": dict(job.spark_conf),
+            "skip": group.head.annotations.get(SKIP) or None,
         }
     )
 
@@ -116,9 +117,10 @@ def _without_none(document: Document) -> Document:
 
 
 def assignment(group: Group) -> Document:
-    """Write what a job follows: the newest assignment."""
+    """Write what a job follows: the newest assignment, and which executors are to be replaced."""
     return {
         "epoch": group.status.epoch,
+        "drain": sorted(group.to_drain),
         "assignments": [
             {
                 "consumer": each.consumer,

@@ -28,6 +28,8 @@ class Assignment:
     slots: tuple[str, ...]
     """All of them, also those without a queue."""
     owners: Mapping[Queue, str] = field(default_factory=dict)
+    drained: frozenset[str] = frozenset()
+    """Pods whose executors are to be replaced; where there are no pods, the executors' ids."""
 
 
 log = logging.getLogger("evenkeel.job")
@@ -58,6 +60,7 @@ class _Share(msgspec.Struct, frozen=True):
 class _File(msgspec.Struct, frozen=True):
     epoch: int
     assignments: list[_Share] = []
+    drain: frozenset[str] = frozenset()
 
 
 class InFiles:
@@ -121,4 +124,5 @@ def _read(path: Path) -> Assignment:
         }
     except (OSError, ValueError, AllocationError) as error:
         raise UsageError(f"{path}: {error}") from error
-    return Assignment(found.epoch, tuple(share.consumer for share in found.assignments), owners)
+    slots = tuple(share.consumer for share in found.assignments)
+    return Assignment(found.epoch, slots, owners, found.drain)

@@ -11,8 +11,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -25,7 +24,7 @@ from mq_client.errors import UsageError
 from mq_client.values import Queue
 from spark_jobs import connections, options, schema
 from spark_jobs.options import Reading
-from spark_jobs.pipeline import executors, in_cluster, plan_source, users_part
+from spark_jobs.pipeline import executors, in_cluster, plan_source, session, skipping, users_part
 from spark_jobs.pipeline.assignments import NOBODYS, Assignment, Assignments, InFiles
 from spark_jobs.pipeline.facts import Facts
 from spark_jobs.pipeline.failures import Cure, Failure, judge
@@ -35,8 +34,8 @@ from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.metrics import Metrics
 from spark_jobs.pipeline.plan_source import Plan
 from spark_jobs.pipeline.seats import Seats
+from spark_jobs.pipeline.skipping import Skipped
 from spark_jobs.pipeline.users_part import UsersPart
-from spark_jobs.source import RocketMQ
 
 log = logging.getLogger("evenkeel.job")
 LOOK_SECONDS = 0.5
@@ -46,24 +45,6 @@ MOST_FAILURES = 3
 """How often the same batch may fail for a reason that is not known to pass."""
 DONE, TRY_AGAIN, PERMANENT = 0, 75, 78
 """Exit codes."""
-SETTINGS = {
-    "spark.scheduler.revive.interval": "250ms",
-    "spark.locality.wait.process": "1s",
-    "spark.locality.wait.node": "0s",
-    "spark.locality.wait.rack": "0s",
-    "spark.shuffle.reduceLocality.enabled": "false",
-    "spark.speculation": "false",
-    "spark.decommission.enabled": "true",
-    "spark.network.timeout": "15s",
-    "spark.network.timeoutInterval": "2s",
-    "spark.executor.heartbeatInterval": "3s",
-    "spark.storage.blockManagerHeartbeatTimeoutMs": "12000",
-    "spark.executor.failuresValidityInterval": "10m",
-    "spark.executor.maxNumFailures": "1000",
-    "spark.dynamicAllocation.enabled": "false",
-    "spark.ui.enabled": "false",
-}
-"""What pinning and a long life need: docs/design/0005-spark.md."""
 
 
 class Driver:
@@ -99,6 +80,10 @@ class Driver:
         self._error: str | None = None
         self._refused: str | None = None
         """Why the newest assignment is not followed."""
+        self._drained: frozenset[str] = frozenset()
+        """Executors that are to be replaced, by their pods."""
+        self._in_batch = threading.Lock()
+        self._skipped: Skipped | None = None
         self._stop = threading.Event()
         self._metrics = Metrics(self._facts, lambda: self._group.lag(self._ends))
         if job.metrics_port is not None:
@@ -168,7 +153,8 @@ class Driver:
     def _start(self, run: Path) -> StreamingQuery:
         plans = (
             self._spark.readStream.format(plan_source.FORMAT)
-            .options(**self._job.source, assignments=self._job.assignments, run=str(run))
+            .options(**self._job.source, assignments=self._job.assignments)
+            .options(run=str(run), skip=self._job.skip)
             .load()
         )
         writer = plans.writeStream.foreachBatch(lambda _, number: self._batch(run, number))
@@ -182,7 +168,8 @@ class Driver:
         try:
             plan = plan_source.take_plan(run)
             if plan.ranges:
-                self._process(plan, number)
+                with self._in_batch:
+                    self._process(plan, number)
         except BaseException as error:
             self._failure = error  # Spark would wrap it in a text
             raise
@@ -191,11 +178,12 @@ class Driver:
 
     def _process(self, plan: Plan, number: int) -> None:
         self._seats.need()
+        self._seats.drain(self._drained)
         if plan.epoch not in self._known:
             self._hear()  # the source has heard of it first
         owners = self._known.get(plan.epoch, self._assignment).owners
         query = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        fetcher = Fetcher(self._reading, plan.wanted, self._tally)
+        fetcher = Fetcher(self._reading, plan.wanted, self._tally, self._may_skip(plan))
         ddl = schema.ddl(self._reading.include_properties)
         tasks = executors.tasks(self._spark, cut(plan.ranges, owners, self._seats.present()))
         rows = tasks.mapInArrow(fetcher, ddl)
@@ -217,6 +205,11 @@ class Driver:
     def _look(self) -> None:
         self._hear()
         self._seats.look(self._assignment, self._known.get(self._adopted, NOBODYS))
+        if self._in_batch.acquire(blocking=False):  # else the next batch begins with it
+            try:
+                self._seats.drain(self._drained)
+            finally:
+                self._in_batch.release()
 
     def _hear(self) -> None:
         """Learn of a new assignment."""
@@ -226,6 +219,7 @@ class Driver:
             self._refused = str(error)
             return
         self._refused = None
+        self._drained = found.drained
         if 0 < found.epoch < self._adopted:
             self._refused = (
                 f"epoch {found.epoch} is older than {self._adopted}, which the checkpoint has: "
@@ -248,10 +242,22 @@ class Driver:
                 self._ends = plan.end
                 self._adopted, self._batch_number = plan.epoch, number
                 self._error = None
+                self._note_skip(plan)
         if not self._ends:
             self._ends, self._adopted = plan_source.committed(run)
         self._group.follow(self._ends)
         self._report()
+
+    def _may_skip(self, plan: Plan) -> bool:
+        return skipping.is_open(self._job.skip, plan.skip_before)
+
+    def _note_skip(self, plan: Plan) -> None:
+        """Once the batch that uses it up is committed, say what was passed over."""
+        if not self._may_skip(plan) or plan.skip != self._job.skip:
+            return
+        self._skipped = Skipped(plan.skip, self._tally.value.lost, plan.turned_back)
+        for line in self._skipped.lines or ["nothing"]:
+            log.warning("passed over, as skip %r asks: %s", plan.skip, line)
 
     def _wait_idle(self, query: StreamingQuery, run: Path) -> None:
         """Wait until the batch that runs is committed; no other one begins."""
@@ -271,25 +277,11 @@ class Driver:
             is_pinned=self._seats.is_pinned,
             tally=self._tally.value,
             error=self._error or self._refused,
+            skipped=self._skipped,
         )
 
     def _report(self) -> None:
         self._assignments.report(self._facts().report())
-
-
-@contextmanager
-def session(job: Job) -> Iterator[SparkSession]:
-    """Open a Spark session with the settings that a job needs, and those that it names."""
-    builder = SparkSession.builder.appName(job.name)
-    for name, value in (SETTINGS | job.spark).items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    for source in (plan_source.PlanSource, RocketMQ):
-        spark.dataSource.register(source)
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def run(job: Job) -> int:
@@ -308,7 +300,7 @@ def _run(job: Job, assignments: Assignments, stop: threading.Event) -> int:
         if not reading.commits:
             raise UsageError("source: a job needs the option group")
         users = users_part.read(job)
-        with session(job) as spark:
+        with session.opened(job) as spark:
             driver = Driver(spark, job, reading, users, assignments)
             _when_told(driver.stop)
             if stop.is_set():

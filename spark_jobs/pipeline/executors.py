@@ -75,13 +75,22 @@ def ask_for(spark: SparkSession, count: int) -> None:
 
 def let_go(spark: SparkSession, names: Sequence[str], remaining: int) -> None:
     """End these executors when their tasks are done, and have so many others."""
+    _decommission(spark, names, is_for_good=True)
+    ask_for(spark, remaining)  # a later loss is not made good unless the target is stated again
+
+
+def replace(spark: SparkSession, names: Sequence[str]) -> None:
+    """End these executors when their tasks are done, and have others instead."""
+    _decommission(spark, names, is_for_good=False)
+
+
+def _decommission(spark: SparkSession, names: Sequence[str], *, is_for_good: bool) -> None:
     jvm: Any = spark._jvm
     why = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
         "drain", jvm.scala.Option.apply(None)
     )
     for name in names:
-        _context(spark).schedulerBackend().decommissionExecutor(name, why, True, False)
-    ask_for(spark, remaining)  # a later loss is not made good unless the target is stated again
+        _context(spark).schedulerBackend().decommissionExecutor(name, why, is_for_good, False)
 
 
 def _context(spark: SparkSession) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.fetching import Tally
+from spark_jobs.pipeline.skipping import Skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Facts:
     is_pinned: bool
     tally: Tally
     error: str | None
+    skipped: Skipped | None = None
+    """What was passed over as asked; None if this driver did not."""
 
     def report(self) -> dict[str, Any]:
         """Write it down for whoever published the assignment."""
@@ -38,4 +41,5 @@ class Facts:
             "tasks": self.tally.tasks,
             "misplacedTasks": self.tally.misplaced,
             "error": self.error,
+            "skipped": self.skipped.report() if self.skipped else None,
         }

@@ -12,7 +12,9 @@ _LASTING = (
     errors.UsageError, errors.NotPermittedError, errors.SubscriptionError,
     errors.TopicUnknownError, errors.CorruptMessageError,
 )  # fmt: skip
-_LASTING_NAMES = {"DataLossError", "OffsetGoneError", "UsersPartError"}
+_LOSSES = {"DataLossError", "OffsetGoneError"}
+_LASTING_NAMES = _LOSSES | {"UsersPartError"}
+HOW_TO_SKIP = "; to pass over it once, give skip a new value: the annotation evenkeel.dev/skip"
 
 
 class Cure(Enum):
@@ -45,7 +47,8 @@ def judge(text: str, *, was_planned: bool = False) -> Failure:
     if found is None:
         return Failure(first.strip().partition("\n")[0], Cure.RETRY)
     name = found["kind"].rpartition(".")[2]
-    return Failure(f"{name}: {found['message']}", _cure(name, was_planned))
+    advice = HOW_TO_SKIP if name in _LOSSES else ""
+    return Failure(f"{name}: {found['message']}{advice}", _cure(name, was_planned))
 
 
 def _cure(name: str, was_planned: bool) -> Cure:

@@ -17,10 +17,13 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from mq_client.filters import Filter
 from mq_client.values import Queue
-from spark_jobs import fetch
+from spark_jobs import fetch, planning
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.executors import Executor, Task
 from spark_jobs.planning import Range
+
+Row = tuple[str, str, int, int, int]
+"""A range: topic, broker, queue, from, up to."""
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -28,7 +31,7 @@ class Spec(msgspec.Struct, frozen=True):
 
     slot: str | None
     executor: str | None
-    ranges: list[tuple[str, str, int, int, int]]
+    ranges: list[Row]
 
 
 class Tally(msgspec.Struct):
@@ -40,6 +43,13 @@ class Tally(msgspec.Struct):
     misplaced: int = 0
     """Tasks that ran on another executor than they were meant for."""
     tasks: int = 0
+    gaps: list[Row] = []
+    """Offsets that were lost, of batches that may pass over them."""
+
+    @property
+    def lost(self) -> list[Range]:
+        """What was lost; a task that runs again tells of it again."""
+        return planning.merged(map(_range, self.gaps))
 
 
 class Tallies(AccumulatorParam[Tally]):
@@ -56,6 +66,7 @@ class Tallies(AccumulatorParam[Tally]):
         value1.bytes += value2.bytes
         value1.misplaced += value2.misplaced
         value1.tasks += value2.tasks
+        value1.gaps += value2.gaps
         return value1
 
 
@@ -66,6 +77,8 @@ class Fetcher:
     reading: Reading
     wanted: Filter
     tally: Accumulator[Tally]
+    is_skipping: bool = False
+    """Whether it passes over what is lost, for somebody has asked for that."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pull what the specs say."""
@@ -75,23 +88,22 @@ class Fetcher:
 
     def _pull(self, spec: Spec) -> Iterator[pa.RecordBatch]:
         rows = size = 0
-        ranges = [
-            Range(Queue(topic, broker, number), start, stop)
-            for topic, broker, number, start, stop in spec.ranges
-        ]
+        gaps: list[Range] = []
         for batch in fetch.fetch(
-            ranges,
+            list(map(_range, spec.ranges)),
             self.reading.cluster,
             self.reading.group,
             self.wanted,
-            allow_gaps=not self.reading.fail_on_data_loss,
+            allow_gaps=self.is_skipping or not self.reading.fail_on_data_loss,
             include_properties=self.reading.include_properties,
+            gaps=gaps if self.is_skipping else None,
         ):
             rows += batch.num_rows
             size += batch.nbytes
             yield batch
         is_misplaced = spec.executor is not None and spec.executor != this_executor()
-        self.tally.add(Tally({spec.slot or "": rows}, size, int(is_misplaced), 1))
+        counted = {spec.slot or "": rows}
+        self.tally.add(Tally(counted, size, int(is_misplaced), 1, list(map(_row, gaps))))
 
 
 def cut(
@@ -117,11 +129,17 @@ def cut(
 
 
 def _task(slot: str | None, where: Executor | None, part: Sequence[Range]) -> Task:
-    rows = [
-        (each.queue.topic, each.queue.broker, each.queue.id, each.start, each.stop) for each in part
-    ]
-    spec = Spec(slot, where.id if where else None, rows)
+    spec = Spec(slot, where.id if where else None, list(map(_row, part)))
     return Task(msgspec.json.encode(spec).decode(), where)
+
+
+def _row(part: Range) -> Row:
+    return part.queue.topic, part.queue.broker, part.queue.id, part.start, part.stop
+
+
+def _range(row: Row) -> Range:
+    topic, broker, number, start, stop = row
+    return Range(Queue(topic, broker, number), start, stop)
 
 
 def _size(part: Range) -> int:
@@ -144,3 +162,8 @@ def this_executor() -> str | None:
     told = os.environ.get("SPARK_EXECUTOR_ID")  # on Kubernetes
     seen = re.search(r"executorId=(\w+)", os.environ.get("SPARK_LOG_URL_STDERR", ""))
     return told or (seen[1] if seen else None)
+
+
+def this_pod() -> str | None:
+    """Tell which pod this process runs in, where executors are pods."""
+    return os.environ.get("SPARK_EXECUTOR_POD_NAME")

@@ -23,6 +23,7 @@ from spark_jobs.pipeline.kube import Api, KubeError
 
 log = logging.getLogger("evenkeel.job")
 GROUPS = "/apis/evenkeel.dev/v1alpha1"
+DRAIN = "evenkeel.dev/drain"
 SLICE_KEY = "assignments.json"
 WATCH_SECONDS = 30
 """The server ends a watch after so long."""
@@ -46,6 +47,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str
+    annotations: dict[str, str] = {}
 
 
 class _Group(msgspec.Struct, frozen=True):
@@ -116,7 +118,7 @@ class Hearing:
         """List, then watch until a watch has ended without a word, or something fails."""
         found = msgspec.convert(self._api.ask("GET", self._query({})), _Groups)
         for group in found.items:
-            self._take(group.status)
+            self._take(group)
         version = found.metadata.resource_version
         while version and not self._over.is_set():
             version = self._watch(version)
@@ -141,13 +143,14 @@ class Hearing:
             raise KubeError(f"the watch ends: {event.object.get('message')}")
         group = msgspec.convert(event.object, _Group)
         if event.type in ("ADDED", "MODIFIED"):
-            self._take(group.status)
+            self._take(group)
         elif event.type == "DELETED":
             log.warning("%s is deleted; the assignment stays as it is", self._name)
         return group.metadata.resource_version
 
-    def _take(self, status: _Status) -> None:
-        """Write an assignment down, if it is a newer one."""
+    def _take(self, group: _Group) -> None:
+        """Write down an assignment, if it is no older one, and who is to be drained."""
+        status = group.status
         if not status.epoch:
             return  # nothing is published yet
         if status.epoch < self._epoch:
@@ -156,7 +159,13 @@ class Hearing:
                 self._name, status.epoch, self._epoch,
             )  # fmt: skip
             return
-        text = msgspec.json.encode({"epoch": status.epoch, "assignments": self._shares(status)})
+        text = msgspec.json.encode(
+            {
+                "epoch": status.epoch,
+                "assignments": self._shares(status),
+                "drain": _names(group.metadata.annotations.get(DRAIN, "")),
+            }
+        )
         if text != self._written:
             replace_file(self._file, text)
             self._epoch, self._written = status.epoch, text
@@ -179,3 +188,7 @@ class Hearing:
 
     def _query(self, more: dict[str, str]) -> str:
         return f"{self._path}?{urlencode({**self._only, **more})}"
+
+
+def _names(text: str) -> list[str]:
+    return sorted({name.strip() for name in text.split(",")} - {""})

@@ -58,6 +58,8 @@ class Job(_Strict, frozen=True):
     executors: Annotated[int, Meta(ge=1)] = 2
     mode: Literal["Streaming", "Scheduled"] = "Streaming"
     trigger_seconds: Annotated[float, Meta(ge=0)] = 1.0
+    skip: str = ""
+    """A text that it did not have before: pass over what is lost, once."""
     metrics_port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     spark: dict[str, str] = {}
     kubernetes: Kubernetes | None = None

@@ -24,8 +24,9 @@ from mq_client.errors import UsageError
 from mq_client.filters import Filter
 from mq_client.values import Queue
 from spark_jobs import options, planning
+from spark_jobs.pipeline import skipping
 from spark_jobs.pipeline.assignments import InFiles, replace_file
-from spark_jobs.planning import Range, Seen
+from spark_jobs.planning import Loss, Range, Seen
 from spark_jobs.source import StreamReader, understood
 
 log = logging.getLogger("evenkeel.job")
@@ -39,7 +40,7 @@ PLAN = "plan.json"
 
 
 class PlanSource(DataSource):
-    """Options: those of the rocketmq source, and where the assignment and the run's folder are."""
+    """Options: those of the rocketmq source, those of a job, and where the run's folder is."""
 
     @classmethod
     def name(cls) -> str:
@@ -53,18 +54,19 @@ class PlanSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
         """Plan on and on."""
         given = dict(self.options)
-        assignments, run = given.pop("assignments"), given.pop("run")
-        return PlanReader(options.reading(given, is_stream=True), assignments, run)
+        assignments, run, skip = (given.pop(name) for name in ("assignments", "run", "skip"))
+        return PlanReader(options.reading(given, is_stream=True), assignments, run, skip)
 
 
 class PlanReader(StreamReader):
     """Plans as its parent does; Spark keeps it in a process of its own."""
 
-    def __init__(self, reading: options.Reading, assignments: str, run: str) -> None:
+    def __init__(self, reading: options.Reading, assignments: str, run: str, skip: str) -> None:
         """Ask nothing yet."""
         super().__init__(reading)
         self._assignments = InFiles(assignments, "")
         self._run = Path(run)
+        self._skip = skip
         self._begun = 0.0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -92,8 +94,14 @@ class PlanReader(StreamReader):
         return {
             "epoch": max(epoch, start["epoch"]),
             "group": self._reading.group,
+            **skipping.journaled(self._skip, start),
             **super().latestOffset(start, limit),
         }
+
+    def _passes_over_losses(self, start: dict[str, Any]) -> bool:
+        return super()._passes_over_losses(start) or skipping.is_open(
+            self._skip, skipping.known(start)
+        )
 
     def _begin(self, seen: Seen) -> dict[Queue, int]:
         """Begin where the job says, but only in a group's first run; else where it stands."""
@@ -135,6 +143,12 @@ class Plan:
     end: dict[Queue, int]
     begun: float
     """When the brokers were asked, in seconds since 1970."""
+    skip_before: str
+    """For what the job has passed over losses last, when the batch begins."""
+    skip: str
+    """The same when it has ended."""
+    turned_back: Sequence[Loss]
+    """Queues that it leaves, or sets back, for what they held is lost."""
 
 
 def committed(run: Path) -> tuple[dict[Queue, int], int]:
@@ -154,5 +168,13 @@ def take_plan(run: Path) -> Plan:
     file.unlink()  # a batch must not find the plan of another
     at, _ = understood(written["start"])
     stop, wanted = understood(written["end"])
-    ranges = planning.ranges(at, stop)
-    return Plan(written["end"]["epoch"], ranges, wanted, stop, written["begun"])
+    return Plan(
+        written["end"]["epoch"],
+        planning.ranges(at, stop),
+        wanted,
+        stop,
+        written["begun"],
+        skipping.known(written["start"]),
+        skipping.known(written["end"]),
+        planning.turned_back(at, stop),
+    )

@@ -8,7 +8,7 @@ Python worker and opened its connections. That also proves that Spark obeys loca
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -24,10 +24,13 @@ from spark_jobs.options import Cluster
 from spark_jobs.pipeline import executors
 from spark_jobs.pipeline.assignments import Assignment
 from spark_jobs.pipeline.executors import Executor, Task
-from spark_jobs.pipeline.fetching import this_executor
+from spark_jobs.pipeline.fetching import this_executor, this_pod
 
 MOST_STRAYS = 10
 log = logging.getLogger("evenkeel.job")
+
+
+_HERE = pa.schema({"executor": pa.string(), "pod": pa.string()})
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,8 @@ class _WarmUp:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             connections.client(self.cluster).topics()
-            here = [this_executor()] * batch.num_rows
-            yield pa.RecordBatch.from_pydict({"value": pa.array(here, pa.string())})
+            here = {"executor": this_executor(), "pod": this_pod()}
+            yield pa.RecordBatch.from_pylist([here] * batch.num_rows, _HERE)
 
 
 class Seats:
@@ -60,6 +63,8 @@ class Seats:
         self._cluster = cluster
         self._slots = Slots(name)
         self._there: dict[str, Executor] = {}
+        self._pods: dict[str, str] = {}
+        """Of warm executors; where there are no pods, their ids."""
         self._warm: dict[str, Future[bool]] = {}
         self._going: set[str] = set()
         """Executors that were told to end."""
@@ -105,6 +110,15 @@ class Seats:
         for event in step.events:
             log.info("%s", event)
 
+    def drain(self, pods: Set[str]) -> None:
+        """Let the executors in these pods end, and others come; only while no batch runs."""
+        known = [name for name, pod in list(self._pods.items()) if pod in pods]
+        drained = [name for name in known if name in self._there and name not in self._going]
+        if drained:
+            self._going.update(drained)
+            executors.replace(self._spark, drained)
+            log.info("drained, and to be replaced: executors %s", ", ".join(drained))
+
     @property
     def fillers(self) -> dict[str, Executor]:
         """Tell who fills each slot that is not empty."""
@@ -116,18 +130,19 @@ class Seats:
             }
 
     def present(self) -> dict[str, Executor]:
-        """Leave out those that are lost since the last look: tasks sent to them would wait."""
-        there = set(executors.registered(self._spark))
+        """Leave out those that are lost since the last look, or end: tasks would wait for them."""
+        there = {each for each in executors.registered(self._spark) if each.id not in self._going}
         return {slot: each for slot, each in self.fillers.items() if each in there}
 
     def _warm_up(self, executor: Executor) -> bool:
         work = executors.tasks(self._spark, [Task("", executor)])
         try:
-            found = work.mapInArrow(_WarmUp(self._cluster), "value string").collect()
+            found = work.mapInArrow(_WarmUp(self._cluster), "executor string, pod string").collect()
         except (PySparkException, Py4JError) as error:
             log.warning("executor %s is not warm: %s", executor.id, error)
             return False
-        if found[0].value == executor.id:
+        if found[0].executor == executor.id:
+            self._pods[executor.id] = found[0].pod or executor.id
             self.is_pinned = True
             return True
         self._strays += 1

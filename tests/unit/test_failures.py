@@ -1,6 +1,6 @@
 import pytest
 
-from spark_jobs.pipeline.failures import Cure, judge
+from spark_jobs.pipeline.failures import HOW_TO_SKIP, Cure, judge
 
 FROM_A_WORKER = """[STREAM_FAILED] Query [id = 1] terminated: Job aborted. SQLSTATE: XXKST
 === Streaming Query ===
@@ -30,8 +30,15 @@ Caused by: java.lang.RuntimeException: more
 )
 def test_the_cause_is_found_in_what_spark_says(error: str, cure: Cure) -> None:
     failure = judge(FROM_A_WORKER.format(error=error))
-    assert failure.message == error.rpartition(".")[2] if "." in error.split(":")[0] else error
+    said = failure.message.removesuffix(HOW_TO_SKIP)
+    assert said == (error.rpartition(".")[2] if "." in error.split(":")[0] else error)
     assert failure.cure is cure
+
+
+@pytest.mark.parametrize("kind", ["pulling.OffsetGoneError", "planning.DataLossError"])
+def test_a_loss_says_how_to_pass_over_it(kind: str) -> None:
+    error = f"{kind}: offsets 1 to 2 are deleted"
+    assert judge(FROM_A_WORKER.format(error=error)).message.endswith("evenkeel.dev/skip")
 
 
 def test_of_several_causes_the_first_counts() -> None:

@@ -1,6 +1,7 @@
 """A file of manifests that is edited while its groups are kept."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import yaml
@@ -51,6 +52,31 @@ def test_a_group_that_leaves_the_file_and_comes_back_is_kept_again(tmp_path: Pat
         found = world.group(BILLING)
         assert found is not None
         assert [each.consumer for each in found.status.assignments] == ["a", "b"]
+        await loop.close()
+        await world.close()
+
+    asyncio.run(body())
+
+
+def test_a_job_hears_of_executors_to_drain_as_soon_as_the_file_says_so(tmp_path: Path) -> None:
+    async def body() -> None:
+        file = tmp_path / "billing.yaml"
+        heard = tmp_path / "state" / "default" / "billing" / "assignment.json"
+        sink = {"format": "noop"}
+        job = {"executors": 0, "sink": sink, "checkpoint": {"url": "/state"}}
+        spec = {"topics": [{"name": "orders"}], "job": job}
+        billing = {**group(), "spec": spec}
+        file.write_text(yaml.safe_dump_all([TOPIC, billing]))
+        world = FileWorld(file, tmp_path / "state", lambda key, what: None)
+        loop = Loop(world)
+        world.attach(loop)
+        found = world.group(BILLING)
+        assert found is not None
+        await world.stop_driver(found)  # it knows the job, though none runs
+        metadata = {"name": "billing", "annotations": {"evenkeel.dev/drain": "1"}}
+        file.write_text(yaml.safe_dump_all([TOPIC, {**billing, "metadata": metadata}]))
+        world.look()
+        assert json.loads(heard.read_text())["drain"] == ["1"]
         await loop.close()
         await world.close()
 

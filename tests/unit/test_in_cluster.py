@@ -159,6 +159,18 @@ def test_an_older_epoch_is_not_written(tmp_path: Path, caplog: pytest.LogCapture
     assert "ConsumerGroup mq/billing: epoch 4 is older than 5" in caplog.text
 
 
+def test_who_is_to_be_drained_is_heard_without_a_new_epoch(tmp_path: Path) -> None:
+    file = tmp_path / "heard.json"
+    files = InFiles(file, "")
+    heard(tmp_path, listed(group(5)))
+    assert files.latest().drained == frozenset()
+    asked = group(5)
+    asked["metadata"]["annotations"] = {"evenkeel.dev/drain": "exec-1, exec-2,"}
+    heard(tmp_path, listed(group(5)), [event("MODIFIED", asked)])
+    found = files.latest()
+    assert (found.epoch, sorted(found.drained)) == (5, ["exec-1", "exec-2"])
+
+
 def test_what_else_changes_in_a_status_does_not_touch_the_file(tmp_path: Path) -> None:
     file = tmp_path / "heard.json"
     api = Scripted(listed(group(5)), [event("MODIFIED", group(5, lag=8))])

@@ -343,6 +343,8 @@ def test_the_pod_tells_what_it_was_made_from() -> None:
         {"status": {"epoch": 3, "slices": ["s"]}},
         {"uid": "another"},
         {"annotations": {"evenkeel.dev/paused": "true"}},
+        {"annotations": {"evenkeel.dev/drain": "pod-a"}},
+        {"annotations": {"evenkeel.dev/rebalance": "2026-11-21"}},
     ],
 )
 def test_a_running_driver_goes_on_when_only_this_changes(change: Document) -> None:
@@ -362,6 +364,7 @@ def test_a_running_driver_goes_on_when_only_this_changes(change: Document) -> No
         {"driver": {"podTemplate": {"metadata": {"labels": {"a": "b"}}}}},
         {"driver": {"podTemplate": {"metadata": {"annotations": {"a": "b"}}}}},
         {"annotations": {"evenkeel.dev/restart": "2026-11-21"}},
+        {"annotations": {"evenkeel.dev/skip": "2026-11-21"}},
         CLAIM,
     ],
 )

@@ -128,10 +128,10 @@ def test_a_report_is_written_only_if_it_says_something_new(tmp_path: Path) -> No
 class Planned(plan_source.PlanReader):
     """A source whose brokers hold two queues; the group stands in some."""
 
-    def __init__(self, run: Path, start: str, stands: dict[Queue, int]) -> None:
+    def __init__(self, run: Path, start: str, stands: dict[Queue, int], skip: str = "") -> None:
         given = {"nameServers": "mq:9876", "topics": "orders", "group": "g", "startFrom": start}
         reading = options.reading(given, is_stream=True)
-        super().__init__(reading, str(run / "assignment.json"), str(run))
+        super().__init__(reading, str(run / "assignment.json"), str(run), skip)
         self._observer = Held(stands)  # type: ignore[assignment]  # all that is asked
 
 

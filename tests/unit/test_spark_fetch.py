@@ -51,10 +51,12 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     return made
 
 
-def offsets(stop: int, *, allow_gaps: bool = False) -> Iterator[int]:
+def offsets(
+    stop: int, *, allow_gaps: bool = False, gaps: list[Range] | None = None
+) -> Iterator[int]:
     for batch in fetch.fetch(
         [Range(QUEUE, 0, stop)], CLUSTER, "g", filters.EVERYTHING,
-        allow_gaps=allow_gaps, include_properties=False,
+        allow_gaps=allow_gaps, include_properties=False, gaps=gaps,
     ):  # fmt: skip
         yield from batch["queue_offset"].to_pylist()
 
@@ -71,8 +73,10 @@ def test_a_range_that_the_broker_lost_the_end_of_is_an_error_and_no_endless_wait
         next(reading)
 
 
-def test_where_gaps_are_allowed_what_the_broker_lost_is_logged(
+def test_where_gaps_are_allowed_what_the_broker_lost_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert list(offsets(5, allow_gaps=True)) == [0, 1]
+    gaps: list[Range] = []
+    assert list(offsets(5, allow_gaps=True, gaps=gaps)) == [0, 1]
+    assert gaps == [Range(QUEUE, 2, 5)]
     assert caplog.messages == ["messages are lost: orders@broker-a 3: offsets 2 to 4"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from evenkeel.cluster.pods import Pod
-from evenkeel.control.seen import DriverSeen, DriverState, Report, Seat
+from evenkeel.control.seen import DriverSeen, DriverState, Report, Seat, Skipped
 
 ENTRY = "report.json"
 EXECUTOR_ID = "spark-exec-id"
@@ -24,6 +24,7 @@ class _Report(msgspec.Struct, frozen=True, rename="camel"):
     slots: dict[str, _Seat] = {}
     pinned: bool = False
     error: str | None = None
+    skipped: Skipped | None = None
 
 
 def with_report(
@@ -43,6 +44,7 @@ def with_report(
         return replace(seen, message=f"the driver's report cannot be read: {error}")
     if found.driver != driver.uid:  # an earlier driver's
         return seen
+    seen = replace(seen, skipped=found.skipped)
     if seen.ending is not None:
         said = found.error or seen.ending.message
         return replace(seen, ending=replace(seen.ending, message=said))

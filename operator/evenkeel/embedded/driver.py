@@ -26,7 +26,7 @@ import msgspec
 
 from evenkeel import quantities, times
 from evenkeel.api.jobs import Process
-from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, Report, Seat
+from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, Report, Seat, Skipped
 from evenkeel.errors import EvenkeelError
 from evenkeel.job_file import Document
 
@@ -130,7 +130,8 @@ class Driver:
                 self._rows.append((time.monotonic(), found["rows"]))
                 is_told = self.seen.state is DriverState.STOPPING
                 state = DriverState.STOPPING if is_told else DriverState.RUNNING
-                self._see(replace(self.seen, state=state, report=_report(found)))
+                seen = replace(self.seen, state=state, report=_report(found))
+                self._see(replace(seen, skipped=_skipped(found)))
 
     def rate(self, slot: str) -> float:
         """Tell how many rows a second a slot has pulled in the last seconds."""
@@ -146,17 +147,18 @@ class Driver:
         begun = time.monotonic()
         code = await process.wait()
         self._process = None
-        message = self._last_error() or f"the driver ended with code {code}; see {self.log}"
+        last = self._last_report()
+        message = last.get("error") or f"the driver ended with code {code}; see {self.log}"
         now, ran = times.shown(datetime.now(UTC)), time.monotonic() - begun
         ending = Ending(code, now, ran, message if code else "")
-        self._see(DriverSeen(DriverState.ENDED, identity, ending=ending))
+        self._see(DriverSeen(DriverState.ENDED, identity, ending=ending, skipped=_skipped(last)))
 
-    def _last_error(self) -> str | None:
-        """Read what the last report says of it."""
+    def _last_report(self) -> Mapping[str, Any]:
+        """Read what the driver reported last; nothing if it did not."""
         with contextlib.suppress(OSError, ValueError):
-            found: str | None = json.loads((self.folder / "report.json").read_bytes())["error"]
+            found: dict[str, Any] = json.loads((self.folder / "report.json").read_bytes())
             return found
-        return None
+        return {}
 
     def _see(self, seen: DriverSeen) -> None:
         if seen != self.seen:
@@ -198,6 +200,11 @@ def _report(found: Mapping[str, Any]) -> Report:
         is_pinned=found["pinned"],
         error=found["error"],
     )
+
+
+def _skipped(found: Mapping[str, Any]) -> Skipped | None:
+    skipped = found.get("skipped")
+    return Skipped(**skipped) if skipped else None
 
 
 def _master(workers: int, spark: Mapping[str, str]) -> str:

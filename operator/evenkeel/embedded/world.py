@@ -115,7 +115,7 @@ class FileWorld:
         key = group.head.key
         if self._objects.groups.get(key) is group:
             self._objects.groups[key] = replace(group, status=status)
-            if status.epoch != group.status.epoch and key in self._drivers:
+            if status.epoch != group.status.epoch:
                 self._publish(key)
             for each in (*happened, *_recovered(group.status, status)):
                 self._hear(key, each)
@@ -156,9 +156,10 @@ class FileWorld:
         return found
 
     def _publish(self, key: Key) -> None:
-        """Let a job know the newest assignment."""
-        found = job_file.assignment(self._objects.groups[key])
-        driver.written(self._drivers[key].folder / "assignment.json", found)
+        """Let a job, if there is one, know the newest assignment."""
+        if key in self._drivers:
+            found = job_file.assignment(self._objects.groups[key])
+            driver.written(self._drivers[key].folder / "assignment.json", found)
 
     def _changed(self, key: Key, tell: Callable[[Loop, Key], None]) -> None:
         _write_status(self._folder / "status.json", self._objects)
@@ -228,6 +229,9 @@ class FileWorld:
         )
         for key in old.topics.keys() | found.topics.keys():
             self._changed(key, Loop.topic_changed)
+        for key in old.groups.keys() & found.groups.keys():
+            if old.groups[key].to_drain != found.groups[key].to_drain:
+                self._publish(key)
         for key in old.groups.keys() | found.groups.keys():
             self._changed(key, Loop.group_changed)
 

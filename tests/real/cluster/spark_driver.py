@@ -8,10 +8,10 @@ import signal
 import sys
 import threading
 
-from spark_jobs.pipeline import driver, job
+from spark_jobs.pipeline import job, session
 
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
-with driver.session(job.load(sys.argv[1])):
+with session.opened(job.load(sys.argv[1])):
     print("the session is open", flush=True)  # noqa: T201 the test waits for it
     stop.wait()

@@ -46,11 +46,11 @@ def source(spark: SparkSession, mq: RocketMq, tmp_path: Path) -> Source:
     return Source(spark, mq.name_server.address, tmp_path)
 
 
-def forget_two_files(broker: Broker) -> None:
+def forget_files(broker: Broker, count: int = 2) -> None:
     """Have a broker without its oldest messages. By itself it deletes them once a minute."""
     broker.kill()
     log = Path(broker.properties()["storePathRootDir"], "commitlog")
-    for file in sorted(log.iterdir())[:2]:
+    for file in sorted(log.iterdir())[:count]:
         file.unlink()
     broker.restart()
 
@@ -67,7 +67,7 @@ def test_deleted_messages_are_an_error_or_passed_over_as_asked(
         send(client, queue, b"%02d" % number + bytes(8000))
     ends_at(client, topic, 42)
 
-    forget_two_files(mq.brokers["broker-a"])
+    forget_files(mq.brokers["broker-a"])
     left = client.min_offset(queue)
     assert 2 < left < 42
     with pytest.raises(Exception, match=f"{topic}@broker-a 0: offsets 2 to {left - 1} are del"):

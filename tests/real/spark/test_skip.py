@@ -1,0 +1,145 @@
+"""Messages that a broker has deleted before a job has read them: it stops, until it is asked."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mq_client import blocking
+from mq_client.values import Queue
+from sandbox import jars, rocketmq
+from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
+from sandbox.rocketmq import RocketMq
+from spark_jobs.pipeline.driver import DONE, PERMANENT
+from tests.real.spark.source import ends_at, send
+from tests.real.spark.test_faults import SMALL_FILES, forget_files
+
+pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+
+SQL = "SELECT queue_offset FROM messages"
+HELD = """
+import pathlib, threading
+
+def write(df, query, batch):
+    mark = pathlib.Path("{mark}")
+    if not mark.exists():
+        mark.touch()
+        threading.Event().wait()
+    df.write.mode("overwrite").json(f"{rows}/query={{query}}/batch={{batch}}")
+"""
+"""A sink that holds its first batch for ever, before it reads a row of it."""
+
+
+class Lossy:
+    """A queue of a broker that forgets, and a job that reads it."""
+
+    def __init__(self, mq: RocketMq, client: blocking.Client, topic: str, folder: Path) -> None:
+        """Start nothing yet."""
+        mq.create_topics({topic: 1})
+        self.broker = mq.brokers["broker-a"]
+        self.client = client
+        self.queue = Queue(topic, "broker-a", 0)
+        self.folder = folder
+        parts: dict[str, Any] = {
+            "mode": "Scheduled",
+            "transform": {"sql": SQL},
+            "spark": {**SPARK, "spark.master": "local[2]"},
+        }
+        where = mq.name_server.address
+        self.job = RunningJob(folder, client, topic, where, parts=parts)
+        self._sent = 0
+
+    def send(self, count: int, size: int = 8000) -> int:
+        """Send messages, and tell how many there are now."""
+        for _ in range(count):
+            send(self.client, self.queue, bytes(size))
+        self._sent += count
+        ends_at(self.client, self.queue.topic, self._sent)
+        return self._sent
+
+    def forget(self, files: int = 2) -> int:
+        """Let the broker forget the oldest messages, and tell which one is the first now."""
+        forget_files(self.broker, files)
+        return self.client.min_offset(self.queue)
+
+    def run(self) -> dict[str, Any]:
+        """Let the job read what there is, and end; what it reports."""
+        self.job.start()
+        assert self.job.process.wait(PATIENCE_SECONDS) == DONE, self.job.log
+        assert self.client.committed(self.job.group, self.queue) == self._sent
+        return self.job.report
+
+    def stop(self) -> str:
+        """Let the job run until it cannot go on; what it says."""
+        self.job.start()
+        assert self.job.process.wait(PATIENCE_SECONDS) == PERMANENT, self.job.log
+        return str(self.job.report["error"])
+
+    def offsets(self) -> list[int]:
+        """List what the sink holds."""
+        parts = (self.folder / "rows").rglob("part-*.json")
+        lines = [line for part in parts for line in part.read_text().splitlines()]
+        return sorted(json.loads(line)["queue_offset"] for line in lines)
+
+
+@pytest.fixture
+def lossy(unique_name: str, tmp_path: Path) -> Iterator[Lossy]:
+    with (
+        rocketmq.started(brokers=1, properties=SMALL_FILES) as mq,
+        blocking.Client(mq.name_server.address) as client,
+    ):
+        found = Lossy(mq, client, unique_name, tmp_path)
+        with found.job:  # its first run finds nothing
+            assert found.job.process.wait(PATIENCE_SECONDS) == DONE, found.job.log
+            yield found
+
+
+def test_a_job_passes_over_what_is_gone_once_for_each_time_it_is_asked(lossy: Lossy) -> None:
+    job, queue = lossy.job, lossy.queue
+    read = lossy.send(2)
+    assert lossy.run()["skipped"] is None
+    end = lossy.send(40)
+    first = lossy.forget()
+    assert read < first < end
+
+    said = lossy.stop()
+    assert f"{queue}: offsets {read} to {first - 1} are deleted" in said
+    assert said.endswith("evenkeel.dev/skip")
+    job.parts["skip"] = "monday"
+    what = f"{queue}: {first - read} messages, offsets {read} to {first - 1}"
+    assert lossy.run()["skipped"] == {"value": "monday", "messages": first - read, "lost": what}
+    assert f"passed over, as skip 'monday' asks: {what}" in job.log
+    assert lossy.offsets() == [*range(read), *range(first, end)]
+
+    lossy.send(40)
+    later = lossy.forget(files=5)
+    assert later > end
+    assert f"offsets {end} to {later - 1} are deleted" in lossy.stop()
+    job.parts["skip"] = "tuesday"
+    assert lossy.run()["skipped"]["messages"] == later - end
+
+
+def test_a_batch_whose_messages_go_while_it_waits_is_passed_over_with_what_came_after(
+    lossy: Lossy,
+) -> None:
+    """It is journaled, and its driver is killed before it has read a row."""
+    job = lossy.job
+    mark, sink = lossy.folder / "mark", lossy.folder / "sink.py"
+    sink.write_text(HELD.format(mark=mark, rows=lossy.folder / "rows"))
+    job.parts["sink"] = {"file": str(sink)}
+    journaled = lossy.send(3)
+    job.start()
+    job.until(lambda _: mark.exists())
+    job.end_by(signal.SIGKILL)
+    end = lossy.send(40)
+    first = lossy.forget()
+    assert journaled < first < end
+
+    assert f"offsets 0 to {first - 1} are deleted" in lossy.stop()
+    job.parts["skip"] = "monday"
+    lost = f"{lossy.queue}: {first} messages, offsets 0 to {first - 1}"
+    assert lossy.run()["skipped"]["lost"] == lost
+    assert lossy.offsets() == list(range(first, end))

@@ -1,0 +1,31 @@
+"""What the operator makes of what a job's driver reports."""
+
+import json
+from typing import Any
+
+from evenkeel.cluster import pods, reports
+from evenkeel.control.seen import DriverSeen, DriverState, Skipped
+
+UID = "driver-1"
+SKIPPED = {"value": "monday", "messages": 39, "lost": "orders@broker-a 0: 39 messages"}
+ENDED = {"state": {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:00Z"}}}
+
+
+def with_report(status: dict[str, Any], driver: str = UID) -> DriverSeen:
+    labels = {"evenkeel.dev/group": "billing", "spark-role": "driver"}
+    metadata = {"namespace": "mq", "name": "billing-driver", "uid": UID, "labels": labels}
+    pod = pods.read({"metadata": metadata, "status": status})
+    facts = {"adoptedEpoch": 3, "slots": {}, "pinned": True, "error": None, "skipped": SKIPPED}
+    return reports.with_report(pod, json.dumps({"driver": driver, **facts}), [], lambda node: None)
+
+
+def test_what_a_job_has_passed_over_is_heard_also_when_it_has_ended_since() -> None:
+    """A run of a schedule may end at once."""
+    running = with_report({"phase": "Running"})
+    ended = with_report({"phase": "Succeeded", "containerStatuses": [{"name": "main", **ENDED}]})
+    assert (running.state, ended.state) == (DriverState.RUNNING, DriverState.ENDED)
+    assert running.skipped == ended.skipped == Skipped(**SKIPPED)  # type: ignore[arg-type]
+
+
+def test_what_an_earlier_driver_has_passed_over_is_not_this_one_s() -> None:
+    assert with_report({"phase": "Running"}, driver="driver-0").skipped is None
