@@ -21,6 +21,11 @@ STOP_SECONDS = 20.0
 METRICS = "evenkeel_operator_"
 
 
+def path_of(root: Path) -> dict[str, str]:
+    """Say where Python finds the operator of a checkout."""
+    return {"PYTHONPATH": f"{root / 'operator'}:{root}"}
+
+
 class RunningOperator:
     """One candidate for the lead."""
 
@@ -55,10 +60,7 @@ class RunningOperator:
             sys.executable, "-m", "evenkeel", "operator", "--port", str(self._claim.port),
             *self._options,
         ]  # fmt: skip
-        environment = {
-            "KUBECONFIG": str(self._kubeconfig),
-            "PYTHONPATH": f"{self._root / 'operator'}:{self._root}",
-        }
+        environment = {"KUBECONFIG": str(self._kubeconfig), **path_of(self._root)}
         self._process = process.Process("operator", command, self._folder, environment)
 
     @property

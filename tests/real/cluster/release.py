@@ -1,7 +1,9 @@
 """The chart as real helm installs it, and the operator as a process, as its Deployment says."""
 
 import json
+import os
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,12 @@ class Release:
         return [each for each in found if each]
 
     @property
+    def hooks(self) -> list[Document]:
+        """What helm makes for a test, and deletes afterwards."""
+        found = yaml.safe_load_all(self._done("get", "hooks", NAME))
+        return [each for each in found if each]
+
+    @property
     def deployment(self) -> Document:
         """The operator's."""
         (found,) = (each for each in self.objects if each["kind"] == "Deployment")
@@ -77,16 +85,35 @@ class Release:
     def _chart(self) -> str:
         return str(self.source / "charts" / "evenkeel")
 
+    def tested(self) -> tuple[User, subprocess.CompletedProcess[str]]:
+        """Run the program of `helm test` as its pod would; who it was, and how it ended."""
+        pods = [each for each in self.hooks if each["kind"] == "Pod"]
+        items = [each for each in self.hooks if each not in pods]
+        others = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+        made = kubectl(self.cluster.admin, "apply", "-f", "-", told=others)
+        assert made.returncode == 0, made.stderr
+        (pod,) = pods
+        (container,) = pod["spec"]["containers"]
+        user = self.cluster.service_account(self.namespace, pod["spec"]["serviceAccountName"])
+        called: list[str] = [*container["command"], *container["args"]]
+        done = subprocess.run(
+            [sys.executable, "-m", *called],
+            env={**os.environ, "KUBECONFIG": str(user.kubeconfig)} | operator.path_of(self.source),
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        kubectl(self.cluster.admin, "delete", "-f", "-", told=others)
+        return user, done
+
     def _done(self, *words: str) -> str:
         done = self.helm(*words)
         assert done.returncode == 0, f"helm {' '.join(words)}: {done.stderr}"
         return done.stdout
 
 
-def kubectl(user: User, *words: str) -> subprocess.CompletedProcess[str]:
+def kubectl(user: User, *words: str, told: str = "") -> subprocess.CompletedProcess[str]:
     """Run kubectl as somebody."""
     command = [str(go.built(programs.KUBECTL)), "--kubeconfig", str(user.kubeconfig), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, input=told, capture_output=True, text=True, check=False)
 
 
 def used(audit: Path, user: User) -> set[tuple[str, str, str]]:

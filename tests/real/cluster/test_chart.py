@@ -150,6 +150,15 @@ def assert_rights_are_right(
     assert places <= {None, installed.namespace, *watched}
 
 
+def assert_helm_test_does_its_work(audited: Audited, installed: Release) -> None:
+    user, done = installed.tested()
+    assert done.returncode == 0, done.stderr
+    assert "the operator works" in done.stdout
+    assert refused(audited.log, user) == []
+    given = granted(installed.hooks, user.name.rpartition(":")[2])
+    assert given == used(audited.log, user)
+
+
 def rights_of_driver(it: Namespace) -> set[tuple[str, str, str]]:
     place = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{it.name}/roles/paying-driver"
     role = it.found(place)
@@ -175,6 +184,7 @@ def test_it_installs_with_defaults_serves_the_examples_and_its_rights_are_enough
         shop.until(GROUPS, "billing", is_ready, 10)
         everything = make_namespace(audited.cluster.admin, "all")
         use_everything(everything)
+        assert_helm_test_does_its_work(audited, installed)
         before = shop.status(GROUPS, "billing")
         installed.upgrade(release.ROOT, "--set", "replicas=2")
         assert shop.status(GROUPS, "billing") == before
