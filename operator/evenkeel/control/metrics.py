@@ -22,6 +22,8 @@ from evenkeel.objects import Group, Key, Topic
 LABELS = ("namespace", "name")
 MOST_IDS = 200
 """Letters of queue ids in a label."""
+OUTCOMES = ("answered", "unknown", "failed")
+"""Of requests to name servers; shown before the first one, so that it is seen as well."""
 _GROUPS = {
     "queues": "Queues of all topics of the group",
     "consumers": "Consumers that may own queues",
@@ -149,7 +151,8 @@ class Service(Collector):
         asked = CounterMetricFamily(
             f"{prefix}name_server_requests", "Routes asked for", labels=["outcome"]
         )
-        for outcome, number in loop.name_server_requests.items():
+        outcomes = {**dict.fromkeys(OUTCOMES, 0), **loop.name_server_requests}
+        for outcome, number in outcomes.items():
             asked.add_metric([outcome], number)
         yield asked
 

@@ -1,0 +1,160 @@
+"""
+A real Prometheus reads a real operator and a driver's port: no picture and no alert lacks its data.
+
+| Step | Action | Result |
+|---|---|---|
+| 1 | Start an operator on a real API server, with groups of all kinds | It is scraped whole |
+| 2 | Serve what the driver of one of them would | It is scraped whole |
+| 3 | Ask each query of the dashboard, its variables filled in | Each shows something |
+| 4 | Ask for each series that an alert looks at | Each is there; all rules are evaluated |
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from mq_client.values import Queue
+from sandbox import debian, jars, ports, process, prometheus
+from sandbox.kubernetes import Cluster
+from sandbox.prometheus import Prometheus, Target
+from sandbox.waiting import eventually
+from spark_jobs.pipeline.executors import Executor
+from spark_jobs.pipeline.facts import Facts
+from spark_jobs.pipeline.fetching import Tally
+from spark_jobs.pipeline.metrics import Metrics
+from tests import rule_checks
+from tests.real.cluster import running
+from tests.real.cluster.running import Document, Namespace, RunningOperator, condition
+from tests.real.cluster.test_jobs import GROUPS, ROUTE, Kubelet, is_running, job
+
+NAMESPACE = "watched"
+DASHBOARD = json.loads((rule_checks.ROOT / rule_checks.DASHBOARD).read_text("utf-8"))
+FILLED_IN = {
+    "$namespace": NAMESPACE, "$group": "billing", "$__rate_interval": "5s", "$__range": "10s",
+}  # fmt: skip
+QUERIES = [rule_checks.filled_in(each, FILLED_IN) for each in rule_checks.queries(DASHBOARD)]
+ALERTS = rule_checks.alerts(rule_checks.ROOT)
+SERIES = re.compile(r'evenkeel_\w+(?:\{(?:[^"}]|"[^"]*")*\})?')
+
+
+class Watched(RunningOperator):
+    """It says where Prometheus finds it, and as what."""
+
+    @property
+    def target(self) -> Target:
+        """As the chart's ServiceMonitor has it."""
+        return Target("evenkeel", self._claim.port, {"namespace": "evenkeel", "pod": "evenkeel-0"})
+
+
+@pytest.fixture(scope="module")
+def watching(kubernetes: Cluster) -> Iterator[Prometheus]:
+    """Prometheus, some groups, the operator that keeps them, and the driver of one."""
+    try:
+        debian.program("prometheus", "usr/bin/prometheus")
+    except (process.SandboxError, jars.JarsError) as error:
+        pytest.skip(f"NO REAL PROMETHEUS: {error}")
+    namespace = running.make_namespace(kubernetes.admin, NAMESPACE)
+    with ExitStack() as stack:
+        operator = stack.enter_context(Watched(kubernetes.admin.kubeconfig, NAMESPACE))
+        operator.until_ready()
+        make_groups(namespace)
+        targets = [operator.target, serve_as_driver(stack)]
+        rules = rule_checks.ROOT / rule_checks.ALERTS
+        yield stack.enter_context(prometheus.started(targets, rules))
+        sys.stdout.write(operator.log)
+
+
+def make_groups(namespace: Namespace) -> None:
+    """Make a job whose queues move, one that waits for its driver, and a group in conflict."""
+    namespace.make_known_topic("orders", ROUTE)
+    namespace.make("Topic", "listed", {"route": ROUTE})
+    namespace.claim("billing-state")
+    namespace.make("ConsumerGroup", "billing", job())
+    kubelet = Kubelet(namespace)
+    driver = kubelet.driver()
+    kubelet.runs()
+    for number in ("1", "2"):
+        kubelet.executor(number, driver)
+    kubelet.reports(driver, 1, "1", "2")
+    namespace.until(GROUPS, "billing", is_running)
+    namespace.change(GROUPS, "billing", {"spec": job(executors=3)})
+    namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 2)
+    namespace.patch(namespace.path(GROUPS, "billing", "status"), {"status": {"lag": 1234}})
+    namespace.make("ConsumerGroup", "waiting", job())
+    namespace.until(GROUPS, "waiting", lambda it: condition(it, "Ready")[1] == "Starting")
+    static: Document = {"topics": [{"name": "orders"}], "consumers": {"static": [{"id": "a"}]}}
+    namespace.make("ConsumerGroup", "rival", {**static, "group": "billing"})
+    namespace.until(GROUPS, "rival", lambda it: condition(it, "Ready")[1] == "OlderGroup")
+
+
+def serve_as_driver(stack: ExitStack) -> Target:
+    """Serve what a driver knows in the middle of its work, with the labels of the PodMonitor."""
+    tally = Tally({"billing-0": 500, "billing-1": 700}, 90_000, 1, 40)
+    slots = {"billing-0": Executor("1", "10.0.0.1", 1), "billing-1": Executor("2", "10.0.0.2", 1)}
+    facts = Facts(2, 1, 41, slots, is_pinned=True, tally=tally, error=None)
+    metrics = Metrics(lambda: facts, lambda: {Queue("orders", "broker-a", 0): 7})
+    metrics.batch.observe(0.4)
+    metrics.planning.observe(0.1)
+    claim = ports.claim()
+    stack.callback(claim.release)
+    metrics.serve(claim.port)
+    return Target("jobs", claim.port, {"namespace": NAMESPACE, "name": "billing"})
+
+
+def test_both_are_scraped_whole(watching: Prometheus) -> None:
+    def states() -> list[tuple[str, str]]:
+        targets = watching.get("targets")["activeTargets"]
+        return sorted((each["health"], each["lastError"]) for each in targets)
+
+    assert eventually(states, lambda it: it == 2 * [("up", "")]) == 2 * [("up", "")]
+
+
+@pytest.mark.parametrize("query", sorted(set(QUERIES)))
+def test_a_query_of_the_dashboard_shows_something(watching: Prometheus, query: str) -> None:
+    assert eventually(lambda: watching.ask(query), bool)
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_an_alert_looks_at_series_that_are_there(watching: Prometheus, alert: str) -> None:
+    looked_at = SERIES.findall(ALERTS[alert]["expr"])
+    assert looked_at
+    for series in looked_at:
+        assert eventually(lambda it=series: watching.ask(it), bool), series  # type: ignore[misc]
+
+
+def test_all_rules_are_evaluated_and_those_that_apply_say_so(watching: Prometheus) -> None:
+    def rules() -> dict[str, Document]:
+        groups = watching.get("rules")["groups"]
+        return {rule["name"]: rule for group in groups for rule in group["rules"]}
+
+    def are_evaluated(found: dict[str, Document]) -> bool:
+        return all(rule["health"] != "unknown" for rule in found.values())
+
+    found = eventually(rules, are_evaluated)
+    assert {name: rule.get("lastError") for name, rule in found.items()} == dict.fromkeys(ALERTS)
+    assert {rule["health"] for rule in found.values()} == {"ok"}
+    active = eventually(
+        lambda: {each["labels"]["alertname"]: each for each in watching.get("alerts")["alerts"]},
+        lambda it: "EvenkeelGroupConflicted" in it,
+    )
+    assert active["EvenkeelGroupConflicted"]["labels"]["name"] == "rival"
+    assert "OlderGroup" in active["EvenkeelGroupConflicted"]["annotations"]["description"]
+    assert "EvenkeelOperatorDown" not in active
+    told = [text for each in active.values() for text in each["annotations"].values()]
+    assert not [text for text in told if "error" in text]
+
+
+def test_metrics_are_named_and_explained_as_prometheus_asks_for(watching: Prometheus) -> None:
+    found = eventually(
+        lambda: watching.get("metadata"),
+        lambda it: "evenkeel_group_ready" in it and "evenkeel_job_batch" in it,
+    )
+    ours = {name: told[0] for name, told in found.items() if name.startswith("evenkeel_")}
+    assert not [name for name, told in ours.items() if not told["help"]]
+    counters = {name for name, told in ours.items() if told["type"] == "counter"}
+    assert counters == {name for name in ours if name.endswith("_total")}
+    assert not [name for name in ours if re.search(r"_(ms|millis|minutes|kb|count)\b", name)]
