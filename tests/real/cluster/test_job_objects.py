@@ -344,6 +344,8 @@ def check_executor(pod: Document) -> None:
     assert environment["SPARK_DRIVER_URL"]["value"].startswith(
         "spark://CoarseGrainedScheduler@127.0.0.1:"
     )
+    own_name = environment["SPARK_EXECUTOR_POD_NAME"]["valueFrom"]["fieldRef"]["fieldPath"]
+    assert own_name == "metadata.name", "by it a driver knows whom to drain"
     secret = environment["EVENKEEL_SECRET_KEY"]["valueFrom"]["secretKeyRef"]
     assert secret == {"name": "acl", "key": "secretKey"}
     mounts = {each["mountPath"] for each in main["volumeMounts"]}

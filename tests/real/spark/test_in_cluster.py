@@ -331,6 +331,15 @@ def test_what_is_published_is_heard_in_the_status_and_in_slices(place: Place, he
     assert heard(3).slots == ("billing-0", "billing-1")
 
 
+def test_who_is_to_be_drained_is_heard_in_an_annotation(place: Place, heard: Any) -> None:
+    place.publish({"epoch": 2, "assignments": [share("billing-0", "0-3")]})
+    assert heard(2).drained == frozenset()
+    annotations = {"evenkeel.dev/drain": "exec-1, exec-2"}
+    place.objects.change("consumergroups", GROUP, {"metadata": {"annotations": annotations}})
+    place.publish({"epoch": 3})
+    assert sorted(heard(3).drained) == ["exec-1", "exec-2"]
+
+
 def test_a_watch_that_has_died_is_noticed(
     place: Place, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:
