@@ -284,6 +284,40 @@ def test_metrics_are_gathered_on_the_event_loop_and_once_for_all_who_ask_meanwhi
     asyncio.run(body())
 
 
+class Many(Collector):
+    """Notes how often others had their turn before each metric."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+        self.seen: list[int] = []
+
+    def collect(self) -> Iterable[Metric]:
+        for number in range(5):
+            self.seen.append(self.turns)
+            yield Metric(f"m{number}", "one of many", "gauge")
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+
+def test_others_have_their_turn_while_metrics_are_gathered(port: int) -> None:
+    many = Many()
+
+    async def take_turns() -> None:
+        while True:
+            many.turns += 1
+            await asyncio.sleep(0)
+
+    async def body() -> None:
+        async with open_port(port, registry(many)):
+            other = asyncio.create_task(take_turns())
+            await page(port, "/metrics")
+            other.cancel()
+
+    asyncio.run(body())
+    assert len(set(many.seen)) == 5
+
+
 class Broken(Collector):
     """Fails once the registry knows it."""
 

@@ -2,7 +2,8 @@
 What Prometheus reads of topics and groups, made when it is asked for.
 
 So the series of an object that is gone are gone as well. What a status says is worked out once, and
-kept for as long as the object stays the same: 1,000 groups are looked at in a moment.
+kept for as long as the object stays the same; and each metric is made by itself, so that others can
+do something in between.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -50,8 +51,8 @@ _MORE_LABELS = {
     "owned_queues": ("consumer", "topic", "broker", "ids"),
     "last_rebalance_timestamp_seconds": ("trigger",),
 }
-Figure = tuple[str, tuple[str, ...], float]
-"""A metric of a group, the labels beside the group's own, and the value."""
+Figures = dict[str, list[tuple[tuple[str, ...], float]]]
+"""Of one group, by metric: the labels beside the group's own, and the value."""
 
 
 class Objects(Collector):
@@ -63,38 +64,37 @@ class Objects(Collector):
         """Both are asked at each scrape."""
         self._topics = topics
         self._groups = groups
-        self._known: dict[Key, tuple[Group, list[Figure]]] = {}
+        self._known: dict[Key, tuple[Group, Figures]] = {}
 
     def collect(self) -> Iterable[Metric]:
         """Make all metrics."""
-        gauges = {
-            name: _gauge(f"group_{name}", text, _MORE_LABELS.get(name, ()))
-            for name, text in _GROUPS.items()
-        }
+        groups = self._worked_out()
+        for name, text in _GROUPS.items():
+            family = _gauge(f"group_{name}", text, _MORE_LABELS.get(name, ()))
+            for group, figures in groups:
+                for labels, value in figures.get(name, ()):
+                    family.add_metric((*group.head.key, *labels), value)
+            yield family
         moved = CounterMetricFamily(
             "evenkeel_group_moved_queues", "Queues that changed their owner", labels=LABELS
         )
-        for group, figures in self._worked_out():
-            key = group.head.key
-            for name, labels, value in figures:
-                gauges[name].add_metric((*key, *labels), value)
-            moved.add_metric(key, group.status.moved)
-        yield from gauges.values()
+        for group, _ in groups:
+            moved.add_metric(group.head.key, group.status.moved)
         yield moved
         yield from self._of_topics()
 
-    def _worked_out(self) -> Iterable[tuple[Group, list[Figure]]]:
+    def _worked_out(self) -> list[tuple[Group, Figures]]:
         """Work out what is new; a group whose status somebody has broken is left out."""
         before, self._known = self._known, {}
         for group in self._groups():
             known = before.get(group.head.key)
             if known is None or known[0] is not group:
                 try:
-                    known = (group, list(_figures(group)))
+                    known = (group, _figures(group))
                 except (ValueError, EvenkeelError):
                     continue
             self._known[group.head.key] = known
-        return self._known.values()
+        return list(self._known.values())
 
     def _of_topics(self) -> Iterable[Metric]:
         read = _gauge("topic_read_queues", "Readable queues on all brokers")
@@ -161,14 +161,15 @@ def _gauge(name: str, text: str, more: tuple[str, ...] = ()) -> GaugeMetricFamil
     return GaugeMetricFamily(f"evenkeel_{name}", text, labels=(*LABELS, *more))
 
 
-def _figures(group: Group) -> Iterator[Figure]:
+def _figures(group: Group) -> Figures:
     """Tell what is known of a group."""
     status, strategy = group.status, group.spec.strategy.name
+    owned = [found for each in status.assignments for found in _owned(each)]
     found: dict[str, float | None] = {
         "queues": status.queues,
         "consumers": status.consumers,
         "idle_consumers": sum(not each.queues for each in status.assignments),
-        "unowned_queues": _unowned(status),
+        "unowned_queues": _unowned(status, sum(count for _, count in owned)),
         "imbalance": float(status.imbalance or 1),
         "best_imbalance": float(status.best_imbalance or 1),
         "epoch": status.epoch,
@@ -182,39 +183,34 @@ def _figures(group: Group) -> Iterator[Figure]:
         found["job_slots"] = status.executors
         if job.mode is Mode.STREAMING:
             found["job_trigger_seconds"] = times.seconds(job.trigger)
-    for name, value in found.items():
-        if value is not None:
-            yield name, (), value
-    yield "ready_reason", (_reason(group),), 1
-    yield "info", (group.group, strategy.value, _mode(group)), 1
-    if status.last_rebalance is not None:
-        at = datetime.fromisoformat(status.last_rebalance.at).timestamp()
-        yield "last_rebalance_timestamp_seconds", (status.last_rebalance.trigger,), at
-    for each in status.assignments:
-        yield from _owned(each)
+    figures: Figures = {name: [((), value)] for name, value in found.items() if value is not None}
+    figures["ready_reason"] = [((_reason(group),), 1)]
+    figures["info"] = [((group.group, strategy.value, _mode(group)), 1)]
+    figures["owned_queues"] = owned
+    if (last := status.last_rebalance) is not None:
+        at = datetime.fromisoformat(last.at).timestamp()
+        figures["last_rebalance_timestamp_seconds"] = [((last.trigger,), at)]
+    return figures
 
 
-def _owned(assigned: Assigned) -> Iterator[Figure]:
+def _owned(assigned: Assigned) -> Iterator[tuple[tuple[str, ...], float]]:
     """Tell what a consumer owns; one that owns nothing is shown as well."""
     if not assigned.queues:
-        yield "owned_queues", (assigned.consumer, "", "", ""), 0
+        yield (assigned.consumer, "", "", ""), 0
     for part in assigned.queues:
         runs = planning.owned(Assigned(assigned.consumer, queues=[part]))
         ids = part.ids if len(part.ids) <= MOST_IDS else f"{part.ids[: MOST_IDS - 3]}..."
-        labels = (assigned.consumer, part.topic, part.broker, ids)
-        yield "owned_queues", labels, sum(map(len, runs))
+        yield (assigned.consumer, part.topic, part.broker, ids), sum(map(len, runs))
 
 
-def _unowned(status: GroupStatus) -> int:
+def _unowned(status: GroupStatus, owned: float) -> float:
     """Count the queues that nobody reads though somebody should."""
     assigned = conditions.find(status.conditions, "Assigned")
     if assigned is None or assigned.reason == "NotRunning":
         return 0
     if not planning.is_whole(status):
         return 0  # it cannot be told now
-    owned = planning.last(status) or {}
-    count = sum(len(run) for runs in owned.values() for run in runs)
-    return max(0, status.queues - count)  # where all read everything, more are owned
+    return max(0, status.queues - owned)  # where all read everything, more are owned
 
 
 def _mode(group: Group) -> str:
