@@ -57,7 +57,7 @@ def known(*topics: Topic) -> dict[Key, Topic]:
 
 
 def objects(group: Group, *topics: Topic) -> dict[tuple[str, str], Document]:
-    found = whole.objects_of(group, known(*topics), IMAGE)
+    found = whole.of(group, known(*topics), IMAGE).objects
     return {(each["kind"], each["metadata"]["name"]): each for each in found}
 
 
@@ -107,5 +107,5 @@ def of(who: str, **process: Any) -> Document:
 
 def refused(group: Group, *topics: Topic) -> str:
     with pytest.raises(ManifestError) as refusal:
-        whole.objects_of(group, known(*topics), IMAGE)
+        whole.of(group, known(*topics), IMAGE)
     return str(refusal.value)

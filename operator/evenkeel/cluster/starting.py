@@ -17,12 +17,12 @@ from evenkeel.objects import Group, Key, Topic
 
 async def start_driver(api: Api, group: Group, topics: Mapping[Key, Topic], image: str) -> None:
     """Make everything; the driver's pod is the last."""
-    objects = whole.objects_of(group, topics, image)
+    wanted = whole.of(group, topics, image)
     await _refuse_without_what_it_names(api, group)
-    for each in objects:
+    for each in wanted.objects:
         await refuse_unless_ours(api, group, each)
-    await _try_executor(api, group, whole.executor_of(group, topics, image))
-    for each in objects:
+    await _try_executor(api, group, wanted.executor)
+    for each in wanted.objects:
         await api.apply(paths.of(each), each)
 
 

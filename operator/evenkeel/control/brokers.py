@@ -4,7 +4,9 @@ import asyncio
 import functools
 import ssl
 from collections import Counter
+from collections.abc import Awaitable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from evenkeel.api.topics import BrokerQueues
 from evenkeel.control import provisioning, topics
@@ -17,8 +19,9 @@ from mq_client.aio import Client
 from mq_client.values import Lag, Member
 
 ANSWER_SECONDS = 10.0
-"""For all name servers of a topic together."""
+"""For all servers together that must be asked about a topic."""
 UNREACHABLE = "NameServerUnreachable"
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +67,26 @@ class Brokers:
 
     async def route(self, cluster: Cluster, topic: str) -> list[BrokerQueues] | Unread:
         """Read where a topic's queues are, or say why that cannot be told."""
+        silent = errors.NoNameServerError(f"no name server has answered for {ANSWER_SECONDS:g} s")
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                found = topics.brokers(await self._client(cluster).route(topic, max_age=0))
+            route = await _in_time(self._client(cluster).route(topic, max_age=0), silent)
         except errors.TopicUnknownError as error:
             self.requests["unknown"] += 1
             return Unread(topics.UNKNOWN, f"{error}; create it, or let spec.provision do so")
         except errors.MqError as error:
             self.requests["failed"] += 1
             return _unread(error)
-        except TimeoutError:
-            self.requests["failed"] += 1
-            return Unread(
-                UNREACHABLE,
-                f"no name server has answered for {ANSWER_SECONDS:g} s; see spec.nameServers",
-            )
         self.requests["answered"] += 1
-        return found
+        return topics.brokers(route)
 
     async def provision(self, cluster: Cluster, task: Task) -> Outcome | Unread:
         """Take a topic one step further to what is wanted, or say why that cannot be tried."""
         client = self._client(cluster)
+        silent = errors.NoBrokerError(
+            f"name servers and brokers have not all answered for {ANSWER_SECONDS:g} s"
+        )
         try:
-            return await client.run(provisioning.step(client.directory, task))
+            return await _in_time(client.run(provisioning.step(client.directory, task)), silent)
         except errors.MqError as error:
             return _unread(error)
 
@@ -113,6 +113,15 @@ class Brokers:
                 cluster.name_servers, credentials=cluster.credentials, tls=tls
             )
         return self._clients[cluster]
+
+
+async def _in_time(answer: Awaitable[Value], silent: errors.MqError) -> Value:
+    """Wait for an answer, but not for ever: then raise `silent`."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await answer
+    except TimeoutError as error:
+        raise silent from error
 
 
 def _unread(error: errors.MqError) -> Unread:

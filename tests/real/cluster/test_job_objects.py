@@ -81,7 +81,7 @@ class Made:
 
     @property
     def objects(self) -> list[Document]:
-        return whole.objects_of(self.group, self.topics, "registry/job:1")
+        return whole.of(self.group, self.topics, "registry/job:1").objects
 
     def path(self, document: Document) -> str:
         root, plural = PATHS[document["kind"]]

@@ -21,14 +21,28 @@ from evenkeel.errors import ManifestError
 from evenkeel.objects import RESTART, Group, Key, Topic
 
 
-def objects_of(group: Group, topics: Mapping[Key, Topic], image: str) -> list[Document]:
-    """
-    Make all objects, in the order in which they can be made; the driver's pod is the last.
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What a job needs."""
 
-    Each is fit for server-side apply, and no field of theirs is the driver's to write. `image` is
-    for jobs that name none. What cannot be is a `ManifestError`.
+    objects: list[Document]
+    """In the order in which they can be made; the driver's pod is the last."""
+    executor: Document
+    """An executor's pod as Spark makes it, as far as it can be refused for what a user said."""
+
+
+def of(group: Group, topics: Mapping[Key, Topic], image: str) -> Whole:
+    """
+    Make all that a job needs; `image` is for jobs that name none.
+
+    Each object is fit for server-side apply, and no field of theirs is the driver's to write. What
+    cannot be is a `ManifestError`.
     """
     made = _made(group, topics, image)
+    return Whole(_objects(group, made), _executor(group, made))
+
+
+def _objects(group: Group, made: "_Made") -> list[Document]:
     return [
         *rights.objects(group),
         _config_map(group, made),
@@ -51,9 +65,7 @@ def restart_hash(group: Group, topics: Mapping[Key, Topic], image: str) -> str:
     return _made(group, topics, image).restart_hash
 
 
-def executor_of(group: Group, topics: Mapping[Key, Topic], image: str) -> Document:
-    """Make an executor's pod as Spark does, as far as it can be refused for what a user said."""
-    made = _made(group, topics, image)
+def _executor(group: Group, made: "_Made") -> Document:
     named = {**made.template["metadata"], "generateName": f"{group.head.key.name}-executor-"}
     ours = {"containers": [{"name": merging.CONTAINER, "image": made.image}]}
     pod: Document = merging.merged(made.template, {"metadata": named, "spec": ours}, "")
