@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from evenkeel import objects
-from evenkeel.api.groups import JobRecord, LastSkip
+from evenkeel.api.groups import LastSkip
 from evenkeel.api.parts import Condition, ConditionStatus
 from evenkeel.commands.facts import requests
+from evenkeel.control.seen import JobSeen, JobState
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group
 from tests.unit.commands.scenes import JOB, after, annotated, group, members, running
@@ -79,13 +80,13 @@ def test_what_jobs_alone_can_do_is_refused_of_others(name: str) -> None:
         requests.KNOWN[name](TWO, NOW)
 
 
-def test_a_job_has_started_anew_once_its_driver_has_ended_and_another_runs() -> None:
+def test_a_job_has_started_anew_once_it_has_run_not_and_runs_again() -> None:
     request = requests.restart(JOB_RUNS, NOW)
     assert "ends after the batch that runs" in request.follows
     assert request.seen(JOB_RUNS) is None
-    ended = with_status(JOB_RUNS, job=JobRecord(ended_at="2026-01-01T00:00:07Z"))
-    assert request.seen(with_condition(ended, "JobRunning", holds=False)) is None
-    assert request.seen(with_condition(ended, "JobRunning", holds=True)) is not None
+    starting = after(JOB_RUNS, JobSeen(JobState.STARTING))
+    assert request.seen(starting) is None
+    assert request.seen(after(starting, None, running(slot_0="3", slot_1="4"))) is not None
 
 
 def test_a_job_that_has_failed_has_started_anew_once_it_runs() -> None:

@@ -75,18 +75,16 @@ def resume(group: Group, moment: str) -> Request:
 def restart(group: Group, moment: str) -> Request:
     """Start a job anew."""
     _needs_job(group, "restart")
-    ran, ended = _holds(group, "JobRunning"), _ended_at(group)
+    before = _run(group)
 
     def seen(now: Group) -> str | None:
         if why := _why_off(now):
             return f"nothing runs now, for {why}: it starts anew when it does"
-        if not _holds(now, "JobRunning") or (ran and _ended_at(now) == ended):
-            return None
-        return "the job has started anew"
+        return "the job has started anew" if _run(now) not in (None, before) else None
 
     return Request(
         objects.RESTART, moment, f"{group} is asked to start its job anew",
-        "the driver ends after the batch that runs, and a new one starts" if ran else
+        "the driver ends after the batch that runs, and a new one starts" if before else
         "a new driver starts", seen,
     )  # fmt: skip
 
@@ -143,8 +141,12 @@ def _holds(group: Group, kind: str) -> bool:
     return found is not None and found.holds
 
 
-def _ended_at(group: Group) -> str:
-    return group.status.job.ended_at if group.status.job else ""
+def _run(group: Group) -> tuple[str, str] | None:
+    """Tell one run of a job from the next: since when it runs, and when the last one ended."""
+    running = _condition(group, "JobRunning")
+    if running is None or not running.holds:
+        return None
+    return running.last_transition_time, group.status.job.ended_at if group.status.job else ""
 
 
 def _why_off(group: Group) -> str:
