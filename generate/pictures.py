@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from generate import strategies
 from generate.drawing import Drawing
 from lb_core import plan
-from lb_core.model import Member, QueueRange
-from lb_core.policy import Policy
 
 FOLDER = Path("docs", "pictures")
 
@@ -119,29 +118,26 @@ def batch() -> str:
 
 
 def joining() -> str:
-    """One joins three that share sixteen queues, under four strategies."""
-    queues = [QueueRange("orders", "broker-a", 0, 8), QueueRange("orders", "broker-b", 0, 8)]
-    names = ["c-0", "c-1", "c-2", "c-3"]
+    """One joins three that share sixteen queues: the first group of docs/strategies.md."""
+    before = strategies.group(3, 1, 16)
+    after = strategies.joins(before)
+    names = [member.id for member in after.members]
     it = Drawing(860, 330)
     it.text(170, 28, "three consumers", "title")
     it.text(520, 28, "a fourth one joins", "title")
-    ways = {"Averagely": "AVG", "AveragelyByCircle": "AVG_BY_CIRCLE",
-            "ConsistentHash": "CONSISTENT_HASH", "Sticky": "STICKY"}  # fmt: skip
-    for row, (name, strategy) in enumerate(ways.items()):
-        policy = Policy(strategy)
-        first = plan.plan(None, queues, map(Member, names[:3]), policy)
-        second = plan.plan(first, queues, map(Member, names), policy)
+    for row, way in enumerate(strategies.EVERYWHERE[:4]):
+        first = plan.plan(None, before.queues, before.members, way.policy)
+        second = plan.plan(first, after.queues, after.members, way.policy)
         y = 45 + 66 * row
-        it.text(15, y + 16, name, "title")
-        for place, queue in enumerate(each for run in queues for each in run):
-            before, after = first.assignment.owner(queue), second.assignment.owner(queue)
-            assert before is not None
-            assert after is not None
-            it.square(170 + 20 * place, y, 17, names.index(before))
-            it.square(520 + 20 * place, y, 17, names.index(after), is_moved=before != after)
-        loads = sorted(second.assignment.loads.values())
-        spread = f"{loads[0]}" if loads[0] == loads[-1] else f"{loads[0]} to {loads[-1]}"
-        it.text(520, y + 38, f"{second.moved} move; {spread} queues each", "small")
+        it.text(15, y + 16, way.name, "title")
+        for place, queue in enumerate(each for run in before.queues for each in run):
+            old, new = first.assignment.owner(queue), second.assignment.owner(queue)
+            assert old is not None
+            assert new is not None
+            it.square(170 + 20 * place, y, 17, names.index(old))
+            it.square(520 + 20 * place, y, 17, names.index(new), is_moved=old != new)
+        told = f"{second.moved} move; {strategies.loads(second)} queues each"
+        it.text(520, y + 38, told, "small")
     it.text(
         170, 318, "A colour is a consumer. A thick edge: this queue has another owner now.", "small"
     )

@@ -128,17 +128,18 @@ ZONE_EVENTS: dict[str, Event] = {
 
 def moved_and_loads(scene: Scene, made: Plan) -> str:
     """Say what an event came to."""
-    return f"{made.moved:,} ({_loads(made)})"
+    return f"{made.moved:,} ({loads(made)})"
 
 
 def moved_and_zones(scene: Scene, made: Plan) -> str:
     """The same, and how much stayed within zones."""
-    return f"{made.moved} ({_loads(made)}; {_at_home(scene, made)})"
+    return f"{made.moved} ({loads(made)}; {_at_home(scene, made)})"
 
 
-def _loads(made: Plan) -> str:
-    loads = made.assignment.loads.values()
-    least, most = min(loads), max(loads)
+def loads(made: Plan) -> str:
+    """Say the smallest and the largest load."""
+    found = made.assignment.loads.values()
+    least, most = min(found), max(found)
     return f"{least}" if least == most else f"{least} to {most}"
 
 

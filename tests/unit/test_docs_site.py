@@ -41,7 +41,7 @@ def test_every_page_is_in_the_nav_and_every_link_leads_somewhere(site: Path) -> 
 
 
 def test_files_beside_the_documentation_come_along(site: Path) -> None:
-    for page in ("benchmarks/RESULTS-operator", "charts/evenkeel/README", "examples/README"):
+    for page in ("benchmarks/RESULTS-operator", "charts/evenkeel", "examples"):
         assert (site / page / "index.html").is_file()
     assert (site / "examples" / "sink.py").read_bytes() == (ROOT / "examples/sink.py").read_bytes()
     jobs = (site / "spark-jobs" / "index.html").read_text("utf-8")
