@@ -2,10 +2,12 @@
 
 import copy
 import json
+import re
 
 import pytest
 import yaml
 
+from tests import job_objects
 from tests.chart.rendering import ALL_ON, CHART, EVERYTHING, NAMESPACE, Document, Helm, RefusedError
 
 ALERTS = [
@@ -57,17 +59,28 @@ def test_the_monitor_finds_the_operators_service(helm: Helm) -> None:
     assert endpoint["honorLabels"] is True  # namespace is a group's, and not the operator's
 
 
-def test_the_monitor_of_jobs_finds_drivers_wherever_the_operator_looks(helm: Helm) -> None:
+def test_the_monitor_of_jobs_looks_wherever_the_operator_looks(helm: Helm) -> None:
     everywhere = helm.template(**ALL_ON).one("PodMonitor")["spec"]
     assert everywhere["namespaceSelector"] == {"any": True}
-    assert everywhere["selector"]["matchLabels"] == {"evenkeel.dev/role": "driver"}
-    (endpoint,) = everywhere["podMetricsEndpoints"]
-    assert endpoint["port"] == "metrics"
-    assert endpoint["relabelings"] == [
-        {"sourceLabels": ["__meta_kubernetes_pod_label_evenkeel_dev_group"], "targetLabel": "name"}
-    ]
     named = helm.template(EVERYTHING).one("PodMonitor", "the-keel")["spec"]
     assert named["namespaceSelector"] == {"matchNames": ["alpha", "beta"]}
+
+
+@pytest.mark.xfail(strict=True, reason="drivers' pods have no label evenkeel.dev/role yet")
+def test_the_monitor_of_jobs_selects_drivers_and_says_whose_they_are(helm: Helm) -> None:
+    pod = job_objects.driver(job_objects.a_group())
+    labels = pod["metadata"]["labels"]
+    monitor = helm.template(**ALL_ON).one("PodMonitor")["spec"]
+    assert monitor["selector"]["matchLabels"].items() <= labels.items()
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    ports = [each["name"] for each in job_objects.main(pod)["ports"]]
+    assert endpoint["port"] in ports
+    (relabeling,) = endpoint["relabelings"]
+    assert relabeling["targetLabel"] == "name"
+    (source,) = relabeling["sourceLabels"]
+    prefix = "__meta_kubernetes_pod_label_"
+    told = {prefix + re.sub("[^a-z]", "_", label): value for label, value in labels.items()}
+    assert told[source] == "billing"
 
 
 def test_the_dashboard_is_loaded_as_it_is(helm: Helm) -> None:

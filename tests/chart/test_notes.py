@@ -34,6 +34,10 @@ def test_their_example_is_a_topic_and_a_group_that_reads_it(said: str) -> None:
     assert found is not None
     documents: list[Any] = list(yaml.safe_load_all(found[1]))
     topic, group = (manifests.read_topic(documents[0]), manifests.read_group(documents[1]))
+    assert [each["kind"] for each in documents] == ["Topic", "ConsumerGroup"]
+    assert topic.spec.route
+    assert group.spec.consumers
+    assert group.spec.consumers.static
     assert list(group.topic_keys) == [topic.head.key]
     assert f"get mqcg {group.head.key.name} -o yaml" in said
 

@@ -152,7 +152,11 @@ def test_several_operators_are_spread_over_hosts_and_not_all_taken_away(helm: He
 
 
 def test_the_network_policy_lets_metrics_in_and_lets_out_what_is_needed(helm: Helm) -> None:
-    found = helm.template(networkPolicy__enabled="true").one("NetworkPolicy")["spec"]
+    rendered = helm.template(networkPolicy__enabled="true")
+    found = rendered.one("NetworkPolicy")["spec"]
+    labels = rendered.pod["metadata"]["labels"]
+    assert found["podSelector"]["matchLabels"].items() <= labels.items()
+    assert found["podSelector"]["matchLabels"]
     assert found["policyTypes"] == ["Ingress", "Egress"]
     assert found["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}]}]
     dns, calls = found["egress"]
