@@ -1,5 +1,6 @@
 """What docs/moving.md and docs/operating/scaling.md promise, with RocketMQ's own consumer."""
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -103,7 +104,7 @@ def test_going_back_starts_with_a_job_that_has_ended(
     page = (HERE.parents[2] / "docs" / "moving.md").read_text("utf-8")
     (waits,) = re.findall(r"^kubectl (wait mqcg/billing .*)$", page, re.M)
     command = f"{go.built(programs.KUBECTL)} -n {namespace.name} {waits} --timeout 30s"
-    environment = {"KUBECONFIG": str(kubernetes.admin.kubeconfig)}
+    environment = {**os.environ, "KUBECONFIG": str(kubernetes.admin.kubeconfig)}
     done = subprocess.run(
         ["sh", "-c", command], env=environment, capture_output=True, text=True, check=False
     )
