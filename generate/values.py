@@ -125,7 +125,7 @@ def with_table(readme: str, values: Sequence[Value]) -> str:
     _, _, after = rest.partition(END)
     if not after:
         raise NotationError(f"README.md lacks the lines {BEGIN} and {END}")
-    rows = ["| value | default | |", "|---|---|---|", *_rows(values)]
+    rows = ["", "| value | default | |", "|---|---|---|", *_rows(values), ""]
     return "\n".join([before + BEGIN, *rows, END + after])
 
 
