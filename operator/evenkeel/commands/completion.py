@@ -8,7 +8,7 @@ where names of files may follow.
 """
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evenkeel.commands import candidates, frame, saying, shells
 from evenkeel.commands import options as told
@@ -44,11 +44,15 @@ def _print(options: argparse.Namespace) -> int:
 def offer(name: str, words: Sequence[str]) -> int:
     """Print what may stand in place of the last word, which has begun or is empty."""
     *before, last = words or [""]
+    before = frame.command_first(before)
     parser = frame.parser(name, before)
+    lines: Iterable[str] = [NO_FILES]
     if parser.called is not None:
         lines = _of_command(parser.called, before[1:], last)
-    else:
-        commands = [(each, text) for each, (_, text) in frame.COMMANDS.items() if not before]
+    elif before and before[-1] in frame.BEFORE:
+        lines = _of_value(frame.BEFORE[before[-1]], {}, last)
+    elif not before or before[0].startswith("-"):
+        commands = [(each, text) for each, (_, text) in frame.COMMANDS.items()]
         lines = _lines([*_options(parser, last), *commands], last)
     for line in lines:
         saying.line(line)
@@ -63,10 +67,17 @@ def _of_command(parser: argparse.ArgumentParser, before: Sequence[str], last: st
         waiting = next(iter(positionals), None)
     if waiting is None:
         return [NO_FILES]
-    if waiting.metavar == "FILE" or waiting.metavar == "FOLDER":
+    if waiting.choices is not None:
+        return _lines([(str(each), "") for each in waiting.choices], last)
+    return _of_value(waiting.dest, given, last, before)
+
+
+def _of_value(
+    what: str, given: Mapping[str, str], last: str, but: Sequence[str] = ()
+) -> Iterable[str]:
+    if what in ("file", "kubeconfig", "state"):
         return [FILES]
-    found = waiting.choices or candidates.found(waiting.dest, given)
-    return _lines([(each, "") for each in found if each not in before], last)
+    return _lines([(each, "") for each in candidates.found(what, given) if each not in but], last)
 
 
 def _lines(found: Iterable[Candidate], last: str) -> Iterator[str]:

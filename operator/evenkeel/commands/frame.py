@@ -33,6 +33,13 @@ COMMANDS = {
 }
 """Module and summary of each."""
 ASKED_BY_SHELLS = "__complete"
+BEFORE = {
+    "-n": "namespace",
+    "--namespace": "namespace",
+    "--context": "context",
+    "--kubeconfig": "kubeconfig",
+}
+"""Options with a value that people also write before the command, as they do with kubectl."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -62,6 +69,7 @@ def main(arguments: Sequence[str] | None = None, name: str = "evenkeel") -> int:
             from evenkeel.commands import completion  # which needs this module
 
             return completion.offer(name, words[1:])
+        words = command_first(words)
         options = parser(name, words).parse_args(words)
         code: int = options.command(options)
         return code
@@ -75,8 +83,16 @@ def main(arguments: Sequence[str] | None = None, name: str = "evenkeel") -> int:
         return FAILED
 
 
+def command_first(words: Sequence[str]) -> list[str]:
+    """Put a command before the options that were written before it."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in BEFORE else 1
+    return [*words[at : at + 1], *words[:at], *words[at + 1 :]]
+
+
 def parser(name: str, words: Sequence[str]) -> Parser:
-    """Know all commands by name, and how the one is called that these words begin with."""
+    """Know all commands by name, and all about the one that these words begin with."""
     found = Parser(
         prog=name,
         description="Who reads which queue, and why.",
@@ -85,7 +101,7 @@ def parser(name: str, words: Sequence[str]) -> Parser:
     )
     found.add_argument("--version", action="version", version=f"evenkeel {__version__}")
     commands = found.add_subparsers(required=True, metavar="COMMAND")
-    called = next((word for word in words if not word.startswith("-")), None)
+    called = words[0] if words else None
     for command, (module, summary) in COMMANDS.items():
         made = commands.add_parser(command, help=summary, formatter_class=_Formatter)
         if command == called:

@@ -35,6 +35,24 @@ def test_what_cannot_be_understood_ends_with_a_code_that_plan_does_not_use(
     assert "--help" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (["-n", "a", "top", "b"], ["top", "-n", "a", "b"]),
+        (["--context=c", "-A", "plan"], ["plan", "--context=c", "-A"]),
+        (["top", "-n", "a"], ["top", "-n", "a"]),
+        (["--help"], ["--help"]),
+        (["-n"], ["-n"]),
+        ([], []),
+    ],
+    ids=" ".join,
+)
+def test_kubectls_options_may_stand_before_the_command(
+    written: list[str], meant: list[str]
+) -> None:
+    assert frame.command_first(written) == meant
+
+
 @pytest.mark.parametrize("command", frame.COMMANDS)
 def test_the_help_of_each_command_teaches_by_example(
     command: str, capsys: pytest.CaptureFixture[str]
