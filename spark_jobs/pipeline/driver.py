@@ -83,6 +83,7 @@ class Driver:
         self._drained: frozenset[str] = frozenset()
         """Executors that are to be replaced, by their pods."""
         self._in_batch = threading.Lock()
+        """Executors are told to end between two batches, for what they cache goes with them."""
         self._skipped: Skipped | None = None
         self._stop = threading.Event()
         self._metrics = Metrics(self._facts, lambda: self._group.lag(self._ends))

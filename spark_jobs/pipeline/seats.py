@@ -28,8 +28,6 @@ from spark_jobs.pipeline.fetching import this_executor, this_pod
 
 MOST_STRAYS = 10
 log = logging.getLogger("evenkeel.job")
-
-
 _HERE = pa.schema({"executor": pa.string(), "pod": pa.string()})
 
 

@@ -8,7 +8,7 @@ import pytest
 from evenkeel.api.groups import GroupStatus
 from evenkeel.control import conditions, groups
 from evenkeel.control.groups import Decision
-from evenkeel.control.seen import Conflict, Seen, Skipped
+from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen, Skipped
 from evenkeel.objects import DRAIN, PAUSED, REBALANCE, Group
 from lb_core.model import Member, Queue
 from tests.unit.test_deciding import (
@@ -248,6 +248,10 @@ def test_a_drained_executor_leaves_its_slot_and_no_queue_moves() -> None:
     away = drained_executor("0")
     assert condition(away, "Drained") == ("True", "Empty")
     replaced = drained_executor("0", "2")
+    off = groups.decide(
+        group(settled(), annotations={DRAIN: "1"}), seen(JobSeen(JobState.ENDED)), at(1)
+    )
+    assert condition(off, "Drained") == ("True", "Empty"), "executors go with their driver"
     assert condition(replaced, "Drained") == ("True", "Empty")
     for each in (before, away, replaced):
         assert owners(each.status) == {"billing-0": 4, "billing-1": 4}

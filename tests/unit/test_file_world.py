@@ -3,9 +3,12 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 
+from evenkeel.control import loop as control_loop
 from evenkeel.control.groups import Happened
 from evenkeel.control.loop import Loop
 from evenkeel.embedded.world import FileWorld
@@ -21,7 +24,7 @@ TOPIC = {
 }
 
 
-def group(*names: str) -> dict[str, object]:
+def group(*names: str) -> dict[str, Any]:
     consumers = {"static": [{"id": each} for each in names]}
     spec = {"topics": [{"name": "orders"}], "consumers": consumers}
     return {
@@ -77,6 +80,36 @@ def test_a_job_hears_of_executors_to_drain_as_soon_as_the_file_says_so(tmp_path:
         file.write_text(yaml.safe_dump_all([TOPIC, {**billing, "metadata": metadata}]))
         world.look()
         assert json.loads(heard.read_text())["drain"] == ["1"]
+        await loop.close()
+        await world.close()
+
+    asyncio.run(body())
+
+
+def test_a_rebalance_that_is_asked_for_waits_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is not asked for would wait for an hour here."""
+    monkeypatch.setattr(control_loop, "MOST_DEBOUNCE_SECONDS", 3600.0)
+
+    async def body() -> None:
+        told = asyncio.Queue[Happened]()
+        file = tmp_path / "billing.yaml"
+
+        def write(*names: str, **annotations: str) -> None:
+            found = group(*names)
+            found["metadata"] = {"name": "billing", "annotations": annotations}
+            found["spec"]["rebalance"] = {"interval": "1h", "debounce": "1h"}
+            file.write_text(yaml.safe_dump_all([TOPIC, found]))
+
+        write("a")
+        world = FileWorld(file, tmp_path / "state", lambda key, what: told.put_nowait(what))
+        loop = Loop(world)
+        world.attach(loop)
+        assert (await asyncio.wait_for(told.get(), 10)).reason == "Assigned"
+        write("a", "b", **{"evenkeel.dev/rebalance": "now"})
+        world.look()
+        assert (await asyncio.wait_for(told.get(), 10)).message.startswith("epoch 2, Asked: ")
         await loop.close()
         await world.close()
 

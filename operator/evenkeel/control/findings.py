@@ -1,6 +1,6 @@
 """What there is to say about a group, as its conditions say it. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from evenkeel import planning
 from evenkeel.api.groups import Assigned, StrategyName
@@ -88,30 +88,29 @@ def _paused(group: Group) -> list[Finding]:
     return []
 
 
-def drained(group: Group, assignments: Sequence[Assigned]) -> list[Finding]:
+def drained(group: Group, seen: Seen, assignments: Sequence[Assigned]) -> list[Finding]:
     """Say whether the pods that are to be emptied are, if there shall be such."""
     if not group.to_drain:
         return []
-    if group.spec.job is None:
-        owned = {each.consumer: planning.owned(each) for each in assignments}
-        left = [
-            f"{name} has {sum(map(len, owned[name]))} queues"
-            for name in sorted(group.to_drain & owned.keys())
-            if owned[name]
-        ]
-    else:
-        fillers = {each.pod or each.executor: each for each in assignments if not each.empty_since}
-        left = [
-            f"{name} fills {fillers[name].consumer}"
-            for name in sorted(group.to_drain & fillers.keys())
-        ]
+    busy = _owners(assignments) if group.spec.job is None else _fillers(seen)
+    left = [f"{name} {busy[name]}" for name in sorted(group.to_drain & busy.keys())]
     if left:
         return [Finding("Drained", False, "Draining", "; ".join(left))]
-    return [Finding("Drained", True, "Empty", f"nothing is read by {_listed(group.to_drain)}")]
+    names = ", ".join(sorted(group.to_drain))
+    return [Finding("Drained", True, "Empty", f"nothing is read by {names}")]
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
+def _owners(assignments: Sequence[Assigned]) -> dict[str, str]:
+    """Say of consumers how much they own, if anything."""
+    counts = {each.consumer: sum(map(len, planning.owned(each))) for each in assignments}
+    return {name: f"has {count} queues" for name, count in counts.items() if count}
+
+
+def _fillers(seen: Seen) -> dict[str, str]:
+    """Say of executors which slots they fill; where no driver runs there are none."""
+    report = seen.job.report if seen.job else None
+    slots = report.slots if report else {}
+    return {seat.pod or seat.executor: f"fills {slot}" for slot, seat in slots.items()}
 
 
 def _why_off(group: Group, seen: Seen) -> str | None:

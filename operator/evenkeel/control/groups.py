@@ -118,7 +118,7 @@ def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
             last_rebalance=LastRebalance(times.shown(now), trigger, moved, reason[:MOST_TEXT]),
         )
         happened.append(Happened("Rebalanced", f"epoch {status.epoch}, {trigger}: {reason}"[:1000]))
-    found = [*findings.all_about(group, seen, plan), *findings.drained(group, assignments)]
+    found = [*findings.all_about(group, seen, plan), *findings.drained(group, seen, assignments)]
     decision = _decided(group, status, found, now, happened, seen.lag)
     return replace(decision, look_again_seconds=plan.look_again_seconds, plan=plan)
 
@@ -155,7 +155,7 @@ def _broadcast(
         assignments=assignments,
     )
     found = findings.about_broadcast(group, seen, has_readers=bool(members))
-    found += findings.drained(group, assignments)
+    found += findings.drained(group, seen, assignments)
     return _decided(group, status, found, now, lag=seen.lag)
 
 
