@@ -186,12 +186,17 @@ def _job() -> Iterable[Panel]:
             for name in ("batch", "planning")
             for share, label in (("0.5", "half"), ("0.99", "99 of 100"))
         ),
-        unit="s",
+        unit="s", width=6,
+    )  # fmt: skip
+    mean = f"{_job_rate('handover_seconds_sum')} / {_job_rate('handover_seconds_count')}"
+    yield grafana.graph(
+        "Hand-over", "From hearing of an assignment until it is followed, on average.",
+        Query(mean, "hand-over"), unit="s", width=6,
     )  # fmt: skip
     filled = _by("namespace, name", f"evenkeel_job_slots_filled{{{ONE}}}")
     yield grafana.graph(
         "Slots", "Slots that there are, and those that have an executor.",
-        Query(_one("job_slots"), "there are"), Query(filled, "filled"), unit="none",
+        Query(_one("job_slots"), "there are"), Query(filled, "filled"), unit="none", width=6,
     )  # fmt: skip
     pinned = _by("namespace, name", f"evenkeel_job_pinned{{{ONE}}}")
     yield grafana.graph(
@@ -199,7 +204,7 @@ def _job() -> Iterable[Panel]:
         Query(_job_rate("failures_total"), "failures"),
         Query(_job_rate("misplaced_tasks_total"), "misplaced tasks"),
         Query(f"1 - {pinned}", "not pinned"),
-        unit="none",
+        unit="none", width=6,
     )  # fmt: skip
 
 

@@ -88,7 +88,7 @@ def graph(
     """Show how it went; a line marks what should not be exceeded."""
     custom: Json = {
         "drawStyle": "line", "lineInterpolation": "stepAfter", "lineWidth": 1,
-        "fillOpacity": 30 if stacked else 5, "showPoints": "never", "spanNulls": False,
+        "fillOpacity": 30 if stacked else 5, "showPoints": "auto", "spanNulls": False,
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
         "thresholdsStyle": {"mode": "off" if red_from is None else "dashed"},
     }  # fmt: skip

@@ -2,10 +2,13 @@
 What Prometheus reads of a job: http://driver:PORT/metrics.
 
 Counts and gauges are made from the job's facts when they are asked for; lag is asked of the brokers
-then too. Only what has a duration is observed as it happens.
+then too. Only what has a duration is observed as it happens, and a hand-over is over before many a
+scrape: so the facts are also looked at twice a second.
 """
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -19,6 +22,7 @@ from spark_jobs.pipeline.facts import Facts
 
 log = logging.getLogger("evenkeel.job")
 PREFIX = "evenkeel_job_"
+LOOK_SECONDS = 0.5
 SECONDS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 300)
 
 
@@ -29,24 +33,61 @@ class Metrics:
         """Nothing is served yet."""
         self.registry = CollectorRegistry()
         self.registry.register(_AtScrape(facts, lag))
+        self._facts = facts
         self.planning = self._seconds("planning", "Asking the brokers and making a batch's tasks")
         self.batch = self._seconds("batch", "A batch, from asking the brokers to the sink's end")
+        self.handover = self._seconds(
+            "handover", "From hearing of an assignment until a batch that follows it is committed"
+        )
         self.failures = Counter(f"{PREFIX}failures", "Queries that failed", registry=self.registry)
 
     def _seconds(self, name: str, text: str) -> Histogram:
         return Histogram(f"{PREFIX}{name}_seconds", text, registry=self.registry, buckets=SECONDS)
 
     def serve(self, port: int) -> None:
-        """Answer scrapes from now on, in a thread of its own."""
+        """Answer scrapes from now on, in threads of their own."""
         try:
             scrapes.serve(port, self._written)
         except OSError as error:
             raise UsageError(f"metricsPort {port} cannot be used: {error}") from error
+        watch = HandOver(self._facts().adopted_epoch)
+        threading.Thread(
+            target=self._keep_looking, args=(watch,), name="hand-over", daemon=True
+        ).start()
+
+    def _keep_looking(self, watch: "HandOver") -> None:
+        while True:
+            facts = self._facts()
+            lasted = watch.look(facts.published_epoch, facts.adopted_epoch, time.monotonic())
+            if lasted is not None:
+                self.handover.observe(lasted)
+            time.sleep(LOOK_SECONDS)
 
     def _written(self, names: Sequence[str]) -> bytes:
         if names:
             return generate_latest(self.registry.restricted_registry(names))
         return generate_latest(self.registry)
+
+
+class HandOver:
+    """Measures how long assignments wait until they are adopted."""
+
+    def __init__(self, adopted: int) -> None:
+        """Begin with what is adopted already."""
+        self._adopted = adopted
+        self._since: float | None = None
+        """When something was first seen to wait."""
+
+    def look(self, published: int, adopted: int, now: float) -> float | None:
+        """Look at a job; the seconds that a hand-over took that is over now."""
+        is_new, self._adopted = adopted > self._adopted, adopted
+        if published > adopted:
+            self._since = now if self._since is None else self._since
+            return None
+        since, self._since = self._since, None
+        if since is not None:
+            return now - since
+        return LOOK_SECONDS if is_new else None  # it began and ended between two looks
 
 
 class _AtScrape(Collector):

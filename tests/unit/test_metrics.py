@@ -1,4 +1,4 @@
-"""What Prometheus reads of topics and groups."""
+"""What Prometheus reads of topics and groups, and how long hand-overs take."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from evenkeel import manifests
 from evenkeel.control import metrics
 from evenkeel.objects import PAUSED, Group, Topic
+from sandbox import ports
+from sandbox.waiting import eventually
+from spark_jobs.pipeline.facts import Facts
+from spark_jobs.pipeline.fetching import Tally
+from spark_jobs.pipeline.metrics import LOOK_SECONDS, HandOver, Metrics
 from tests.job_objects import a_group, a_topic
 
 Document = dict[str, Any]
@@ -175,3 +180,35 @@ def test_a_topic_says_how_many_queues_it_has_and_why_it_is_not_ready() -> None:
     names = ("topic_read_queues", "topic_write_queues", "topic_ready")
     assert [of(found, name) for name in names] == [8, 4, 0]
     assert of(found, "topic_ready_reason", reason="TopicUnknown") == 1
+
+
+def test_a_hand_over_lasts_until_the_newest_assignment_is_adopted() -> None:
+    watch = HandOver(1)
+    looks = [(1, 1, 10.0), (2, 1, 11.0), (3, 1, 12.0), (3, 2, 13.0), (3, 3, 14.5), (3, 3, 15.0)]
+    assert [watch.look(*each) for each in looks] == [None, None, None, None, 3.5, None]
+
+
+def test_a_hand_over_between_two_looks_counts_as_one_of_that_time() -> None:
+    watch = HandOver(1)
+    assert watch.look(2, 2, 10.0) == LOOK_SECONDS
+    assert watch.look(2, 2, 10.5) is None
+
+
+def test_an_older_assignment_that_is_refused_is_no_hand_over() -> None:
+    watch = HandOver(7)
+    assert watch.look(3, 7, 10.0) is None
+    assert watch.look(3, 7, 11.0) is None
+
+
+def test_the_driver_measures_hand_overs_while_it_serves() -> None:
+    facts = [Facts(2, 1, 5, {}, is_pinned=True, tally=Tally(), error=None)]
+    shown = Metrics(lambda: facts[0], dict)
+    claim = ports.claim()
+    shown.serve(claim.port)
+    claim.release()
+    facts[0] = replace(facts[0], adopted_epoch=2)
+
+    def count() -> float | None:
+        return shown.registry.get_sample_value("evenkeel_job_handover_seconds_count")
+
+    assert eventually(count, lambda found: found == 1) == 1
