@@ -66,7 +66,6 @@ def test_the_monitor_of_jobs_looks_wherever_the_operator_looks(helm: Helm) -> No
     assert named["namespaceSelector"] == {"matchNames": ["alpha", "beta"]}
 
 
-@pytest.mark.xfail(strict=True, reason="drivers' pods have no label evenkeel.dev/role yet")
 def test_the_monitor_of_jobs_selects_drivers_and_says_whose_they_are(helm: Helm) -> None:
     pod = job_objects.driver(job_objects.a_group())
     labels = pod["metadata"]["labels"]

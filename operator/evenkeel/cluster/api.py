@@ -46,11 +46,19 @@ class GoneError(ApiError):
     """There is no such object."""
 
 
+class ForbiddenError(ApiError):
+    """A right is missing."""
+
+
 class NoClusterError(EvenkeelError):
     """Nothing tells how to reach a cluster."""
 
 
-_ERRORS = {HTTPStatus.CONFLICT: ConflictError, HTTPStatus.NOT_FOUND: GoneError}
+_ERRORS = {
+    HTTPStatus.CONFLICT: ConflictError,
+    HTTPStatus.NOT_FOUND: GoneError,
+    HTTPStatus.FORBIDDEN: ForbiddenError,
+}
 
 
 def connection(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:

@@ -16,7 +16,7 @@ from evenkeel.api.groups import GroupStatus
 from evenkeel.api.parts import Condition
 from evenkeel.api.topics import TopicStatus
 from evenkeel.cluster import paths, pods, reports, slices, starting
-from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, GoneError
+from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, ForbiddenError, GoneError
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import names, rights, whole
 from evenkeel.cluster.telling import Telling
@@ -231,6 +231,9 @@ class ClusterWorld:
             found = await self._api.get(paths.one(paths.SECRETS, key))
         except GoneError as error:
             raise MissingError("SecretNotFound", f"{topic}: there is no Secret {key}") from error
+        except ForbiddenError as error:
+            text = f"{topic}: the operator may not read its Secret: {error}"
+            raise MissingError("SecretForbidden", text) from error
         data: dict[str, str] = found.get("data") or {}
         if missing := sorted(entry for entry in entries if not data.get(entry)):
             raise MissingError(

@@ -210,6 +210,26 @@ def test_in_one_namespace_it_needs_no_right_elsewhere(audited: Audited) -> None:
     installed.uninstall()
 
 
+def test_without_the_right_to_read_secrets_a_topic_says_so_and_others_go_on(
+    audited: Audited,
+) -> None:
+    installed = Release(audited.cluster, "evenkeel-careful")
+    careful = make_namespace(audited.cluster.admin, "careful")
+    options = ("watch.namespaces={careful}", "rbac.secrets.enabled=false")
+    installed.install("--take-ownership", "--set", ",".join(options))
+    with installed.running() as operator:
+        operator.until_ready()
+        refs = {"credentialsSecretRef": {"name": "acl"}}
+        careful.make("Topic", "payments", {"nameServers": ["127.0.0.1:1"], **refs})
+        careful.until(
+            "topics", "payments", lambda it: condition(it, "Ready")[1] == "SecretForbidden"
+        )
+        careful.make("Topic", "orders", {"route": ROUTE})
+        careful.until("topics", "orders", is_ready)
+        assert "Traceback" not in operator.log
+    installed.uninstall()
+
+
 def left_of(installed: Release) -> list[str]:
     """List what is still there of a release; the definitions are to stay, and are not among it."""
     admin, found = installed.cluster.admin, []
