@@ -102,7 +102,7 @@ def test_it_explains_who_owns_what_since_which_epoch(place: Namespace, run: Run)
         lambda found: "epoch" in found[1],  # the Event comes after the status
     )
     assert code == DONE
-    assert "orders@broker-a 3 is assigned to ex-c." in shown
+    assert "orders@broker-a 3 belongs to ex-c." in shown
     assert f"So since epoch {epoch}, " in shown
     assert "it came from ex-a; why: ex-c joined." in shown
 

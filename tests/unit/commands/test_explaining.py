@@ -48,7 +48,7 @@ def test_a_group_is_explained_by_owner_with_what_moved_and_why() -> None:
 
 def test_one_queue_is_explained_in_full() -> None:
     assert of_queue(explained(JOINED, 2), "orders@broker-a/3")[:6] == [
-        "orders@broker-a 3 is assigned to c.",
+        "orders@broker-a 3 belongs to c.",
         "So since 60 s ago (ConsumersChanged): it came from a; why: c joined.",
         "Sticky: even loads first, then owners in the zone of the broker, then the fewest moves.",
         "3 consumers may own queues.",
@@ -182,11 +182,11 @@ def test_a_job_shows_its_executors_and_slots_that_are_empty() -> None:
     shown = sentences.of_group(explained(found, 1.5))
     assert "1 consumer may own queues; not billing-1 (its slot is empty, and it keeps its" in shown
     assert of_queue(explained(found, 1.5), "orders@broker-a/0")[0] == (
-        "orders@broker-a 0 is read by billing-0 (executor 1, pod billing-exec-1)."
+        "orders@broker-a 0 belongs to billing-0 (executor 1, pod billing-exec-1)."
     )
     assert of_queue(explained(found, 1.5), "orders@broker-b/0")[0] == (
-        "orders@broker-b 0 is read by billing-1, which nobody fills now: the other executors read "
-        "for it."
+        "orders@broker-b 0 belongs to billing-1, a slot that nobody fills now: the other executors "
+        "read for it."
     )
 
 
@@ -279,4 +279,4 @@ def test_programs_get_the_same_as_json() -> None:
         each for each in facts["queues"] if each["ids"] == "3" and each["broker"] == "broker-a"
     )
     assert (moved["owner"], moved["since"]["from"], moved["next"]) == ("c", "a", None)
-    assert moved["why"][0] == "orders@broker-a 3 is assigned to c."
+    assert moved["why"][0] == "orders@broker-a 3 belongs to c."

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from evenkeel import planning
 from evenkeel.api.groups import Assigned
+from evenkeel.commands.facts import words
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group
 
@@ -76,8 +77,7 @@ def follows(group: Group, pod: str, *, undo: bool) -> str:
 
 
 def _queues(assigned: Assigned) -> str:
-    count = sum(map(len, planning.owned(assigned)))
-    return f"{count} queue{'' if count == 1 else 's'}"
+    return words.counted(sum(map(len, planning.owned(assigned))), "queue")
 
 
 def is_done(group: Group, pods: Iterable[str], *, undo: bool) -> bool:

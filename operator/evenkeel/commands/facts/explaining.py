@@ -17,6 +17,7 @@ from evenkeel.commands.facts.past import Past, Told
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group, Key, Topic
 from lb_core import group as people
+from lb_core.errors import AllocationError
 from lb_core.model import Member, Queue, QueueRange
 from lb_core.moves import Move
 from lb_core.policy import Policy
@@ -65,12 +66,12 @@ def explained(group: Group, topics: Mapping[Key, Topic], past: Past, now: dateti
         foreseen = foresight.foresee(group, topics, now)
     except EvenkeelError as error:
         trouble = str(error)
-    rows = (
-        []
-        if _is_broadcast(group)
-        else list(_rows(group, _queues(group, topics), past, _futures(foreseen)))
-    )
-    members = people.sort_out(_members(group, now), _policy(group))
+    queues = [] if _is_broadcast(group) else _queues(group, topics)
+    rows = list(_rows(group, queues, past, _futures(foreseen)))
+    try:
+        members = people.sort_out(_members(group, now), _policy(group))
+    except AllocationError as error:  # somebody has edited the status
+        raise EvenkeelError(f"{group}: its status cannot be read: {error}") from error
     return Explanation(group, rows, past, foreseen, trouble, members, now)
 
 

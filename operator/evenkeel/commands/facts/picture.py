@@ -12,6 +12,7 @@ from rich.text import Text
 
 from evenkeel import planning
 from evenkeel.api.groups import Assigned
+from evenkeel.commands.facts import words
 from evenkeel.commands.facts.measured import Measured
 from evenkeel.control import conditions
 from evenkeel.objects import Group
@@ -100,7 +101,7 @@ def _consumer(look: Look, assigned: Assigned) -> dict[str, object]:
         "executor": assigned.executor,
         "pod": assigned.pod,
         "zone": assigned.zone,
-        "state": _state(assigned).plain,
+        "state": _state(look.group, assigned).plain,
         "lag": _lag_of(look, assigned),
         "rowsPerSecond": None if rate is None else round(rate, 1),
         "queues": [
@@ -124,12 +125,16 @@ def of_one(look: Look) -> list[Text]:
     """Draw a group, its consumers, and a map of the queues that they have."""
     group, status = look.group, look.group.status
     lag, ready = _lag(look), _ready(group)
-    title = Text.assemble(
-        (str(group.head.key), "bold"),
-        f"  epoch {status.epoch}  {status.queues} queues  {status.consumers} consumers  moved "
-        f"{status.moved}  lag {'-' if lag is None else lag}  ready ",
-        ready["ready"], "  ", ready["why"],
-    )  # fmt: skip
+    facts = (
+        f"epoch {status.epoch}",
+        words.counted(status.queues, "queue"),
+        words.counted(status.consumers, "consumer"),
+        f"moved {status.moved}",
+        f"lag {'-' if lag is None else lag}",
+    )
+    is_ready = Text.assemble("ready ", ready["ready"])
+    name = Text(str(group.head.key), "bold")
+    title = Text("  ").join([name, *map(Text, facts), is_ready, ready["why"]])
     columns = ["consumer", "state", "queues", "map"]
     if any(each.zone for each in status.assignments):
         columns.insert(1, "zone")
@@ -153,7 +158,7 @@ def _row(look: Look, assigned: Assigned) -> Row:
         "executor": assigned.executor,
         "pod": assigned.pod,
         "zone": assigned.zone,
-        "state": _state(assigned),
+        "state": _state(look.group, assigned),
         "queues": len(queues),
         "lag": _lag_of(look, assigned),
         "rows/s": None if rate is None else round(rate),
@@ -173,8 +178,8 @@ def _queues(assigned: Assigned) -> list[Queue]:
     return [queue for run in planning.owned(assigned) for queue in run]
 
 
-def _state(assigned: Assigned) -> Text:
-    if assigned.empty_since:
+def _state(group: Group, assigned: Assigned) -> Text:
+    if assigned.empty_since or (group.spec.job is not None and not assigned.executor):
         return Text("empty", "yellow")
     return Text("draining", "yellow") if assigned.draining else Text("reads")
 

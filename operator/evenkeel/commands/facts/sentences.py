@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from evenkeel import planning
-from evenkeel.api.groups import Assigned, MessageModel, Zones
+from evenkeel.api.groups import Assigned, MessageModel
 from evenkeel.commands.facts import words
 from evenkeel.commands.facts.explaining import Explanation, Row
 from evenkeel.control import conditions
 from evenkeel.objects import Group
 from lb_core.assignment import format_ids
-from lb_core.policy import STICKY
+from lb_core.policy import STICKY, Zones
 from mq_client import tables
 
 OWNERS = ("owner", "queues", "since", "why")
@@ -24,13 +24,13 @@ def of_group(explained: Explanation) -> str:
     parts = ["\n".join([_headline(group), *_rules(explained)])]
     if rows:
         parts.append(tables.as_table(columns, rows))
-    parts += ["\n".join(_ahead(explained)), _conditions(group)]
+    parts += ["\n".join(_ahead(explained)), _conditions_table(group)]
     return "\n\n".join(filter(None, parts))
 
 
 def of_queue(explained: Explanation, row: Row) -> str:
     """Explain one queue, sentence by sentence."""
-    return "\n".join([*_whys(explained, row), "", _conditions(explained.group)])
+    return "\n".join([*_whys(explained, row), "", _conditions_table(explained.group)])
 
 
 def facts(explained: Explanation) -> dict[str, object]:
@@ -43,15 +43,7 @@ def facts(explained: Explanation) -> dict[str, object]:
         "rules": _rules(explained),
         "queues": [_facts(explained, each) for each in explained.rows],
         "ahead": _ahead(explained),
-        "conditions": [
-            {
-                "type": each.type,
-                "status": each.status.value,
-                "reason": each.reason,
-                "says": words.meaning(each),
-            }
-            for each in group.status.conditions
-        ],
+        "conditions": _conditions(group),
     }
 
 
@@ -75,10 +67,14 @@ def _facts(explained: Explanation, row: Row) -> dict[str, object]:
 
 def _headline(group: Group) -> str:
     status = group.status
-    parts = [words.queues(status.queues), f"{status.consumers} consumers", f"epoch {status.epoch}"]
+    parts = [
+        words.counted(status.queues, "queue"),
+        words.counted(status.consumers, "consumer"),
+        f"epoch {status.epoch}",
+    ]
     if group.spec.job is not None:
         parts.append(f"the job follows {status.adopted_epoch}")
-    parts.append(f"{words.queues(status.moved)} moved so far")
+    parts.append(f"{words.counted(status.moved, 'queue')} moved so far")
     if status.lag is not None:
         parts.append(f"lag {status.lag}")
     return f"{group.head.key}: {', '.join(parts)}"
@@ -127,8 +123,7 @@ def _whys(explained: Explanation, row: Row) -> Iterator[str]:
     if row.owner is None:
         yield f"Nobody owns {_named(row)}: {_unowned(explained)}."
     else:
-        verb = "is read by" if explained.group.spec.job else "is assigned to"
-        yield f"{_named(row)} {verb} {_who(row.owner)}."
+        yield f"{_named(row)} belongs to {_who(row.owner)}."
         yield _since(explained, row)
     yield from _rules(explained)
     yield from _zone(explained, row)
@@ -139,7 +134,7 @@ def _who(owner: Assigned) -> str:
     known = (("executor", owner.executor), ("pod", owner.pod), ("zone", owner.zone))
     said = [f"{name} {value}" for name, value in known if value]
     if owner.empty_since:
-        return f"{owner.consumer}, which nobody fills now: the other executors read for it"
+        return f"{owner.consumer}, a slot that nobody fills now: the other executors read for it"
     return owner.consumer + (f" ({', '.join(said)})" if said else "")
 
 
@@ -183,8 +178,7 @@ def _eligible(explained: Explanation) -> str:
     people = explained.people
     others = [f"{name} {_why_not(explained, name)}" for name in people.members
               if name not in people.eligible]  # fmt: skip
-    count = len(people.eligible)
-    text = f"{count} consumer{'' if count == 1 else 's'} may own queues"
+    text = f"{words.counted(len(people.eligible), 'consumer')} may own queues"
     return text + (f"; not {words.listed(others)}" if others else "")
 
 
@@ -209,7 +203,11 @@ def _loads(explained: Explanation) -> str:
         return ""
     least, most = min(loads), max(loads)
     status = explained.group.status
-    spread = words.queues(most) if least == most else f"{least} to {words.queues(most)}"
+    spread = (
+        words.counted(most, "queue")
+        if least == most
+        else f"{least} to {words.counted(most, 'queue')}"
+    )
     they = "It has" if len(loads) == 1 else "Each has"
     evenness = "as even as can be"
     if status.imbalance != status.best_imbalance:
@@ -220,7 +218,7 @@ def _loads(explained: Explanation) -> str:
 def _zone(explained: Explanation, row: Row) -> Iterator[str]:
     """Say what the zone of the queue's broker does, where zones count and are known."""
     policy, zone = planning.policy_of(explained.group.spec.strategy), row.queues.zone
-    if policy.strategy != STICKY or policy.zones.value == Zones.IGNORE.value or not zone:
+    if policy.strategy != STICKY or policy.zones is Zones.IGNORE or not zone:
         return
     people = explained.people
     there = [name for name in people.eligible if people.members[name].zone == zone]
@@ -257,7 +255,7 @@ def _ahead(explained: Explanation) -> list[str]:
         lines = [f"What a plan would say now is not known: {explained.trouble}"]
     else:
         plan = explained.foresight.plan
-        lines = [f"Planned now, {words.queues(plan.moved)} would move." if plan.moved else
+        lines = [f"Planned now, {words.counted(plan.moved, 'queue')} would move." if plan.moved else
                  "Planned now, nothing would move.", *explained.foresight.notes]  # fmt: skip
     running = conditions.find(group.status.conditions, "JobRunning")
     if running is not None and running.holds and group.status.adopted_epoch < group.status.epoch:
@@ -268,13 +266,13 @@ def _ahead(explained: Explanation) -> list[str]:
     if (last := group.status.last_rebalance) is not None:
         lines.append(
             f"Last rebalance, {words.ago(last.at, explained.now)} ({last.trigger}): "
-            f"{words.queues(last.moved)} moved; {last.reason}"
+            f"{words.counted(last.moved, 'queue')} moved; {last.reason}"
         )
     return lines
 
 
-def _conditions(group: Group) -> str:
-    rows = [
+def _conditions(group: Group) -> list[dict[str, object]]:
+    return [
         {
             "condition": each.type,
             "status": each.status.value,
@@ -283,4 +281,8 @@ def _conditions(group: Group) -> str:
         }
         for each in group.status.conditions
     ]
+
+
+def _conditions_table(group: Group) -> str:
+    rows = _conditions(group)
     return tables.as_table(CONDITIONS, rows) if rows else "No operator has looked at it yet."

@@ -64,9 +64,9 @@ def ago(moment: str, now: datetime) -> str:
     return f"{seconds // _A_DAY} days ago"
 
 
-def queues(count: int) -> str:
-    """Count queues."""
-    return f"{count} queue{'' if count == 1 else 's'}"
+def counted(count: int, what: str) -> str:
+    """Say how many there are."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def listed(names: Sequence[str]) -> str:
