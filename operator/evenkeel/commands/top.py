@@ -17,8 +17,8 @@ from evenkeel.commands.codes import DONE
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Key
 
-LIVE_SECONDS, ONCE_SECONDS = 2.0, 1.0
-"""Between two looks; the second is all that a single picture knows of rates."""
+LOOK_SECONDS = 2.0
+"""From one look to the next; a single picture takes two where rates are to be told."""
 TEXT = (
     "Shows all groups, or of one who reads which queues, how fast, and how far behind. Live on a "
     "terminal, until Ctrl-C; else one picture. Lag and rates are the job's driver's own, read "
@@ -57,7 +57,7 @@ def _top(options: argparse.Namespace) -> int:
         _watch(console, view)
         return DONE
     if view.gains_from_another_look:
-        time.sleep(ONCE_SECONDS)
+        time.sleep(LOOK_SECONDS)
         view.look()
     text = "\n".join(line.plain for line in view.lines())
     if options.output == told.OUTPUTS[0] and console.is_terminal:
@@ -75,7 +75,7 @@ def _watch(console: Console, view: View) -> None:
         Live(Lines(*view.lines(), hint), console=console, auto_refresh=False) as live,
     ):
         while True:
-            time.sleep(LIVE_SECONDS)
+            time.sleep(LOOK_SECONDS)
             try:
                 view.look()
                 last = hint

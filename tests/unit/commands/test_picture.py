@@ -107,7 +107,7 @@ def test_all_groups_have_a_line_each() -> None:
 def test_a_driver_that_counts_anew_has_no_rate_until_the_next_look() -> None:
     before, after_it = Measured(1.0, rows={"a": 100.0}), Measured(3.0, rows={"a": 10.0, "b": 4.0})
     assert measured.rates(before, after_it) == {"b": 2.0}
-    assert measured.rates(None, after_it) == {}
+    assert measured.rates(before, before) == {}
 
 
 def test_names_that_would_command_a_terminal_are_shown_as_dots() -> None:

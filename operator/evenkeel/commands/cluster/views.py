@@ -1,6 +1,7 @@
 """What `evenkeel top` looks at: all groups, or one and what its job's driver measures."""
 
 import time
+from collections import deque
 from typing import Protocol
 
 from rich.text import Text
@@ -13,6 +14,9 @@ from evenkeel.commands.facts.measured import Measured
 from evenkeel.commands.facts.picture import Look
 from evenkeel.control import conditions
 from evenkeel.objects import Group, Key
+
+LOOKS = 6
+"""Rates are told over so many, for batches may take longer than the time between two."""
 
 
 class View(Protocol):
@@ -68,6 +72,7 @@ class OfOne:
         self._cluster = cluster
         self._key = key
         self._seen: Look | None = None
+        self._measured: deque[Measured] = deque(maxlen=LOOKS)
 
     @property
     def gains_from_another_look(self) -> bool:
@@ -77,9 +82,13 @@ class OfOne:
     def look(self) -> None:
         """Look."""
         group = reading.group(self._cluster, self._key)
-        before = self._seen.measured if self._seen else None
-        now, trouble = self._measure(group)
-        self._seen = Look(group, now, measured.rates(before, now), trouble)
+        found, trouble = self._measure(group)
+        if found is None:
+            self._measured.clear()
+        else:
+            self._measured.append(found)
+        rates = measured.rates(self._measured[0], self._measured[-1]) if found else {}
+        self._seen = Look(group, found, rates, trouble)
 
     def lines(self) -> list[Text]:
         """Draw what was seen last."""

@@ -39,7 +39,7 @@ class Row:
     queues: QueueRange
     owner: Assigned | None
     told: Told | None
-    """How they came to this owner, if that is known."""
+    """The last move of them that is known; who has them now may have got them later."""
     future: Future | None
     """None: they stay."""
 
@@ -125,10 +125,7 @@ def _rows(
     }
 
     def story(queue: Queue) -> tuple[Assigned | None, Told | None, Future | None]:
-        owner, told = owners.get(queue), past.newest(queue)
-        if owner is None or (told is not None and told.target != owner.consumer):
-            told = None
-        return owner, told, futures.get(queue)
+        return owners.get(queue), past.newest(queue), futures.get(queue)
 
     for run in queues:
         for (owner, told, future), found in groupby(run, story):

@@ -36,9 +36,9 @@ def read(page: str, at: float) -> Measured:
     return found
 
 
-def rates(before: Measured | None, after: Measured | None) -> dict[str, float]:
-    """Tell rows a second by slot, between two looks at one driver."""
-    if before is None or after is None or after.at <= before.at:
+def rates(before: Measured, after: Measured) -> dict[str, float]:
+    """Tell rows a second by slot, between two looks."""
+    if after.at <= before.at:
         return {}
     seconds = after.at - before.at
     return {

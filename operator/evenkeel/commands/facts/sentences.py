@@ -87,20 +87,8 @@ def _by_owner(explained: Explanation) -> list[Row]:
 
 
 def _row(explained: Explanation, row: Row) -> dict[str, object]:
-    told, future = row.told, row.future
-    since, why = "-", "-"
-    if row.owner is None:
-        why = _unowned(explained)
-    elif told is not None:
-        since = words.ago(told.at, explained.now)
-        if told.epoch is not None:
-            since = f"epoch {told.epoch}, {since}"
-        why = f"from {told.source}: {words.because(told.reason, told.source, told.target)}"
-    elif not explained.group.status.moved:
-        why = "its first owner"
-    elif explained.past.oldest:
-        since = f"before {words.ago(explained.past.oldest, explained.now)}"
-        why = "it has stayed"
+    future = row.future
+    since, why = _story(explained, row)
     ahead = ""
     if future is not None:
         later = ", later" if future.is_later else ""
@@ -114,6 +102,24 @@ def _row(explained: Explanation, row: Row) -> dict[str, object]:
     }
 
 
+def _story(explained: Explanation, row: Row) -> tuple[str, str]:
+    """Say since when an owner has its queues, and why."""
+    told, now = row.told, explained.now
+    if row.owner is None:
+        return "-", _unowned(explained)
+    if told is None:
+        if not explained.group.status.moved:
+            return "-", "its first owner"
+        oldest = explained.past.oldest
+        return (f"over {words.age(oldest, now)}", "it has stayed") if oldest else ("-", "-")
+    age = words.age(told.at, now)
+    if told.target != row.owner.consumer:
+        return f"within {age}", f"{told.target} had it before"
+    epoch = f"epoch {told.epoch}, " if told.epoch is not None else ""
+    because = words.because(told.reason, told.source, told.target)
+    return f"{epoch}{age} ago", f"from {told.source}: {because}"
+
+
 def _named(row: Row) -> str:
     return f"{row.queues.topic}@{row.queues.broker} {format_ids([row.queues])}"
 
@@ -124,7 +130,7 @@ def _whys(explained: Explanation, row: Row) -> Iterator[str]:
         yield f"Nobody owns {_named(row)}: {_unowned(explained)}."
     else:
         yield f"{_named(row)} belongs to {_who(row.owner)}."
-        yield _since(explained, row)
+        yield _since(explained, row, row.owner)
     yield from _rules(explained)
     yield from _zone(explained, row)
     yield _next(explained, row)
@@ -138,20 +144,22 @@ def _who(owner: Assigned) -> str:
     return owner.consumer + (f" ({', '.join(said)})" if said else "")
 
 
-def _since(explained: Explanation, row: Row) -> str:
-    told = row.told
-    if told is not None:
-        epoch = f"epoch {told.epoch}, " if told.epoch is not None else ""
-        reason = words.because(told.reason, told.source, told.target)
+def _since(explained: Explanation, row: Row, owner: Assigned) -> str:
+    told, oldest, now = row.told, explained.past.oldest, explained.now
+    if told is not None and told.target == owner.consumer:
+        epoch = f", in epoch {told.epoch}" if told.epoch is not None else ""
+        because = words.because(told.reason, told.source, told.target)
         return (
-            f"So since {epoch}{words.ago(told.at, explained.now)} ({told.trigger}): it came from "
-            f"{told.source}; why: {reason}."
+            f"It came from {told.source} {words.age(told.at, now)} ago{epoch} ({told.trigger}): "
+            f"{because}."
         )
+    if told is not None:
+        return f"{words.age(told.at, now)} ago {told.target} had it; it came there later."
     if not explained.group.status.moved:
         return "It is the queue's first owner: no queue of this group has moved yet."
-    if explained.past.oldest:
-        age = words.ago(explained.past.oldest, explained.now)
-        return f"It has stayed through all moves that are still known, the first of them {age}."
+    if oldest:
+        age = words.age(oldest, now)
+        return f"It has stayed through all moves that are still known, the first {age} ago."
     return "How it came there is not known any more."
 
 
@@ -265,7 +273,7 @@ def _ahead(explained: Explanation) -> list[str]:
         )
     if (last := group.status.last_rebalance) is not None:
         lines.append(
-            f"Last rebalance, {words.ago(last.at, explained.now)} ({last.trigger}): "
+            f"Last rebalance, {words.age(last.at, explained.now)} ago ({last.trigger}): "
             f"{words.counted(last.moved, 'queue')} moved; {last.reason}"
         )
     return lines

@@ -52,16 +52,16 @@ _MEANINGS = {
 }
 
 
-def ago(moment: str, now: datetime) -> str:
-    """Say how long ago it was."""
+def age(moment: str, now: datetime) -> str:
+    """Say how much time has passed."""
     try:
         seconds = int(times.since(moment, now))
     except (ValueError, TypeError):  # an Event may say anything
-        return "at a time that is not known"
+        return "a time that is not known"
     for most, unit, name in _STEPS:
         if seconds < most:
-            return f"{seconds // unit} {name} ago"
-    return f"{seconds // _A_DAY} days ago"
+            return f"{seconds // unit} {name}"
+    return f"{seconds // _A_DAY} days"
 
 
 def counted(count: int, what: str) -> str:
