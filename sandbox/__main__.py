@@ -3,13 +3,14 @@
 import argparse
 import contextlib
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from sandbox import jars, ports, process, progress, rocketmq
+from sandbox import images, jars, ports, process, progress, rocketmq
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -59,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(number, _leave)
     try:
         if options.started is None:
-            _build_kubernetes()
+            options.build(options)
             return 0
         with options.started(options) as addresses:
             print(json.dumps(addresses), flush=True)
@@ -92,10 +93,18 @@ def _kubernetes(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
         yield {"server": cluster.url, "kubeconfig": str(cluster.admin.kubeconfig)}
 
 
-def _build_kubernetes() -> None:
+def _build_kubernetes(_options: argparse.Namespace) -> None:
     from sandbox import kubernetes
 
     kubernetes.built()
+
+
+def _build_images(options: argparse.Namespace) -> None:
+    builder = images.buildah() if options.bootstrap else images.chosen()
+    base = images.bootstrapped() if options.bootstrap else options.base
+    for image in images.built(builder, base, options.tag, options.extra_packages):
+        print(image.name, image.id, image.size, sep="\t", flush=True)
+    progress.say(f"`{' '.join(builder.command)} images` shows them; `push` there takes them away")
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -129,8 +138,32 @@ def _parser() -> argparse.ArgumentParser:
     commands = api.add_subparsers(required=True, metavar="COMMAND")
     _up(commands, _KUBERNETES, _KUBERNETES_EXAMPLES).set_defaults(started=_kubernetes)
     build = commands.add_parser("build", help="build them, if they were not built before")
-    build.set_defaults(started=None)
+    build.set_defaults(started=None, build=_build_kubernetes)
+    _add_images(parts.add_parser("images", help="the images of operator and Spark"))
     return parser
+
+
+def _add_images(part: argparse.ArgumentParser) -> None:
+    commands = part.add_subparsers(required=True, metavar="COMMAND")
+    build = commands.add_parser(
+        "build",
+        help="build them, say name, id and size of each",
+        description="Builds the images by docker, if its daemon answers, else by buildah.",
+        epilog="Every option's default is the environment variable in brackets.",
+    )
+    build.set_defaults(started=None, build=_build_images)
+    base = build.add_mutually_exclusive_group()
+    base.add_argument("--base", metavar="IMAGE", help="what they stand on [BASE]")
+    base.add_argument(
+        "--bootstrap", action="store_true",
+        help="make that from Debian's packages, without any registry of images",
+    )  # fmt: skip
+    build.add_argument("--tag", help="the version of the project [TAG]")
+    build.add_argument(
+        "--extra-packages", metavar="COORDINATES", help="for Spark, from Maven [EXTRA_PACKAGES]"
+    )
+    for name in ("base", "tag", "extra_packages"):
+        build.set_defaults(**{name: os.environ.get(name.upper(), "")})
 
 
 def _up(commands: "_Commands", description: str, examples: str) -> argparse.ArgumentParser:

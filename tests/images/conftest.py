@@ -1,0 +1,63 @@
+"""The images, built once a session on a base that is made here, and their files."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox import images, jars
+from tests.images.box import Box
+
+TAG = "tests"
+
+
+@pytest.fixture(scope="session")
+def base() -> str:
+    """What needs packages alone; what comes after it is ours and must not fail."""
+    if os.geteuid() != 0:
+        pytest.skip("NO REAL IMAGES: without a registry, only root can make what they stand on")
+    try:
+        return images.bootstrapped()
+    except (images.NoBuilderError, jars.StepFailedError) as error:
+        pytest.skip(f"NO REAL IMAGES: {error}")
+
+
+@pytest.fixture(scope="session")
+def built(base: str) -> dict[str, images.Image]:
+    return dict(zip(images.TARGETS, images.built(images.buildah(), base, tag=TAG), strict=True))
+
+
+@pytest.fixture(scope="session")
+def operator(built: dict[str, images.Image]) -> Iterator[Box]:
+    yield from opened(built["operator"].name)
+
+
+@pytest.fixture(scope="session")
+def spark(built: dict[str, images.Image]) -> Iterator[Box]:
+    yield from opened(built["spark"].name)
+
+
+@pytest.fixture(params=images.TARGETS)
+def box(request: pytest.FixtureRequest) -> Box:
+    found: Box = request.getfixturevalue(request.param)
+    return found
+
+
+def opened(name: str) -> Iterator[Box]:
+    """Lay an image's files out for as long as they are needed."""
+    container = told("from", "--pull-never", name)
+    try:
+        image = json.loads(told("inspect", "--type=image", name))
+        yield Box(Path(told("mount", container)), image["OCIv1"]["config"])
+    finally:
+        told("rm", container)
+
+
+def told(*arguments: str) -> str:
+    command = [*images.buildah().command, *arguments]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.strip()

@@ -1,0 +1,46 @@
+"""
+A driver that makes no executors of its own: it says where it is, waits for one, and uses it.
+
+A line on stdin lets it go on to wait until that executor has gone.
+"""
+
+import json
+import sys
+import time
+
+from pyspark.sql import SparkSession
+
+spark = (
+    SparkSession.builder.master("local-cluster[0,1,512]")
+    .config("spark.driver.host", "127.0.0.1")
+    .config("spark.decommission.enabled", "true")
+    .config("spark.executor.memory", "512m")
+    .config("spark.ui.enabled", "false")
+    .getOrCreate()
+)
+
+
+def executors() -> list[str]:
+    """Tell who is there; the driver is one of them."""
+    found = spark.sparkContext._jsc.sc().statusStore().executorList(True)
+    return [found.apply(place).id() for place in range(found.size())]
+
+
+def say(**facts: object) -> None:
+    """Write a line for the test."""
+    sys.stdout.write(f"{json.dumps(facts)}\n")
+    sys.stdout.flush()
+
+
+conf = spark.sparkContext.getConf()
+say(
+    url=f"spark://CoarseGrainedScheduler@127.0.0.1:{conf.get('spark.driver.port')}",
+    application=spark.sparkContext.applicationId,
+    options=(conf.get("spark.executor.extraJavaOptions") or "").split(),
+)
+rows = spark.range(1000, numPartitions=2).mapInArrow(lambda batches: batches, "id long").count()
+say(rows=rows, executors=executors())
+sys.stdin.readline()
+while len(executors()) > 1:
+    time.sleep(0.1)
+say(executors=executors())
