@@ -95,9 +95,8 @@ class Release:
         (pod,) = pods
         (container,) = pod["spec"]["containers"]
         user = self.cluster.service_account(self.namespace, pod["spec"]["serviceAccountName"])
-        called: list[str] = [*container["command"], *container["args"]]
         done = subprocess.run(
-            [sys.executable, "-m", *called],
+            [sys.executable, "-m", "evenkeel", *container["args"]],
             env={**os.environ, "KUBECONFIG": str(user.kubeconfig)} | operator.path_of(self.source),
             capture_output=True, text=True, check=False,
         )  # fmt: skip
