@@ -21,7 +21,7 @@ VALUES = values.read((CHART / "values.yaml").read_text("utf-8"))
 GIVEN = yaml.safe_load(EVERYTHING.read_text("utf-8"))
 POD = "Deployment spec.template.spec"
 CONTAINER = f"{POD}.containers.0"
-IMAGE, JOBS_IMAGE = f"{CONTAINER}.image", f"{CONTAINER}.args.1"
+IMAGE, JOBS_IMAGE = f"{CONTAINER}.image", f"{CONTAINER}.args.2"
 ENDPOINT = "ServiceMonitor spec.endpoints.0"
 JOBS_ENDPOINT = "PodMonitor spec.podMetricsEndpoints.0"
 ALERT = "PrometheusRule spec.groups.0.rules.0"
@@ -46,9 +46,9 @@ WHERE = {
     "documentationUrl": f"{ALERT}.annotations.runbook_url",
     "replicas": "Deployment spec.replicas",
     "strategy": "Deployment spec.strategy",
-    "lease.duration": f"{CONTAINER}.args.5",
-    "lease.deadline": f"{CONTAINER}.args.6",
-    "lease.period": f"{CONTAINER}.args.7",
+    "lease.duration": f"{CONTAINER}.args.6",
+    "lease.deadline": f"{CONTAINER}.args.7",
+    "lease.period": f"{CONTAINER}.args.8",
     "resources": f"{CONTAINER}.resources",
     "terminationGracePeriodSeconds": f"{POD}.terminationGracePeriodSeconds",
     "startupProbe": f"{CONTAINER}.startupProbe",
