@@ -1,7 +1,8 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test mutations lint fmt types bench-alloc bench-pull bench-handover bench-spark bench-operator crds lock check clean
+.PHONY: help setup demo test mutations lint charts docs fmt types images generate bench-alloc bench-pull \
+	bench-handover bench-spark bench-operator lock check clean
 IN_DEV = .venv/bin/python -m
 
 help: ## Show this list
@@ -19,12 +20,19 @@ test: setup ## Run all tests; ARGS="-k sticky --seed 7" goes to pytest
 mutations: setup ## Break the code line by line and see that the tests notice; minutes
 	@$(IN_DEV) tests.mutations $(ARGS)
 
-lint: setup types ## Check style, types, layers, spelling and what the tracked files hold
+lint: setup types charts docs ## Check style, types, layers, spelling, the chart, the documentation, what the tracked files hold
 	@$(IN_DEV) ruff check .
 	@$(IN_DEV) ruff format --check .
 	@PYTHONPATH=operator .venv/bin/lint-imports
 	@$(IN_DEV) codespell_lib
 	@$(IN_DEV) tests.tracked_files
+
+charts: setup ## Check the chart by helm and kubeconform, and the alert rules by promtool
+	@$(IN_DEV) tests.chart_checks
+	@$(IN_DEV) tests.rule_checks
+
+docs: setup ## Build the documentation, with all its links checked, into build/site
+	@NO_MKDOCS_2_WARNING=1 $(IN_DEV) mkdocs build --strict --quiet
 
 fmt: setup ## Format the code and repair what ruff can repair
 	@$(IN_DEV) ruff check --fix-only .
@@ -48,8 +56,11 @@ bench-spark: .venv-bench/ready ## Measure the data source and the pinned job in 
 bench-operator: .venv-bench/ready ## Measure the operator on a real API server; minutes
 	@PYTHONPATH=operator .venv-bench/bin/python -m benchmarks.operator $(ARGS)
 
-crds: setup ## Make crds/ from the types in operator/evenkeel/api
-	@PYTHONPATH=operator $(IN_DEV) evenkeel.crds crds
+images: setup ## Build the images with docker or buildah; ARGS="--base IMAGE" goes to the build
+	@$(IN_DEV) sandbox images build $(ARGS)
+
+generate: setup ## Make all that is made from something else: crds/, parts of the chart and of docs/
+	@PYTHONPATH=operator $(IN_DEV) generate
 
 lock: setup ## Update every pinned version in requirements/
 	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/operator.in requirements/dev.in -o requirements/dev.txt $(LOCK_OPTIONS)

@@ -1,0 +1,47 @@
+"""Messages with numbers, sent all the time: what arrives is counted against them."""
+
+import json
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Self
+
+from mq_client import blocking
+from mq_client.messages import Message
+from mq_client.operations.sending import RoundRobin
+
+
+class Numbers:
+    """Sends numbered messages all the time, until left."""
+
+    def __init__(self, name_server: str, topic: str) -> None:
+        self.sent = 0
+        self._name_server = name_server
+        self._topic = topic
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._send)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _send(self) -> None:
+        chooser = RoundRobin()
+        with blocking.Client(self._name_server) as client:
+            while not self._done.wait(0.02):
+                client.send([Message(self._topic, b"%d" % self.sent)], chooser)
+                self.sent += 1
+
+
+def arrived(rows: Path) -> Counter[int]:
+    """Count each number that a JSON sink holds."""
+    done = rows.glob("query=*/batch=*/part-*.json")
+    lines = [line for part in done for line in part.read_text().splitlines()]
+    return Counter(int(json.loads(line)["body"]) for line in lines)
