@@ -143,9 +143,9 @@ def _group() -> Iterable[Panel]:
         Query(f"topk(20, {_by('topic, broker, queue', lag)})", "{{topic}}@{{broker}} {{queue}}"),
     )  # fmt: skip
     yield grafana.graph(
-        "Lag", "Of the group: counted by the job, and about as much in its status.",
+        "Lag", "Of the group: what is not committed by the job, and what the brokers know.",
         Query(f"sum({_by('topic, broker, queue', lag)})", "job"),
-        Query(_one("lag_messages"), "status"),
+        Query(_one("lag_messages"), "brokers"),
     )  # fmt: skip
     yield grafana.graph(
         "Rows by slot", "What each slot's executor reads.",
@@ -241,7 +241,7 @@ def _operator() -> Sequence[Panel]:
         _rate_of("reconcile_seconds_total", "kind"),
         _rate_of("reconciles_total", "kind"),
     )
-    missed = "watch_missed_changes_total"
+    missed, moved = "watch_missed_changes_total", "evenkeel_operator_moved_queues_total"
     return [
         grafana.number("Leaders", "Operators that lead: one of each release.",
                        "sum(evenkeel_operator_leader)"),
@@ -273,6 +273,9 @@ def _operator() -> Sequence[Panel]:
         grafana.graph("Name servers", "Routes asked for.",
                       Query(_rate_of("name_server_requests_total", "outcome"), "{{outcome}}"),
                       unit="ops", stacked=True),
+        grafana.graph("Moves by reason", "Why queues changed their owner, in all groups.",
+                      Query(_by("reason", f"increase({moved}{RATE})", "sum"), "{{reason}}"),
+                      unit="none", stacked=True),
         grafana.graph("Since the last list", "Of each operator.",
                       Query("evenkeel_operator_list_age_seconds", "{{instance}}"),
                       unit="s", red_from=300),

@@ -28,7 +28,9 @@ def page() -> str:
     """Write the page."""
     registry = CollectorRegistry()
     registry.register(metrics.Objects(list, list))
-    idle: Any = SimpleNamespace(counts={}, name_server_requests={})
+    idle: Any = SimpleNamespace(
+        counts={}, name_server_requests={}, moved=SimpleNamespace(counts={})
+    )
     registry.register(metrics.Service(lambda: idle))
     api: Any = SimpleNamespace(writes=0)
     resync: Any = SimpleNamespace(missed=0, age=0.0)

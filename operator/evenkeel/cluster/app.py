@@ -56,7 +56,12 @@ async def run(options: Options) -> None:
         operator = Operator(client, options.image, sees_nodes=not options.namespaces)
         resync = Resync(client, operator.kinds, list(options.namespaces) or [None])
         registry = CollectorRegistry()
-        registry.register(metrics.Objects(operator.heard.topics.all, operator.heard.all_groups))
+        objects = metrics.Objects(
+            operator.heard.topics.all,
+            operator.heard.all_groups,
+            lambda: operator.loop.lags if operator.loop else {},
+        )
+        registry.register(objects)
         registry.register(metrics.Service(lambda: operator.loop))
         registry.register(Calls(client, resync))
         handlers = watching.register(operator.kinds)

@@ -17,6 +17,7 @@ from evenkeel.control import groups, places, provision, rivals, topics
 from evenkeel.control.brokers import Brokers
 from evenkeel.control.draining import Quiet
 from evenkeel.control.driving import Action
+from evenkeel.control.moving import Moved
 from evenkeel.control.observing import CENSUS_SECONDS, Clock, Observer, View
 from evenkeel.control.provisioning import Task
 from evenkeel.control.rivals import Rivals
@@ -61,6 +62,7 @@ class Loop:
         self._groups: Work[Key] = Work(self._look_at_group, rests=self._group_rests)
         self._censuses: Work[Key] = Work(self._ask_brokers, WAITING)
         self._rival_topics: Rivals[Topic] = Rivals(rivals.topic_claim)
+        self.moved = Moved()
         self._quiet: dict[Key, Quiet] = defaultdict(Quiet)
         """Of topics whose queues close."""
         self._specs: dict[Key, TopicSpec] = {}
@@ -112,6 +114,11 @@ class Loop:
     def name_server_requests(self) -> Mapping[str, int]:
         """Routes that were asked for, by how that ended."""
         return self._brokers.requests
+
+    @property
+    def lags(self) -> Mapping[Key, int]:
+        """Messages behind, of each group that brokers tell of."""
+        return self._observer.lags
 
     async def close(self) -> None:
         """Finish what has begun."""
@@ -191,10 +198,18 @@ class Loop:
         self._settled[key] = view if is_written and is_idle and soon == (None, None) else None
         if not is_written:
             await self._world.write_group(group, decision.status, decision.happened)
+            self._note_moves(group, decision)
         if drive is not None:
             await self._act(drive.action, group, view.seen.conflict)
             self._observer.note_trouble(group, None)
         return min([_interval(group), *(each for each in soon if each is not None)])
+
+    def _note_moves(self, group: Group, decision: groups.Decision) -> None:
+        """Count what moved, unless the object had changed and nothing was written."""
+        written = self._world.group(group.head.key)
+        is_published = written is not None and written.status.moved == decision.status.moved
+        if decision.plan and is_published and decision.status.moved > group.status.moved:
+            self.moved.note(decision.plan)
 
     async def _act(self, action: Action, group: Group, conflict: Conflict | None) -> None:
         """Do it; a driver starts with something to follow, and when others are known."""

@@ -6,7 +6,7 @@ kept for as long as the object stays the same; and each metric is made by itself
 do something in between.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -59,21 +59,29 @@ class Objects(Collector):
     """All topics and groups."""
 
     def __init__(
-        self, topics: Callable[[], Iterable[Topic]], groups: Callable[[], Iterable[Group]]
+        self,
+        topics: Callable[[], Iterable[Topic]],
+        groups: Callable[[], Iterable[Group]],
+        lags: Callable[[], Mapping[Key, int]] = dict,
     ) -> None:
-        """Both are asked at each scrape."""
+        """All are asked at each scrape. Groups that have no lag there have that of their status."""
         self._topics = topics
         self._groups = groups
+        self._lags = lags
         self._known: dict[Key, tuple[Group, Figures]] = {}
 
     def collect(self) -> Iterable[Metric]:
         """Make all metrics."""
-        groups = self._worked_out()
+        groups, lags = self._worked_out(), self._lags()
         for name, text in _GROUPS.items():
             family = _gauge(f"group_{name}", text, _MORE_LABELS.get(name, ()))
             for group, figures in groups:
+                key = group.head.key
+                if name == "lag_messages" and key in lags:
+                    family.add_metric(key, lags[key])
+                    continue
                 for labels, value in figures.get(name, ()):
-                    family.add_metric((*group.head.key, *labels), value)
+                    family.add_metric((*key, *labels), value)
             yield family
         moved = CounterMetricFamily(
             "evenkeel_group_moved_queues", "Queues that changed their owner", labels=LABELS
@@ -155,6 +163,12 @@ class Service(Collector):
         for outcome, number in outcomes.items():
             asked.add_metric([outcome], number)
         yield asked
+        moved = CounterMetricFamily(
+            f"{prefix}moved_queues", "Queues that changed their owner, by why", labels=["reason"]
+        )
+        for reason, number in loop.moved.counts.items():
+            moved.add_metric([reason], number)
+        yield moved
 
 
 def _gauge(name: str, text: str, more: tuple[str, ...] = ()) -> GaugeMetricFamily:

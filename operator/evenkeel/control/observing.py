@@ -59,6 +59,11 @@ class Observer:
         """Whether it was asked who reads in the group's name."""
         return group.head.key in self._census
 
+    @property
+    def lags(self) -> dict[Key, int]:
+        """Tell how many messages each group was behind when its brokers were asked last."""
+        return {key: each.lag for key, each in self._census.items() if each.lags}
+
     def note_trouble(self, group: Group, why: str | None) -> None:
         """Note why a driver could not be started, for the next look to tell; None: it could."""
         if why is None:

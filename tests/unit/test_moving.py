@@ -1,0 +1,40 @@
+"""Why queues moved, counted for metrics; and how far groups are behind, to the message."""
+
+from evenkeel.control import metrics
+from evenkeel.control.moving import OTHER, REASONS, Moved
+from lb_core import Member, Policy, plan
+from tests.groups import members, queues
+from tests.unit.test_metrics import of_pods
+
+
+def test_moves_are_counted_by_reason_and_new_queues_are_none() -> None:
+    moved = Moved()
+    first = plan.plan(None, queues(8), members("a", "b"))
+    moved.note(first)
+    assert set(moved.counts.values()) == {0}
+    second = plan.plan(first, queues(8), members("a", "b", "c", "d"))
+    moved.note(second)
+    assert moved.counts["joined"] == second.moved == 4
+    third = plan.plan(second, queues(8), [*members("b", "c"), Member("d", draining=True)])
+    moved.note(third)
+    assert moved.counts["left"] == 2
+    assert moved.counts["draining"] == third.moved - 2 > 0
+
+
+def test_moves_of_rocketmqs_strategies_are_counted_together() -> None:
+    moved, averagely = Moved(), Policy("AVG")
+    first = plan.plan(None, queues(8), members("b", "c"), averagely)
+    second = plan.plan(first, queues(8), members("a", "b", "c"), averagely)
+    moved.note(second)
+    assert set(moved.counts) == set(REASONS)
+    assert moved.counts[OTHER] > 0
+    assert sum(moved.counts.values()) == second.moved
+
+
+def test_what_brokers_told_last_comes_before_the_status() -> None:
+    group = of_pods({"epoch": 1, "lag": 1000})
+    heard = {group.head.key: 1234}
+    for lags, expected in ((heard, 1234), ({}, 1000)):
+        found = metrics.Objects(list, lambda: [group], lambda lags=lags: lags).collect()  # type: ignore[misc]
+        (family,) = [each for each in found if each.name == "evenkeel_group_lag_messages"]
+        assert [sample.value for sample in family.samples] == [expected]
