@@ -9,7 +9,7 @@ from evenkeel.commands import saying
 from evenkeel.commands.cluster import connecting, reading, waiting
 from evenkeel.commands.cluster.client import Cluster, ConflictError, ForbiddenError, MissingError
 from evenkeel.commands.codes import DONE
-from evenkeel.commands.facts import draining, requests
+from evenkeel.commands.facts import draining
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import DRAIN, Group
 
@@ -104,7 +104,7 @@ def _wait(cluster: Cluster, group: Group, pods: list[str], options: argparse.Nam
         return draining.is_done(now, pods, undo=options.undo) or None
 
     if waiting.until(look, options.timeout) is None:
-        why = requests.why_not(reading.group(cluster, group.head.key))
+        why = draining.why_not(reading.group(cluster, group.head.key))
         raise EvenkeelError(
             f"{group} was told about {', '.join(pods)}, but that is not seen to be done after "
             f"{options.timeout:g} s: {why}"

@@ -90,3 +90,9 @@ def test_an_executor_is_drained_when_it_fills_no_slot() -> None:
     assert draining.is_done(
         after(OF_A_JOB, running(slot_0="1", slot_1="3")), ["billing-exec-2"], undo=False
     )
+
+
+def test_why_a_drain_is_not_done_is_what_the_condition_says() -> None:
+    alone = after(annotated(group(), drain="pod-a"), members("pod-a"))
+    assert draining.why_not(alone) == "pod-a has 8 queues"
+    assert draining.why_not(PODS).endswith("see whether the operator runs")

@@ -104,7 +104,7 @@ def test_of_a_job_that_shall_not_run_a_restart_is_not_waited_for() -> None:
 
 
 def test_a_job_that_is_ready_has_nothing_to_pass_over() -> None:
-    with pytest.raises(EvenkeelError, match="is ready, so there is nothing to pass over"):
+    with pytest.raises(EvenkeelError, match="is ready: there is nothing to pass over"):
         requests.skip(JOB_RUNS, NOW)
 
 

@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from evenkeel import planning
 from evenkeel.api.groups import Assigned
-from evenkeel.commands.facts import words
+from evenkeel.commands.facts import requests, words
+from evenkeel.control import conditions
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group
 
@@ -87,3 +88,11 @@ def is_done(group: Group, pods: Iterable[str], *, undo: bool) -> bool:
         return undo or not found.keys() & set(pods)
     these = [found[each] for each in pods if each in found]
     return all(each.draining != undo and (undo or not each.queues) for each in these)
+
+
+def why_not(group: Group) -> str:
+    """Say what a group's status says of why its pods are not emptied."""
+    drained = conditions.find(group.status.conditions, "Drained")
+    if drained is None or drained.holds:
+        return requests.why_not(group)
+    return drained.message

@@ -93,7 +93,7 @@ def skip(group: Group, moment: str) -> Request:
     """Pass over what is lost."""
     _needs_job(group, "skip")
     if _holds(group, "Ready"):
-        raise EvenkeelError(f"{group} is ready, so there is nothing to pass over: do nothing")
+        raise EvenkeelError(f"{group} is ready: there is nothing to pass over")
 
     def seen(now: Group) -> str | None:
         last = now.status.last_skip
