@@ -14,7 +14,7 @@ _LASTING = (
 )  # fmt: skip
 _LOSSES = {"DataLossError", "OffsetGoneError"}
 _LASTING_NAMES = _LOSSES | {"UsersPartError"}
-HOW_TO_SKIP = "; to pass over it once, give skip a new value: the annotation evenkeel.dev/skip"
+HOW_TO_SKIP = "; to pass over them once: a new value of skip, of the annotation evenkeel.dev/skip"
 
 
 class Cure(Enum):
