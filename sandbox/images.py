@@ -58,8 +58,8 @@ class Builder:
         name = f"{self.where}evenkeel-{target}:{tag}"
         progress.say(f"building {name}; the first time takes minutes")
         options = [f"--build-arg={key}={value}" for key, value in arguments.items()]
-        with _secrets() as secrets:
-            options += [f"--secret=id={key},src={path}" for key, path in secrets.items()]
+        with secrets() as known:
+            options += [f"--secret=id={key},src={path}" for key, path in known.items()]
             jars.run(
                 *self.command, *self.build, *options, f"--target={target}", f"--tag={name}", ROOT
             )
@@ -68,7 +68,7 @@ class Builder:
     def found(self, name: str) -> Image:
         """Look a built image up."""
         answer = _told(*self.command, "images", "--format={{.ID}} {{.Size}}", name)
-        return Image(name, *answer.split(maxsplit=1))
+        return Image(name, *answer.strip().split(maxsplit=1))
 
 
 def version() -> str:
@@ -148,7 +148,7 @@ def _docker_answers() -> bool:
 
 
 @contextlib.contextmanager
-def _secrets() -> Iterator[dict[str, Path]]:
+def secrets() -> Iterator[dict[str, Path]]:
     """Say how packages are reached from here, as far as anything is set."""
     settings = _pip_settings()
     found: dict[str, Path] = {}
