@@ -26,18 +26,21 @@ def test_a_pod_that_reads_for_two_groups_is_found_in_both() -> None:
     assert sorted_out("pod-a", groups=(PODS, PODS)) == [["pod-a"], ["pod-a"]]
 
 
+def test_a_list_names_its_consumers_itself() -> None:
+    assert sorted_out("a", groups=(LISTED,)) == [["a"]]
+
+
 @pytest.mark.parametrize(
     ("pod", "complaint"),
     [
         ("nobody", "has a pod nobody; those that read are: billing-exec-1, billing-exec-2, pod-a"),
         ("billing-driver", "is the driver of ConsumerGroup billing: restart starts it anew"),
-        ("billing-0", "billing-0 is a consumer of ConsumerGroup billing and no pod"),
-        ("a", "a is a consumer of ConsumerGroup billing and no pod"),
+        ("billing-0", "a slot of ConsumerGroup billing and no pod; it is filled by billing-exec-1"),
     ],
 )
 def test_what_is_no_pod_that_reads_is_refused_with_what_there_is(pod: str, complaint: str) -> None:
     with pytest.raises(EvenkeelError, match=complaint):
-        sorted_out("pod-a", pod, groups=(PODS, OF_A_JOB, LISTED))
+        sorted_out("pod-a", pod, groups=(PODS, OF_A_JOB))
 
 
 def test_the_executor_that_is_gone_from_an_empty_slot_is_no_pod_that_reads() -> None:

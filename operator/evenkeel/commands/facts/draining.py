@@ -13,13 +13,11 @@ MOST_NAMED = 20
 
 
 def readers(group: Group) -> dict[str, Assigned]:
-    """Find the pods that read, and what each of them does."""
+    """Find the pods that read, and what each of them does; a list names its consumers itself."""
     found = group.status.assignments
-    if group.spec.job is not None:
-        return {each.pod: each for each in found if each.pod and not each.empty_since}
-    if planning.static_members(group) is not None:  # names of a list need be no pods
-        return {}
-    return {each.consumer: each for each in found}
+    if group.spec.job is None:
+        return {each.consumer: each for each in found}
+    return {each.pod: each for each in found if each.pod and not each.empty_since}
 
 
 def sorted_out(
@@ -42,8 +40,9 @@ def _unknown(pod: str, groups: Sequence[Group], *, undo: bool) -> str:
     for group in groups:
         if pod == f"{group.head.key.name}-driver" and group.spec.job is not None:
             return f"pod {pod} is the driver of {group}: restart starts it anew"
-        if any(pod == each.consumer for each in group.status.assignments):
-            return f"{pod} is a consumer of {group} and no pod: name the pod that is in it"
+        slot = next((each for each in group.status.assignments if each.consumer == pod), None)
+        if slot is not None:
+            return f"{pod} is a slot of {group} and no pod; it is filled by {slot.pod or 'nobody'}"
     names = {name for group in groups for name in readers(group)}
     if undo:
         names |= {name for group in groups for name in group.to_drain}
