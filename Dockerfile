@@ -6,7 +6,7 @@ ARG BASE=debian:bookworm-slim
 
 FROM ${BASE} AS base
 ENV LANG=C.UTF-8
-# Files that depend on the moment of the build go in the step that makes them, and setuid bits too.
+# What depends on the moment of the build is removed by the step that makes it, and so are setuid bits.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates python3 tini \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old \

@@ -68,7 +68,7 @@ class Builder:
     def found(self, name: str) -> Image:
         """Look a built image up."""
         answer = _told(*self.command, "images", "--format={{.ID}} {{.Size}}", name)
-        return Image(name, *answer.strip().split(maxsplit=1))
+        return Image(name, *answer.splitlines()[0].split(maxsplit=1))
 
 
 def version() -> str:

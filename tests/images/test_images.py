@@ -92,7 +92,7 @@ def test_the_operators_image_runs_every_command_of_the_project(operator: Box) ->
     for name in PROJECT["scripts"]:
         operator.tell("sh", "-c", f"command -v {name}")
     assert operator.run("--version").stdout == f"evenkeel {PROJECT['version']}\n"
-    assert operator.run("operator", "--help").returncode == 0
+    assert "kubectl evenkeel" in operator.tell("kubectl-evenkeel", "--help")
 
 
 def test_the_operators_image_has_all_that_its_modules_import(operator: Box) -> None:
