@@ -11,7 +11,7 @@ from sandbox import jars
 from sandbox.jobs import RunningJob
 from sandbox.rocketmq import RocketMq
 from spark_jobs.pipeline.driver import DONE
-from tests.real.spark.test_hand_over import Numbers
+from tests.real.numbers import Numbers
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 

@@ -2,46 +2,14 @@
 
 import os
 import signal
-import threading
 import time
 from pathlib import Path
-from typing import Self
 
 from mq_client import blocking
-from mq_client.messages import Message
-from mq_client.operations.sending import RoundRobin
 from mq_client.values import TopicConfig
 from sandbox.jobs import RunningJob
 from sandbox.rocketmq import RocketMq
-
-
-class Numbers:
-    """Sends numbered messages all the time, until left."""
-
-    def __init__(self, name_server: str, topic: str) -> None:
-        self.sent = 0
-        self._name_server = name_server
-        self._topic = topic
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._send)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _send(self) -> None:
-        chooser = RoundRobin()
-        with blocking.Client(self._name_server) as client:
-            while not self._done.wait(0.02):
-                client.send([Message(self._topic, b"%d" % self.sent)], chooser)
-                self.sent += 1
+from tests.real.numbers import Numbers
 
 
 def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
