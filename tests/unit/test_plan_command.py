@@ -147,6 +147,57 @@ def test_programs_get_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     ]
 
 
+def test_one_group_of_several_may_be_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = {**group(), "metadata": {"name": "other"}}
+    path = written(tmp_path, topic(), group(HALVES), other)
+    assert run(capsys, "other", "-f", str(path))[1].startswith("other: 0 queues move\n")
+    assert run(capsys, "-f", str(path))[1].startswith("billing: 0 queues move\n")
+    code, shown = run(capsys, "nobody", "other", "-f", str(path))
+    assert (code, shown) == (FAILED, f"evenkeel: there is no ConsumerGroup nobody in {path}\n")
+
+
+def test_what_is_wrong_with_one_group_does_not_hide_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = {**group(HALVES, topics=[{"name": "gone"}]), "metadata": {"name": "broken"}}
+    path = written(tmp_path, topic(), broken, group(HALVES))
+    code, shown = run(capsys, "-f", str(path), "--executors", "3")
+    assert code == FAILED
+    assert "evenkeel: ConsumerGroup broken: there is no Topic gone" in shown
+    assert "billing: 2 queues move" in shown
+
+
+def test_what_waits_for_the_end_of_a_pause_is_planned_and_the_pause_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paused = group(HALVES, rebalance={"paused": True})
+    path = written(tmp_path, topic(), paused)
+    code, shown = run(capsys, "-f", str(path), "--executors", "3")
+    assert code == SOMETHING_MOVES
+    assert shown.endswith("it is paused: what is not forced waits until it goes on\n")
+
+
+def test_pods_that_are_to_be_emptied_get_nothing_back(tmp_path: Path) -> None:
+    pods = {"podSelector": {"matchLabels": {"app": "a"}}}
+    drained = group({"a": {"broker-a": "0-3", "broker-b": "0-3"}, "b": {}}, consumers=pods)
+    drained["metadata"] = {"name": "billing", "annotations": {"evenkeel.dev/drain": "b"}}
+    assert planned(tmp_path, topic(), drained).moved == 0
+    del drained["metadata"]["annotations"]
+    assert planned(tmp_path, topic(), drained).moved == 4
+
+
+def test_a_slot_that_is_empty_keeps_its_queues_for_its_grace(tmp_path: Path) -> None:
+    """As the operator has it: only then do they go to others."""
+    found = group(HALVES)
+    first, second = found["status"]["assignments"]
+    first["executor"], second["executor"] = "1", "2"
+    for since, moved in (("2025-12-31T23:59:30Z", 0), ("2025-12-31T23:00:00Z", 4)):
+        second["emptySince"] = since
+        assert planned(tmp_path, topic(), found).moved == moved
+
+
 def test_what_kubectl_gives_is_read_from_a_pipe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
