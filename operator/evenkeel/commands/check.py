@@ -41,10 +41,11 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
 def _check(options: argparse.Namespace) -> int:
     cluster = connecting.connected(options)
     key = Key(cluster.namespace, f"evenkeel-check-{secrets.token_hex(4)}")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a pod that is told to end cleans up
     begun = time.monotonic()
     left: list[str] = []
     with ExitStack() as made:
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        made.callback(signal.signal, signal.SIGTERM, before)  # a pod that is told to end cleans up
         for resource, document in (
             (paths.TOPICS, checking.topic(key.name)), (paths.GROUPS, checking.group(key.name))
         ):  # fmt: skip

@@ -5,6 +5,7 @@ Exit codes: 0 nothing that has an owner would move, 2 something would, 1 it cann
 """
 
 import argparse
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -49,11 +50,11 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    found = _read(options)
+    found, where = _read(options)
     now = datetime.now(UTC)
     planned: dict[str, Foresight] = {}
     failed = False
-    for group in _chosen(found, options):
+    for group in _chosen(found, options.groups, where):
         try:
             planned[str(group.head.key)] = foresight.foresee(
                 group, found.topics, now, options.executors
@@ -71,24 +72,27 @@ def _plan(options: argparse.Namespace) -> int:
     return SOMETHING_MOVES if would_move else NOTHING_MOVES
 
 
-def _read(options: argparse.Namespace) -> Manifests:
+def _read(options: argparse.Namespace) -> tuple[Manifests, str]:
+    """Read the objects, and say where they are from."""
     if options.file:
-        return manifests.read(Path("/dev/stdin" if options.file == "-" else options.file))
+        path = Path("/dev/stdin" if options.file == "-" else options.file)
+        return manifests.read(path), options.file
     cluster = connecting.connected(options)
-    return reading.everything(cluster, connecting.where(options, cluster))
+    namespace = connecting.where(options, cluster)
+    where = f"namespace {namespace}" if namespace else "the cluster"
+    return reading.everything(cluster, namespace), where
 
 
-def _chosen(found: Manifests, options: argparse.Namespace) -> list[Group]:
+def _chosen(found: Manifests, names: Sequence[str], where: str) -> list[Group]:
     """Find the groups that are meant, but for those in which nothing ever moves."""
-    names = set(options.groups)
-    chosen = [
-        group for key, group in sorted(found.groups.items()) if not names or key.name in names
-    ]
-    where = options.file or "the cluster" + (
-        f"'s namespace {options.namespace}" if options.namespace else ""
-    )
-    if missing := names - {group.head.key.name for group in chosen}:
-        raise EvenkeelError(f"there is no ConsumerGroup {', '.join(sorted(missing))} in {where}")
-    if not chosen:
+    known = {key.name for key in found.groups}
+    if missing := [name for name in names if name not in known]:
+        raise EvenkeelError(f"there is no ConsumerGroup {', '.join(missing)} in {where}")
+    if not known:
         raise EvenkeelError(f"there is no ConsumerGroup in {where}")
-    return [each for each in chosen if each.spec.message_model is MessageModel.CLUSTERING]
+    return [
+        group
+        for key, group in sorted(found.groups.items())
+        if not names or key.name in names
+        if group.spec.message_model is MessageModel.CLUSTERING
+    ]

@@ -14,7 +14,7 @@ def answer(output: str, facts: object, text: str) -> None:
 
         line(yaml.safe_dump(facts, sort_keys=False).rstrip("\n"))
     else:
-        line(text)
+        line(_harmless(text))
 
 
 def line(text: str) -> None:
@@ -24,4 +24,9 @@ def line(text: str) -> None:
 
 def complaint(text: str) -> None:
     """Say what is wrong, apart from the answer."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 it is a command line
+    print(_harmless(text), file=sys.stderr, flush=True)  # noqa: T201 it is a command line
+
+
+def _harmless(text: str) -> str:
+    """Leave nothing in it that a terminal takes for a command."""
+    return "".join(each if each.isprintable() or each == "\n" else "·" for each in text)

@@ -110,6 +110,11 @@ def test_an_api_server_that_does_not_answer_is_one_sentence(tmp_path: Path) -> N
     assert ended.stderr.count("\n") == 1
 
 
+def test_nothing_that_is_said_commands_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.main(["plan", "-f", "\x1b[31mred"]) == FAILED
+    assert capsys.readouterr().err == "evenkeel: ·[31mred: No such file or directory\n"
+
+
 def test_kubectls_plugin_calls_itself_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

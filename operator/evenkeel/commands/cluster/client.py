@@ -26,6 +26,8 @@ from evenkeel.objects import Key
 Document = dict[str, Any]
 JSON, MERGE = "application/json", "application/merge-patch+json"
 ANSWER_SECONDS = 15.0
+POD_SECONDS = 5.0
+"""For what a pod answers: one that is gone keeps the API server waiting for longer."""
 A_PAGE = "500"
 
 
@@ -106,7 +108,8 @@ class Cluster:
         """Read what a pod serves, through the API server."""
         name = quote(f"{pod.name}:{port}", safe=":")
         place = f"{paths.listed(paths.PODS, pod.namespace)}/{name}/proxy{path}"
-        found = self._ask("get", ("", "v1", "pods/proxy"), pod.namespace, place)
+        resource = ("", "v1", "pods/proxy")
+        found = self._ask("get", resource, pod.namespace, place, seconds=POD_SECONDS)
         return found.decode(errors="replace")
 
     def _ask(
@@ -117,6 +120,7 @@ class Cluster:
         place: str,
         method: str = "GET",
         body: Document | None = None,
+        seconds: float | None = None,
     ) -> bytes:
         data = None if body is None else json.dumps(body).encode()
         headers = {
@@ -129,7 +133,7 @@ class Cluster:
             self.server + place, data, headers, method=method
         )
         try:
-            with self._opener.open(request, timeout=self._patience_seconds) as answer:
+            with self._opener.open(request, timeout=seconds or self._patience_seconds) as answer:
                 found: bytes = answer.read()
                 return found
         except urllib.error.HTTPError as error:

@@ -1,6 +1,7 @@
 """What a cluster has of ours, read once, as from a file."""
 
 from evenkeel import manifests
+from evenkeel.api.groups import Assigned
 from evenkeel.cluster import paths, slices
 from evenkeel.commands.cluster.client import Cluster, MissingError
 from evenkeel.errors import EvenkeelError
@@ -56,5 +57,12 @@ def _there_are(names: list[str]) -> str:
 
 
 def _whole(cluster: Cluster, found: Group) -> Group:
-    """Bring in what the status only names."""
-    return slices.whole(found, lambda key: slices.read(cluster.get(paths.CONFIG_MAPS, key)))
+    """Bring in what the status only names; where that is missing, it stays as it is."""
+
+    def find(key: Key) -> list[Assigned] | None:
+        try:
+            return slices.read(cluster.get(paths.CONFIG_MAPS, key))
+        except MissingError:
+            return None
+
+    return slices.whole(found, find)

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from evenkeel.cluster.manifest import names, places
 from evenkeel.commands.cluster import reading
-from evenkeel.commands.cluster.client import ApiError, Cluster
+from evenkeel.commands.cluster.client import ApiError, AwayError, Cluster
 from evenkeel.commands.facts import measured, picture
 from evenkeel.commands.facts.measured import Measured
 from evenkeel.commands.facts.picture import Look
@@ -17,6 +17,7 @@ from evenkeel.objects import Group, Key
 
 LOOKS = 6
 """Rates are told over so many, for batches may take longer than the time between two."""
+NOT_KNOWN = "lag by queue and rates are not known"
 
 
 class View(Protocol):
@@ -109,10 +110,14 @@ class OfOne:
             return None, "lag by queue is known of groups with a job alone"
         running = conditions.find(group.status.conditions, "JobRunning")
         if running is None or not running.holds:
-            return None, "lag by queue and rates are not known: the driver does not run"
+            return None, f"{NOT_KNOWN}: the driver does not run"
         driver = group.beside(names.driver(group))
         try:
             page = self._cluster.page(driver, places.METRICS_PORT, "/metrics")
+            return measured.read(page, time.monotonic()), ""
         except ApiError as error:
-            return None, f"lag by queue and rates are not known: {error}"
-        return measured.read(page, time.monotonic()), ""
+            return None, f"{NOT_KNOWN}: {error}"
+        except AwayError:
+            return None, f"{NOT_KNOWN}: the pod {driver.name} does not answer"
+        except (ValueError, KeyError):
+            return None, f"{NOT_KNOWN}: the pod {driver.name} serves something else"

@@ -195,7 +195,7 @@ def _ready(group: Group) -> dict[str, Text]:
 def _map(look: Look, assigned: Assigned) -> Iterator[Text]:
     """Draw the queues of each source: its name, their ids, and a sign for each."""
     for run in planning.owned(assigned):
-        name = Text(f"{run.topic}@{run.broker} {format_ids([run])}")
+        name = Text(tables.one_line(f"{run.topic}@{run.broker} {format_ids([run])}"))
         if look.measured is not None:
             name.append(" ")
             for queue in run:
