@@ -49,12 +49,6 @@ class MissingError(ManifestError):
         self.reason = reason
 
 
-def planned(group: Group, topics: Mapping[Key, Topic], executors: int | None = None) -> Plan:
-    """Plan a group anew, as far as files tell; `executors` instead of as many as its job says."""
-    members = _listed_members(group, executors)
-    return plan_group(group, queues_of(group, topics), members, policy_of(group.spec.strategy))
-
-
 def plan_group(
     group: Group, queues: Sequence[QueueRange], members: Sequence[Member], policy: Policy
 ) -> Plan:
@@ -88,22 +82,6 @@ def _queues(group: Group, key: Key, topics: Mapping[Key, Topic]) -> Iterator[Que
     for each in brokers:
         if each.perm is not Perm.WRITE and each.read_queues:
             yield QueueRange(topic.topic, each.broker, 0, each.read_queues, each.zone)
-
-
-def _listed_members(group: Group, executors: int | None) -> list[Member]:
-    if group.spec.job is not None:
-        zones = {each.consumer: each.zone or None for each in group.status.assignments}
-        count = group.spec.job.executors if executors is None else executors
-        slots = [group.slot(number) for number in range(count)]
-        return [Member(slot, zones.get(slot)) for slot in slots]
-    if executors is not None:
-        raise ManifestError(f"{group} has no job, so it has no executors")
-    listed = static_members(group)
-    if listed is None and group.status.epoch:  # its pods, as they were seen last
-        listed = [Member(each.consumer, each.zone or None) for each in group.status.assignments]
-    if listed is None:
-        raise ManifestError(f"{group}: its consumers are pods, and its status lists none yet")
-    return listed
 
 
 def static_members(group: Group) -> list[Member] | None:

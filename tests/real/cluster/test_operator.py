@@ -4,11 +4,9 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
 import yaml
 
 import sandbox.operator
-from evenkeel import __main__ as command
 from sandbox.kubernetes import Cluster
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
@@ -277,20 +275,3 @@ def test_the_series_of_an_object_go_with_it(
     namespace.delete(namespace.path(GROUPS, "billing"))
     text = eventually(lambda: operator.get("/metrics")[1], lambda text: "billing" not in text)
     assert "billing" not in text
-
-
-def test_a_plan_of_the_cluster_says_what_the_next_rebalance_would_move(
-    kubernetes: Cluster,
-    operator: RunningOperator,
-    namespace: Namespace,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(kubernetes.admin.kubeconfig))
-    make_assigned(namespace, "a", "b")
-    arguments = ["plan", "--cluster", "-n", namespace.name]
-    assert command.main(arguments) == command.NOTHING_MOVES
-    operator.stop()
-    namespace.change(GROUPS, "billing", {"spec": static("a", "b", "c")})
-    assert command.main(arguments) == command.SOMETHING_MOVES
-    assert "2 queues move" in capsys.readouterr().out
