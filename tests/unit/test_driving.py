@@ -119,3 +119,10 @@ def test_a_clock_that_goes_back_only_makes_the_pause_start_anew() -> None:
     record = recorded(ended(1, 1000))
     drive = driving.decide(ABSENT, "a", record, START)
     assert drive.look_again_seconds == 1.0
+
+
+def test_a_driver_that_gets_no_executor_says_what_it_reports() -> None:
+    report = Report(0, {}, False, error="no Python worker answers")
+    driver = DriverSeen(DriverState.RUNNING, "a", report=report)
+    job = driving.decide(driver, "a", None, START).job
+    assert (job.state, job.message) == (JobState.STARTING, "no Python worker answers")

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 import aiohttp
 import kopf
 import msgspec
+import yaml
 
 from evenkeel.cluster.lists import HEADS_ONLY, Heads, Whole
 from evenkeel.errors import EvenkeelError
@@ -63,8 +64,14 @@ _ERRORS = {
 
 def connection(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:
     """Find out how to reach the cluster: as a pod, else by a kubeconfig."""
-    found = kopf.login_with_service_account(settings=settings)
-    found = found or kopf.login_with_kubeconfig(settings=settings)
+    try:
+        found = kopf.login_with_service_account(settings=settings)
+        found = found or kopf.login_with_kubeconfig(settings=settings)
+    except KeyError as error:
+        text = f"the kubeconfig cannot be used: it names {error}, which is not in it"
+        raise NoClusterError(text) from error
+    except (OSError, yaml.YAMLError, kopf.LoginError) as error:
+        raise NoClusterError(f"the kubeconfig cannot be used: {error}") from error
     if found is None:
         raise NoClusterError(
             "there is no cluster: this is no pod with a service account, and neither KUBECONFIG "

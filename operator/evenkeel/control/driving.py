@@ -98,9 +98,11 @@ def _stopping(driver: DriverSeen, record: JobRecord | None) -> Drive:
 
 
 def _running(driver: DriverSeen, message: str, record: JobRecord | None) -> JobSeen:
-    is_up = driver.report is not None and bool(driver.report.slots)
-    state = JobState.RUNNING if is_up else JobState.STARTING
-    return JobSeen(state, message, driver.report, record)
+    report = driver.report
+    if report is not None and report.slots:
+        return JobSeen(JobState.RUNNING, message, report, record)
+    error = report.error if report is not None else None  # why nobody fills a slot yet
+    return JobSeen(JobState.STARTING, message or error or "", report, record)
 
 
 def _of_ended(driver: DriverSeen, wanted: Wanted, record: JobRecord | None) -> Drive:
