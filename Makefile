@@ -64,6 +64,9 @@ generate: setup ## Make all that is made from something else: crds/, parts of th
 
 lock: setup ## Update every pinned version in requirements/
 	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/operator.in requirements/dev.in -o requirements/dev.txt $(LOCK_OPTIONS)
+	@$(IN_DEV) uv pip compile requirements/images/build.in -o requirements/images/build.txt $(LOCK_OPTIONS)
+	@$(IN_DEV) uv pip compile requirements/mq.in requirements/operator.in -c requirements/dev.txt --no-emit-package numpy --no-emit-package pyarrow -o requirements/images/operator.txt $(LOCK_OPTIONS)
+	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/images/spark.in -c requirements/dev.txt -o requirements/images/spark.txt $(LOCK_OPTIONS)
 	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/operator.in requirements/bench.in -o requirements/bench.txt $(LOCK_OPTIONS)
 
 check: lint test ## What the pipeline runs

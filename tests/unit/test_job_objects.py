@@ -78,7 +78,8 @@ def test_a_job_file_is_what_the_driver_takes(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_driver_runs_the_job_file_of_its_config_map() -> None:
     pod = driver(a_group())
-    assert main(pod)["command"] == ["python", "-m", "spark_jobs.pipeline", "/etc/evenkeel/job.json"]
+    assert "command" not in main(pod), "the image's entry point is the first process"
+    assert main(pod)["args"] == ["driver", "/etc/evenkeel/job.json"]
     volume = volumes(pod)[mounted(pod)["/etc/evenkeel"]]
     assert volume["configMap"] == {"name": "billing-job"}
     assert pod["spec"]["restartPolicy"] == "Never"

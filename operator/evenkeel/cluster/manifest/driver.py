@@ -39,7 +39,7 @@ def _spec(wanted: Wanted) -> Document:
     container = {
         "name": merging.CONTAINER,
         "image": wanted.image,
-        "command": ["python", "-m", "spark_jobs.pipeline", f"{places.JOB}/{places.JOB_FILE}"],
+        "args": ["driver", f"{places.JOB}/{places.JOB_FILE}"],  # the image's entry point takes it
         "env": [_downward(name, field) for name, field in _FROM_THE_POD.items()],
         "ports": [
             {"name": name, "containerPort": port, "protocol": "TCP"}
