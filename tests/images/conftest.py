@@ -53,7 +53,9 @@ def opened(name: str) -> Iterator[Box]:
         image = json.loads(told("inspect", "--type=image", name))
         yield Box(Path(told("mount", container)), image["OCIv1"]["config"])
     finally:
-        told("rm", container)
+        # Whoever cleaned the shared store up meanwhile has removed it already.
+        command = [*images.buildah().command, "rm", container]
+        subprocess.run(command, capture_output=True, check=False)
 
 
 def told(*arguments: str) -> str:
