@@ -94,13 +94,19 @@ def facts(look: Look) -> dict[str, object]:
     }
 
 
-def _consumer(look: Look, assigned: Assigned) -> dict[str, object]:
-    rate = look.rates.get(assigned.consumer)
+def _who(assigned: Assigned) -> dict[str, str]:
     return {
         "consumer": assigned.consumer,
         "executor": assigned.executor,
         "pod": assigned.pod,
         "zone": assigned.zone,
+    }
+
+
+def _consumer(look: Look, assigned: Assigned) -> dict[str, object]:
+    rate = look.rates.get(assigned.consumer)
+    return {
+        **_who(assigned),
         "state": _state(look.group, assigned).plain,
         "lag": _lag_of(look, assigned),
         "rowsPerSecond": None if rate is None else round(rate, 1),
@@ -154,10 +160,7 @@ def _row(look: Look, assigned: Assigned) -> Row:
     queues = _queues(assigned)
     rate = look.rates.get(assigned.consumer)
     return {
-        "consumer": assigned.consumer,
-        "executor": assigned.executor,
-        "pod": assigned.pod,
-        "zone": assigned.zone,
+        **_who(assigned),
         "state": _state(look.group, assigned),
         "queues": len(queues),
         "lag": _lag_of(look, assigned),
