@@ -70,8 +70,11 @@ class Kubelet:
         if pod["metadata"].get("deletionTimestamp"):
             if uid in self._running:
                 self._running.pop(uid).stop(STOP_SECONDS)
+            self._remove_executors(uid)
             self._namespace.delete(self._namespace.core("pods", name))
         elif uid not in self._running:
+            # A pod without a node would be gone the moment that it is deleted, its driver alive.
+            self._namespace.bind(name)
             self._running[uid] = self._start(pod)
             self.started += 1
             self._namespace.set_ready(name, "True")
@@ -146,6 +149,12 @@ class Kubelet:
             }
             owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
             self._namespace.pod(pod, labels, owner)
+
+    def _remove_executors(self, driver: str) -> None:
+        """They end with their driver."""
+        for pod in self._pods(EXECUTOR):
+            if any(owner["uid"] == driver for owner in pod["metadata"]["ownerReferences"]):
+                self._namespace.delete(self._namespace.core("pods", pod["metadata"]["name"]))
 
     def _pods(self, selector: str) -> list[Document]:
         place = f"{self._namespace.core('pods')}?labelSelector={selector}"

@@ -134,6 +134,11 @@ class Namespace:
         self._asked("POST", self.core("pods"), {"metadata": metadata, "spec": spec}, 201)
         self.set_ready(name, "True")
 
+    def bind(self, pod: str, node: str = "node-1") -> None:
+        """Put a pod on a node, as the scheduler does."""
+        body = {"metadata": {"name": pod}, "target": {"kind": "Node", "name": node}}
+        self._asked("POST", self.core("pods", pod, "binding"), body, 201)
+
     def set_ready(self, pod: str, ready: str) -> None:
         """Say of a pod what the kubelet would."""
         conditions = [{"type": "Ready", "status": ready}]
