@@ -2,17 +2,19 @@
 Programs from Debian's packages, unpacked into the cache: nothing of the machine is changed.
 
 The lists of packages are the machine's own; where it has none, apt fetches them into a folder of
-ours. So no root is needed, and what a package would start when it is installed is not started.
+ours. So no root is needed, and what a package would start when it is installed is not started. Only
+programs that need much more than themselves are installed, where root is at work.
 """
 
+import os
 import shutil
 from pathlib import Path
 
-from sandbox import jars, process
+from sandbox import jars, process, progress
 
 
 class NoDebianError(process.SandboxError):
-    """This machine has no apt, so a program cannot come from there."""
+    """A program cannot come from Debian's packages here."""
 
 
 def program(package: str, path: str) -> Path:
@@ -29,6 +31,21 @@ def program(package: str, path: str) -> Path:
     folder = jars.cache() / "debian" / package
     jars.made_once(folder, f"{package}, from Debian's package", lambda to: _unpack(package, to))
     return folder / path
+
+
+def install(*packages: str, program: str = "") -> None:
+    """Install packages whose program, of the same name if none is given, is not on PATH."""
+    missing = [package for package in packages if shutil.which(program or package) is None]
+    if not missing:
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise NoDebianError(
+            f"here is no {' and no '.join(missing)}, and only root can have apt-get install it"
+        )
+    progress.say(f"installing {' and '.join(missing)} by apt-get")
+    quiet = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes")
+    jars.run(*quiet, "update")
+    jars.run(*quiet, "install", "--no-install-recommends", *missing)
 
 
 def _unpack(package: str, to: Path) -> None:

@@ -8,7 +8,6 @@ anything.
 
 import ast
 import contextlib
-import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox import jars, process, progress
+from sandbox import debian, jars, process, progress
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("operator", "spark")
@@ -29,10 +28,6 @@ _WITHOUT = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
 _REACHING = ("extra-index-url", "index-url", "proxy", "trusted-host")
 """Of pip's settings those that say how it reaches packages."""
 _CERTIFICATES = "/run/secrets/certificates"
-
-
-class NoBuilderError(process.SandboxError):
-    """Neither docker nor buildah is there, nor can buildah be installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +48,17 @@ class Builder:
     where: str = ""
     """In front of the images' names."""
 
-    def built(self, target: str, tag: str, arguments: Mapping[str, str]) -> Image:
-        """Build a target of the Dockerfile."""
+    def built(
+        self, target: str, tag: str, arguments: Mapping[str, str], context: Path = ROOT
+    ) -> Image:
+        """Build a target of the Dockerfile in a folder."""
         name = f"{self.where}evenkeel-{target}:{tag}"
         progress.say(f"building {name}; the first time takes minutes")
         options = [f"--build-arg={key}={value}" for key, value in arguments.items()]
         with secrets() as known:
             options += [f"--secret=id={key},src={path}" for key, path in known.items()]
             jars.run(
-                *self.command, *self.build, *options, f"--target={target}", f"--tag={name}", ROOT
+                *self.command, *self.build, *options, f"--target={target}", f"--tag={name}", context
             )
         return self.found(name)
 
@@ -91,7 +88,7 @@ def chosen() -> Builder:
 
 def bootstrapped() -> str:
     """Make a base from Debian's packages, unless it was made before; return its name."""
-    ensure("buildah", "mmdebstrap")
+    debian.install("buildah", "mmdebstrap")
     options = [f"--dpkgopt=path-exclude={each}" for each in _WITHOUT] + [
         "--dpkgopt=path-include=/usr/share/doc/*/copyright"
     ]
@@ -114,27 +111,11 @@ def bootstrapped() -> str:
 
 def buildah() -> Builder:
     """Set buildah up: it needs no daemon, and its images are in the cache."""
-    ensure("buildah")
+    debian.install("buildah")
     images = jars.cache() / "images"
     store = ("buildah", "--root", str(images / "storage"), "--runroot", str(images / "run"))
     build = ("build", "--isolation=chroot", "--layers", f"--timestamp={EPOCH}")
     return Builder(store, build, "localhost/")
-
-
-def ensure(*programs: str) -> None:
-    """Install what is missing of these, where this is a Debian and the user is root."""
-    missing = [program for program in programs if shutil.which(program) is None]
-    if not missing:
-        return
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise NoBuilderError(
-            f"images are built by docker, whose daemon does not answer, or by buildah; here is no "
-            f"{' and no '.join(missing)}: install it, or start docker"
-        )
-    progress.say(f"installing {' and '.join(missing)} by apt-get")
-    quiet = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes")
-    jars.run(*quiet, "update")
-    jars.run(*quiet, "install", "--no-install-recommends", *missing)
 
 
 def _docker() -> Builder:

@@ -17,15 +17,15 @@ is made.
 import abc
 import contextlib
 import http.client
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox import go, process, server
-from sandbox.kubernetes_users import HOST, Authority, User
+from sandbox.kubernetes_users import ADMINS, Authority, User
+from sandbox.server import LOOPBACK, Site
 
 VERSION = "1.34.4"
-ADMINS = "system:masters"
 _TOKEN_SECONDS = 24 * 60 * 60
 _ANSWER_SECONDS = 5.0
 
@@ -55,11 +55,14 @@ class Server(server.Server):
 
     program = ""
 
-    def __init__(self, programs: Mapping[str, Path], place: process.Folder) -> None:
+    def __init__(
+        self, programs: Mapping[str, Path], place: process.Folder, site: Site = LOOPBACK
+    ) -> None:
         """Claim the ports; nothing runs yet."""
         super().__init__(self.program)
         self._command = programs[self.program]
         self._place = place
+        self._site = site
 
     @abc.abstractmethod
     def flags(self) -> dict[str, str]:
@@ -71,7 +74,8 @@ class Server(server.Server):
 
     def _started(self) -> process.Process:
         flags = [f"--{name}={value}" for name, value in self.flags().items()]
-        return process.Process(self.name, [self._command, *flags], self._place, {})
+        command: list[str | Path] = [*self._site.enter, self._command, *flags]
+        return process.Process(self.name, command, self._place, {})
 
     def _is_ready(self) -> bool:
         with contextlib.suppress(OSError, http.client.HTTPException):
@@ -87,14 +91,14 @@ class Etcd(Server):
     @property
     def url(self) -> str:
         """Where the API server finds it."""
-        return f"http://{HOST}:{self.port}"
+        return f"http://{self._site.address}:{self.port}"
 
     def flags(self) -> dict[str, str]:
         """Say how it is configured."""
-        peers = f"http://{HOST}:{self.port + 1}"
+        peers = f"http://{self._site.address}:{self.port + 1}"
         return {
             "name": self.name,
-            "data-dir": "data",
+            "data-dir": str(self._place.path / self.name / "data"),
             "listen-client-urls": self.url,
             "advertise-client-urls": self.url,
             "listen-peer-urls": peers,
@@ -108,7 +112,9 @@ class Etcd(Server):
         }
 
     def _answers(self) -> bool:
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=_ANSWER_SECONDS)
+        connection = http.client.HTTPConnection(
+            self._site.address, self.port, timeout=_ANSWER_SECONDS
+        )
         with contextlib.closing(connection):
             connection.request("GET", "/readyz")
             return connection.getresponse().status == http.HTTPStatus.OK
@@ -125,27 +131,36 @@ class ApiServer(Server):
         place: process.Folder,
         etcd: Etcd,
         flags: Mapping[str, str],
+        site: Site = LOOPBACK,
+        names: Sequence[str] = (),
     ) -> None:
         """Make its certificates and the first user."""
-        super().__init__(programs, place)
+        super().__init__(programs, place, site)
         self._etcd = etcd
         self._flags = flags
-        self.authority = Authority(place.path / "users", self.port)
+        self.authority = Authority(place.path / "users", site.address, self.port, *names)
         self.admin = self.authority.by_certificate("admin", ADMINS)
+
+    @property
+    def url(self) -> str:
+        """Where everybody finds it."""
+        return f"https://{self._site.address}:{self.port}"
 
     def flags(self) -> dict[str, str]:
         """Say how it is configured; what the caller has asked for comes last."""
         key = str(self.authority.service_accounts_key)
         return {
             "etcd-servers": self._etcd.url,
-            "bind-address": HOST,
-            "advertise-address": HOST,
+            "bind-address": self._site.address,
+            "advertise-address": self._site.address,
             "secure-port": str(self.port),
             "endpoint-reconciler-type": "none",  # it would refuse an address on loopback
             "service-cluster-ip-range": "10.0.0.0/24",
             "tls-cert-file": str(self.authority.servers_certificate),
             "tls-private-key-file": str(self.authority.servers_key),
             "client-ca-file": str(self.authority.certificate),
+            "kubelet-client-certificate": str(self.authority.servers_proof),
+            "kubelet-client-key": str(self.authority.servers_proof),
             "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
             "service-account-key-file": key,
             "service-account-signing-key-file": key,
@@ -212,4 +227,4 @@ def started(flags: Mapping[str, str] | None = None) -> Iterator[Cluster]:
             server.start()
             server.wait_until_ready()
         by_name = {server.name: server for server in servers}
-        yield Cluster(by_name, f"https://{HOST}:{api.port}", api.admin, api.authority)
+        yield Cluster(by_name, api.url, api.admin, api.authority)

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import trustme
 
-HOST = "127.0.0.1"
+ADMINS = "system:masters"
 _ANSWER_SECONDS = 30.0
 
 
@@ -35,6 +35,7 @@ class User:
 
     name: str
     kubeconfig: Path
+    _host: str
     _port: int
     tls: ssl.SSLContext
     """Proves who they are, if a certificate does."""
@@ -45,7 +46,7 @@ class User:
     ) -> Answer:
         """Send one request over a connection of its own; an `OSError` when nobody answers."""
         connection = http.client.HTTPSConnection(
-            HOST, self._port, timeout=_ANSWER_SECONDS, context=self.tls
+            self._host, self._port, timeout=_ANSWER_SECONDS, context=self.tls
         )
         try:
             data = None if body is None else json.dumps(body)
@@ -61,9 +62,10 @@ class User:
 class Authority:
     """Signs the certificates of one API and of its users, and writes their kubeconfigs."""
 
-    def __init__(self, folder: Path, port: int) -> None:
-        """Make it, and what the API itself needs."""
+    def __init__(self, folder: Path, host: str, port: int, *names: str) -> None:
+        """Make it, and what the API itself needs, which is known by more names to some."""
         self._folder = folder
+        self._host = host
         self._port = port
         self._ca = trustme.CA()
         folder.mkdir()
@@ -72,9 +74,13 @@ class Authority:
         self.servers_key = folder / "server-key.pem"
         self.service_accounts_key = folder / "service-accounts-key.pem"
         self._ca.cert_pem.write_to_path(str(self.certificate))
-        server = self._ca.issue_cert(HOST, "localhost")
+        server = self._ca.issue_cert(host, "localhost", *names)
         server.cert_chain_pems[0].write_to_path(str(self.servers_certificate))
         server.private_key_pem.write_to_path(str(self.servers_key))
+        caller = self._ca.issue_cert("user", common_name="api-server", organization_name=ADMINS)
+        self.servers_proof = folder / "api-server.pem"
+        """With which the API calls its nodes, key and certificate in one."""
+        caller.private_key_and_cert_chain_pem.write_to_path(str(self.servers_proof))
         tokens = self._ca.issue_cert("service-accounts")
         tokens.private_key_pem.write_to_path(str(self.service_accounts_key))
 
@@ -88,13 +94,13 @@ class Authority:
             "client-certificate-data": _encoded(issued.cert_chain_pems[0]),
             "client-key-data": _encoded(issued.private_key_pem),
         }
-        return User(name, self._kubeconfig(name, proof), self._port, tls, {})
+        return User(name, self._kubeconfig(name, proof), self._host, self._port, tls, {})
 
     def by_token(self, name: str, token: str) -> User:
         """Make a user of the name and token that the API itself has given."""
         headers = {"Authorization": f"Bearer {token}"}
         kubeconfig = self._kubeconfig(name, {"token": token})
-        return User(name, kubeconfig, self._port, self._trusting(), headers)
+        return User(name, kubeconfig, self._host, self._port, self._trusting(), headers)
 
     def _trusting(self) -> ssl.SSLContext:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -103,7 +109,7 @@ class Authority:
 
     def _kubeconfig(self, name: str, proof: Mapping[str, str]) -> Path:
         cluster = {
-            "server": f"https://{HOST}:{self._port}",
+            "server": f"https://{self._host}:{self._port}",
             "certificate-authority-data": _encoded(self._ca.cert_pem),
         }
         config = {

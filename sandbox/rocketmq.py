@@ -30,7 +30,7 @@ from sandbox import asking, jars, ports, process, server
 Value = TypeVar("Value")
 VERSION = "5.4.0"
 CLUSTER = "DefaultCluster"
-_LIBRARIES = [f"org.apache.rocketmq:rocketmq-{part}:{VERSION}" for part in ("namesrv", "broker")]
+LIBRARIES = [f"org.apache.rocketmq:rocketmq-{part}:{VERSION}" for part in ("namesrv", "broker")]
 _STOP_SECONDS = 30.0
 _REGISTER_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
@@ -313,7 +313,7 @@ def started(
     java = jars.java()
     if java is None:
         raise jars.NoJavaError("no Java: install a JDK 17 or newer, or set JAVA_HOME")
-    libraries = jars.classpath(*_LIBRARIES)
+    libraries = jars.classpath(*LIBRARIES)
     with contextlib.ExitStack() as claims, process.folder("evenkeel-rocketmq-") as place:
         common = _Java(java, libraries, place, [f"-Xmx{heap}", *java_options], credentials)
         mq = _prepared(brokers, slaves, common, properties or {})

@@ -1,11 +1,24 @@
 """What all servers of the sandbox have in common: ports of their own, and a life."""
 
 import abc
+from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox import ports, process
 
 _START_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where servers run: on this machine's loopback, or in a network of the sandbox's own."""
+
+    address: str
+    enter: tuple[str, ...] = ()
+    """The command, if any, by which a program starts there."""
+
+
+LOOPBACK = Site("127.0.0.1")
 
 
 class Server(abc.ABC):
@@ -18,7 +31,7 @@ class Server(abc.ABC):
 
     @property
     def port(self) -> int:
-        """Where it listens, on 127.0.0.1."""
+        """Where it listens, at the address of its site."""
         return self._ports.port
 
     @property

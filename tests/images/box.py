@@ -22,7 +22,7 @@ mount --rbind /dev "$root/dev"
 mount --bind /etc/hosts "$root/etc/hosts"
 mount -t tmpfs -o mode=1777 tmp "$root/tmp"
 mount -t tmpfs -o mode=0777 work "$root/work"
-exec chroot "$root" setpriv --reuid "$user" --regid "$group" --clear-groups \
+exec chroot "$root" /usr/bin/setpriv --reuid "$user" --regid "$group" --clear-groups \
     --no-new-privs --bounding-set=-all --inh-caps=-all env -i "$@"
 """
 
@@ -86,7 +86,7 @@ def first_process(child: subprocess.Popen[str]) -> int:
 def tell_beside(child: subprocess.Popen[str], *command: str) -> None:
     """Run a program in the box of one that runs, as its user, to the end of either."""
     inside = ["nsenter", f"--target={first_process(child)}", "--mount", "--pid", "--root", "--wd"]
-    _done([*inside, "setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", *command])
+    _done([*inside, "/usr/bin/setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", *command])
 
 
 def _done(command: list[str]) -> subprocess.CompletedProcess[str]:

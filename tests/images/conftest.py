@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import images, jars
+from sandbox import debian, images, jars
 from tests.images.box import Box
 
 TAG = "tests"
@@ -21,7 +21,7 @@ def base() -> str:
         pytest.skip("NO REAL IMAGES: without a registry, only root can make what they stand on")
     try:
         return images.bootstrapped()
-    except (images.NoBuilderError, jars.StepFailedError) as error:
+    except (debian.NoDebianError, jars.StepFailedError) as error:
         pytest.skip(f"NO REAL IMAGES: {error}")
 
 

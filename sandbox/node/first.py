@@ -1,0 +1,47 @@
+"""
+The first process of a node, in namespaces of its own: when it ends, all that runs there does.
+
+It hides those folders of the machine that a node writes to, wherever it is told to keep its data,
+and then only waits for the orphans that containers leave.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+READY = "the node's ground is there"
+HIDDEN = ("/run", "/var/lib", "/var/log")
+SETTINGS = {
+    "net/ipv4/ip_forward": "1",
+    # What goes between two pods of a bridge must pass the rules of services, too.
+    "net/bridge/bridge-nf-call-iptables": "1",
+}
+
+
+def main() -> None:
+    """Prepare, and stay."""
+    _run("mount", "--make-rshared", "/")
+    for folder in HIDDEN:
+        _run("mount", "-t", "tmpfs", "-o", "mode=755", "node", folder)
+    _run("ip", "link", "set", "lo", "up")
+    for name, value in SETTINGS.items():
+        Path("/proc/sys", name).write_text(value)
+    sys.stdout.write(f"{READY}\n")
+    sys.stdout.flush()
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    while True:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.wait()
+        signal.pause()
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""The programs of a node, and how each is configured."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from sandbox import kubernetes
+from sandbox.kubernetes_users import ADMINS, Authority
+from sandbox.node import ground, store
+from sandbox.node.ground import Ground
+
+NAME = "node-1"
+DOMAIN = "cluster.local"
+API_NAMES = ("kubernetes.default.svc", "198.19.0.1")
+"""How pods call the API server: the first address of all services is its own."""
+
+
+class Server(kubernetes.Server):
+    """One that is there once it runs: what it does is waited for where it shows."""
+
+    def __init__(self, programs: Mapping[str, Path], on: Ground, authority: Authority) -> None:
+        """Claim the ports; nothing runs yet."""
+        super().__init__(programs, on.place, on.site)
+        self._programs = programs
+        self._authority = authority
+        self._home = on.place.path / f"{self.name}-files"
+        self._home.mkdir()
+
+    def _answers(self) -> bool:
+        return True
+
+    def _kubeconfig(self, user: str, group: str | None = None) -> str:
+        return str(self._authority.by_certificate(user, group).kubeconfig)
+
+    def _file(self, name: str, content: object) -> str:
+        """Write a file, as JSON unless it is a text: YAML's readers read that as well."""
+        text = content if isinstance(content, str) else json.dumps(content)
+        (self._home / name).write_text(text, encoding="utf-8")
+        return str(self._home / name)
+
+
+class ControllerManager(Server):
+    """Makes deployments into pods, collects what is orphaned, and all that."""
+
+    program = "kube-controller-manager"
+
+    def flags(self) -> dict[str, str]:
+        """Say how it is configured."""
+        return {
+            "kubeconfig": self._kubeconfig("system:kube-controller-manager"),
+            "use-service-account-credentials": "true",
+            "service-account-private-key-file": str(self._authority.service_accounts_key),
+            "root-ca-file": str(self._authority.certificate),
+            "leader-elect": "false",
+            "secure-port": str(self.port),
+        }
+
+
+class Scheduler(Server):
+    """Puts pods on the node."""
+
+    program = "kube-scheduler"
+
+    def flags(self) -> dict[str, str]:
+        """Say how it is configured."""
+        return {
+            "kubeconfig": self._kubeconfig("system:kube-scheduler"),
+            "leader-elect": "false",
+            "secure-port": str(self.port),
+        }
+
+
+class Kubelet(Server):
+    """Runs the pods."""
+
+    program = "kubelet"
+
+    def flags(self) -> dict[str, str]:
+        """Say how it is configured."""
+        return {
+            "config": self._file("config.json", self._config()),
+            "kubeconfig": self._kubeconfig(f"system:node:{NAME}", "system:nodes"),
+            "hostname-override": NAME,
+            "node-ip": self._site.address,
+            "root-dir": str(self._home / "root"),
+            "cert-dir": str(self._home / "certificates"),
+        }
+
+    def _config(self) -> dict[str, object]:
+        return {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "authentication": {"x509": {"clientCAFile": str(self._authority.certificate)}},
+            "containerRuntimeEndpoint": f"unix://{store.SOCKET}",
+            "clusterDNS": [self._site.address],
+            "clusterDomain": DOMAIN,
+            "resolvConf": self._file("resolv.conf", ""),
+            "cgroupDriver": "cgroupfs",
+            "cgroupRoot": f"/{ground.CGROUP}",
+            "failCgroupV1": False,
+            "failSwapOn": False,
+            "enforceNodeAllocatable": [],
+            "makeIPTablesUtilChains": False,
+            "podLogsDir": str(self._home / "logs"),
+            "volumePluginDir": str(self._home / "plugins"),
+            # A full disk of this machine is no reason to end pods, nor to take images away.
+            "evictionHard": {"memory.available": "100Mi"},
+            "imageGCHighThresholdPercent": 100,
+        }
+
+
+class Proxy(Server):
+    """Sends what goes to a service to one of its pods."""
+
+    program = "kube-proxy"
+
+    def flags(self) -> dict[str, str]:
+        """Say how it is configured."""
+        return {
+            "kubeconfig": self._kubeconfig("system:kube-proxy"),
+            "hostname-override": NAME,
+            "proxy-mode": "nftables",
+            "cluster-cidr": ground.PODS,
+            # The limits of connections are the whole machine's, which are left alone.
+            "conntrack-max-per-core": "0",
+        }
+
+
+class Dns(Server):
+    """Knows the addresses of services."""
+
+    program = "coredns"
+
+    def flags(self) -> dict[str, str]:
+        """Say how it is configured."""
+        config = self._kubeconfig("dns", ADMINS)
+        lines = (
+            f"bind {self._site.address}", "errors",
+            f"kubernetes {DOMAIN} in-addr.arpa {{", f"kubeconfig {config}", "ttl 1", "}",
+        )  # fmt: skip
+        return {"conf": self._file("Corefile", "\n".join([".:53 {", *lines, "}", ""]))}
+
+
+class Containerd(Server):
+    """Runs containers, of the images in its store."""
+
+    program = "containerd"
+
+    def flags(self) -> dict[str, str]:
+        """Say how it is configured."""
+        return {"config": self._file("config.toml", self._config())}
+
+    def _answers(self) -> bool:
+        return self._process.has_said("containerd successfully booted")
+
+    def _config(self) -> str:
+        networks = self._home / "networks"
+        networks.mkdir(exist_ok=True)
+        plugins = self._programs["host-local"].parent
+        (networks / "node.conflist").write_text(json.dumps(self._network()))
+        cri = '[plugins."io.containerd.grpc.v1.cri"'
+        return f"""\
+version = 2
+root = "{store.folder()}"
+state = "{store.STATE}"
+[grpc]
+address = "{store.SOCKET}"
+{cri}]
+sandbox_image = "{store.PAUSE}"
+# Without it runc dies where a process may not lower its own.
+restrict_oom_score_adj = true
+{cri}.cni]
+bin_dir = "{plugins}"
+conf_dir = "{networks}"
+{cri}.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+{cri}.containerd.runtimes.runc.options]
+BinaryName = "{self._programs["runc"]}"
+"""
+
+    def _network(self) -> dict[str, object]:
+        addresses = {
+            "type": "host-local",
+            "dataDir": str(self._home / "addresses"),
+            "ranges": [[{"subnet": ground.PODS}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        }
+        bridge = {
+            "type": "bridge", "bridge": "pods", "isGateway": True, "hairpinMode": True,
+            "ipam": addresses,
+        }  # fmt: skip
+        return {"cniVersion": "0.4.0", "name": "node", "plugins": [bridge]}
+
+
+API_FLAGS = {
+    "service-cluster-ip-range": ground.SERVICES,
+    "endpoint-reconciler-type": "lease",
+    "kubelet-preferred-address-types": "InternalIP",
+}
+"""What the API server of a node needs beside its own flags."""

@@ -1,0 +1,66 @@
+"""
+The images that a node's containerd has: built by buildah, imported once, kept in the cache.
+
+There is no registry. An image stands in the store under the very name by which charts and examples
+ask for it.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from sandbox import images, jars, progress, rocketmq
+from sandbox.node.ground import Ground
+
+STATE = "/run/containerd"
+SOCKET = f"{STATE}/containerd.sock"
+PAUSE = "localhost/evenkeel-pause:1"
+ROCKETMQ = f"docker.io/apache/rocketmq:{rocketmq.VERSION}"
+_HERE = Path(__file__).with_name("images")
+_NAMESPACE = "k8s.io"
+"""The kubelet's, as containerd calls it."""
+
+
+def folder() -> Path:
+    """Where containerd keeps images from one node to the next."""
+    return jars.cache() / "node" / "containerd"
+
+
+def built() -> dict[str, images.Image]:
+    """Build all images, as far as they have changed; by the names that they have in the store."""
+    builder = images.buildah()
+    ours = images.built(builder, images.bootstrapped())
+    operator, spark = ours
+    arguments = {"OPERATOR": operator.name, "SPARK": spark.name}
+    with tempfile.TemporaryDirectory(prefix="evenkeel-images-") as place:
+        context = Path(place, "context")
+        shutil.copytree(_HERE, context)
+        (context / "lib").mkdir()
+        for jar in map(Path, jars.classpath(*rocketmq.LIBRARIES).split(":")):
+            shutil.copy(jar, context / "lib")
+        pause, mq = (
+            builder.built(target, tag, arguments, context)
+            for target, tag in (("pause", "1"), ("rocketmq", rocketmq.VERSION))
+        )
+    named = {f"docker.io/library/{each.name.rpartition('/')[2]}": each for each in ours}
+    return {**named, PAUSE: pause, ROCKETMQ: mq}
+
+
+def fill(ground: Ground, containerd: Path, wanted: Mapping[str, images.Image]) -> None:
+    """Bring the store up to date, and forget the containers of a node that was killed."""
+    ctr = (containerd.with_name("ctr"), f"--address={SOCKET}", f"--namespace={_NAMESPACE}")
+    for container in ground.run(*ctr, "containers", "list", "--quiet").split():
+        ground.run(*ctr, "containers", "delete", container)
+    for name, image in wanted.items():
+        imported = folder().with_name("imported") / name.replace("/", "_")
+        if imported.exists() and imported.read_text() == image.id:
+            continue
+        progress.say(f"importing {name}, which takes up to a minute")
+        with tempfile.TemporaryDirectory(prefix="evenkeel-images-") as place:
+            archive = Path(place, "image.tar")
+            store = images.buildah().command
+            jars.run(*store, "push", image.name, f"docker-archive:{archive}:{name}")
+            ground.run(*ctr, "images", "import", archive)
+        imported.parent.mkdir(exist_ok=True)
+        imported.write_text(image.id)
