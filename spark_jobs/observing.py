@@ -45,6 +45,7 @@ class Observer:
         """
         queues: dict[Queue, Offsets] = {}
         answered: set[tuple[str, str]] = set()
+        having: set[tuple[str, str]] = set()
         silent: dict[str, errors.MqError] = {}
         before = {queue.topic for queue in start}
         is_needed = self._reading.fail_on_data_loss or not before
@@ -65,16 +66,25 @@ class Observer:
                 elif _is_behind(route, broker, answer, start):
                     silent[broker] = errors.NoBrokerError("its slave has not come so far yet")
                 else:
-                    answered.add((topic, broker))
+                    having.add((topic, broker))
                     readable = answer.keys() & set(route.readable)
                     queues |= {queue: answer[queue] for queue in readable}
+        closed = {queue for queue in start if (queue.topic, queue.broker) in having} - queues.keys()
+        exhausted = set()
+        for queue in closed:
+            try:
+                if self._end(queue) == start[queue]:
+                    exhausted.add(queue)
+            except MAY_PASS as error:
+                silent[queue.broker] = error
+        answered |= {place for place in having if place[1] not in silent}
         missing = {(queue.topic, queue.broker) for queue in start} - answered
         lacking = self._lacking({place for place in missing if place[1] not in silent})
         answered |= lacking
         for _, broker in missing - lacking:
             silent.setdefault(broker, errors.NoBrokerError("it is in no route now"))
         self._tell(silent)
-        return Seen(queues, frozenset(answered), silent)
+        return Seen(queues, frozenset(answered), silent, frozenset(exhausted))
 
     def place(self, place: Place, seen: Seen) -> dict[Queue, int]:
         """Find the offset of a place in each queue."""
@@ -146,6 +156,10 @@ class Observer:
         directory, run = self._client.directory, self._client.engine.run
         route = run(routing.usable_route(directory, topic, max_age=0))
         return route, run(routing.ask_brokers(directory, topic, GetTopicOffsets(topic)))
+
+    def _end(self, queue: Queue) -> int:
+        """Find a queue's end, which its broker knows as well when it is closed."""
+        return self._client.engine.run(offsets.max_offset(self._client.directory, queue))
 
     def _lacking(self, places: set[tuple[str, str]]) -> set[tuple[str, str]]:
         """Of topics and brokers, pick those where the broker runs and does not have the topic."""

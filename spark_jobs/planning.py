@@ -48,6 +48,8 @@ class Seen:
     """Topic and broker."""
     silent: Mapping[str, MqError] = field(default_factory=dict)
     """Brokers that did not answer, and why."""
+    exhausted: frozenset[Queue] = frozenset()
+    """Queues that can be read no more, and hold nothing that was not read."""
 
     def up_to(self, last: Mapping[Queue, int], start: Mapping[Queue, int]) -> "Seen":
         """Leave out what came behind these ends; of a queue without one, all that was not read."""
@@ -101,6 +103,8 @@ def losses(start: Mapping[Queue, int], seen: Seen) -> list[Loss]:
     found = []
     for queue, offset in sorted(start.items()):
         ends = seen.queues.get(queue)
+        if queue in seen.exhausted:
+            continue
         if seen.is_closed(queue):
             found.append(_closed(queue, offset))
         elif ends and offset < ends.min:

@@ -14,11 +14,11 @@ import contextlib
 import http
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from sandbox import kubernetes, progress
 from sandbox.kubernetes_users import User
 from sandbox.node import ground, programs, servers, store
+from sandbox.node.faults import Faults
 from sandbox.waiting import eventually
 
 _READY_SECONDS = 60.0
@@ -31,8 +31,7 @@ class Node:
     url: str
     admin: User
     """May do everything."""
-    ground: ground.Ground
-    containerd: Path
+    faults: Faults
 
 
 def built() -> None:
@@ -69,7 +68,7 @@ def started() -> Iterator[Node]:
         for server in others:
             server.start()
         _wait(api.admin)
-        yield Node(api.url, api.admin, on, made["containerd"])
+        yield Node(api.url, api.admin, Faults(on, api.admin, made["containerd"], api.port))
 
 
 def _wait(admin: User) -> None:

@@ -47,11 +47,16 @@ def built() -> dict[str, images.Image]:
     return {**named, PAUSE: pause, ROCKETMQ: mq}
 
 
+def ctr(containerd: Path) -> tuple[str | Path, ...]:
+    """Say how containerd is told what to do with the kubelet's containers."""
+    return (containerd.with_name("ctr"), f"--address={SOCKET}", f"--namespace={_NAMESPACE}")
+
+
 def fill(ground: Ground, containerd: Path, wanted: Mapping[str, images.Image]) -> None:
     """Bring the store up to date, and forget the containers of a node that was killed."""
-    ctr = (containerd.with_name("ctr"), f"--address={SOCKET}", f"--namespace={_NAMESPACE}")
-    for container in ground.run(*ctr, "containers", "list", "--quiet").split():
-        ground.run(*ctr, "containers", "delete", container)
+    tell = ctr(containerd)
+    for container in ground.run(*tell, "containers", "list", "--quiet").split():
+        ground.run(*tell, "containers", "delete", container)
     for name, image in wanted.items():
         imported = folder().with_name("imported") / name.replace("/", "_")
         if imported.exists() and imported.read_text() == image.id:
@@ -61,6 +66,6 @@ def fill(ground: Ground, containerd: Path, wanted: Mapping[str, images.Image]) -
             archive = Path(place, "image.tar")
             store = images.buildah().command
             jars.run(*store, "push", image.name, f"docker-archive:{archive}:{name}")
-            ground.run(*ctr, "images", "import", archive)
+            ground.run(*tell, "images", "import", archive)
         imported.parent.mkdir(exist_ok=True)
         imported.write_text(image.id)

@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,18 @@ class PlanReader(StreamReader):
         return {
             queue: stands.get(queue, seen.queues[queue].min) if queue.topic in known else at
             for queue, at in begin.items()
+        }
+
+    def _new(self, at: dict[Queue, int], seen: Seen) -> dict[Queue, int]:
+        """Begin where the group stands, for a queue may have been closed, and be open again."""
+        found = super()._new(at, seen)
+        if not at or not found:
+            return found
+        new = {queue: seen.queues[queue] for queue in found}
+        stands = self._observer.stands(replace(seen, queues=new))
+        return found | {
+            queue: min(max(stand, new[queue].min), new[queue].max)
+            for queue, stand in stands.items()
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -86,7 +86,9 @@ def first_process(child: subprocess.Popen[str]) -> int:
 def tell_beside(child: subprocess.Popen[str], *command: str) -> None:
     """Run a program in the box of one that runs, as its user, to the end of either."""
     inside = ["nsenter", f"--target={first_process(child)}", "--mount", "--pid", "--root", "--wd"]
-    _done([*inside, "/usr/bin/setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", *command])
+    _done(
+        [*inside, "/usr/bin/setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", *command]
+    )
 
 
 def _done(command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Self
 
-from mq_client import blocking
+from mq_client import blocking, errors
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
 
@@ -16,6 +16,8 @@ class Numbers:
 
     def __init__(self, name_server: str, topic: str) -> None:
         self.sent = 0
+        self.unsure: set[int] = set()
+        """Those that were not confirmed: RocketMQ may have them or not."""
         self._name_server = name_server
         self._topic = topic
         self._done = threading.Event()
@@ -28,6 +30,10 @@ class Numbers:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    @property
+    def is_sending(self) -> bool:
+        return self._thread.is_alive()
+
     def stop(self) -> None:
         self._done.set()
         self._thread.join()
@@ -36,7 +42,10 @@ class Numbers:
         chooser = RoundRobin()
         with blocking.Client(self._name_server) as client:
             while not self._done.wait(0.02):
-                client.send([Message(self._topic, b"%d" % self.sent)], chooser)
+                try:
+                    client.send([Message(self._topic, b"%d" % self.sent)], chooser, tries=1)
+                except errors.MqError:
+                    self.unsure.add(self.sent)
                 self.sent += 1
 
 

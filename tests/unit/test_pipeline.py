@@ -24,6 +24,7 @@ from spark_jobs.pipeline.facts import Facts
 from spark_jobs.pipeline.fetching import Spec, Tallies, Tally, cut, this_executor
 from spark_jobs.pipeline.metrics import Metrics
 from spark_jobs.planning import Range, Seen
+from spark_jobs.source import understood
 
 A, B, C, D = (Queue("orders", "broker-a", number) for number in range(4))
 ONE, TWO = Executor("1", "10.0.0.1", 1), Executor("2", "10.0.0.2", 2)
@@ -149,6 +150,18 @@ class Held:
 
     def stands(self, seen: Seen) -> dict[Queue, int]:
         return self.committed
+
+
+@pytest.mark.parametrize(("stands", "begin"), [({B: 7}, 7), ({}, 3), ({B: 1}, 3), ({B: 99}, 20)])
+def test_a_queue_that_is_open_again_goes_on_where_the_group_stands(
+    tmp_path: Path, stands: dict[Queue, int], begin: int
+) -> None:
+    """As far as that is still in the queue; one that nobody has read is read from its beginning."""
+    source = Planned(tmp_path, "earliest", stands)
+    wanted = {"expression": "*", "kind": "TAG"}
+    start = {"epoch": 1, "filter": wanted, "group": "g", "offsets": journal.tree({A: 5})}
+    end, _ = understood(source.latestOffset(start, None))
+    assert end[B] == begin
 
 
 def test_a_batch_finds_its_own_plan_and_no_other(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from mq_client import errors
 from mq_client.values import BrokerRoute, Cluster, Offsets, Queue, Route
-from spark_jobs import options
+from spark_jobs import options, planning
 from spark_jobs.observing import Observer
 
 A0, A1 = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
@@ -32,7 +32,8 @@ class Fake:
     masters: bool = True
     topics: list[str] | None = None
     route_later: dict[str, Answer] | None = None
-    asked: list[str] = field(default_factory=list)
+    ends: dict[Queue, int | errors.MqError] = field(default_factory=dict)
+    """Of queues that are closed."""
 
     def users_topics(self) -> list[str]:
         if self.topics is None:
@@ -57,6 +58,12 @@ class Watched(Observer):
         super().__init__(cluster, options.reading(given, is_stream=True))  # type: ignore[arg-type]  # all that is needed
         self.cluster = cluster
 
+    def _end(self, queue: Queue) -> int:
+        end = self.cluster.ends[queue]
+        if isinstance(end, errors.MqError):
+            raise end
+        return end
+
     def _ask(self, topic: str) -> tuple[Route, Any]:
         first = Fake(self.cluster.answers, queues=self.cluster.queues, masters=self.cluster.masters)
         return first.route(topic), self.cluster.answers
@@ -70,9 +77,23 @@ def test_queues_of_all_brokers_are_seen() -> None:
 
 
 def test_only_queues_that_may_be_read_are_seen() -> None:
-    seen = Watched(Fake({"broker-a": held(5, 6)}, queues=1)).see({A1: 3})
+    seen = Watched(Fake({"broker-a": held(5, 6)}, queues=1, ends={A1: 6})).see({A1: 3})
     assert seen.queues.keys() == {A0}
     assert seen.is_closed(A1)
+
+
+@pytest.mark.parametrize(("end", "lost"), [(3, 0), (4, 1), (2, 1)], ids=["read", "more", "anew"])
+def test_a_closed_queue_that_was_read_to_its_end_is_no_loss(end: int, lost: int) -> None:
+    seen = Watched(Fake({"broker-a": held(5)}, ends={A1: end})).see({A0: 5, A1: 3})
+    assert len(planning.losses({A0: 5, A1: 3}, seen)) == lost
+    assert planning.advance({A0: 5, A1: 3}, seen, {}) == {A0: 5}
+
+
+def test_a_broker_that_does_not_tell_the_end_of_a_closed_queue_is_silent() -> None:
+    seen = Watched(Fake({"broker-a": held(5)}, ends={A1: SILENT})).see({A0: 5, A1: 3})
+    assert seen.silent == {"broker-a": SILENT}
+    assert planning.losses({A1: 3}, seen) == []
+    assert planning.advance({A1: 3}, seen, {}) == {A1: 3}
 
 
 def test_a_broker_that_does_not_answer_is_silent_and_logged_once(

@@ -268,7 +268,7 @@ def test_who_is_not_known_is_told_to_log_in(kubernetes: Cluster, run: Run, tmp_p
     config["users"][0]["user"] = {"token": "wrong"}
     wrong = tmp_path / "wrong"
     wrong.write_text(json.dumps(config))
-    code, shown = run("top", user=User("nobody", wrong, 0, None, {}))  # type: ignore[arg-type]
+    code, shown = run("top", user=User("nobody", wrong, "", 0, None, {}))  # type: ignore[arg-type]
     assert code == FAILED
     assert "does not know who you are" in shown
 

@@ -1,0 +1,86 @@
+"""What happens to pods without their doing: killed, frozen, cut off, or the API server away."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sandbox.kubernetes_users import User
+from sandbox.node import store
+from sandbox.node.ground import Ground
+
+_numbers = itertools.count(1)
+
+
+class Faults:
+    """Strikes a node."""
+
+    def __init__(self, ground: Ground, admin: User, containerd: Path, api_port: int) -> None:
+        """Let nothing happen yet."""
+        self._ground = ground
+        self._admin = admin
+        self._ctr = store.ctr(containerd)
+        self._api_port = api_port
+
+    def kill(self, namespace: str, pod: str) -> None:
+        """End the first container of a pod at once, as kill -9 does."""
+        container = self._container(namespace, pod)
+        self._ground.run(*self._ctr, "tasks", "kill", "--signal=SIGKILL", container)
+
+    @contextlib.contextmanager
+    def frozen(self, namespace: str, pod: str) -> Iterator[None]:
+        """Let no process of its first container run, until left."""
+        container = self._container(namespace, pod)
+        self._ground.run(*self._ctr, "tasks", "pause", container)
+        try:
+            yield
+        finally:
+            self._ground.run(*self._ctr, "tasks", "resume", container)
+
+    @contextlib.contextmanager
+    def cut_off(self, namespace: str, pod: str) -> Iterator[None]:
+        """Drop all that a pod sends or is sent, and tell nobody, until left."""
+        address = self._pod(namespace, pod)["status"]["podIP"]
+        with self._dropped(f"ip saddr {address}", f"ip daddr {address}"):
+            yield
+
+    @contextlib.contextmanager
+    def without_api(self) -> Iterator[None]:
+        """Drop all that pods send to the API server, until left."""
+        with self._dropped(f'iifname "pods" tcp dport {self._api_port}'):
+            yield
+
+    @contextlib.contextmanager
+    def slow(self, milliseconds: int) -> Iterator[None]:
+        """Delay all that pods are sent, until left."""
+        queue = ("tc", "qdisc", "{}", "dev", "pods", "root")
+        add, delete = ([each.format(word) for each in queue] for word in ("add", "del"))
+        self._ground.run(*add, "netem", "delay", f"{milliseconds}ms")
+        try:
+            yield
+        finally:
+            self._ground.run(*delete)
+
+    @contextlib.contextmanager
+    def _dropped(self, *what: str) -> Iterator[None]:
+        table = f"evenkeel_fault_{next(_numbers)}"
+        rules = "; ".join(f"{each} drop" for each in what)
+        chains = " ".join(
+            f"chain {hook} {{ type filter hook {hook} priority -300; {rules}; }}"
+            for hook in ("input", "forward")
+        )
+        self._ground.run("nft", f"table inet {table} {{ {chains} }}")
+        try:
+            yield
+        finally:
+            self._ground.run("nft", f"delete table inet {table}")
+
+    def _pod(self, namespace: str, pod: str) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]]
+        found = self._admin.ask("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}").body
+        return found
+
+    def _container(self, namespace: str, pod: str) -> str:
+        statuses: Sequence[dict[str, str]]
+        statuses = self._pod(namespace, pod)["status"]["containerStatuses"]  # type: ignore[assignment]
+        return statuses[0]["containerID"].removeprefix("containerd://")

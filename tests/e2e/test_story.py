@@ -1,0 +1,20 @@
+"""The life of a group on a real node, step by step."""
+
+import sys
+import time
+
+import pytest
+
+from tests.e2e.shop import Shop
+from tests.e2e.story import STEPS, Step
+
+
+@pytest.mark.parametrize("step", STEPS, ids=[step.do.__name__ for step in STEPS])
+def test_story(shop: Shop, step: Step, capsys: pytest.CaptureFixture[str]) -> None:
+    started = time.monotonic()
+    step.do(shop)
+    if step.is_checked:
+        shop.check()
+    with capsys.disabled():
+        seconds = time.monotonic() - started
+        sys.stdout.write(f"\n{seconds:6.1f} s  {step.title}: {step.expected}\n")
