@@ -1,7 +1,7 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test e2e mutations lint charts docs fmt types images generate bench-alloc bench-pull \
+.PHONY: help setup demo test e2e chaos mutations lint charts docs fmt types images generate bench-alloc bench-pull \
 	bench-handover bench-spark bench-operator lock check clean
 IN_DEV = .venv/bin/python -m
 
@@ -18,7 +18,10 @@ test: setup ## Run all tests; ARGS="-k sticky --seed 7" goes to pytest
 	@$(IN_DEV) pytest $(ARGS)
 
 e2e: setup ## Run all of it on a node of its own, as root; minutes. ARGS goes to pytest
-	@$(IN_DEV) pytest -x $(or $(ARGS),tests/e2e)
+	@$(IN_DEV) pytest -x tests/e2e/test_story.py tests/e2e/test_leaving.py $(ARGS)
+
+chaos: setup ## Events at random upon a group on a node of its own, as root; ARGS="--seed 7" repeats them
+	@$(IN_DEV) pytest tests/e2e/test_chaos.py $(ARGS)
 
 mutations: setup ## Break the code line by line and see that the tests notice; minutes
 	@$(IN_DEV) tests.mutations $(ARGS)

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from generate import alerts, crds, dashboard, pictures, reference, strategies, values
+from generate import alerts, crds, dashboard, pictures, reference, story, strategies, values
 
 ROOT = Path(__file__).parents[1]
 
 if __name__ == "__main__":
-    for module in (alerts, crds, dashboard, pictures, reference, strategies, values):
+    for module in (alerts, crds, dashboard, pictures, reference, story, strategies, values):
         module.write(ROOT)

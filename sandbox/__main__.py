@@ -52,6 +52,26 @@ Both are built at the first start, which takes up to ten minutes. Go 1.24 or new
 PATH; where there is none, it comes from PyPI.
 """
 
+_NODE = f"""\
+Runs a whole Kubernetes of one node on this machine, with real pods: its own control plane, kubelet,
+containerd, proxy of services and DNS, and the images of this checkout. When it is ready, one line
+of JSON is printed:
+
+    {{"server": "https://198.18.0.2:21346", "kubeconfig": "/tmp/evenkeel-node-x/users/..."}}
+
+Who takes that kubeconfig may do everything. There is no registry: pods get the images of operator
+and Spark, and apache/rocketmq, by these names.
+
+{_UNTIL_ENDED}"""
+_NODE_EXAMPLES = """\
+examples:
+    python -m sandbox node build
+    python -m sandbox node up
+
+It needs root and Debian, whose packages it takes containerd and more from. All is fetched and built
+at the first start, which takes up to half an hour.
+"""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Do what the command line says; the exit code is 1 when it could not be done."""
@@ -99,6 +119,20 @@ def _build_kubernetes(_options: argparse.Namespace) -> None:
     kubernetes.built()
 
 
+@contextlib.contextmanager
+def _node(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
+    from sandbox import node
+
+    with node.started() as found:
+        yield {"server": found.url, "kubeconfig": str(found.admin.kubeconfig)}
+
+
+def _build_node(_options: argparse.Namespace) -> None:
+    from sandbox import node
+
+    node.built()
+
+
 def _build_images(options: argparse.Namespace) -> None:
     builder = images.buildah() if options.bootstrap else images.chosen()
     base = images.bootstrapped() if options.bootstrap else options.base
@@ -137,8 +171,11 @@ def _parser() -> argparse.ArgumentParser:
     api = parts.add_parser("kubernetes", help="an etcd and a kube-apiserver")
     commands = api.add_subparsers(required=True, metavar="COMMAND")
     _up(commands, _KUBERNETES, _KUBERNETES_EXAMPLES).set_defaults(started=_kubernetes)
-    build = commands.add_parser("build", help="build them, if they were not built before")
-    build.set_defaults(started=None, build=_build_kubernetes)
+    _build(commands).set_defaults(started=None, build=_build_kubernetes)
+    node = parts.add_parser("node", help="a whole Kubernetes of one node, as root")
+    commands = node.add_subparsers(required=True, metavar="COMMAND")
+    _up(commands, _NODE, _NODE_EXAMPLES).set_defaults(started=_node)
+    _build(commands).set_defaults(started=None, build=_build_node)
     _add_images(parts.add_parser("images", help="the images of operator and Spark"))
     return parser
 
@@ -174,6 +211,10 @@ def _up(commands: "_Commands", description: str, examples: str) -> argparse.Argu
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def _build(commands: "_Commands") -> argparse.ArgumentParser:
+    return commands.add_parser("build", help="build them, if they were not built before")
 
 
 def _count(text: str) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from evenkeel.commands import codes
 from evenkeel.control.seen import JobState
-from generate import alerts, pictures, reference, strategies
+from generate import alerts, pictures, reference, story, strategies
 from lb_core import moves
 from spark_jobs.pipeline import driver
 
@@ -42,11 +42,14 @@ def test_a_picture_is_as_it_is_drawn(name: str) -> None:
     assert page(f"pictures/{name}") == pictures.PICTURES[name](), "run `make generate`"
 
 
-@pytest.mark.parametrize("module", [strategies, alerts], ids=["strategies", "alerts"])
+MADE_IN_PART = [strategies, alerts, story]
+
+
+@pytest.mark.parametrize("module", MADE_IN_PART, ids=lambda module: module.__name__)
 def test_a_table_within_a_page_follows_from_the_code(module: ModuleType, tmp_path: Path) -> None:
     for needed in (module.PAGE, alerts.RULES):
         copy = tmp_path / needed
-        copy.parent.mkdir(parents=True)
+        copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes((ROOT / needed).read_bytes())
     module.write(tmp_path)
     made = (tmp_path / module.PAGE).read_text("utf-8")

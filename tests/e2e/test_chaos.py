@@ -1,0 +1,41 @@
+"""Events at random upon a group on a real node. `--seed N` repeats them, not their timing."""
+
+import contextlib
+import random
+import sys
+import time
+
+import pytest
+
+from tests.e2e import story
+from tests.e2e.chaos import EVENTS
+from tests.e2e.shop import Shop
+
+COUNT = 40
+MOST_PAUSE_SECONDS = 12.0
+AT_ONCE = 2
+"""How many events may last at a time."""
+CHECKED_EACH = 10
+
+
+def test_nothing_is_lost_and_nothing_comes_twice_whatever_happens(
+    shop: Shop, seed: int, rng: random.Random, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def tell(text: str) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"{time.monotonic() - started:7.1f} s  {text}\n")
+
+    started = time.monotonic()
+    tell(f"seed {seed}")
+    for begin in (story.install, story.rocketmq, story.begin):
+        begin(shop)
+    tell("all is there")
+    for number in range(1, COUNT + 1):
+        with contextlib.ExitStack() as lasting:
+            for name in rng.sample(sorted(EVENTS), rng.randint(1, AT_ONCE)):
+                tell(f"{number}: {name}")
+                lasting.enter_context(EVENTS[name](shop, rng))
+            time.sleep(rng.uniform(1.0, MOST_PAUSE_SECONDS))  # events come when they come
+        if number % CHECKED_EACH == 0:
+            status = shop.check()
+            tell(f"lost 0, duplicated 0, epoch {status['epoch']}, {status['queues']} queues")
