@@ -1,8 +1,9 @@
 """
 What the comments in values.yaml call a value, and the JSON schema for it.
 
-A type is a word (`string`), a limit (`integer >= 0`), a collection (`list of name`) or a choice
-(`digest or empty`, `Always or Never`). In a choice, words with a capital stand for themselves.
+A type is a word (`string`), limits (`integer >= 0 and <= 9`), a collection (`list of name`) or a
+choice (`digest or empty`, `Always or Never`). In a choice, words with a capital stand for
+themselves.
 """
 
 import re
@@ -10,21 +11,50 @@ from typing import Any
 
 Schema = dict[str, Any]
 _LABEL = "[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_NAME = f"{_LABEL}([.]{_LABEL})*"
+_WORD = "[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 _PATTERNS = {
+    "alert label": "[A-Za-z_][A-Za-z0-9_]*",
     "digest": "sha256:[0-9a-f]{64}",
-    "duration": "([0-9]+(ms|s|m|h))+",
+    "duration": "[1-9][0-9]{0,5}(ms|s|m|h)",
     "image": "[a-z0-9]+([._/:-]+[a-z0-9]+)*",
-    "name": f"{_LABEL}([.]{_LABEL})*",
+    "label key": f"({_NAME}/)?{_WORD}",
+    "label value": f"({_WORD})?",
+    "name": _NAME,
     "namespace": _LABEL,
-    "percent": "(100|[1-9]?[0-9])%",
+    "percent": "(100|[1-9][0-9]?)%",
+    "registry": "[A-Za-z0-9]+([.-][A-Za-z0-9]+)*(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*/?",
+    "service name": "[a-z]([a-z0-9-]*[a-z0-9])?",
     "short name": _LABEL,
     "tag": "[A-Za-z0-9_][A-Za-z0-9._-]*",
-    "url": "https?://[^ ]+",
+    "url": "https?://[!-~]+",
 }
-_MOST_LETTERS = {"namespace": 63, "short name": 52, "tag": 128}
+_MOST_LETTERS = {
+    "label key": 253 + 1 + 63,
+    "name": 253,
+    "namespace": 63,
+    "registry": 253,
+    "service name": 52,
+    "short name": 52,
+    "tag": 128,
+}
+_MAPS = {
+    "alert labels": ("alert label", "string"),
+    "annotations": ("label key", "string"),
+    "labels": ("label key", "label value"),
+}
+"""What keys and values of a map are."""
 _PLAIN = ("string", "boolean", "integer", "number", "object")
 _LIMITS = {">=": "minimum", ">": "exclusiveMinimum"}
-_LIMITED = re.compile(r"(integer|number) (>=|>) (\d+)")
+_LIMITED = re.compile(r"(integer|number) (>=|>) (\d+)(?: and <= (\d+))?")
+_PROBE = {
+    "initialDelaySeconds": "integer >= 0",
+    "periodSeconds": "integer >= 1",
+    "timeoutSeconds": "integer >= 1",
+    "successThreshold": "integer >= 1",
+    "failureThreshold": "integer >= 1",
+    "terminationGracePeriodSeconds": "integer >= 1",
+}
 
 
 class NotationError(Exception):
@@ -48,13 +78,20 @@ def _one(text: str) -> Schema:
     if collection == "list" and inner:
         once = {} if inner == "object" else {"uniqueItems": True}
         return {"type": "array", "items": _one(inner), **once}
-    if collection == "map" and inner:
-        return {"type": "object", "additionalProperties": _one(inner)}
     if limited := _LIMITED.fullmatch(text):
-        kind, sign, number = limited.groups()
-        return {"type": kind, _LIMITS[sign]: int(number)}
+        kind, sign, least, most = limited.groups()
+        upper = {"maximum": int(most)} if most else {}
+        return {"type": kind, _LIMITS[sign]: int(least), **upper}
     if text == "port":
         return {"type": "integer", "minimum": 1, "maximum": 65535}
+    if text == "probe":
+        found = {name: _one(f"{kind} and <= {2**31 - 1}") for name, kind in _PROBE.items()}
+        return {"type": "object", "additionalProperties": False, "properties": found}
+    if text in _MAPS:
+        key, each = _MAPS[text]
+        # Not propertyNames: helm names a wrong path then.
+        found = {f"^{_PATTERNS[key]}$": _one(each)}
+        return {"type": "object", "additionalProperties": False, "patternProperties": found}
     if text in _PATTERNS:
         return _text(text, f"^{_PATTERNS[text]}$")
     if text in _PLAIN:

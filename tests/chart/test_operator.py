@@ -1,11 +1,23 @@
 """The operator's pods: image, command, security, places, disruptions, network."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.chart.rendering import ALL_ON, CHART, EVERYTHING, NAME, NAMESPACE, OFF, Document, Helm
+from tests.chart.rendering import (
+    ALL_ON,
+    CHART,
+    EVERYTHING,
+    MONITORING,
+    NAME,
+    NAMESPACE,
+    OFF,
+    Document,
+    Helm,
+)
 
 OF_THE_CLUSTER = ("CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding")
 ONE, TWO = "sha256:" + 64 * "1", "sha256:" + 64 * "2"
@@ -209,8 +221,9 @@ def test_labels_of_the_user_are_on_every_object(helm: Helm) -> None:
         ({"nameOverride": "keel"}, "keel"),
         ({"fullnameOverride": "other"}, "other"),
         ({"fullnameOverride": 52 * "x"}, 52 * "x"),
+        ({"nameOverride": 45 * "x" + "--y"}, f"keel-{45 * 'x'}"),
     ],
-    ids=["both", "another", "once", "whole", "long"],
+    ids=["both", "another", "once", "whole", "long", "cut between words"],
 )
 def test_names_follow_release_and_chart(helm: Helm, settings: dict[str, str], name: str) -> None:
     found = helm.template(**settings)
@@ -222,13 +235,69 @@ def test_names_that_yaml_takes_for_something_else_stay_names(helm: Helm) -> None
     text = helm.run(
         "template", "yes", str(CHART), "--namespace", "2026",
         "--set-string", "watch.namespaces={1234},priorityClassName=1",
+        "--set-string", "fullnameOverride=true,serviceAccount.name=123",
+        *(word for each in MONITORING for word in ("--api-versions", each)),
+        *(word for name, value in ALL_ON.items()
+          for word in ("--set", f"{name.replace('__', '.')}={value}")),
+        "--set", "replicas=2",
     )  # fmt: skip
     found = [each for each in yaml.load_all(text, yaml.CSafeLoader) if each]
     for each in found:
         metadata = each["metadata"]
+        assert isinstance(metadata["name"], str)
         assert metadata["labels"]["app.kubernetes.io/instance"] == "yes"
         assert metadata.get("namespace", "2026") in ("2026", "1234")
         for subject in each.get("subjects", ()):
             assert subject["namespace"] == "2026"
+            assert subject["name"] in ("123", "true-test")
+        if "roleRef" in each:
+            assert each["roleRef"]["name"] in ("true", "true-lease", "true-test")
         if each["kind"] == "Deployment":
-            assert each["spec"]["template"]["spec"]["priorityClassName"] == "1"
+            pod = each["spec"]["template"]["spec"]
+            assert (pod["priorityClassName"], pod["serviceAccountName"]) == ("1", "123")
+
+
+def test_what_no_schema_has_seen_stays_within_its_quotes(helm: Helm) -> None:
+    """Helm can be told to ask no schema."""
+    hostile = "x\n          command: [sh]\n    evil"
+    settings = {
+        "image.registry": hostile,
+        "image.pullPolicy": hostile,
+        "jobs.image.registry": hostile,
+        "monitoring.dashboard.folderAnnotation": hostile,
+        "monitoring.dashboard.folder": hostile,
+        "monitoring.serviceMonitor.interval": hostile,
+        "watch.namespaces": [hostile],
+    }
+    words = [("--set-json", f"{name}={json.dumps(value)}") for name, value in settings.items()]
+    found = helm.template(
+        **ALL_ON, options=["--skip-schema-validation", *(word for each in words for word in each)]
+    )
+    container = found.container
+    assert "command" not in container
+    assert container["image"] == f"{hostile}/evenkeel-operator:0.1.0"
+    assert container["imagePullPolicy"] == hostile
+    assert f"--image={hostile}/evenkeel-spark:0.1.0" in container["args"]
+    assert f"--namespace={hostile}" in container["args"]
+    assert found.hooks["Pod"]["spec"]["containers"][0]["image"] == container["image"]
+    assert found.of("ConfigMap")[0]["metadata"]["annotations"] == {hostile: hostile}
+    assert found.one("ServiceMonitor")["spec"]["endpoints"][0]["interval"] == hostile
+
+
+def test_large_numbers_of_a_file_stay_whole_numbers(helm: Helm, tmp_path: Path) -> None:
+    """Helm reads numbers of files as floating ones, and would write 1e+06."""
+    file = tmp_path / "values.yaml"
+    file.write_text(
+        "replicas: 1000000\nterminationGracePeriodSeconds: 1000000\ntest: {timeout: 1000000}\n"
+        "podDisruptionBudget: {maxUnavailable: 1000000}\n"
+        "startupProbe: {failureThreshold: 1000000}\n"
+    )
+    found = helm.template(file, options=["--skip-schema-validation"])
+    assert "--timeout=1000000s" in found.hooks["Pod"]["spec"]["containers"][0]["args"]
+    for whole in (
+        found.one("Deployment")["spec"]["replicas"],
+        found.pod["spec"]["terminationGracePeriodSeconds"],
+        found.one("PodDisruptionBudget")["spec"]["maxUnavailable"],
+        found.container["startupProbe"]["failureThreshold"],
+    ):
+        assert (whole, type(whole)) == (1000000, int)

@@ -5,7 +5,7 @@
 {{- define "evenkeel.fullname" -}}
 {{- $name := include "evenkeel.name" . }}
 {{- $made := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) }}
-{{- .Values.fullnameOverride | default $made | replace "." "-" | trunc 52 | trimSuffix "-" }}
+{{- .Values.fullnameOverride | default $made | replace "." "-" | trunc 52 | trimAll "-" }}
 {{- end }}
 
 {{- define "evenkeel.account" -}}
@@ -31,6 +31,12 @@ app.kubernetes.io/component: operator
 {{- define "evenkeel.image" -}}
 {{- with .image.registry }}{{ trimSuffix "/" . }}/{{ end }}{{ .image.repository }}
 {{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{/* How long a duration such as 1500ms or 2m is. */}}
+{{- define "evenkeel.milliseconds" -}}
+{{- $unit := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 }}
+{{- mul (regexFind "[0-9]+" .) (index $unit (regexFind "[a-z]+" .)) }}
 {{- end }}
 
 {{/* Where `helm test` makes its objects. */}}
