@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from sandbox import node, process
-from tests.e2e.shop import Shop
+
+pytest.register_assert_rewrite("tests.e2e.shop", "tests.e2e.story", "tests.real.cluster.running")
+
+from tests.e2e.shop import Shop  # noqa: E402 its asserts are to tell what they saw
 
 
 @pytest.fixture(scope="module")
