@@ -12,10 +12,12 @@ from evenkeel.api.groups import (
     Assigned,
     GroupStatus,
     MachineRoomNearby,
+    OwnedQueues,
     Strategy,
     StrategyName,
     Weights,
 )
+from evenkeel.api.parts import MOST_IDS
 from evenkeel.api.topics import BrokerQueues, Perm
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
@@ -158,6 +160,15 @@ def last(status: GroupStatus) -> dict[str, list[QueueRange]] | None:
             "restore them, or empty status.slices to assign everything anew",
         )
     return {each.consumer: owned(each) for each in status.assignments}
+
+
+def entries(topic: str, broker: str, ids: str) -> Iterator[OwnedQueues]:
+    """Write ids down in as many entries as the schema asks for; `owned` puts them together."""
+    while len(ids) > MOST_IDS:
+        cut = ids.rindex(",", 0, MOST_IDS + 1)
+        yield OwnedQueues(topic, broker, ids[:cut])
+        ids = ids[cut + 1 :]
+    yield OwnedQueues(topic, broker, ids)
 
 
 def owned(assigned: Assigned) -> list[QueueRange]:

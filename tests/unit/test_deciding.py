@@ -9,6 +9,7 @@ import pytest
 
 from evenkeel import manifests, planning
 from evenkeel.api.groups import GroupStatus, OwnedQueues
+from evenkeel.api.parts import MOST_IDS
 from evenkeel.control import conditions, groups, metrics, rates
 from evenkeel.control.groups import Decision
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Report, Seat, Seen
@@ -348,6 +349,56 @@ def test_a_lag_alone_is_written_when_its_magnitude_changes() -> None:
 def test_more_consumers_than_queues_are_named_idle() -> None:
     decision = groups.decide(group(job={"executors": 9}), seen(), START)
     assert condition(decision, "Balanced") == ("False", "IdleConsumers")
+
+
+@pytest.mark.parametrize("strategy", ["AveragelyByCircle", "ConsistentHash"])
+def test_ids_that_are_too_long_for_one_entry_stand_in_several(strategy: str) -> None:
+    asked: dict[str, Any] = {
+        "consumers": {"static": [{"id": "a"}, {"id": "b"}]},
+        "strategy": {"name": strategy},
+    }
+    route = topic(3000, "a")
+    decision = groups.decide(group(**asked), seen(route=route), START)
+    status = msgspec.convert(msgspec.to_builtins(decision.status), GroupStatus)
+    assert any(len(each.queues) > 1 for each in status.assignments)
+    assert decision.plan is not None
+    planned = {name: list(decision.plan.assignment[name]) for name in decision.plan.assignment}
+    assert planning.last(status) == planned
+    assert sum(owners(status).values()) == 3000
+    again = groups.decide(group(status, **asked), seen(route=route), at(1))
+    assert again.status == status
+
+
+@pytest.mark.parametrize("first", ["1", "11", "111", "1111", "11111"])
+def test_entries_of_ids_are_as_long_as_may_be(first: str) -> None:
+    ids = first + ",1000" * 2000
+    found = list(planning.entries("orders", "broker-a", ids))
+    assert ",".join(each.ids for each in found) == ids
+    lengths = [len(each.ids) for each in found]
+    assert max(lengths) <= MOST_IDS
+    assert min(lengths[:-1]) > MOST_IDS - len(",1000")
+
+
+def test_more_places_than_a_status_can_name_are_refused() -> None:
+    names = [f"orders-{number}" for number in range(17)]
+    route = [
+        {"broker": f"broker-{number}", "readQueues": 1, "writeQueues": 1} for number in range(256)
+    ]
+    known = {
+        Key("default", name): manifests.read_topic(
+            {"kind": "Topic", "metadata": {"name": name}, "spec": {"route": route}}
+        )
+        for name in names
+    }
+    for model in ("Clustering", "Broadcasting"):
+        asked = group(
+            topics=[{"name": name} for name in names],
+            messageModel=model,
+            consumers={"static": [{"id": "a"}]},
+        )
+        decision = groups.decide(asked, Seen(known, None), START)
+        assert condition(decision, "Ready") == ("False", "InvalidSpec")
+        assert decision.status.assignments == []
 
 
 def test_a_status_is_what_the_schema_takes() -> None:

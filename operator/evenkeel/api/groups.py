@@ -24,6 +24,10 @@ from evenkeel.api.parts import (
 )
 
 
+MOST_OWNED = 4096
+"""Entries in which one consumer's queues stand."""
+
+
 class MessageModel(enum.Enum):
     CLUSTERING = "Clustering"
     BROADCASTING = "Broadcasting"
@@ -222,8 +226,8 @@ class Assigned(Part, frozen=True):
     """Since when nobody fills the slot."""
     draining: bool = False
     """Whether it is to be emptied; a slot is then taken away."""
-    queues: Annotated[list[OwnedQueues], Meta(max_length=4096)] = []
-    """What it reads."""
+    queues: Annotated[list[OwnedQueues], Meta(max_length=MOST_OWNED)] = []
+    """What it reads. Long lists of ids stand in several entries of one topic and broker."""
 
 
 class LastRebalance(Part, frozen=True):
