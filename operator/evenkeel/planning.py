@@ -24,7 +24,7 @@ from evenkeel.objects import Group, Key, Topic
 from lb_core import plan
 from lb_core.assignment import parse_ids
 from lb_core.errors import AllocationError
-from lb_core.model import Member, QueueRange
+from lb_core.model import Member, QueueRange, shorten
 from lb_core.plan import Plan
 from lb_core.policy import STICKY, Policy, Zones, share
 
@@ -129,7 +129,7 @@ def _config(strategy: Strategy) -> dict[str, object]:
         found["inner"] = NAMES[StrategyName(nearby.inner.value)]
     if strategy.config is not None:
         runs = {
-            consumer: [run for each in its for run in parse_ids(each.topic, each.broker, each.ids)]
+            consumer: [run for at, each in enumerate(its) for run in _listed(consumer, at, each)]
             for consumer, its in strategy.config.queues.items()
         }
         count = sum(len(run) for each in runs.values() for run in each)
@@ -142,6 +142,15 @@ def _config(strategy: Strategy) -> dict[str, object]:
             consumer: [queue for run in each for queue in run] for consumer, each in runs.items()
         }
     return found
+
+
+def _listed(consumer: str, at: int, owned: OwnedQueues) -> list[QueueRange]:
+    """Read which queues the spec gives a consumer."""
+    try:
+        return parse_ids(owned.topic, owned.broker, owned.ids)
+    except AllocationError as error:
+        where = f"spec.strategy.config.queues.{shorten(consumer)}[{at}].ids"
+        raise ManifestError(f"{where}: {error}") from error
 
 
 def is_whole(status: GroupStatus) -> bool:

@@ -302,6 +302,21 @@ def test_a_list_of_too_many_queues_is_refused_before_it_is_written_out() -> None
     assert condition(decision, "Ready") == ("False", "InvalidSpec")
 
 
+@pytest.mark.parametrize("ids", ["5-1", "0-999999999999", "2147483648", "9" * 4096])
+def test_ids_that_the_schema_takes_and_that_are_none_are_refused_with_their_path(ids: str) -> None:
+    good = {"topic": "orders", "broker": "broker-a", "ids": "0-3"}
+    listed = {"a": [good, {**good, "broker": "broker-b", "ids": ids}]}
+    asked = group(consumers={"static": [{"id": "a"}]},
+                  strategy={"name": "Config", "config": {"queues": listed}})  # fmt: skip
+    decision = groups.decide(asked, seen(), START)
+    assert condition(decision, "Ready") == ("False", "InvalidSpec")
+    ready = conditions.find(decision.status.conditions, "Ready")
+    assert ready is not None
+    assert ready.message.startswith("spec.strategy.config.queues.a[1].ids: ")
+    assert "orders on broker-b" in ready.message
+    assert len(ready.message) < 300
+
+
 def test_a_checkpoint_that_knows_a_higher_epoch_is_outdone() -> None:
     decision = groups.decide(group(settled()), seen(running(BOTH, 7)), at(1))
     assert decision.status.epoch == 8
