@@ -38,8 +38,18 @@ NAMES = {
     StrategyName.CONFIG: "CONFIG",
 }
 ROUTE_PENDING = "RoutePending"
-MOST_CONFIGURED = 100_000
-"""Queues; each is an object of its own then."""
+MOST_QUEUES = 100_000
+"""Of a group. A plan holds up all groups while it is made; this keeps it below some 2 s."""
+MOST_SINGLE_QUEUES = 25_000
+"""The same where a strategy deals queue by queue, and not in ranges."""
+SINGLE = (
+    StrategyName.AVERAGELY_BY_CIRCLE,
+    StrategyName.CONSISTENT_HASH,
+    StrategyName.MACHINE_ROOM_NEARBY,
+    StrategyName.CONFIG,
+)
+MOST_POINTS = 100_000
+"""Of all consumers on the ring of ConsistentHash."""
 
 
 class MissingError(ManifestError):
@@ -55,6 +65,13 @@ def plan_group(
     group: Group, queues: Sequence[QueueRange], members: Sequence[Member], policy: Policy
 ) -> Plan:
     """Plan a group anew, from who owns what by its status."""
+    ring = group.spec.strategy.consistent_hash
+    points = ring.virtual_nodes * len(members) if ring is not None else 0
+    if points > MOST_POINTS:
+        raise ManifestError(
+            f"{group}: spec.strategy.consistentHash.virtualNodes for {len(members):,} consumers "
+            f"makes {points:,} points; {MOST_POINTS:,} are taken at most; ask for fewer"
+        )
     try:
         return plan.plan(last(group.status), queues, members, policy)
     except AllocationError as error:
@@ -62,8 +79,16 @@ def plan_group(
 
 
 def queues_of(group: Group, topics: Mapping[Key, Topic]) -> list[QueueRange]:
-    """List the queues that may be read."""
-    return [each for key in group.topic_keys for each in _queues(group, key, topics)]
+    """List the queues that may be read. More than can be planned in time are refused."""
+    found = [each for key in group.topic_keys for each in _queues(group, key, topics)]
+    count, name = sum(map(len, found)), group.spec.strategy.name
+    most = MOST_SINGLE_QUEUES if name in SINGLE else MOST_QUEUES
+    if count > most:
+        raise ManifestError(
+            f"{group}: the topics in spec.topics have {count:,} queues; with strategy {name.value} "
+            f"a group may have {most:,} at most; give it fewer topics, or the topics fewer queues"
+        )
+    return found
 
 
 def _queues(group: Group, key: Key, topics: Mapping[Key, Topic]) -> Iterator[QueueRange]:
@@ -133,10 +158,10 @@ def _config(strategy: Strategy) -> dict[str, object]:
             for consumer, its in strategy.config.queues.items()
         }
         count = sum(len(run) for each in runs.values() for run in each)
-        if count > MOST_CONFIGURED:
+        if count > MOST_SINGLE_QUEUES:
             raise ManifestError(
-                f"spec.strategy.config names {count:,} queues; more than {MOST_CONFIGURED:,} are "
-                "not taken"
+                f"spec.strategy.config names {count:,} queues; more than {MOST_SINGLE_QUEUES:,} "
+                "are not taken"
             )
         found["queues"] = {
             consumer: [queue for run in each for queue in run] for consumer, each in runs.items()

@@ -302,6 +302,49 @@ def test_a_list_of_too_many_queues_is_refused_before_it_is_written_out() -> None
     assert condition(decision, "Ready") == ("False", "InvalidSpec")
 
 
+ONE: dict[str, Any] = {"static": [{"id": "a"}]}
+LISTED = {"a": [{"topic": "orders", "broker": "broker-a", "ids": "0"}]}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "most"),
+    [
+        ({"name": "Sticky"}, 100_000),
+        ({"name": "Averagely"}, 100_000),
+        ({"name": "MachineRoom", "machineRoom": {"rooms": ["z"]}}, 100_000),
+        ({"name": "AveragelyByCircle"}, 25_000),
+        ({"name": "ConsistentHash"}, 25_000),
+        ({"name": "MachineRoomNearby"}, 25_000),
+        ({"name": "Config", "config": {"queues": LISTED}}, 25_000),
+    ],
+    ids=lambda value: value["name"] if isinstance(value, dict) else "",
+)
+def test_more_queues_than_can_be_planned_in_time_are_refused_before_any_plan(
+    strategy: dict[str, Any], most: int
+) -> None:
+    asked = group(consumers=ONE, strategy=strategy)
+    known = {ORDERS: topic(most // 2)}
+    assert sum(map(len, planning.queues_of(asked, known))) == most
+    decision = groups.decide(asked, seen(route=topic(1_000_000)), START)
+    assert condition(decision, "Ready") == ("False", "InvalidSpec")
+    ready = conditions.find(decision.status.conditions, "Ready")
+    assert ready is not None
+    assert "have 2,000,000 queues" in ready.message
+    assert f"may have {most:,} at most" in ready.message
+
+
+@pytest.mark.parametrize(("nodes", "is_taken"), [(100, True), (101, False)])
+def test_more_points_on_a_ring_than_can_be_planned_in_time_are_refused(
+    nodes: int, is_taken: bool
+) -> None:
+    strategy = {"name": "ConsistentHash", "consistentHash": {"virtualNodes": nodes}}
+    static = [{"id": f"c-{number}"} for number in range(1000)]
+    asked = group(consumers={"static": static}, strategy=strategy)
+    decision = groups.decide(asked, seen(), START)
+    assert (condition(decision, "Ready")[1] == "InvalidSpec") != is_taken
+    assert bool(decision.status.epoch) == is_taken
+
+
 @pytest.mark.parametrize("ids", ["5-1", "0-999999999999", "2147483648", "9" * 4096])
 def test_ids_that_the_schema_takes_and_that_are_none_are_refused_with_their_path(ids: str) -> None:
     good = {"topic": "orders", "broker": "broker-a", "ids": "0-3"}

@@ -83,7 +83,7 @@ class Sticky(Part, frozen=True):
 
 class ConsistentHash(Part, frozen=True):
     virtual_nodes: Annotated[int, Meta(ge=1, le=1000)] = 10
-    """Points of each consumer on the ring."""
+    """Points of each consumer on the ring; those of all consumers may be 100,000."""
 
 
 class MachineRoom(Part, frozen=True):
@@ -194,7 +194,7 @@ class GroupSpec(Part, frozen=True):
     )
 
     topics: Annotated[list[TopicRef], Meta(min_length=1, max_length=64), listed_by("name")]
-    """Topics of the same namespace, all on one cluster."""
+    """Topics of the same namespace, all on one cluster, with 100,000 queues at most in all."""
     group: MqName | None = None
     """RocketMQ's name of the group. Default: the object's name."""
     message_model: MessageModel = MessageModel.CLUSTERING
