@@ -38,6 +38,8 @@ NAMES = {
     StrategyName.CONFIG: "CONFIG",
 }
 ROUTE_PENDING = "RoutePending"
+MOST_LETTERS = 63
+"""Of a label's value."""
 MOST_QUEUES = 100_000
 """Of a group. A plan holds up all groups while it is made; this keeps it below some 2 s."""
 MOST_SINGLE_QUEUES = 25_000
@@ -59,6 +61,16 @@ class MissingError(ManifestError):
         """`reason` is one word for programs."""
         super().__init__(message)
         self.reason = reason
+
+
+def refuse_long_name(group: Group) -> None:
+    """Refuse a name that no label takes: a job's pods bear it, and slots are called by it."""
+    name = group.head.key.name
+    if len(name) > MOST_LETTERS:
+        raise ManifestError(
+            f"{group}: its name has {len(name)} letters, and the labels of what belongs to it "
+            f"take {MOST_LETTERS}: make it anew with a shorter metadata.name; spec.group may stay"
+        )
 
 
 def plan_group(

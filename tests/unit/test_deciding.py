@@ -1,6 +1,7 @@
 """What follows for a group from what is seen: statuses in, statuses out."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -457,6 +458,22 @@ def test_more_places_than_a_status_can_name_are_refused() -> None:
         decision = groups.decide(asked, Seen(known, None), START)
         assert condition(decision, "Ready") == ("False", "InvalidSpec")
         assert decision.status.assignments == []
+
+
+def test_a_group_with_a_job_whose_name_is_too_long_for_labels_is_refused() -> None:
+    def named(letters: int) -> Group:
+        found = group()
+        key = Key("default", "b" * letters)
+        return Group(replace(found.head, key=key), found.spec, GroupStatus())
+
+    assert condition(groups.decide(named(63), seen(), START), "Assigned")[1] == "AllOwned"
+    decision = groups.decide(named(253), seen(), START)
+    assert condition(decision, "Ready") == ("False", "InvalidSpec")
+    assert msgspec.convert(msgspec.to_builtins(decision.status), GroupStatus) == decision.status
+    assert decision.status.assignments == []
+    ready = conditions.find(decision.status.conditions, "Ready")
+    assert ready is not None
+    assert "its name has 253 letters" in ready.message
 
 
 def test_a_status_is_what_the_schema_takes() -> None:

@@ -23,7 +23,6 @@ from evenkeel.api.parts import (
     only_with,
 )
 
-
 MOST_OWNED = 4096
 """Entries in which one consumer's queues stand."""
 

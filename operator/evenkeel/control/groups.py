@@ -83,6 +83,8 @@ def is_wanted(group: Group, conflict: Conflict | None) -> bool:
 
 
 def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
+    if group.spec.job is not None:
+        planning.refuse_long_name(group)
     queues = planning.queues_of(group, seen.topics)
     taken = _Taken.of(group, seen, now)
     if group.spec.message_model is MessageModel.BROADCASTING:
