@@ -460,6 +460,20 @@ def test_more_places_than_a_status_can_name_are_refused() -> None:
         assert decision.status.assignments == []
 
 
+def test_in_broadcasting_more_than_can_be_published_is_refused() -> None:
+    def decided(consumers: int) -> Decision:
+        static = [{"id": f"c-{number}"} for number in range(consumers)]
+        asked = group(messageModel="Broadcasting", consumers={"static": static})
+        route = [
+            {"broker": f"b-{number}", "readQueues": 1, "writeQueues": 1} for number in range(200)
+        ]
+        document = {"kind": "Topic", "metadata": {"name": "orders"}, "spec": {"route": route}}
+        return groups.decide(asked, seen(route=manifests.read_topic(document)), START)
+
+    assert condition(decided(500), "Ready") == ("True", "Assigned")
+    assert condition(decided(501), "Ready") == ("False", "InvalidSpec")
+
+
 def test_a_group_with_a_job_whose_name_is_too_long_for_labels_is_refused() -> None:
     def named(letters: int) -> Group:
         found = group()

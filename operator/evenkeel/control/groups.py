@@ -34,6 +34,8 @@ from lb_core.moves import Move
 from lb_core.plan import Plan
 
 MOST_TEXT = 4000
+MOST_PLACES = 100_000
+"""Entries of queues in an assignment. With the longest names they are still written in time."""
 PASSING = (JobState.STARTING.value, planning.ROUTE_PENDING)
 """Reasons that every group has at its start."""
 
@@ -237,6 +239,12 @@ def _refuse_too_long(group: Group, assignments: Sequence[Assigned]) -> None:
                 f"{group}: {each.consumer} would have queues in {len(each.queues):,} places, of "
                 f"{MOST_OWNED:,} that a status can name; give the group fewer topics"
             )
+    count = sum(len(each.queues) for each in assignments)
+    if count > MOST_PLACES:  # in Broadcasting: else there are not even so many queues
+        raise ManifestError(
+            f"{group}: {len(assignments):,} consumers would have queues in {count:,} places, of "
+            f"{MOST_PLACES:,} that can be published; give the group fewer topics or consumers"
+        )
 
 
 def _explained(plan: Plan) -> str:
