@@ -9,6 +9,7 @@ from evenkeel.api import jobs, parts
 Schema = Mapping[str, Any]
 WORDS = {
     parts.Duration: "time, as `300ms`, `20s`, `1h30m`",
+    parts.Moment: "time, as `2026-11-21T08:00:00Z`",
     parts.Percent: "percentage, as `10%`",
     parts.CountOrPercent: "number, or percentage of the queues",
     parts.Ids: "ids, as `0-3,8`",

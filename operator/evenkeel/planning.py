@@ -12,17 +12,19 @@ from evenkeel.api.groups import (
     Assigned,
     GroupStatus,
     MachineRoomNearby,
+    OwnedQueues,
     Strategy,
     StrategyName,
     Weights,
 )
+from evenkeel.api.parts import MOST_IDS
 from evenkeel.api.topics import BrokerQueues, Perm
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
 from lb_core import plan
 from lb_core.assignment import parse_ids
 from lb_core.errors import AllocationError
-from lb_core.model import Member, QueueRange
+from lb_core.model import Member, QueueRange, shorten
 from lb_core.plan import Plan
 from lb_core.policy import STICKY, Policy, Zones, share
 
@@ -36,8 +38,20 @@ NAMES = {
     StrategyName.CONFIG: "CONFIG",
 }
 ROUTE_PENDING = "RoutePending"
-MOST_CONFIGURED = 100_000
-"""Queues; each is an object of its own then."""
+MOST_LETTERS = 63
+"""Of a label's value."""
+MOST_QUEUES = 100_000
+"""Of a group. A plan holds up all groups while it is made; this keeps it below some 2 s."""
+MOST_SINGLE_QUEUES = 25_000
+"""The same where a strategy deals queue by queue, and not in ranges."""
+SINGLE = (
+    StrategyName.AVERAGELY_BY_CIRCLE,
+    StrategyName.CONSISTENT_HASH,
+    StrategyName.MACHINE_ROOM_NEARBY,
+    StrategyName.CONFIG,
+)
+MOST_POINTS = 100_000
+"""Of all consumers on the ring of ConsistentHash."""
 
 
 class MissingError(ManifestError):
@@ -49,10 +63,27 @@ class MissingError(ManifestError):
         self.reason = reason
 
 
+def refuse_long_name(group: Group) -> None:
+    """Refuse a name that no label takes: a job's pods bear it, and slots are called by it."""
+    name = group.head.key.name
+    if len(name) > MOST_LETTERS:
+        raise ManifestError(
+            f"{group}: its name has {len(name)} letters, and the labels of what belongs to it "
+            f"take {MOST_LETTERS}: make it anew with a shorter metadata.name; spec.group may stay"
+        )
+
+
 def plan_group(
     group: Group, queues: Sequence[QueueRange], members: Sequence[Member], policy: Policy
 ) -> Plan:
     """Plan a group anew, from who owns what by its status."""
+    ring = group.spec.strategy.consistent_hash
+    points = ring.virtual_nodes * len(members) if ring is not None else 0
+    if points > MOST_POINTS:
+        raise ManifestError(
+            f"{group}: spec.strategy.consistentHash.virtualNodes for {len(members):,} consumers "
+            f"makes {points:,} points; {MOST_POINTS:,} are taken at most; ask for fewer"
+        )
     try:
         return plan.plan(last(group.status), queues, members, policy)
     except AllocationError as error:
@@ -60,8 +91,16 @@ def plan_group(
 
 
 def queues_of(group: Group, topics: Mapping[Key, Topic]) -> list[QueueRange]:
-    """List the queues that may be read."""
-    return [each for key in group.topic_keys for each in _queues(group, key, topics)]
+    """List the queues that may be read. More than can be planned in time are refused."""
+    found = [each for key in group.topic_keys for each in _queues(group, key, topics)]
+    count, name = sum(map(len, found)), group.spec.strategy.name
+    most = MOST_SINGLE_QUEUES if name in SINGLE else MOST_QUEUES
+    if count > most:
+        raise ManifestError(
+            f"{group}: the topics in spec.topics have {count:,} queues; with strategy {name.value} "
+            f"a group may have {most:,} at most; give it fewer topics, or the topics fewer queues"
+        )
+    return found
 
 
 def _queues(group: Group, key: Key, topics: Mapping[Key, Topic]) -> Iterator[QueueRange]:
@@ -127,19 +166,28 @@ def _config(strategy: Strategy) -> dict[str, object]:
         found["inner"] = NAMES[StrategyName(nearby.inner.value)]
     if strategy.config is not None:
         runs = {
-            consumer: [run for each in its for run in parse_ids(each.topic, each.broker, each.ids)]
+            consumer: [run for at, each in enumerate(its) for run in _listed(consumer, at, each)]
             for consumer, its in strategy.config.queues.items()
         }
         count = sum(len(run) for each in runs.values() for run in each)
-        if count > MOST_CONFIGURED:
+        if count > MOST_SINGLE_QUEUES:
             raise ManifestError(
-                f"spec.strategy.config names {count:,} queues; more than {MOST_CONFIGURED:,} are "
-                "not taken"
+                f"spec.strategy.config names {count:,} queues; more than {MOST_SINGLE_QUEUES:,} "
+                "are not taken"
             )
         found["queues"] = {
             consumer: [queue for run in each for queue in run] for consumer, each in runs.items()
         }
     return found
+
+
+def _listed(consumer: str, at: int, owned: OwnedQueues) -> list[QueueRange]:
+    """Read which queues the spec gives a consumer."""
+    try:
+        return parse_ids(owned.topic, owned.broker, owned.ids)
+    except AllocationError as error:
+        where = f"spec.strategy.config.queues.{shorten(consumer)}[{at}].ids"
+        raise ManifestError(f"{where}: {error}") from error
 
 
 def is_whole(status: GroupStatus) -> bool:
@@ -158,6 +206,15 @@ def last(status: GroupStatus) -> dict[str, list[QueueRange]] | None:
             "restore them, or empty status.slices to assign everything anew",
         )
     return {each.consumer: owned(each) for each in status.assignments}
+
+
+def entries(topic: str, broker: str, ids: str) -> Iterator[OwnedQueues]:
+    """Write ids down in as many entries as the schema asks for; `owned` puts them together."""
+    while len(ids) > MOST_IDS:
+        cut = ids.rindex(",", 0, MOST_IDS + 1)
+        yield OwnedQueues(topic, broker, ids[:cut])
+        ids = ids[cut + 1 :]
+    yield OwnedQueues(topic, broker, ids)
 
 
 def owned(assigned: Assigned) -> list[QueueRange]:

@@ -93,6 +93,7 @@ def test_what_can_be_is_taken(admin: User, name: str, kind: Kind, spec: Spec) ->
         (TOPIC, {"nameServers": ["mq"]}, "spec.nameServers[0]"),
         (TOPIC, {"nameServers": []}, "should have at least 1 items"),
         (TOPIC, {"nameServers": "mq:9876"}, "must be of type array"),
+        (TOPIC, {"route": []}, "should have at least 1 items"),
         (TOPIC, {"route": [QUEUES, QUEUES]}, 'Duplicate value: {"broker":"broker-a"}'),
         (TOPIC, {"route": [{**QUEUES, "perm": "All"}]}, 'supported values: "Read"'),
         (TOPIC, {"route": [QUEUES], "tls": {}}, "tls need nameServers"),
@@ -124,6 +125,10 @@ def test_what_can_be_is_taken(admin: User, name: str, kind: Kind, spec: Spec) ->
         (CONSUMER_GROUP, of_job(mode="Scheduled"), "schedule belongs to mode: Scheduled"),
         (CONSUMER_GROUP, of_job(schedule={"cron": "* * * * *"}), "schedule belongs to mode"),
         (CONSUMER_GROUP, of_job(startFrom="Timestamp"), "startTimestamp belongs to startFrom"),
+        *(
+            (CONSUMER_GROUP, of_job(startFrom="Timestamp", startTimestamp=text), "startTimestamp")
+            for text in ("garbage", "", "2026-02-30T08:00:00Z", "2026-11-21T08:00:00")
+        ),
         (CONSUMER_GROUP, of_job(checkpoint={}), "give persistentVolumeClaim or url"),
         (CONSUMER_GROUP, of_job(sink={"path": "/rows"}), "give format or configMapRef"),
         (CONSUMER_GROUP, of_job(transform={}), "give sql or configMapRef"),

@@ -1,5 +1,6 @@
 """The CustomResourceDefinitions follow from the types, and a manifest is read by the same types."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import msgspec
 import pytest
 
 from evenkeel import crds
-from evenkeel.api import groups, parts, topics
+from evenkeel.api import groups, jobs, parts, topics
 from evenkeel.crds import KINDS, Kind
 from generate.crds import FOLDERS
 
@@ -76,6 +77,35 @@ def test_a_manifest_that_cannot_be_is_an_error_that_names_the_field() -> None:
     spec = {"topics": [{"name": "orders"}], "strategy": {"name": "Stickyy"}}
     with pytest.raises(msgspec.ValidationError, match=r"'Stickyy' - at `\$\.strategy\.name`"):
         msgspec.convert(spec, groups.GroupSpec)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026-11-21T08:00:00Z", "2026-11-21T08:00:00.123456789+05:30", "1970-01-01T23:59:59-00:00"],
+)
+def test_a_time_in_rfc_3339_is_taken(text: str) -> None:
+    assert msgspec.convert(text, parts.Moment) == text
+    assert datetime.fromisoformat(text).tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "garbage", "1795248000000", "2026-11-21", "2026-11-21T08:00:00", "2026-13-21T08:00:00Z"],
+)
+def test_a_start_that_is_no_time_is_refused(text: str) -> None:
+    job = {
+        "sink": {"format": "noop"},
+        "checkpoint": {"url": "/state"},
+        "startFrom": "Timestamp",
+        "startTimestamp": text,
+    }
+    with pytest.raises(msgspec.ValidationError, match=r"at `\$\.startTimestamp`"):
+        msgspec.convert(job, jobs.Job)
+
+
+def test_an_empty_route_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"at `\$\.route`"):
+        msgspec.convert({"route": []}, topics.TopicSpec)
 
 
 def test_defaults_are_those_of_the_schema() -> None:

@@ -124,6 +124,10 @@ REFUSALS = {
     "an unknown method": (b"BREW /healthz HTTP/1.1\r\n\r\n", 405),
     "a body": (b"GET /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 413),
     "a huge body": (b"GET /healthz HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413),
+    "two lengths": (
+        b"GET /healthz HTTP/1.1\r\nContent-Length: 5\r\ncontent-length: 0\r\n\r\nabcde",
+        400,
+    ),
     "a body in chunks": (b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", 413),
     "a long line": (b"GET /" + b"x" * 100_000, 414),
     "a long header": (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 100_000, 431),
@@ -238,7 +242,7 @@ def test_a_long_answer_arrives_whole(port: int) -> None:
     asyncio.run(body())
 
 
-def test_where_too_many_are_connected_the_oldest_makes_room(port: int) -> None:
+def test_where_too_many_are_connected_the_longest_silent_makes_room(port: int) -> None:
     async def body() -> None:
         async with open_port(port):
             silent = [
@@ -252,6 +256,57 @@ def test_where_too_many_are_connected_the_oldest_makes_room(port: int) -> None:
             assert not silent[-1][0].at_eof()
             for _, writer in silent:
                 writer.close()
+
+    asyncio.run(body())
+
+
+def test_all_of_many_who_ask_at_once_are_answered(port: int) -> None:
+    async def body() -> None:
+        async with open_port(port):
+            found = await asyncio.gather(*(page(port, "/healthz") for _ in range(200)))
+            assert [code for code, _, _ in found] == [200] * 200
+
+    asyncio.run(body())
+
+
+class Held:
+    """A page that is not ready until it shall be."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Semaphore(0)
+        self.go_on = asyncio.Event()
+
+    async def page(self) -> answering.Answer:
+        self.asked.release()
+        await self.go_on.wait()
+        return answering.line("ok")
+
+
+def test_who_has_asked_makes_no_room_for_the_silent(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "MOST_CONNECTIONS", 3)
+
+    async def body() -> None:
+        held = Held()
+        desk = answering.Desk({"/healthz": held.page})
+        server = await asyncio.start_server(desk.serve, "127.0.0.1", port)
+        async with asyncio.timeout(PATIENCE_SECONDS), server:
+            first = asyncio.create_task(page(port, "/healthz"))
+            await held.asked.acquire()
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(6)]
+            for reader, _ in silent[:4]:
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b""
+            others = [asyncio.create_task(page(port, "/healthz")) for _ in range(2)]
+            for _ in others:
+                await held.asked.acquire()
+            assert (await page(port, "/healthz"))[0] == 503  # all three are waited for
+            held.go_on.set()
+            assert [(await each)[0] for each in (first, *others)] == [200, 200, 200]
+            for _, writer in silent:
+                writer.close()
+            await desk.close()
 
     asyncio.run(body())
 

@@ -23,6 +23,9 @@ from evenkeel.api.parts import (
     only_with,
 )
 
+MOST_OWNED = 4096
+"""Entries in which one consumer's queues stand."""
+
 
 class MessageModel(enum.Enum):
     CLUSTERING = "Clustering"
@@ -79,7 +82,7 @@ class Sticky(Part, frozen=True):
 
 class ConsistentHash(Part, frozen=True):
     virtual_nodes: Annotated[int, Meta(ge=1, le=1000)] = 10
-    """Points of each consumer on the ring."""
+    """Points of each consumer on the ring; those of all consumers may be 100,000."""
 
 
 class MachineRoom(Part, frozen=True):
@@ -190,7 +193,7 @@ class GroupSpec(Part, frozen=True):
     )
 
     topics: Annotated[list[TopicRef], Meta(min_length=1, max_length=64), listed_by("name")]
-    """Topics of the same namespace, all on one cluster."""
+    """Topics of the same namespace, all on one cluster, with 100,000 queues at most in all."""
     group: MqName | None = None
     """RocketMQ's name of the group. Default: the object's name."""
     message_model: MessageModel = MessageModel.CLUSTERING
@@ -222,8 +225,8 @@ class Assigned(Part, frozen=True):
     """Since when nobody fills the slot."""
     draining: bool = False
     """Whether it is to be emptied; a slot is then taken away."""
-    queues: Annotated[list[OwnedQueues], Meta(max_length=4096)] = []
-    """What it reads."""
+    queues: Annotated[list[OwnedQueues], Meta(max_length=MOST_OWNED)] = []
+    """What it reads. Long lists of ids stand in several entries of one topic and broker."""
 
 
 class LastRebalance(Part, frozen=True):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from evenkeel.api.parts import Duration, KeyRef, ObjectName, Part, Rule, Text
+from evenkeel.api.parts import Duration, KeyRef, Moment, ObjectName, Part, Rule, Text
 
 Quantity = Annotated[str, Meta(max_length=16, pattern="^[0-9]+(\\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi)?$")]
 Path = Annotated[str, Meta(min_length=1, max_length=2048)]
@@ -121,7 +121,7 @@ class Job(Part, frozen=True):
     """A batch begins so often."""
     start_from: StartFrom = StartFrom.GROUP
     """Where the group begins in its first run."""
-    start_timestamp: Annotated[str, Meta(max_length=64)] | None = None
+    start_timestamp: Moment | None = None
     """Time of the first message to read, in RFC 3339."""
     max_messages_per_batch: Annotated[int, Meta(ge=1)] | None = None
     """Most messages of one batch."""

@@ -29,7 +29,20 @@ MqName = Annotated[str, Meta(min_length=1, max_length=127, pattern="^[%|a-zA-Z0-
 """A name that RocketMQ takes."""
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Duration = Annotated[str, Meta(max_length=16, pattern="^([0-9]+(ms|s|m|h))+$")]
-Ids = Annotated[str, Meta(max_length=4096, pattern="^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
+Moment = Annotated[
+    str,
+    Meta(
+        max_length=64,
+        pattern="^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T"
+        "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,9})?"
+        "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$",
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+"""A time in RFC 3339; the API server also knows how long months are."""
+MOST_IDS = 4096
+"""Letters of ids in one entry."""
+Ids = Annotated[str, Meta(max_length=MOST_IDS, pattern="^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
 """Queue ids as ranges: 0-3,8."""
 Percent = Annotated[str, Meta(max_length=4, pattern="^(100|[0-9]{1,2})%$")]
 CountOrPercent = Annotated[str, Meta(max_length=7, pattern="^([0-9]{1,6}|(100|[0-9]{1,2})%)$")]

@@ -63,6 +63,7 @@ class BrokerQueues(Part, frozen=True):
 
 
 Brokers = Annotated[list[BrokerQueues], Meta(max_length=256), listed_by("broker")]
+Route = Annotated[list[BrokerQueues], Meta(min_length=1, max_length=256), listed_by("broker")]
 
 
 class TopicSpec(Part, frozen=True):
@@ -88,7 +89,7 @@ class TopicSpec(Part, frozen=True):
     """How often the route is read again."""
     provision: Provision | None = None
     """Create the topic, and keep its queue counts so."""
-    route: Brokers | None = None
+    route: Route | None = None
     """The queues, where there is no name server to ask: for trying out."""
 
 

@@ -2,8 +2,9 @@
 Answers by HTTP, as little of it as kubelets and Prometheus need.
 
 A connection brings one request, short, soon and without a body, and gets one answer; everything
-else is refused in a line. Where there are too many, the oldest makes room for the newest. So who
-reaches the port can hold up little, and learns nothing of what answers.
+else is refused in a line. Where there are too many, the one that has been silent longest makes room
+for the newest, and who has asked is answered. So who reaches the port can hold up little, and
+learns nothing of what answers.
 """
 
 import asyncio
@@ -14,10 +15,12 @@ from asyncio import StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from enum import IntEnum
 from http import HTTPStatus
 
 log = logging.getLogger("evenkeel")
-MOST_CONNECTIONS = 16
+MOST_CONNECTIONS = 256
+"""More than come at once from all that probe honestly: each counts until its request is read."""
 HEAD_BYTES = 8192
 """Of a request: its first line and its headers."""
 HEAD_SECONDS = 5.0
@@ -59,33 +62,61 @@ def line(text: str, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> Answe
     return Answer(f"{text}\n".encode(), status, headers=headers)
 
 
+class _Stage(IntEnum):
+    """How far a connection is: the lowest makes room first, of the same the oldest."""
+
+    ASKS = 0
+    """Its request is not complete."""
+    ENDS = 1
+    """It has its answer, and does not end."""
+    TAKES = 2
+    """Its answer is sent, as fast as it takes it."""
+    WAITS = 3
+    """For its page: it never makes room."""
+
+
 class Desk:
     """Serves whoever connects."""
 
     def __init__(self, pages: Mapping[str, Page]) -> None:
         """Each page is made when it is asked for."""
         self._pages = pages
-        self._served: dict[asyncio.Task[None], None] = {}
+        self._served: dict[StreamWriter, tuple[_Stage, asyncio.Task[None]]] = {}
         """Who is served now, the oldest first."""
 
     def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Serve one connection from now on."""
-        if len(self._served) >= MOST_CONNECTIONS:
-            oldest = next(iter(self._served))
-            del self._served[oldest]
-            oldest.cancel()
+        if len(self._served) >= MOST_CONNECTIONS and not self._make_room():
+            answer = line("too many ask at once", HTTPStatus.SERVICE_UNAVAILABLE)
+            writer.write(_head_of(answer) + answer.body)
+            writer.close()
+            return
         task = asyncio.create_task(self._talk(reader, writer), name="a request")
-        self._served[task] = None
+        self._served[writer] = _Stage.ASKS, task
 
-        def over(task: asyncio.Task[None]) -> None:
-            self._served.pop(task, None)
+        def over(_: asyncio.Task[None]) -> None:
+            self._served.pop(writer, None)
             writer.transport.abort()
 
         task.add_done_callback(over)
 
+    def _make_room(self) -> bool:
+        """End one connection, if there is one that may be."""
+        first = min(self._served, key=lambda each: self._served[each][0])
+        stage, task = self._served[first]
+        if stage is _Stage.WAITS:
+            return False
+        del self._served[first]
+        task.cancel()
+        return True
+
+    def _reach(self, stage: _Stage, writer: StreamWriter) -> None:
+        if writer in self._served:
+            self._served[writer] = stage, self._served[writer][1]
+
     async def close(self) -> None:
         """End all connections."""
-        served = list(self._served)
+        served = [task for _, task in self._served.values()]
         for task in served:
             task.cancel()
         await asyncio.gather(*served, return_exceptions=True)
@@ -96,6 +127,7 @@ class Desk:
             asked = await _head(reader)
             if not asked:
                 return
+            self._reach(_Stage.WAITS, writer)
             method, target, headers = _understood(asked)
             answer = await self._page(method, target.partition("?")[0], headers)()
         except RefusedError as refused:
@@ -105,8 +137,10 @@ class Desk:
             answer = line("this is a defect of Evenkeel", HTTPStatus.INTERNAL_SERVER_ERROR)
         with contextlib.suppress(OSError, TimeoutError):  # it is gone, or does not take its answer
             async with asyncio.timeout(ANSWER_SECONDS):
+                self._reach(_Stage.TAKES, writer)
                 await _send(writer, _head_of(answer))
                 await _send(writer, b"" if method == "HEAD" else answer.body)
+                self._reach(_Stage.ENDS, writer)
                 await _end(reader, writer)
 
     def _page(self, method: str, path: str, headers: Mapping[str, str]) -> Page:
@@ -148,8 +182,12 @@ def _understood(asked: bytes) -> tuple[str, str, dict[str, str]]:
     headers = [_HEADER.fullmatch(each) for each in rest]
     if begin is None or None in headers:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "this is no request by HTTP/1.1")
-    said = {each[1].decode().lower(): each[2].decode("latin-1").strip() for each in headers if each}
-    return begin[1].decode(), begin[2].decode(), said
+    pairs = [
+        (each[1].decode().lower(), each[2].decode("latin-1").strip()) for each in headers if each
+    ]
+    if len({value for name, value in pairs if name == "content-length"}) > 1:
+        raise RefusedError(HTTPStatus.BAD_REQUEST, "this has more than one length")
+    return begin[1].decode(), begin[2].decode(), dict(pairs)
 
 
 def _head_of(answer: Answer) -> bytes:

@@ -39,7 +39,11 @@ async def serving(
     desk = answering.Desk({"/metrics": scrapes.answer, "/healthz": health, "/readyz": readiness})
     try:
         server = await asyncio.start_server(
-            desk.serve, ALL_ADDRESSES, port, limit=answering.HEAD_BYTES
+            desk.serve,
+            ALL_ADDRESSES,
+            port,
+            limit=answering.HEAD_BYTES,
+            backlog=answering.MOST_CONNECTIONS,
         )
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)

@@ -13,6 +13,7 @@ import msgspec
 
 from evenkeel import planning, times
 from evenkeel.api.groups import (
+    MOST_OWNED,
     Assigned,
     GroupStatus,
     LastRebalance,
@@ -33,6 +34,8 @@ from lb_core.moves import Move
 from lb_core.plan import Plan
 
 MOST_TEXT = 4000
+MOST_PLACES = 100_000
+"""Entries of queues in an assignment. With the longest names they are still written in time."""
 PASSING = (JobState.STARTING.value, planning.ROUTE_PENDING)
 """Reasons that every group has at its start."""
 
@@ -82,6 +85,8 @@ def is_wanted(group: Group, conflict: Conflict | None) -> bool:
 
 
 def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
+    if group.spec.job is not None:
+        planning.refuse_long_name(group)
     queues = planning.queues_of(group, seen.topics)
     taken = _Taken.of(group, seen, now)
     if group.spec.message_model is MessageModel.BROADCASTING:
@@ -91,6 +96,7 @@ def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
     is_behind = findings.is_running(seen.job) and adopted < kept.epoch
     plan = choosing.choose(group, seen, queues, taken.members, is_behind=is_behind)
     assignments = taken.assignments(plan)
+    _refuse_too_long(group, assignments)
     # A job whose checkpoint is older than this object knows a higher epoch, and follows none below.
     has_changed = _shares(assignments) != _shares(kept.assignments) or adopted > kept.epoch
     moved = plan.moved if has_changed else 0
@@ -143,6 +149,7 @@ def _broadcast(
         )
         for each in sorted(members, key=lambda each: each.id)
     ]
+    _refuse_too_long(group, assignments)
     has_changed = _shares(assignments) != _shares(kept.assignments)
     status = replace_status(
         kept,
@@ -194,8 +201,9 @@ class _Taken:
         found = []
         for name in plan.assignment:
             queues = [
-                OwnedQueues(topic, broker, ids)
+                entry
                 for (topic, broker), ids in plan.assignment.ids(name).items()
+                for entry in planning.entries(topic, broker, ids)
             ]
             place = self.places.get(name)
             if place is None:
@@ -221,6 +229,22 @@ def _adopted(status: GroupStatus, job: JobSeen | None) -> int:
 def _shares(assignments: Sequence[Assigned]) -> dict[str, list[OwnedQueues]]:
     """What a job needs to hear of: its slots and their queues."""
     return {each.consumer: each.queues for each in assignments}
+
+
+def _refuse_too_long(group: Group, assignments: Sequence[Assigned]) -> None:
+    """Refuse what the status cannot hold, before the API server does."""
+    for each in assignments:
+        if len(each.queues) > MOST_OWNED:
+            raise ManifestError(
+                f"{group}: {each.consumer} would have queues in {len(each.queues):,} places, of "
+                f"{MOST_OWNED:,} that a status can name; give the group fewer topics"
+            )
+    count = sum(len(each.queues) for each in assignments)
+    if count > MOST_PLACES:  # in Broadcasting: else there are not even so many queues
+        raise ManifestError(
+            f"{group}: {len(assignments):,} consumers would have queues in {count:,} places, of "
+            f"{MOST_PLACES:,} that can be published; give the group fewer topics or consumers"
+        )
 
 
 def _explained(plan: Plan) -> str:

@@ -140,3 +140,53 @@ def test_a_status_that_somebody_broke_takes_no_metrics_of_others_away(
         return str(operator.get("/metrics")[1])
 
     assert series in eventually(shown, lambda text: '"broken"' not in text and series in text)
+
+
+def test_what_cannot_be_planned_is_told_in_the_status(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    counts = {"readQueues": 1000, "writeQueues": 1000}
+    route = [{"broker": f"broker-{number}", **counts} for number in range(256)]
+    namespace.make("Topic", "huge", {"route": route})
+    namespace.make("Topic", "small", {"route": ROUTE})
+    huge: Document = {"topics": [{"name": "huge"}], "strategy": {"name": "AveragelyByCircle"}}
+    small: Document = {"topics": [{"name": "small"}]}
+    static = {"consumers": {"static": [{"id": "a"}]}}
+    ids = {"topic": "small", "broker": "broker-a", "ids": "5-1"}
+    job = {"sink": {"format": "noop"}, "checkpoint": {"persistentVolumeClaim": "state"}}
+    config = {"name": "Config", "config": {"queues": {"a": [ids]}}}
+    asked: dict[str, tuple[Document, str]] = {
+        "huge": ({**huge, **static}, "have 256,000 queues"),
+        "bad-ids": ({**small, **static, "strategy": config}, "config.queues.a[0].ids: "),
+        "b" * 253: ({**small, "job": job}, "its name has 253 letters"),
+    }
+    for name, (spec, _) in asked.items():
+        namespace.make("ConsumerGroup", name, spec)
+    for name, (_, told) in asked.items():
+        status = namespace.until(
+            GROUPS, name, lambda it: condition(it, "Ready") == ("False", "InvalidSpec")
+        )
+        assert told in status["conditions"][0]["message"]
+    others_go_on(namespace)
+
+
+def test_ids_that_are_long_are_published_and_read_back(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    counts = {"readQueues": 3000, "writeQueues": 3000}
+    namespace.make("Topic", "orders", {"route": [{"broker": "broker-a", **counts}]})
+    spec: Document = {
+        "topics": [{"name": "orders"}],
+        "strategy": {"name": "AveragelyByCircle"},
+        "consumers": {"static": [{"id": "a"}, {"id": "b"}]},
+    }
+    namespace.make("ConsumerGroup", "orders", spec)
+    status = namespace.until(GROUPS, "orders", lambda it: condition(it, "Ready")[0] == "True")
+    parts = {each["consumer"]: each["queues"] for each in status["assignments"]}
+    assert all(len(each) > 1 for each in parts.values())
+    ids = {name: ",".join(part["ids"] for part in each) for name, each in parts.items()}
+    assert ids["a"] == ",".join(map(str, range(0, 3000, 2)))
+    assert ids["b"] == ",".join(map(str, range(1, 3000, 2)))
+    namespace.change(GROUPS, "orders", {"spec": {"strategy": {"name": "Averagely"}}})
+    status = namespace.until(GROUPS, "orders", lambda it: it["epoch"] == 2)
+    assert status["moved"] == 1500

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from evenkeel import manifests
-from evenkeel.errors import ManifestError
+from evenkeel import manifests, planning
 from evenkeel.objects import Group
 
 Document = dict[str, Any]
@@ -13,8 +12,6 @@ RESTART_HASH = "evenkeel.dev/restart-hash"
 ROLE_LABEL = "spark-role"
 """Spark gives executors this label, with the value `executor`."""
 DRIVER_SUFFIX = "-driver"
-MOST_LETTERS = 63
-"""Of a label's value."""
 
 
 def driver(group: Group) -> str:
@@ -29,13 +26,8 @@ def job(group: Group) -> str:
 
 def labels(group: Group) -> dict[str, str]:
     """Label whatever belongs to a group."""
-    name = group.head.key.name
-    if len(name) > MOST_LETTERS:
-        raise ManifestError(
-            f"{group}: its name has {len(name)} letters, and the labels of a job's pods take "
-            f"{MOST_LETTERS}: make it anew with a shorter metadata.name; spec.group may stay"
-        )
-    return {"app.kubernetes.io/managed-by": "evenkeel", GROUP_LABEL: name}
+    planning.refuse_long_name(group)
+    return {"app.kubernetes.io/managed-by": "evenkeel", GROUP_LABEL: group.head.key.name}
 
 
 def metadata(group: Group, name: str) -> Document:
