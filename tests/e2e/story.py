@@ -15,6 +15,8 @@ from tests.e2e.shop import BROKERS, DRIVER, EXECUTORS, GROUP, GROUPS, RELEASE, S
 from tests.real.cluster.running import Document, condition, loads
 
 ROLLED_OUT = "--timeout=120s"
+REGISTERED_SECONDS = 120.0
+"""A broker that has not found the name server at once looks for it again after half a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def begin(it: Shop) -> None:
     it.kubectl("create", "namespace", SHOP)
     it.apply("state.yaml")
     it.apply("billing.yaml")
-    it.objects.until("topics", TOPIC, lambda status: condition(status, "Ready")[0] == "True")
+    it.objects.until("topics", TOPIC, _is_ready, REGISTERED_SECONDS)
     it.begin_numbers()
     assert loads(it.until_settled()) == {"billing-0": 4, "billing-1": 4}
 
@@ -213,6 +215,10 @@ def end(it: Shop) -> None:
     it.kubectl("-n", SHOP, "delete", "topics", "--all", "--timeout=60s")
     it.helm("uninstall", RELEASE, "--wait")
     assert not it.pods("app.kubernetes.io/name=evenkeel", RELEASE)
+
+
+def _is_ready(status: Document) -> bool:
+    return condition(status, "Ready")[0] == "True"
 
 
 def moves(before: Document, after: Document) -> int:
