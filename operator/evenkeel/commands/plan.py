@@ -38,8 +38,9 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
     """Say how it is called."""
     told.explained(parser, TEXT, EXAMPLES)
     parser.add_argument(
-        "groups", metavar="GROUP", nargs="*", help="names of ConsumerGroups; default: all"
-    )
+        "groups", type=told.name, metavar="GROUP", nargs="*",
+        help="names of ConsumerGroups; default: all",
+    )  # fmt: skip
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-f", dest="file", metavar="FILE", help="manifests; - is stdin")
     where.add_argument("--cluster", action="store_true", help="what the cluster has: the default")

@@ -36,7 +36,9 @@ EXAMPLES = """\
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
     """Say how it is called."""
     told.explained(parser, TEXT, EXAMPLES)
-    parser.add_argument("group", metavar="GROUP", nargs="?", help="name of a ConsumerGroup")
+    parser.add_argument(
+        "group", type=told.name, metavar="GROUP", nargs="?", help="name of a ConsumerGroup"
+    )
     parser.add_argument("--once", action="store_true", help="one picture, also on a terminal")
     told.of_output(parser)
     told.of_cluster(parser, everywhere=True)
