@@ -87,10 +87,13 @@ def _read(options: argparse.Namespace) -> tuple[Manifests, str]:
 def _chosen(found: Manifests, names: Sequence[str], where: str) -> list[Group]:
     """Find the groups that are meant, but for those in which nothing ever moves."""
     known = {key.name for key in found.groups}
-    if missing := [name for name in names if name not in known]:
-        raise EvenkeelError(f"there is no ConsumerGroup {', '.join(missing)} in {where}")
     if not known:
         raise EvenkeelError(f"there is no ConsumerGroup in {where}")
+    if missing := [name for name in names if name not in known]:
+        raise EvenkeelError(
+            f"there is no ConsumerGroup {', '.join(missing)} in {where}: "
+            f"{reading.there_are(sorted(known))}"
+        )
     return [
         group
         for key, group in sorted(found.groups.items())

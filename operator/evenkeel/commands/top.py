@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import signal
 import time
 
 from rich.console import Console
@@ -70,12 +71,15 @@ def _top(options: argparse.Namespace) -> int:
 
 
 def _watch(console: Console, view: View) -> None:
-    """Look again and again, until Ctrl-C; an API server that is away leaves the last picture."""
+    """Look again and again, until the end; an API server that is away leaves the last picture."""
     hint = Text("Ctrl-C ends it", "dim")
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
+        contextlib.ExitStack() as after,
         contextlib.suppress(KeyboardInterrupt),
         Live(Lines(*view.lines(), hint), console=console, auto_refresh=False) as live,
     ):
+        after.callback(signal.signal, signal.SIGTERM, before)
         while True:
             time.sleep(LOOK_SECONDS)
             try:
