@@ -14,12 +14,25 @@ from lb_core import answers
 
 def main() -> None:
     """Answer every line of standard input until it ends, or until nobody reads any more."""
+    if sys.argv[1:]:
+        _explain()
     try:
         for line in sys.stdin.buffer:
             sys.stdout.write(answers.answer(line, time.perf_counter) + "\n")
             sys.stdout.flush()
     except BrokenPipeError:
         sys.stderr.close()
+
+
+def _explain() -> None:
+    """Say how it is called, and end."""
+    import argparse  # which programs that start a filter need not wait for
+
+    argparse.ArgumentParser(
+        prog="python -m lb_core",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()
 
 
 if __name__ == "__main__":

@@ -171,6 +171,10 @@ CASES = {
         {"podDisruptionBudget__maxUnavailable": "0"},
         "at '/podDisruptionBudget/maxUnavailable': minimum: got 0, want 1",
     ),
+    "a lease for hours": (
+        {"lease__duration": "3601"},
+        "lease.duration (3601) must be at most 3600: nobody leads for so long after a leader's end",
+    ),
     "a leader that gives up too late": (
         {"lease__deadline": "15"},
         "lease.deadline (15) must be less than lease.duration (15): a leader must give up before "

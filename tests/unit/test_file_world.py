@@ -1,6 +1,7 @@
 """A file of manifests that is edited while its groups are kept."""
 
 import asyncio
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import yaml
 from evenkeel.control import loop as control_loop
 from evenkeel.control.groups import Happened
 from evenkeel.control.loop import Loop
+from evenkeel.embedded import driver
+from evenkeel.embedded.driver import MissingToolError
 from evenkeel.embedded.world import FileWorld
 from evenkeel.objects import Key
 
@@ -114,3 +117,34 @@ def test_a_rebalance_that_is_asked_for_waits_for_nothing(
         await world.close()
 
     asyncio.run(body())
+
+
+def test_why_a_topic_is_not_known_is_told_too(tmp_path: Path) -> None:
+    async def body() -> None:
+        told = asyncio.Queue[tuple[Key, Happened]]()
+        file = tmp_path / "billing.yaml"
+        unreachable = {**TOPIC, "spec": {"nameServers": ["127.0.0.1:1"]}}
+        file.write_text(yaml.safe_dump_all([unreachable, group("a")]))
+        world = FileWorld(file, tmp_path / "state", lambda key, what: told.put_nowait((key, what)))
+        loop = Loop(world)
+        world.attach(loop)
+        found = [await asyncio.wait_for(told.get(), 10) for _ in range(2)]
+        [(key, why)] = [each for each in found if each[0] != BILLING]
+        assert (key.name, why.is_warning) == ("orders", True)
+        assert why.message.startswith("Topic orders: none of 1 name servers answered: ")
+        topic = world.topic(key)
+        assert topic is not None
+        await world.write_topic(topic, topic.status)
+        assert told.empty(), "what has not changed is told once"
+        await loop.close()
+        await world.close()
+
+    asyncio.run(body())
+
+
+def test_where_pyspark_is_missing_it_is_said_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingToolError, match=r"pip install '\.\[spark\]' in a checkout"):
+        driver.refuse_if_missing()

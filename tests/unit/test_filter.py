@@ -328,3 +328,17 @@ def test_any_request_is_answered_or_refused_by_name(request_: dict[str, object])
         assert sorted(places + answer["unowned"]) == list(
             range(len(places) + len(answer["unowned"]))
         )
+
+
+def test_who_asks_how_it_is_called_is_told_and_not_waited_for() -> None:
+    def called(word: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [sys.executable, "-S", "-m", "lb_core", word],
+            stdin=subprocess.DEVNULL, capture_output=True, cwd=ROOT, check=False,
+        )  # fmt: skip
+
+    ended = called("--help")
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert ended.stdout.startswith(b"usage: python -m lb_core")
+    assert b"0002-the-filter.md" in ended.stdout
+    assert called("requests.json").returncode == 2

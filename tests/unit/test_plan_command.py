@@ -155,7 +155,10 @@ def test_one_group_of_several_may_be_named(
     assert run(capsys, "other", "-f", str(path))[1].startswith("other: 0 queues move\n")
     assert run(capsys, "-f", str(path))[1].startswith("billing: 0 queues move\n")
     code, shown = run(capsys, "nobody", "other", "-f", str(path))
-    assert (code, shown) == (FAILED, f"evenkeel: there is no ConsumerGroup nobody in {path}\n")
+    assert (code, shown) == (
+        FAILED,
+        f"evenkeel: there is no ConsumerGroup nobody in {path}: there are billing, other\n",
+    )
 
 
 def test_what_is_wrong_with_one_group_does_not_hide_the_others(

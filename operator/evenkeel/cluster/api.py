@@ -15,6 +15,7 @@ import kopf
 import msgspec
 import yaml
 
+from evenkeel.cluster import reaching
 from evenkeel.cluster.lists import HEADS_ONLY, Heads, Whole
 from evenkeel.errors import EvenkeelError
 
@@ -39,6 +40,10 @@ class AwayError(EvenkeelError):
     """The API server did not answer."""
 
 
+class NoApiError(AwayError):
+    """Something else did."""
+
+
 class ConflictError(ApiError):
     """The object is another one by now: it has changed, or was made again."""
 
@@ -55,7 +60,7 @@ class NoClusterError(EvenkeelError):
     """Nothing tells how to reach a cluster."""
 
 
-_ERRORS = {
+_ERRORS: Mapping[int, type[ApiError]] = {
     HTTPStatus.CONFLICT: ConflictError,
     HTTPStatus.NOT_FOUND: GoneError,
     HTTPStatus.FORBIDDEN: ForbiddenError,
@@ -70,12 +75,25 @@ def connection(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:
     except KeyError as error:
         text = f"the kubeconfig cannot be used: it names {error}, which is not in it"
         raise NoClusterError(text) from error
-    except (OSError, yaml.YAMLError, kopf.LoginError) as error:
+    except yaml.YAMLError as error:
+        text = f"the kubeconfig cannot be used: it is no YAML: {reaching.no_yaml(error)}"
+        raise NoClusterError(text) from error
+    except (OSError, ValueError, kopf.LoginError) as error:
         raise NoClusterError(f"the kubeconfig cannot be used: {error}") from error
     if found is None:
         raise NoClusterError(
             "there is no cluster: this is no pod with a service account, and neither KUBECONFIG "
             "nor ~/.kube/config names one"
+        )
+    if not reaching.is_address(found.server):
+        raise NoClusterError(
+            f"the kubeconfig cannot be used: its server {found.server!r} is no address such as "
+            "https://10.0.0.1:6443"
+        )
+    if found.token and not reaching.is_token(found.token):
+        raise NoClusterError(
+            "the kubeconfig or service account cannot be used: its token holds characters that no "
+            "token has, such as a line break"
         )
     return found
 
@@ -93,7 +111,12 @@ class Api:
 
     async def __aenter__(self) -> Self:
         """Open a pool of connections."""
-        context: ssl.SSLContext = self._info.as_ssl_context()
+        try:
+            context: ssl.SSLContext = self._info.as_ssl_context()
+        except (OSError, ValueError) as error:  # an ssl.SSLError is an OSError
+            raise NoClusterError(
+                f"the certificates for {self._info.server} cannot be used: {error}"
+            ) from error
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=context, limit=32),
             timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS),
@@ -104,6 +127,17 @@ class Api:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
+
+    async def refuse_strangers(self) -> None:
+        """Make sure that no other server answers; one that is away as yet is waited for later."""
+        try:
+            found = await self.get("/api")
+        except (GoneError, NoApiError) as error:
+            raise self._stranger() from error
+        except EvenkeelError:
+            return
+        if "versions" not in found:
+            raise self._stranger()
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> Document:
         """Read an object or a list."""
@@ -184,8 +218,14 @@ class Api:
             raise AwayError(f"the API server does not answer {method} {path}: {text}") from error
         if answer.status < HTTPStatus.BAD_REQUEST:
             return _read(content, wanted, f"{method} {path}")
-        kind_of_error = _ERRORS.get(HTTPStatus(answer.status), ApiError)
+        kind_of_error = _ERRORS.get(answer.status, ApiError)
         raise kind_of_error(answer.status, f"{method} {path}: {_message(content, answer.status)}")
+
+    def _stranger(self) -> NoClusterError:
+        return NoClusterError(
+            f"what answers at {self._info.server} is no API server: see whether the kubeconfig "
+            "has the right address"
+        )
 
     def _login(self) -> kopf.ConnectionInfo:
         if time.monotonic() - self._read_at > LOGIN_SECONDS:
@@ -197,7 +237,7 @@ def _read(content: bytes, wanted: type[Kind], asked: str) -> Kind:
     try:
         return msgspec.json.decode(content, type=wanted)
     except msgspec.DecodeError as error:  # as from a proxy that has something else to say
-        raise AwayError(f"the answer to {asked} is none of an API server: {error}") from error
+        raise NoApiError(f"the answer to {asked} is none of an API server: {error}") from error
 
 
 def _message(content: bytes, status: int) -> str:

@@ -53,6 +53,7 @@ async def run(options: Options) -> None:
     stop = asyncio.Event()
     listed = asyncio.Event()
     async with Api(lambda: api.connection(settings)) as client:
+        await client.refuse_strangers()
         operator = Operator(client, options.image, sees_nodes=not options.namespaces)
         resync = Resync(client, operator.kinds, list(options.namespaces) or [None])
         registry = CollectorRegistry()

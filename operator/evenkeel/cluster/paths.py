@@ -24,7 +24,9 @@ def listed(resource: Resource, namespace: str | None) -> str:
     """All objects of a kind, in one namespace or in all."""
     group, version, plural = resource
     root = f"/apis/{group}/{version}" if group else f"/api/{version}"
-    return f"{root}/{plural}" if namespace is None else f"{root}/namespaces/{namespace}/{plural}"
+    if namespace is None:
+        return f"{root}/{plural}"
+    return f"{root}/namespaces/{quote(namespace, safe='')}/{plural}"
 
 
 def one(resource: Resource, key: Key) -> str:

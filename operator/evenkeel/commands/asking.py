@@ -38,7 +38,7 @@ EXAMPLES = """\
 def fill(parser: argparse.ArgumentParser, name: str) -> None:
     """Say how they are called."""
     told.explained(parser, TEXTS[name], EXAMPLES)
-    parser.add_argument("group", metavar="GROUP", help="name of a ConsumerGroup")
+    parser.add_argument("group", type=told.name, metavar="GROUP", help="name of a ConsumerGroup")
     told.of_waiting(parser)
     told.of_output(parser)
     told.of_cluster(parser)

@@ -4,14 +4,21 @@ import argparse
 import secrets
 import signal
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from evenkeel.cluster import paths
 from evenkeel.cluster.paths import Resource
 from evenkeel.commands import options as told
 from evenkeel.commands import saying
 from evenkeel.commands.cluster import connecting, reading, waiting
-from evenkeel.commands.cluster.client import Cluster, MissingError
+from evenkeel.commands.cluster.client import (
+    Cluster,
+    Document,
+    ForbiddenError,
+    MissingError,
+    NotInstalledError,
+)
 from evenkeel.commands.codes import DONE
 from evenkeel.commands.facts import checking, requests
 from evenkeel.errors import EvenkeelError
@@ -49,8 +56,7 @@ def _check(options: argparse.Namespace) -> int:
         for resource, document in (
             (paths.TOPICS, checking.topic(key.name)), (paths.GROUPS, checking.group(key.name))
         ):  # fmt: skip
-            made.callback(_delete, cluster, resource, key, left)  # first: an answer may be lost
-            cluster.create(resource, key.namespace, document)
+            made.enter_context(_there(cluster, resource, key, document, left))
         group = _until_ready(cluster, key, options.timeout)
         seconds = time.monotonic() - begun
     if left:
@@ -65,6 +71,24 @@ def _check(options: argparse.Namespace) -> int:
     ]
     saying.answer(options.output, facts, "\n".join(lines))
     return DONE
+
+
+@contextmanager
+def _there(
+    cluster: Cluster, resource: Resource, key: Key, document: Document, left: list[str]
+) -> Iterator[None]:
+    """Have an object for as long as this lasts."""
+    may_be_there = True  # also if the answer is lost
+    try:
+        try:
+            cluster.create(resource, key.namespace, document)
+        except (ForbiddenError, NotInstalledError):
+            may_be_there = False
+            raise
+        yield
+    finally:
+        if may_be_there:
+            _delete(cluster, resource, key, left)
 
 
 def _delete(cluster: Cluster, resource: Resource, key: Key, left: list[str]) -> None:

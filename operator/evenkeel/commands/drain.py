@@ -28,7 +28,9 @@ EXAMPLES = """\
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
     """Say how it is called."""
     told.explained(parser, TEXT, EXAMPLES)
-    parser.add_argument("pods", metavar="POD", nargs="+", help="name of a pod that reads queues")
+    parser.add_argument(
+        "pods", type=told.name, metavar="POD", nargs="+", help="name of a pod that reads queues"
+    )
     parser.add_argument("--undo", action="store_true", help="let them have queues again")
     told.of_waiting(parser)
     told.of_output(parser)

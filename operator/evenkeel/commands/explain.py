@@ -29,7 +29,7 @@ EXAMPLES = """\
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
     """Say how it is called."""
     told.explained(parser, TEXT, EXAMPLES)
-    parser.add_argument("group", metavar="GROUP", help="name of a ConsumerGroup")
+    parser.add_argument("group", type=told.name, metavar="GROUP", help="name of a ConsumerGroup")
     parser.add_argument("--queue", metavar="TOPIC@BROKER/ID", help="only this one, in full")
     told.of_output(parser)
     told.of_cluster(parser)

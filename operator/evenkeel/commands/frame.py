@@ -6,7 +6,6 @@ Only the module of the command that is called is loaded, so that none waits for 
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -32,6 +31,8 @@ COMMANDS = {
     "completion": ("completion", "let a shell complete what is typed"),
 }
 """Module and summary of each."""
+OURS = ("evenkeel", "lb_core", "mq_client", "spark_jobs")
+"""If one of them is missing, an installation is broken, and no library."""
 ASKED_BY_SHELLS = "__complete"
 BEFORE = {
     "-n": "namespace",
@@ -78,8 +79,16 @@ def main(arguments: Sequence[str] | None = None, name: str = "evenkeel") -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # whoever reads has seen enough, and Python must not write again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever reads has seen enough
+        saying.nothing_more()
+        return FAILED
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] in OURS:
+            raise
+        saying.complaint(
+            f"{name}: the library {error.name} is missing: pip install '.[operator]' in a checkout "
+            "of Evenkeel"
+        )
         return FAILED
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from evenkeel.commands import completion, frame
+from evenkeel.commands import frame
 
 NAME = "kubectl evenkeel"
 
@@ -14,4 +14,4 @@ def main() -> int:
 
 def complete() -> int:
     """Offer what may come next, as kubectl asks it of `kubectl_complete-evenkeel`."""
-    return completion.offer(NAME, sys.argv[1:])
+    return frame.main([frame.ASKED_BY_SHELLS, *sys.argv[1:]], NAME)

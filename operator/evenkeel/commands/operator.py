@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import logging
+import math
 
 import kopf
 
@@ -15,6 +16,9 @@ LEASE_TERMS = (
     ("deadline", 10.0, "who could not renew it for so long leads no more"),
     ("period", 2.0, "it is renewed so often"),
 )
+LONGEST_LEASE = 3600
+"""Seconds: nobody leads for so long after a leader's end."""
+LAST_PORT = 65535
 EXAMPLES = """\
   %(prog)s                                        # everywhere
   %(prog)s --namespace team-a --namespace team-b  # there alone
@@ -29,24 +33,27 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
         EXAMPLES,
     )
     parser.add_argument(
-        "--namespace", action="append", default=[], metavar="NAME",
+        "--namespace", type=told.namespace, action="append", default=[], metavar="NAME",
         help="look only here; may be given several times. Default: everywhere",
     )  # fmt: skip
-    parser.add_argument("--port", type=int, default=8080, help="for /metrics and /healthz; 8080")
+    parser.add_argument("--port", type=_port, default=8080, help="for /metrics and /healthz; 8080")
     parser.add_argument("--image", default="", help="of jobs that name none")
     parser.add_argument(
-        "--lease-namespace", metavar="NAME", help="where the Lease is; where the operator is"
-    )
+        "--lease-namespace", type=told.namespace, metavar="NAME",
+        help="where the Lease is; where the operator is",
+    )  # fmt: skip
     for name, seconds, what in LEASE_TERMS:
         parser.add_argument(
             f"--lease-{name}", type=float, default=seconds, metavar="SECONDS",
             help=f"{what}; {seconds:g}",
         )  # fmt: skip
-    parser.set_defaults(command=_operator)
+    parser.set_defaults(command=_operator, refuse=parser.error)
 
 
 def _operator(options: argparse.Namespace) -> int:
     terms = lease.Terms(options.lease_duration, options.lease_deadline, options.lease_period)
+    if complaint := _complaint(terms):
+        options.refuse(complaint)
     found = app.Options(
         options.namespace, options.port, options.image, options.lease_namespace, terms
     )
@@ -54,3 +61,30 @@ def _operator(options: argparse.Namespace) -> int:
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # else a line for each event
     asyncio.run(app.run(found))
     return DONE
+
+
+def _complaint(terms: lease.Terms) -> str:
+    """Say what is wrong about the terms, as the chart does; empty if nothing is."""
+    if not all(map(math.isfinite, (terms.duration, terms.deadline, terms.period))):
+        return "--lease-duration, --lease-deadline and --lease-period must be numbers of seconds"
+    if not 1 <= terms.duration <= LONGEST_LEASE:
+        return f"--lease-duration {terms.duration:g} must be from 1 to {LONGEST_LEASE}"
+    if terms.deadline >= terms.duration:
+        return (
+            f"--lease-deadline {terms.deadline:g} must be less than --lease-duration "
+            f"{terms.duration:g}: a leader must give up before another one takes over"
+        )
+    if terms.period >= terms.deadline:
+        return (
+            f"--lease-period {terms.period:g} must be less than --lease-deadline "
+            f"{terms.deadline:g}: else the Lease cannot be renewed in time"
+        )
+    if terms.period <= 0:
+        return f"--lease-period {terms.period:g} must be more than 0"
+    return ""
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) <= LAST_PORT):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: say one from 1 to {LAST_PORT}")
+    return int(text)

@@ -9,6 +9,9 @@ from evenkeel import times
 WAIT_SECONDS = 120.0
 OUTPUTS = ("table", "json", "yaml")
 WIDTH = 80
+LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+LONGEST_LABEL, LONGEST_NAME = 63, 253
+"""As Kubernetes has it: a DNS label, and such labels with dots between."""
 
 
 def explained(parser: argparse.ArgumentParser, text: str, examples: str) -> None:
@@ -20,7 +23,9 @@ def explained(parser: argparse.ArgumentParser, text: str, examples: str) -> None
 def of_cluster(parser: argparse.ArgumentParser, *, everywhere: bool = False) -> None:
     """Let it be said which cluster, and where in it."""
     group = parser.add_argument_group("which cluster, as for kubectl")
-    group.add_argument("-n", "--namespace", metavar="NAME", help="default: the context's")
+    group.add_argument(
+        "-n", "--namespace", type=namespace, metavar="NAME", help="default: the context's"
+    )
     if everywhere:
         group.add_argument("-A", "--all-namespaces", action="store_true", help="look everywhere")
     group.add_argument("--context", metavar="NAME", help="of the kubeconfig; default: its current")
@@ -54,6 +59,26 @@ def again(options: argparse.Namespace, words: str) -> str:
     names = (("-n", "namespace"), ("--context", "context"), ("--kubeconfig", "kubeconfig"))
     given = [f" {flag} {value}" for flag, name in names if (value := getattr(options, name))]
     return f"{options.name} {words}{''.join(given)}"
+
+
+def name(text: str) -> str:
+    """Take what may be the name of an object, and nothing that leads elsewhere in the API."""
+    if len(text) > LONGEST_NAME or not re.fullmatch(rf"{LABEL}(\.{LABEL})*", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name of an object: it has small letters, digits, - and . alone, "
+            f"begins and ends with a letter or digit, and has at most {LONGEST_NAME} of them"
+        )
+    return text
+
+
+def namespace(text: str) -> str:
+    """Take what may be the name of a namespace."""
+    if len(text) > LONGEST_LABEL or not re.fullmatch(LABEL, text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name of a namespace: it has small letters, digits and - alone, "
+            f"begins and ends with a letter or digit, and has at most {LONGEST_LABEL} of them"
+        )
+    return text
 
 
 def _duration(text: str) -> float:

@@ -38,8 +38,9 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
     """Say how it is called."""
     told.explained(parser, TEXT, EXAMPLES)
     parser.add_argument(
-        "groups", metavar="GROUP", nargs="*", help="names of ConsumerGroups; default: all"
-    )
+        "groups", type=told.name, metavar="GROUP", nargs="*",
+        help="names of ConsumerGroups; default: all",
+    )  # fmt: skip
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-f", dest="file", metavar="FILE", help="manifests; - is stdin")
     where.add_argument("--cluster", action="store_true", help="what the cluster has: the default")
@@ -86,10 +87,13 @@ def _read(options: argparse.Namespace) -> tuple[Manifests, str]:
 def _chosen(found: Manifests, names: Sequence[str], where: str) -> list[Group]:
     """Find the groups that are meant, but for those in which nothing ever moves."""
     known = {key.name for key in found.groups}
-    if missing := [name for name in names if name not in known]:
-        raise EvenkeelError(f"there is no ConsumerGroup {', '.join(missing)} in {where}")
     if not known:
         raise EvenkeelError(f"there is no ConsumerGroup in {where}")
+    if missing := [name for name in names if name not in known]:
+        raise EvenkeelError(
+            f"there is no ConsumerGroup {', '.join(missing)} in {where}: "
+            f"{reading.there_are(sorted(known))}"
+        )
     return [
         group
         for key, group in sorted(found.groups.items())

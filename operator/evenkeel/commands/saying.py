@@ -1,6 +1,9 @@
 """What a command says: to people a text, to programs facts."""
 
+import os
 import sys
+
+from evenkeel.errors import EvenkeelError
 
 
 def answer(output: str, facts: object, text: str) -> None:
@@ -19,7 +22,18 @@ def answer(output: str, facts: object, text: str) -> None:
 
 def line(text: str) -> None:
     """Say it at once."""
-    print(text, flush=True)  # noqa: T201 it is a command line
+    try:
+        print(text, flush=True)  # noqa: T201 it is a command line
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # as of a disk that is full
+        nothing_more()
+        raise EvenkeelError(f"the answer cannot be written: {error.strerror}") from error
+
+
+def nothing_more() -> None:
+    """Keep Python from writing again at its end what could not be written, and complaining."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def complaint(text: str) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import signal
 import time
 
 from rich.console import Console
@@ -36,7 +37,9 @@ EXAMPLES = """\
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
     """Say how it is called."""
     told.explained(parser, TEXT, EXAMPLES)
-    parser.add_argument("group", metavar="GROUP", nargs="?", help="name of a ConsumerGroup")
+    parser.add_argument(
+        "group", type=told.name, metavar="GROUP", nargs="?", help="name of a ConsumerGroup"
+    )
     parser.add_argument("--once", action="store_true", help="one picture, also on a terminal")
     told.of_output(parser)
     told.of_cluster(parser, everywhere=True)
@@ -68,12 +71,15 @@ def _top(options: argparse.Namespace) -> int:
 
 
 def _watch(console: Console, view: View) -> None:
-    """Look again and again, until Ctrl-C; an API server that is away leaves the last picture."""
+    """Look again and again, until the end; an API server that is away leaves the last picture."""
     hint = Text("Ctrl-C ends it", "dim")
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
+        contextlib.ExitStack() as after,
         contextlib.suppress(KeyboardInterrupt),
         Live(Lines(*view.lines(), hint), console=console, auto_refresh=False) as live,
     ):
+        after.callback(signal.signal, signal.SIGTERM, before)
         while True:
             time.sleep(LOOK_SECONDS)
             try:

@@ -105,6 +105,8 @@ class FileWorld:
         """Replace a topic's status."""
         key = topic.head.key
         if self._objects.topics.get(key) is topic:
+            for each in _trouble(topic, status):
+                self._hear(key, each)
             self._objects.topics[key] = replace(topic, status=status)
             self._changed(key, Loop.topic_changed)
 
@@ -271,6 +273,14 @@ def _write_status(path: Path, objects: Manifests) -> None:
         {"kind": each.KIND, "name": str(each.head.key), "status": each.status} for each in both
     ]
     driver.written(path, found)
+
+
+def _trouble(topic: Topic, new: TopicStatus) -> Iterator[Happened]:
+    """Tell what keeps a topic from being ready, once; groups say no more than that it is not."""
+    before, now = (conditions.find(each.conditions, "Ready") for each in (topic.status, new))
+    if now is None or now.holds or (before is not None and before.reason == now.reason):
+        return
+    yield Happened(now.reason, f"{topic}: {now.message}", is_warning=True)
 
 
 def _recovered(old: GroupStatus, new: GroupStatus) -> Iterator[Happened]:

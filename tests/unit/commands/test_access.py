@@ -66,6 +66,8 @@ def test_another_context_may_have_another_namespace(tmp_path: Path) -> None:
     ]
     assert found(tmp_path, "y", contexts=contexts).namespace == "team-a"
     assert found(tmp_path, contexts=contexts).headers == {}
+    nameless = [{"name": "x", "context": {"cluster": "c", "namespace": ""}}]
+    assert found(tmp_path, contexts=nameless).namespace == "default"
 
 
 def test_of_several_files_the_first_that_has_a_name_counts(
@@ -173,6 +175,38 @@ def test_a_kubeconfig_that_does_not_say_it_all_is_an_error(
 ) -> None:
     with pytest.raises(NoClusterError, match=complaint):
         found(tmp_path, **parts)
+
+
+@pytest.mark.parametrize("token", ["SEK\nRIT", "SEK RIT", "\u0441\u0435\u043a"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(
+    tmp_path: Path, token: str
+) -> None:
+    (tmp_path / "token").write_text(token)
+    for fields in ({"token": token}, {"tokenFile": "token"}):
+        with pytest.raises(NoClusterError) as error:
+            found(tmp_path, **user(**fields))
+        assert "the token of user u in the kubeconfig holds characters" in str(error.value)
+        assert token[:3] not in str(error.value)
+
+
+@pytest.mark.parametrize("server", ["nonsense", "", "https://a:b"])
+def test_a_server_without_an_address_is_an_error(tmp_path: Path, server: str) -> None:
+    complaint = f"the server {server!r} for cluster c, which is no address"
+    with pytest.raises(NoClusterError, match=complaint):
+        found(tmp_path, clusters=[{"name": "c", "cluster": {"server": server}}])
+
+
+def test_where_a_kubeconfig_is_no_yaml_is_one_line_without_what_stands_there(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "config"
+    path.write_text("users:\n  - token: SEKRIT\n token: [\n")
+    with pytest.raises(NoClusterError) as error:
+        access.found(str(path))
+    assert str(error.value).startswith(f"{path} is no kubeconfig: ")
+    assert str(error.value).endswith(", in line 3")
+    assert "SEKRIT" not in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_what_is_no_kubeconfig_is_an_error(tmp_path: Path) -> None:

@@ -249,11 +249,6 @@ def test_conditions_are_told_in_words() -> None:
     assert "Balanced   True    Even      loads are as even as they can be" in shown
 
 
-def test_a_group_that_no_operator_has_seen_is_explained_too() -> None:
-    found = explained(group(consumers={"static": [{"id": "a"}]}), 1)
-    assert "No operator has looked at it yet." in sentences.of_group(found)
-
-
 @pytest.mark.parametrize(
     ("strategy", "text"),
     [
@@ -280,3 +275,17 @@ def test_programs_get_the_same_as_json() -> None:
     )
     assert (moved["owner"], moved["since"]["from"], moved["next"]) == ("c", "a", None)
     assert moved["why"][0] == "orders@broker-a 3 belongs to c."
+
+
+def test_before_an_operator_has_looked_that_is_said_first() -> None:
+    found = explained(group(consumers={"static": [{"id": "a"}, {"id": "b"}]}), 1)
+    shown = sentences.of_group(found).splitlines()
+    assert shown[0] == "billing: no operator has looked at it yet; see whether one runs"
+    assert shown[-1] == "Planned now, 8 queues would get their first owner."
+    assert "may own queues" not in "".join(shown)
+    assert of_queue(found, "orders@broker-a/3")[-1] == "No operator has looked at it yet."
+
+
+def test_queues_that_are_new_would_get_an_owner() -> None:
+    shown = sentences.of_group(explained(JOINED, 5, topic(queues=5)))
+    assert "\nPlanned now, 2 queues would get an owner.\n" in shown

@@ -91,8 +91,14 @@ print([name for name in {SLOW} if name in sys.modules])
 def test_a_cluster_that_is_not_there_is_one_sentence() -> None:
     ended = run("top", KUBECONFIG="/nowhere", HOME="/nowhere")
     assert ended.returncode == FAILED
-    assert ended.stderr.startswith("evenkeel: no kubeconfig says which cluster to ask: ")
-    assert ended.stderr.count("\n") == 1
+    assert ended.stderr == (
+        "evenkeel: no kubeconfig says which cluster to ask: KUBECONFIG names /nowhere, which is "
+        "not there\n"
+    )
+    ended = run("top", KUBECONFIG="", HOME="/nowhere")
+    assert ended.stderr.startswith(
+        "evenkeel: no kubeconfig says which cluster to ask: give --kubeconfig, set KUBECONFIG, "
+    )
 
 
 def test_an_api_server_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
@@ -153,3 +159,52 @@ def test_a_reader_that_has_seen_enough_is_no_failure_to_complain_of() -> None:
     finally:
         os.close(writing)
     assert (ended.returncode, ended.stderr) == (FAILED, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("words", [["completion", "bash"], ["__complete", "pl"]], ids=" ".join)
+def test_an_answer_that_cannot_be_written_is_one_sentence(words: list[str]) -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/operator:{ROOT}"}
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "evenkeel", *words],
+            env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (
+        FAILED, "evenkeel: the answer cannot be written: No space left on device\n"
+    )  # fmt: skip
+
+
+def without_msgspec(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    (folder / "msgspec.py").write_text("raise ModuleNotFoundError(name='msgspec')")
+    return subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, "PYTHONPATH": f"{folder}:{ROOT}/operator:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", ["plan", "explain", "check", "run", "operator"])
+def test_a_library_that_is_missing_is_one_sentence(command: str, tmp_path: Path) -> None:
+    ended = without_msgspec(tmp_path, "-m", "evenkeel", command, "x")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        FAILED, "",
+        "evenkeel: the library msgspec is missing: pip install '.[operator]' in a checkout of "
+        "Evenkeel\n",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("call", ["main", "complete"])
+def test_kubectls_plugin_says_so_too(call: str, tmp_path: Path) -> None:
+    code = f"""
+import sys
+from evenkeel.commands import kubectl
+sys.argv = ["kubectl-evenkeel", "explain", "x"]
+sys.exit(kubectl.{call}())
+"""
+    ended = without_msgspec(tmp_path, "-c", code)
+    assert ended.returncode == FAILED
+    assert ended.stderr.startswith("kubectl evenkeel: the library msgspec is missing: ")
+    assert ended.stderr.count("\n") == 1

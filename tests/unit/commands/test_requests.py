@@ -66,7 +66,8 @@ def test_the_end_of_a_pause_takes_the_annotation_away() -> None:
     assert (request.value, request.is_new) == (None, True)
     assert request.seen(paused) is None
     assert request.seen(after(annotated(paused), members("a", "b"))) is not None
-    assert not requests.resume(TWO, NOW).is_new
+    needless = requests.resume(TWO, NOW)
+    assert (needless.is_new, needless.follows) == (False, "nothing changes")
 
 
 def test_a_pause_of_the_spec_is_not_ended_by_hand() -> None:
@@ -76,7 +77,7 @@ def test_a_pause_of_the_spec_is_not_ended_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["restart", "skip"])
 def test_what_jobs_alone_can_do_is_refused_of_others(name: str) -> None:
-    with pytest.raises(EvenkeelError, match=f"billing has no job to {name}"):
+    with pytest.raises(EvenkeelError, match=f"billing has no job, and {name} is for jobs alone"):
         requests.KNOWN[name](TWO, NOW)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evenkeel.cluster import reaching
 from evenkeel.commands.cluster import kubeconfig, proofs
 from evenkeel.commands.cluster.kubeconfig import Cluster, NoClusterError, User
 from evenkeel.commands.cluster.proofs import Proof
@@ -35,6 +36,11 @@ def found(named: str | None = None, context: str | None = None) -> Access:
     name = context or config.current
     if not name and named is None and (ACCOUNT / "token").exists():
         return _of_account()
+    if not name and named is None and (missing := kubeconfig.not_there()):
+        raise NoClusterError(
+            f"no kubeconfig says which cluster to ask: KUBECONFIG names {', '.join(missing)}, "
+            "which is not there"
+        )
     if not name:
         raise NoClusterError(
             "no kubeconfig says which cluster to ask: give --kubeconfig, set KUBECONFIG, or choose "
@@ -49,8 +55,19 @@ def found(named: str | None = None, context: str | None = None) -> Access:
     if chosen.user and chosen.user not in config.users:
         raise NoClusterError(f"the kubeconfig has no user {chosen.user}, of context {name}")
     cluster, folder = config.clusters[chosen.cluster]
+    if not reaching.is_address(cluster.server):
+        raise NoClusterError(
+            f"the kubeconfig has the server {cluster.server!r} for cluster {chosen.cluster}, which "
+            "is no address such as https://10.0.0.1:6443"
+        )
     user, users_folder = config.users.get(chosen.user, (User(), folder))
-    return _access(cluster, folder, proofs.proven(user, cluster, users_folder), chosen.namespace)
+    proof = proofs.proven(user, cluster, users_folder)
+    if proof.token is not None and not reaching.is_token(proof.token):
+        raise NoClusterError(
+            f"the token of user {chosen.user} in the kubeconfig holds characters that no token "
+            "has, such as a line break: mend it, or log in anew"
+        )
+    return _access(cluster, folder, proof, chosen.namespace or DEFAULT_NAMESPACE)
 
 
 def _of_account() -> Access:
@@ -58,7 +75,12 @@ def _of_account() -> Access:
     user = User(token_file=str(ACCOUNT / "token"))
     place = ACCOUNT / "namespace"
     namespace = place.read_text().strip() if place.exists() else DEFAULT_NAMESPACE
-    return _access(cluster, ACCOUNT, proofs.proven(user, cluster, ACCOUNT), namespace)
+    proof = proofs.proven(user, cluster, ACCOUNT)
+    if proof.token is not None and not reaching.is_token(proof.token):
+        raise NoClusterError(
+            f"the token in {ACCOUNT} holds characters that no token has, such as a line break"
+        )
+    return _access(cluster, ACCOUNT, proof, namespace)
 
 
 def _access(cluster: Cluster, folder: Path, proof: Proof, namespace: str) -> Access:

@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 import yaml
 
+from evenkeel.cluster import reaching
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import DEFAULT_NAMESPACE
 
@@ -130,11 +131,19 @@ def _paths(named: str | None, environment: Mapping[str, str]) -> Iterable[Path]:
     return [each for each in paths if each.exists()]
 
 
+def not_there(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """List the files that KUBECONFIG names, if none of them is there."""
+    named = [each for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
+    return [] if any(Path(each).expanduser().exists() for each in named) else named
+
+
 def _file(path: Path) -> _File:
     try:
         said = yaml.safe_load(path.read_text(encoding="utf-8"))
         return msgspec.convert(said or {}, _File)
     except OSError as error:
         raise NoClusterError(f"the kubeconfig {path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except yaml.YAMLError as error:
+        raise NoClusterError(f"{path} is no kubeconfig: {reaching.no_yaml(error)}") from error
+    except (UnicodeDecodeError, msgspec.ValidationError) as error:
         raise NoClusterError(f"{path} is no kubeconfig: {error}") from error

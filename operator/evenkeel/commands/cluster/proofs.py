@@ -22,11 +22,17 @@ PLUGIN_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """PEM texts, and a header."""
+    """PEM texts, and a token or else a header."""
 
     certificate: str | None = None
     key: str | None = None
-    authorization: str | None = None
+    token: str | None = None
+    basic: str | None = None
+
+    @property
+    def authorization(self) -> str | None:
+        """Say it in a header."""
+        return f"Bearer {self.token}" if self.token else self.basic
 
 
 def proven(user: User, cluster: Cluster, folder: Path) -> Proof:
@@ -40,10 +46,10 @@ def proven(user: User, cluster: Cluster, folder: Path) -> Proof:
     except (OSError, ValueError) as error:
         raise NoClusterError(f"the kubeconfig's user cannot be used: {error}") from error
     if token:
-        return Proof(certificate, key, f"Bearer {token}")
+        return Proof(certificate, key, token)
     if user.username and user.password:
         both = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
-        return Proof(certificate, key, f"Basic {both}")
+        return Proof(certificate, key, basic=f"Basic {both}")
     return Proof(certificate, key)
 
 
@@ -89,8 +95,7 @@ def _told(plugin: Plugin, cluster: Cluster, folder: Path) -> Proof:
         raise NoClusterError(
             f"{plugin.command}, which the kubeconfig needs, does not tell who you are: {error}"
         ) from error
-    bearer = f"Bearer {status.token}" if status.token else None
-    return Proof(status.client_certificate_data, status.client_key_data, bearer)
+    return Proof(status.client_certificate_data, status.client_key_data, status.token or None)
 
 
 def _about(cluster: Cluster, folder: Path) -> dict[str, object]:

@@ -1,5 +1,7 @@
 """What a cluster has of ours, read once, as from a file."""
 
+from collections.abc import Sequence
+
 from evenkeel import manifests
 from evenkeel.api.groups import Assigned
 from evenkeel.cluster import paths, slices
@@ -43,13 +45,13 @@ def group(cluster: Cluster, key: Key) -> Group:
     except MissingError as error:
         names = [item["metadata"]["name"] for item in cluster.listed(paths.GROUPS, key.namespace)]
         raise EvenkeelError(
-            f"there is no ConsumerGroup {key.name} in namespace {key.namespace}: "
-            f"{_there_are(names)}"
+            f"there is no ConsumerGroup {key.name} in namespace {key.namespace}: {there_are(names)}"
         ) from error
     return _whole(cluster, manifests.read_group({**document, "kind": "ConsumerGroup"}))
 
 
-def _there_are(names: list[str]) -> str:
+def there_are(names: Sequence[str]) -> str:
+    """Say which there are, for who has named another one."""
     if not names:
         return "there is none; see -n and --context"
     more = len(names) - MOST_NAMED

@@ -66,7 +66,7 @@ def resume(group: Group, moment: str) -> Request:
     is_new = objects.PAUSED in group.head.annotations
     return Request(
         objects.PAUSED, None, f"{group} is paused no more" if is_new else f"{group} was not paused",
-        "the operator plans it at once",
+        "the operator plans it at once" if is_new else "nothing changes",
         lambda now: None if _holds(now, "Paused") else "the operator has seen that it goes on",
         is_new,
     )  # fmt: skip
@@ -129,7 +129,9 @@ KNOWN: dict[str, Callable[[Group, str], Request]] = {
 
 def _needs_job(group: Group, what: str) -> None:
     if group.spec.job is None:
-        raise EvenkeelError(f"{group} has no job to {what}: its consumers are not run by Evenkeel")
+        raise EvenkeelError(
+            f"{group} has no job, and {what} is for jobs alone: Evenkeel does not run its consumers"
+        )
 
 
 def _condition(group: Group, kind: str) -> Condition | None:

@@ -24,7 +24,9 @@ def of_group(explained: Explanation) -> str:
     parts = ["\n".join([_headline(group), *_rules(explained)])]
     if rows:
         parts.append(tables.as_table(columns, rows))
-    parts += ["\n".join(_ahead(explained)), _conditions_table(group)]
+    parts.append("\n".join(_ahead(explained)))
+    if _is_looked_at(group):
+        parts.append(_conditions_table(group))
     return "\n\n".join(filter(None, parts))
 
 
@@ -65,8 +67,14 @@ def _facts(explained: Explanation, row: Row) -> dict[str, object]:
     }  # fmt: skip
 
 
+def _is_looked_at(group: Group) -> bool:
+    return bool(group.status.conditions)
+
+
 def _headline(group: Group) -> str:
     status = group.status
+    if not _is_looked_at(group):
+        return f"{group.head.key}: no operator has looked at it yet; see whether one runs"
     parts = [
         words.counted(status.queues, "queue"),
         words.counted(status.consumers, "consumer"),
@@ -183,6 +191,8 @@ def _rules(explained: Explanation) -> list[str]:
 
 
 def _eligible(explained: Explanation) -> str:
+    if not _is_looked_at(explained.group):  # who they are stands in the status
+        return ""
     people = explained.people
     others = [f"{name} {_why_not(explained, name)}" for name in people.members
               if name not in people.eligible]  # fmt: skip
@@ -262,9 +272,7 @@ def _ahead(explained: Explanation) -> list[str]:
     if explained.foresight is None:
         lines = [f"What a plan would say now is not known: {explained.trouble}"]
     else:
-        plan = explained.foresight.plan
-        lines = [f"Planned now, {words.counted(plan.moved, 'queue')} would move." if plan.moved else
-                 "Planned now, nothing would move.", *explained.foresight.notes]  # fmt: skip
+        lines = [f"Planned now, {_would(explained)}.", *explained.foresight.notes]
     running = conditions.find(group.status.conditions, "JobRunning")
     if running is not None and running.holds and group.status.adopted_epoch < group.status.epoch:
         lines.append(
@@ -277,6 +285,22 @@ def _ahead(explained: Explanation) -> list[str]:
             f"{words.counted(last.moved, 'queue')} moved; {last.reason}"
         )
     return lines
+
+
+def _would(explained: Explanation) -> str:
+    """Say what the next plan would do: to queues with an owner, and to those without."""
+    assert explained.foresight is not None
+    moved = explained.foresight.plan.moved
+    found = sum(
+        len(each.queues)
+        for each in explained.rows
+        if each.owner is None and each.future is not None and each.future.target
+    )
+    parts = [f"{words.counted(moved, 'queue')} would move"] if moved else []
+    if found:
+        owner = "an owner" if explained.group.status.epoch else "their first owner"
+        parts.append(f"{words.counted(found, 'queue')} would get {owner}")
+    return ", and ".join(parts) or "nothing would move"
 
 
 def _conditions(group: Group) -> list[dict[str, object]]:

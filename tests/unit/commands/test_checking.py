@@ -1,0 +1,60 @@
+"""`evenkeel check` against a cluster that refuses: what it deletes again, and what it says."""
+
+import pytest
+
+from evenkeel.cluster import paths
+from evenkeel.cluster.paths import Resource
+from evenkeel.commands import frame
+from evenkeel.commands.cluster import connecting
+from evenkeel.commands.cluster.client import (
+    AwayError,
+    Document,
+    ForbiddenError,
+    NotInstalledError,
+)
+from evenkeel.commands.codes import FAILED
+from evenkeel.errors import EvenkeelError
+from evenkeel.objects import Key
+
+
+class Refusing:
+    """A cluster that makes nothing of one kind, and deletes nothing."""
+
+    namespace = "team-a"
+
+    def __init__(self, refused: Resource, error: EvenkeelError) -> None:
+        self._refused = refused
+        self._error = error
+
+    def create(self, resource: Resource, _: str, document: Document) -> Document:
+        if resource == self._refused:
+            raise self._error
+        return document
+
+    def delete(self, _: Resource, __: Key) -> None:
+        raise ForbiddenError("you may not delete")
+
+
+@pytest.mark.parametrize(
+    ("refused", "error", "left"),
+    [
+        (paths.TOPICS, ForbiddenError("no"), []),
+        (paths.TOPICS, NotInstalledError("no"), []),
+        (paths.GROUPS, ForbiddenError("no"), ["topics"]),
+        (paths.TOPICS, AwayError("no"), ["topics"]),
+        (paths.GROUPS, AwayError("no"), ["consumergroups", "topics"]),
+    ],
+    ids=["topic", "not installed", "group", "topic, perhaps", "group, perhaps"],
+)
+def test_what_was_never_made_is_not_left_behind(
+    refused: Resource,
+    error: EvenkeelError,
+    left: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connecting, "connected", lambda _: Refusing(refused, error))
+    assert frame.main(["check"]) == FAILED
+    *deleting, last = capsys.readouterr().err.splitlines()
+    assert [line.partition(" ")[0] for line in deleting] == left
+    assert last == "evenkeel: no"
