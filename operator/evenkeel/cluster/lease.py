@@ -8,6 +8,7 @@ lease back. Time here is what this process has measured since it saw the lease c
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -142,7 +143,7 @@ class Lease:
         held = {
             **spec,
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": max(1, round(self._terms.duration)),
+            "leaseDurationSeconds": max(1, math.ceil(self._terms.duration)),
             "renewTime": now,
         }
         if is_new:
