@@ -1,8 +1,10 @@
 """The Spark session of a job, with the settings that pinning and a long life need."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from spark_jobs.pipeline.job import Job
@@ -27,18 +29,24 @@ SETTINGS = {
     "spark.ui.enabled": "false",
 }
 """Why: docs/design/0005-spark.md."""
+_INSTANCES = "spark.executor.instances"
 
 
 @contextmanager
 def opened(job: Job) -> Iterator[SparkSession]:
     """Open a Spark session with the settings that a job needs, and those that it names."""
-    builder = SparkSession.builder.appName(job.name)
-    for name, value in (SETTINGS | job.spark).items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    settings = {"spark.app.name": job.name} | SETTINGS | job.spark
+    # What starts the JVM refuses a job without executors; Spark itself begins with none.
+    of_the_jvm = {name: value for name, value in settings.items() if name != _INSTANCES}
+    gateway = launch_gateway(_conf(of_the_jvm))  # type: ignore[no-untyped-call]  # PySpark's
+    spark = SparkSession(SparkContext(conf=_conf(settings), gateway=gateway))
     for source in (PlanSource, RocketMQ):
         spark.dataSource.register(source)
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _conf(settings: Mapping[str, str]) -> SparkConf:
+    return SparkConf(loadDefaults=False).setAll(list(settings.items()))

@@ -21,7 +21,9 @@ from tests.real.secured import KEEPER, SECURED
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 
-IN_ONE_PROCESS = {"spark": {**SPARK, "spark.master": "local[2]"}}
+# Without executors, as a job by the clock begins in a cluster.
+WITHOUT = {"spark.master": "local[2]", "spark.executor.instances": "0"}
+IN_ONE_PROCESS = {"spark": {**SPARK, **WITHOUT}}
 
 
 @pytest.fixture
