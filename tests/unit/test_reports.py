@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from evenkeel.cluster import pods, reports
 from evenkeel.control.seen import DriverSeen, DriverState, Skipped
 
@@ -29,3 +31,35 @@ def test_what_a_job_has_passed_over_is_heard_also_when_it_has_ended_since() -> N
 
 def test_what_an_earlier_driver_has_passed_over_is_not_this_one_s() -> None:
     assert with_report({"phase": "Running"}, driver="driver-0").skipped is None
+
+
+NO_NODE = [{"type": "PodScheduled", "status": "False", "message": "too few cores"}]
+NO_IMAGE = [{"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}]
+
+
+def executor(number: int, owner: str = UID, **status: Any) -> pods.Pod:
+    labels = {"spark-role": "executor", "spark-exec-id": str(number)}
+    owners = [{"uid": owner}]
+    metadata = {"namespace": "mq", "name": f"exec-{number}", "uid": "", "labels": labels}
+    return pods.read({"metadata": {**metadata, "ownerReferences": owners}, "status": status})
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({"conditions": NO_NODE}, "is on no node: too few cores"),
+        ({"containerStatuses": NO_IMAGE}, "does not start: ErrImagePull: no"),
+    ],
+)
+@pytest.mark.parametrize("text", [None, "{}"], ids=["no report", "of another driver"])
+def test_why_an_executor_does_not_run_is_told(
+    status: dict[str, Any], told: str, text: str | None
+) -> None:
+    labels = {"evenkeel.dev/group": "billing", "spark-role": "driver"}
+    metadata = {"namespace": "mq", "name": "billing-driver", "uid": UID, "labels": labels}
+    driver = pods.read({"metadata": metadata, "status": {"phase": "Running"}})
+    found = [executor(1, phase="Running"), executor(2, phase="Pending", **status)]
+    seen = reports.with_report(driver, text, found, lambda node: None)
+    assert seen.message == f"executor exec-2 {told}"
+    others = [executor(2, "driver-0", phase="Pending", **status), executor(3, phase="Pending")]
+    assert reports.with_report(driver, text, others, lambda node: None).message == ""

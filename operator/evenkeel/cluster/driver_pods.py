@@ -28,7 +28,9 @@ def read(body: Body) -> DriverSeen | None:
     elif status.get("phase") == "Running":
         found = DriverSeen(DriverState.RUNNING, identity)
     else:
-        found = DriverSeen(DriverState.STARTING, identity, message=_waiting(status))
+        waits = waiting(status)
+        text = f"the driver's pod {waits}" if waits else ""
+        found = DriverSeen(DriverState.STARTING, identity, message=text)
     return found
 
 
@@ -60,15 +62,13 @@ def _seconds(begun: str | None, ended: str) -> float:
     return (datetime.fromisoformat(ended) - datetime.fromisoformat(begun)).total_seconds()
 
 
-def _waiting(status: Body) -> str:
+def waiting(status: Body) -> str:
     """Say what a pod that does not run waits for, as far as the kubelet and the scheduler say."""
     for each in status.get("containerStatuses") or ():
-        waiting = (each.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            return f"the driver's pod: {waiting['reason']}: {waiting.get('message', '')}".strip(
-                ": "
-            )
+        found = (each.get("state") or {}).get("waiting") or {}
+        if found.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            return f"does not start: {found['reason']}: {found.get('message', '')}".strip(": ")
     for each in status.get("conditions") or ():
         if each["type"] == "PodScheduled" and each["status"] == "False":
-            return f"the driver's pod is on no node: {each.get('message', each.get('reason', ''))}"
+            return f"is on no node: {each.get('message', each.get('reason', ''))}"
     return ""

@@ -26,6 +26,8 @@ class Pod:
     is_ready: bool
     is_going: bool
     """Whether it has ended, or is told to."""
+    waits: str
+    """Why it does not run, if that is more than that it starts."""
     driver: DriverSeen | None
     """How the driver is that runs in it, if one does."""
 
@@ -45,6 +47,7 @@ def read(body: Mapping[str, Any]) -> Pod:
         owners[0]["uid"],
         is_ready=found.get("Ready") == "True" and phase == "Running" and not is_going,
         is_going=is_going,
+        waits="" if is_going or phase == "Running" else driver_pods.waiting(status),
         driver=driver_pods.read(body),
     )
 

@@ -36,7 +36,12 @@ def with_report(
     """Add what the driver reports; an executor whose pod is gone fills no slot."""
     seen = driver.driver
     assert seen is not None
-    if text is None or seen.state is DriverState.STARTING:
+    if seen.state is DriverState.STARTING:
+        return seen
+    own = [pod for pod in executors if pod.owner == driver.uid]
+    if seen.state is DriverState.RUNNING:
+        seen = replace(seen, message=_waiting(own))
+    if text is None:
         return seen
     try:
         found = msgspec.json.decode(text, type=_Report)
@@ -48,7 +53,7 @@ def with_report(
     if seen.ending is not None:
         said = found.error or seen.ending.message
         return replace(seen, ending=replace(seen.ending, message=said))
-    by_id = {pod.labels.get(EXECUTOR_ID): pod for pod in executors if pod.owner == driver.uid}
+    by_id = {pod.labels.get(EXECUTOR_ID): pod for pod in own}
     slots = {
         slot: Seat(seat.executor, pod.key.name, zone(pod.node) or "")
         for slot, seat in found.slots.items()
@@ -56,3 +61,9 @@ def with_report(
     }
     report = Report(found.adopted_epoch, slots, found.pinned, found.error)
     return replace(seen, report=report)
+
+
+def _waiting(executors: Iterable[Pod]) -> str:
+    """Say of one executor why it does not run; the others will have the same reason."""
+    waits = [f"executor {pod.key.name} {pod.waits}" for pod in executors if pod.waits]
+    return min(waits, default="")
