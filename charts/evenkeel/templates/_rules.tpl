@@ -47,7 +47,7 @@ has: who makes a Role must hold every right in it, and holding them is less than
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [get, create, patch]
-# update is the driver's, which renews the Lease that the operator has made.
+# update is also the driver's, which renews the Lease that the operator has made.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, create, patch, update]

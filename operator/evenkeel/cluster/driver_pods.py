@@ -10,6 +10,8 @@ from evenkeel.control.seen import DriverSeen, DriverState, Ending
 Body = Mapping[str, Any]
 KILLED = 137
 """What a process that did not tell its exit code is taken to have ended with."""
+LOST = "ContainerStatusUnknown"
+"""What a kubelet says of a container that it cannot find any more."""
 
 
 def read(body: Body) -> DriverSeen | None:
@@ -44,7 +46,13 @@ def _ending(status: Body) -> Ending | None:
     reason = ended.get("reason") or status.get("reason") or "it has ended"
     message = ended.get("message") or status.get("message") or ""
     said = f"the driver's pod: {reason}, exit code {code}" + (f": {message}" if message else "")
-    return Ending(code, at, _seconds(ended.get("startedAt"), at), "" if code == 0 else said)
+    return Ending(
+        code,
+        at,
+        _seconds(ended.get("startedAt"), at),
+        "" if code == 0 else said,
+        is_certain=bool(ended) and ended.get("reason") != LOST,
+    )
 
 
 def _state(status: Body) -> Body:

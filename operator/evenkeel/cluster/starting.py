@@ -5,12 +5,13 @@ A pod that can never run is not made: it would wait without a word, or Spark wou
 executor for ever, and only the driver's log would say why it gets none.
 """
 
+import contextlib
 from collections.abc import Mapping
 
 from evenkeel import job_file
 from evenkeel.cluster import paths
-from evenkeel.cluster.api import Api, ApiError, Document, GoneError
-from evenkeel.cluster.manifest import whole
+from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, GoneError
+from evenkeel.cluster.manifest import names, whole
 from evenkeel.errors import EvenkeelError, ManifestError
 from evenkeel.objects import Group, Key, Topic
 
@@ -24,6 +25,15 @@ async def start_driver(api: Api, group: Group, topics: Mapping[Key, Topic], imag
     await _try_executor(api, group, wanted.executor)
     for each in wanted.objects:
         await api.apply(paths.of(each), each)
+
+
+async def free_lease(api: Api, group: Group, holder: str) -> None:
+    """Free the Lease of a driver that is no more: the next one need not wait until it is over."""
+    path = paths.one(paths.LEASES, group.beside(names.driver(group)))
+    with contextlib.suppress(GoneError, ConflictError):
+        found = await api.get(path)
+        if found["spec"].get("holderIdentity") == holder:
+            await api.replace(path, {**found, "spec": {**found["spec"], "holderIdentity": ""}})
 
 
 async def refuse_unless_ours(api: Api, group: Group, wanted: Document) -> None:

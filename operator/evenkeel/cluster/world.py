@@ -105,7 +105,11 @@ class ClusterWorld:
         await self._api.delete(_pod_of(group))
 
     async def clear_driver(self, group: Group) -> None:
-        """Clear away a driver that has ended."""
+        """Clear away a driver that has ended, and what it could not give back itself."""
+        pod = self._heard.pods.get(group.beside(names.driver(group)))
+        ending = pod.driver.ending if pod is not None and pod.driver is not None else None
+        if pod is not None and ending is not None and ending.is_certain:
+            await starting.free_lease(self._api, group, pod.uid)
         await self._api.delete(_pod_of(group), {"gracePeriodSeconds": 0})
 
     def _topics(self, group: Group) -> dict[Key, Topic]:

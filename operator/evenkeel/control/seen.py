@@ -64,6 +64,8 @@ class Ending:
     at: str
     ran_seconds: float
     message: str = ""
+    is_certain: bool = True
+    """Whether nothing of it can run any more, or that is only to be thought."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,10 @@ class Kubelet:
         }
         self._namespace.set_status(DRIVER, status)
 
+    def lost(self) -> None:
+        """The driver's pod is given up with its node; of the container nobody knows."""
+        self._namespace.set_status(DRIVER, {"phase": "Failed", "reason": "NodeLost"})
+
     def executor(self, number: str, driver: str) -> str:
         """An executor's pod, as Spark makes it; its name."""
         labels = {
@@ -158,6 +162,27 @@ def test_more_and_fewer_executors_need_no_new_driver(
     shrunk = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 3)
     assert sorted(loads(shrunk).values()) == [4, 4]
     assert kubelet.driver() == driver
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_the_lease_of_a_driver_that_was_seen_to_end_is_free_at_once(
+    kubelet: Kubelet, namespace: Namespace, *, is_seen: bool
+) -> None:
+    """One that may still run somewhere keeps it, until it is over."""
+    first = kubelet.driver()
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{namespace.name}/leases/{DRIVER}"
+    held = {"holderIdentity": first, "leaseDurationSeconds": 30}
+    namespace.patch(lease, {"spec": held})
+    kubelet.runs()
+    if is_seen:
+        kubelet.ended(137)
+    else:
+        kubelet.lost()
+    kubelet.driver(but=first)
+    found = namespace.found(lease)
+    assert found is not None
+    assert found["spec"].get("holderIdentity", "") == ("" if is_seen else first)
+    assert found["spec"]["leaseDurationSeconds"] == 30
 
 
 def test_a_driver_that_fails_is_replaced_and_one_that_cannot_go_on_is_not(
