@@ -1,1 +1,1 @@
-"""The command line: a module for each command, and `frame`, which all of them run in."""
+"""The command line: a module for each command, `grammar` for all, and `frame`, which they run in."""

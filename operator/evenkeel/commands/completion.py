@@ -10,7 +10,7 @@ where names of files may follow.
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from evenkeel.commands import candidates, frame, saying, shells
+from evenkeel.commands import candidates, grammar, saying, shells
 from evenkeel.commands import options as told
 from evenkeel.commands.codes import DONE
 
@@ -44,15 +44,15 @@ def _print(options: argparse.Namespace) -> int:
 def offer(name: str, words: Sequence[str]) -> int:
     """Print what may stand in place of the last word, which has begun or is empty."""
     *before, last = words or [""]
-    before = frame.command_first(before)
-    parser = frame.parser(name, before)
+    before = grammar.command_first(before)
+    parser = grammar.parser(name, before)
     lines: Iterable[str] = [NO_FILES]
     if parser.called is not None:
         lines = _of_command(parser.called, before[1:], last)
-    elif before and before[-1] in frame.BEFORE:
-        lines = _of_value(frame.BEFORE[before[-1]], {}, last)
+    elif before and before[-1] in grammar.BEFORE:
+        lines = _of_value(grammar.BEFORE[before[-1]], {}, last)
     elif not before or before[0].startswith("-"):
-        commands = [(each, text) for each, (_, text) in frame.COMMANDS.items()]
+        commands = [(each, text) for each, (_, text) in grammar.COMMANDS.items()]
         lines = _lines([*_options(parser, last), *commands], last)
     for line in lines:
         saying.line(line)

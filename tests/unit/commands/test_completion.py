@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.commands import candidates, completion, frame, shells
+from evenkeel.commands import candidates, completion, frame, grammar, shells
 
 EVENKEEL = """#!/bin/sh
 shift # __complete
@@ -52,7 +52,7 @@ def offered(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
         (["pause", "--timeout", ""], [":4"]),
         (["completion", ""], ["bash", "zsh", "fish", ":4"]),
         (["frob", ""], [":4"]),
-        ([], [*frame.COMMANDS, ":4"]),
+        ([], [*grammar.COMMANDS, ":4"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -64,7 +64,7 @@ def test_what_may_come_next(
 
 def test_candidates_have_their_meaning_after_a_tab(capsys: pytest.CaptureFixture[str]) -> None:
     completion.offer("kubectl evenkeel", ["sk"])
-    summary = frame.COMMANDS["skip"][1]
+    summary = grammar.COMMANDS["skip"][1]
     assert capsys.readouterr().out == f"skip\t{summary}\n:4\n"
 
 

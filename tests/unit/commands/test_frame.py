@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.commands import frame, kubectl
+from evenkeel.commands import frame, grammar, kubectl
 from evenkeel.commands.codes import FAILED, INTERRUPTED, MISUSED
 
 ROOT = Path(__file__).parents[3]
@@ -50,10 +50,10 @@ def test_what_cannot_be_understood_ends_with_a_code_that_plan_does_not_use(
 def test_kubectls_options_may_stand_before_the_command(
     written: list[str], meant: list[str]
 ) -> None:
-    assert frame.command_first(written) == meant
+    assert grammar.command_first(written) == meant
 
 
-@pytest.mark.parametrize("command", frame.COMMANDS)
+@pytest.mark.parametrize("command", grammar.COMMANDS)
 def test_the_help_of_each_command_teaches_by_example(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,7 +64,7 @@ def test_the_help_of_each_command_teaches_by_example(
     assert f"kubectl evenkeel {command} " in shown.partition("\nexamples:\n")[2] + " "
 
 
-@pytest.mark.parametrize("command", frame.COMMANDS)
+@pytest.mark.parametrize("command", grammar.COMMANDS)
 def test_no_line_of_help_is_too_long_for_a_terminal(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,8 +77,8 @@ def test_no_line_of_help_is_too_long_for_a_terminal(
 def test_what_takes_long_to_load_is_not_loaded_to_show_what_there_is() -> None:
     code = f"""
 import sys
-from evenkeel.commands import frame
-frame.parser("evenkeel", []).format_help()
+from evenkeel.commands import frame, grammar
+grammar.parser("evenkeel", []).format_help()
 print([name for name in {SLOW} if name in sys.modules])
 """
     path = {"PYTHONPATH": f"{ROOT}/operator:{ROOT}"}

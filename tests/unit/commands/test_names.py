@@ -3,7 +3,7 @@
 import pytest
 
 from evenkeel.cluster import paths
-from evenkeel.commands import frame
+from evenkeel.commands import frame, grammar
 from evenkeel.commands.codes import MISUSED
 from evenkeel.objects import Key
 
@@ -40,7 +40,7 @@ def test_what_is_no_name_of_a_namespace_is_wrong_usage(
 
 @pytest.mark.parametrize("name", ["a", "a.b-c", "9", "a" * 253])
 def test_names_that_kubernetes_takes_are_taken(name: str) -> None:
-    assert frame.parser("evenkeel", ["pause"]).parse_args(["pause", name]).group == name
+    assert grammar.parser("evenkeel", ["pause"]).parse_args(["pause", name]).group == name
 
 
 def test_a_name_leads_nowhere_else_in_the_api() -> None:
