@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator
 
-from evenkeel.commands import frame
+from evenkeel.commands import grammar
 
 HEAD = """\
 # Commands and options
@@ -17,12 +17,12 @@ NAME = "evenkeel"
 
 def page() -> str:
     """Write the page."""
-    return HEAD + "\n".join(_command(name) for name in frame.COMMANDS)
+    return HEAD + "\n".join(_command(name) for name in grammar.COMMANDS)
 
 
 def _command(name: str) -> str:
     """Show a command as its help does."""
-    whole = frame.parser(NAME, [name])
+    whole = grammar.parser(NAME, [name])
     (commands,) = (each for each in whole._actions if isinstance(each, argparse._SubParsersAction))
     parser: argparse.ArgumentParser = commands.choices[name]
     parts = [f"## {name}\n\n{' '.join((parser.description or '').split())}\n"]

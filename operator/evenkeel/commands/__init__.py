@@ -1,1 +1,1 @@
-"""The command line: a module for each command, `grammar` for all, and `frame`, which they run in."""
+"""The command line: a module for each command, `grammar` of all, and `frame` that they run in."""
