@@ -54,10 +54,15 @@ class RunningOperator:
         self._folder.close()
         self._claim.release()
 
+    @property
+    def port(self) -> int:
+        """Where it answers, on 127.0.0.1."""
+        return self._claim.port
+
     def start(self) -> None:
         """Start it, or start it again after it has ended."""
         command = [
-            sys.executable, "-m", "evenkeel", "operator", "--port", str(self._claim.port),
+            sys.executable, "-m", "evenkeel", "operator", "--port", str(self.port),
             *self._options,
         ]  # fmt: skip
         environment = {"KUBECONFIG": str(self._kubeconfig), **path_of(self._root)}
@@ -97,7 +102,7 @@ class RunningOperator:
     def get(self, path: str) -> tuple[int, str]:
         """Ask it by HTTP; 0 while nobody answers."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._claim.port}{path}") as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}") as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -47,7 +47,7 @@ class Watched(RunningOperator):
     @property
     def target(self) -> Target:
         """As the chart's ServiceMonitor has it."""
-        return Target("evenkeel", self._claim.port, {"namespace": "evenkeel", "pod": "evenkeel-0"})
+        return Target("evenkeel", self.port, {"namespace": "evenkeel", "pod": "evenkeel-0"})
 
 
 @pytest.fixture(scope="module")
