@@ -173,7 +173,7 @@ CASES = {
     ),
     "a lease for hours": (
         {"lease__duration": "3601"},
-        "lease.duration (3601) must be at most 3600: nobody leads for so long after a leader's end",
+        "at '/lease/duration': maximum: got 3,601, want 3,600",
     ),
     "a leader that gives up too late": (
         {"lease__deadline": "15"},

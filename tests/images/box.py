@@ -22,8 +22,9 @@ mount --rbind /dev "$root/dev"
 mount --bind /etc/hosts "$root/etc/hosts"
 mount -t tmpfs -o mode=1777 tmp "$root/tmp"
 mount -t tmpfs -o mode=0777 work "$root/work"
+# What is called inside stands there where Debian has it, whatever PATH is here.
 exec chroot "$root" /usr/bin/setpriv --reuid "$user" --regid "$group" --clear-groups \
-    --no-new-privs --bounding-set=-all --inh-caps=-all env -i "$@"
+    --no-new-privs --bounding-set=-all --inh-caps=-all /usr/bin/env -i "$@"
 """
 
 
