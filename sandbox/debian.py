@@ -40,7 +40,7 @@ def install(*packages: str, program: str = "") -> None:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise NoDebianError(
-            f"here is no {' and no '.join(missing)}, and only root can have apt-get install it"
+            f"here is no {' and no '.join(missing)}: install it; root's runs have apt-get do so"
         )
     progress.say(f"installing {' and '.join(missing)} by apt-get")
     quiet = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes")

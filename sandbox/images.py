@@ -83,7 +83,12 @@ def built(builder: Builder, base: str = "", tag: str = "", extra_packages: str =
 
 def chosen() -> Builder:
     """Take docker if its daemon answers, else buildah."""
-    return _docker() if _docker_answers() else buildah()
+    if _docker_answers():
+        return _docker()
+    try:
+        return buildah()
+    except debian.NoDebianError as error:
+        raise debian.NoDebianError(f"{error}; or start docker") from error
 
 
 def bootstrapped() -> str:

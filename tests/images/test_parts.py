@@ -124,4 +124,6 @@ def test_where_nothing_builds_images_a_sentence_says_what_would(tmp_path: Path) 
     )
     assert answer.returncode == 1
     (line,) = answer.stderr.splitlines()
-    assert line.endswith("here is no buildah: install it, or start docker")
+    assert line.endswith(
+        "here is no buildah: install it; root's runs have apt-get do so; or start docker"
+    )
