@@ -1,5 +1,6 @@
 """The tutorial runs as it stands, in one shell, and prints what it says."""
 
+import contextlib
 import os
 import re
 import signal
@@ -49,9 +50,9 @@ def run(script: str, folder: Path) -> tuple[int, str, str]:
         try:
             shown, _ = shell.communicate(timeout=PATIENCE_SECONDS)
         finally:
-            if shell.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGTERM)
-                shell.wait()
+            shell.wait()
     return shell.returncode, shown, errors.read_text()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -78,6 +79,18 @@ def test_a_port_that_is_taken_is_one_sentence() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(EvenkeelError, match=f"port {port} cannot be opened: .*--port"):
             asyncio.run(body(port))
+
+
+def test_any_free_port_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        async with serving(0, CollectorRegistry(), lambda: True, lambda: False):
+            told = re.search(r"answering on port (\d+)", caplog.text)
+            assert told is not None
+            code, _, _ = await page(int(told[1]), "/healthz")
+            assert code == 200
+
+    with caplog.at_level("INFO"):
+        asyncio.run(body())
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/metrics?name=any"])

@@ -1,6 +1,7 @@
 """Answers Prometheus and the kubelet: /metrics, /healthz, /readyz, and nothing else."""
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -13,6 +14,8 @@ from prometheus_client.registry import Collector
 from evenkeel.cluster import answering
 from evenkeel.cluster.answering import Answer
 from evenkeel.errors import EvenkeelError
+
+log = logging.getLogger("evenkeel")
 
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 it is for the pod's network
 
@@ -50,6 +53,7 @@ async def serving(
         raise EvenkeelError(
             f"port {port} cannot be opened: {why}; choose another one with --port"
         ) from error
+    log.info("answering on port %d", server.sockets[0].getsockname()[1])
     try:
         yield
     finally:

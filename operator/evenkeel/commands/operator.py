@@ -36,7 +36,12 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
         "--namespace", type=told.namespace, action="append", default=[], metavar="NAME",
         help="look only here; may be given several times. Default: everywhere",
     )  # fmt: skip
-    parser.add_argument("--port", type=_port, default=8080, help="for /metrics and /healthz; 8080")
+    parser.add_argument(
+        "--port",
+        type=_port,
+        default=8080,
+        help="for /metrics and /healthz; 8080; 0 is any free one",
+    )
     parser.add_argument("--image", default="", help="of jobs that name none")
     parser.add_argument(
         "--lease-namespace", type=told.namespace, metavar="NAME",
@@ -85,6 +90,8 @@ def _complaint(terms: lease.Terms) -> str:
 
 
 def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) <= LAST_PORT):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: say one from 1 to {LAST_PORT}")
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= LAST_PORT):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no port: say one from 1 to {LAST_PORT}, or 0 for any free one"
+        )
     return int(text)
