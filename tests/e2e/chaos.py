@@ -9,30 +9,33 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator
 
-from tests.e2e.shop import BROKERS, DRIVER, EXECUTORS, GROUP, GROUPS, RELEASE, SHOP, TOPIC, Shop
+from sandbox.node.shop import BROKERS, OPERATORS, RELEASE, SHOP, TOPICS
+from tests.e2e.checked import TOPIC, CheckedShop
 
-Event = Callable[[Shop, random.Random], contextlib.AbstractContextManager[None]]
+Event = Callable[[CheckedShop, random.Random], contextlib.AbstractContextManager[None]]
 EVENTS: dict[str, Event] = {}
 
 
-def lasting(event: Callable[[Shop, random.Random], Iterator[None]]) -> None:
+def lasting(event: Callable[[CheckedShop, random.Random], Iterator[None]]) -> None:
     """Note an event that lasts until it is left."""
     EVENTS[event.__name__] = contextlib.contextmanager(event)
 
 
-def at_once(event: Callable[[Shop, random.Random], None]) -> None:
+def at_once(event: Callable[[CheckedShop, random.Random], None]) -> None:
     """Note an event that is over when it has begun."""
 
-    def done(it: Shop, rng: random.Random) -> Iterator[None]:
+    def done(it: CheckedShop, rng: random.Random) -> Iterator[None]:
         event(it, rng)
         yield
 
     EVENTS[event.__name__] = contextlib.contextmanager(done)
 
 
-def an_executor(it: Shop, rng: random.Random) -> str | None:
+def an_executor(it: CheckedShop, rng: random.Random) -> str | None:
     """Choose one of those that are there."""
-    pods = sorted(pod["metadata"]["name"] for pod in it.pods(EXECUTORS) if is_running(pod))
+    pods = sorted(
+        pod["metadata"]["name"] for pod in it.pods(it.group.executor_pods) if is_running(pod)
+    )
     return rng.choice(pods) if pods else None
 
 
@@ -41,71 +44,71 @@ def is_running(pod: dict[str, dict[str, object]]) -> bool:
 
 
 @at_once
-def kill_an_executor(it: Shop, rng: random.Random) -> None:
+def kill_an_executor(it: CheckedShop, rng: random.Random) -> None:
     if pod := an_executor(it, rng):
         it.node.faults.kill(SHOP, pod)
 
 
 @at_once
-def delete_an_executor(it: Shop, rng: random.Random) -> None:
+def delete_an_executor(it: CheckedShop, rng: random.Random) -> None:
     if pod := an_executor(it, rng):
         it.kubectl("-n", SHOP, "delete", "pod", pod, "--wait=false", "--ignore-not-found")
 
 
 @lasting
-def freeze_an_executor(it: Shop, rng: random.Random) -> Iterator[None]:
+def freeze_an_executor(it: CheckedShop, rng: random.Random) -> Iterator[None]:
     pod = an_executor(it, rng)
     with it.node.faults.frozen(SHOP, pod) if pod else contextlib.nullcontext():
         yield
 
 
 @lasting
-def cut_an_executor_off(it: Shop, rng: random.Random) -> Iterator[None]:
+def cut_an_executor_off(it: CheckedShop, rng: random.Random) -> Iterator[None]:
     pod = an_executor(it, rng)
     with it.node.faults.cut_off(SHOP, pod) if pod else contextlib.nullcontext():
         yield
 
 
 @at_once
-def kill_the_driver(it: Shop, _rng: random.Random) -> None:
-    if any(is_running(pod) for pod in it.pods(f"evenkeel.dev/group={GROUP},spark-role=driver")):
-        it.node.faults.kill(SHOP, DRIVER)
+def kill_the_driver(it: CheckedShop, _rng: random.Random) -> None:
+    if any(is_running(pod) for pod in it.pods(it.group.driver_pods)):
+        it.node.faults.kill(SHOP, it.group.driver)
 
 
 @at_once
-def kill_an_operator(it: Shop, rng: random.Random) -> None:
-    pods = [pod for pod in it.pods("app.kubernetes.io/name=evenkeel", RELEASE) if is_running(pod)]
+def kill_an_operator(it: CheckedShop, rng: random.Random) -> None:
+    pods = [pod for pod in it.pods(OPERATORS, RELEASE) if is_running(pod)]
     it.node.faults.kill(RELEASE, rng.choice(pods)["metadata"]["name"])
 
 
 @at_once
-def restart_the_operators(it: Shop, _rng: random.Random) -> None:
+def restart_the_operators(it: CheckedShop, _rng: random.Random) -> None:
     it.kubectl("-n", RELEASE, "rollout", "restart", "deployment/evenkeel")
 
 
 @at_once
-def kill_a_broker(it: Shop, rng: random.Random) -> None:
+def kill_a_broker(it: CheckedShop, rng: random.Random) -> None:
     it.node.faults.kill(BROKERS, f"rocketmq-broker-{rng.randrange(2)}")
 
 
 @at_once
-def scale(it: Shop, rng: random.Random) -> None:
-    it.kubectl("-n", SHOP, "scale", GROUPS, GROUP, f"--replicas={rng.randint(1, 3)}")
+def scale(it: CheckedShop, rng: random.Random) -> None:
+    it.group.scale(rng.randint(1, 3))
 
 
 @at_once
-def resize_the_topic(it: Shop, rng: random.Random) -> None:
+def resize_the_topic(it: CheckedShop, rng: random.Random) -> None:
     count = rng.randint(4, 6)
-    it.patch("topics", TOPIC, {"provision": {"readQueues": count, "writeQueues": count}})
+    it.patch(TOPICS, TOPIC, {"provision": {"readQueues": count, "writeQueues": count}})
 
 
 @lasting
-def slow_the_network(it: Shop, rng: random.Random) -> Iterator[None]:
+def slow_the_network(it: CheckedShop, rng: random.Random) -> Iterator[None]:
     with it.node.faults.slow(rng.randint(50, 400)):
         yield
 
 
 @lasting
-def take_the_api_away(it: Shop, _rng: random.Random) -> Iterator[None]:
+def take_the_api_away(it: CheckedShop, _rng: random.Random) -> Iterator[None]:
     with it.node.faults.without_api():
         yield

@@ -7,9 +7,9 @@ import pytest
 
 from sandbox import node, process
 
-pytest.register_assert_rewrite("tests.e2e.shop", "tests.e2e.story", "tests.real.cluster.running")
+pytest.register_assert_rewrite("tests.e2e.checked", "tests.e2e.story")
 
-from tests.e2e.shop import Shop  # noqa: E402 its asserts are to tell what they saw
+from tests.e2e.checked import CheckedShop  # noqa: E402 its asserts are to tell what they saw
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +21,9 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def shop(folder: Path) -> Iterator[Shop]:
+def shop(folder: Path) -> Iterator[CheckedShop]:
     with node.started() as found:
-        it = Shop(found, folder)
+        it = CheckedShop(found, folder)
         try:
             yield it
         finally:

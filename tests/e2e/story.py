@@ -9,12 +9,20 @@ docs/story.md is made from this file.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sandbox.node.shop import (
+    BROKERS,
+    CHART,
+    GROUPS,
+    OPERATORS,
+    RELEASE,
+    SHOP,
+    TOPICS,
+)
+from sandbox.statuses import Document, condition, loads, moves, owners
 from sandbox.waiting import eventually
-from tests.e2e import shop
-from tests.e2e.shop import BROKERS, DRIVER, EXECUTORS, GROUP, GROUPS, RELEASE, SHOP, TOPIC, Shop
-from tests.real.cluster.running import Document, condition, loads
+from tests.e2e.checked import GROUP, TOPIC, CheckedShop
 
-ROLLED_OUT = "--timeout=120s"
+QUICK_LEASE = 'lease={"duration": 5, "deadline": 3, "period": 1}'
 REGISTERED_SECONDS = 120.0
 """A broker that has not found the name server at once looks for it again after half a minute."""
 
@@ -25,14 +33,14 @@ class Step:
 
     title: str
     expected: str
-    do: Callable[[Shop], None]
+    do: Callable[[CheckedShop], None]
     is_checked: bool
 
 
 STEPS: list[Step] = []
 
 
-Do = Callable[[Shop], None]
+Do = Callable[[CheckedShop], None]
 
 
 def step(title: str, expected: str, *, is_checked: bool = True) -> Callable[[Do], Do]:
@@ -50,12 +58,8 @@ def step(title: str, expected: str, *, is_checked: bool = True) -> Callable[[Do]
     "the Deployment is available; the test passes",
     is_checked=False,
 )
-def install(it: Shop) -> None:
-    options = ("--set", "replicas=2", "--set-json", shop.QUICK_LEASE)
-    it.helm(
-        "install", RELEASE, str(shop.CHART), "--create-namespace", "--wait", "--timeout=120s",
-        *options,
-    )  # fmt: skip
+def install(it: CheckedShop) -> None:
+    it.install("--set", "replicas=2", "--set-json", QUICK_LEASE)
     assert "Succeeded" in it.helm("test", RELEASE)
 
 
@@ -64,45 +68,41 @@ def install(it: Shop) -> None:
     "a name server and two brokers are ready",
     is_checked=False,
 )
-def rocketmq(it: Shop) -> None:
-    it.kubectl("create", "namespace", BROKERS)
-    it.kubectl("-n", BROKERS, "apply", "-f", str(shop.ROOT / "examples" / "rocketmq"))
-    for name in ("deployment/rocketmq-namesrv", "statefulset/rocketmq-broker"):
-        it.kubectl("-n", BROKERS, "rollout", "status", name, ROLLED_OUT)
+def rocketmq(it: CheckedShop) -> None:
+    it.start_rocketmq()
 
 
 @step(
     "A Topic of 4 queues on each broker and a ConsumerGroup with a job of 2 executors",
     "the topic is made, the job runs, 4 queues for each slot",
 )
-def begin(it: Shop) -> None:
-    it.kubectl("create", "namespace", SHOP)
-    it.apply("state.yaml")
-    it.apply("billing.yaml")
-    it.objects.until("topics", TOPIC, _is_ready, REGISTERED_SECONDS)
+def begin(it: CheckedShop) -> None:
+    it.open()
+    it.apply_file("billing.yaml")
+    it.until(TOPICS, TOPIC, _is_ready, REGISTERED_SECONDS)
     it.begin_numbers()
-    assert loads(it.until_settled()) == {"billing-0": 4, "billing-1": 4}
+    assert loads(it.group.until_settled()) == {"billing-0": 4, "billing-1": 4}
 
 
 @step("`kubectl scale --replicas=3`", "2 queues move, the fewest for 8 queues and 3 slots")
-def scale_out(it: Shop) -> None:
-    before = it.status()
-    it.kubectl("-n", SHOP, "scale", GROUPS, GROUP, "--replicas=3")
-    after = _settled_with(it, before, slots=3)
+def scale_out(it: CheckedShop) -> None:
+    before = it.group.status()
+    it.group.scale(3)
+    after = it.group.until_settled_with(3, since=before)
     assert (sorted(loads(after).values()), moves(before, after)) == ([2, 3, 3], 2)
 
 
 @step("`kubectl scale --replicas=2`", "the queues of one slot move, and no others")
-def scale_in(it: Shop) -> None:
-    before = it.status()
-    it.kubectl("-n", SHOP, "scale", GROUPS, GROUP, "--replicas=2")
-    after = _settled_with(it, before, slots=2)
+def scale_in(it: CheckedShop) -> None:
+    before = it.group.status()
+    it.group.scale(2)
+    after = it.group.until_settled_with(2, since=before)
     (gone,) = loads(before).keys() - loads(after).keys()
     assert (sorted(loads(after).values()), moves(before, after)) == ([4, 4], loads(before)[gone])
 
 
 @step("`kubectl delete pod` of an executor", "another pod fills its slot; nothing moves")
-def delete_executor(it: Shop) -> None:
+def delete_executor(it: CheckedShop) -> None:
     def delete(pod: str) -> None:
         it.kubectl("-n", SHOP, "delete", "pod", pod, "--wait=false")
 
@@ -110,57 +110,57 @@ def delete_executor(it: Shop) -> None:
 
 
 @step("SIGKILL of an executor", "another pod fills its slot; nothing moves")
-def kill_executor(it: Shop) -> None:
+def kill_executor(it: CheckedShop) -> None:
     _replaced(it, lambda pod: it.node.faults.kill(SHOP, pod))
 
 
 @step("SIGKILL of the driver", "a new driver goes on from the checkpoint; nothing moves")
-def kill_driver(it: Shop) -> None:
-    before, driver = it.status(), it.report()["driver"]
-    it.node.faults.kill(SHOP, DRIVER)
-    _until_another_driver(it, driver)
+def kill_driver(it: CheckedShop) -> None:
+    before, driver = it.group.status(), it.group.report()["driver"]
+    it.node.faults.kill(SHOP, it.group.driver)
+    it.group.until_another_driver(driver)
     _unmoved(it, before)
 
 
 @step("SIGKILL of the operator that leads", "the other one leads; nothing moves, nothing restarts")
-def kill_leader(it: Shop) -> None:
-    before, leader, executors = it.status(), _leader(it), it.executors()
+def kill_leader(it: CheckedShop) -> None:
+    before, leader, executors = it.group.status(), _leader(it), it.group.executors()
     it.node.faults.kill(RELEASE, leader)
     eventually(lambda: _leader(it), lambda now: now != leader, 60)
     assert _leader(it) != leader
     _unmoved(it, before)
-    assert it.executors() == executors
+    assert it.group.executors() == executors
 
 
 @step("SIGKILL of a broker", "its queues wait for it, the others may too; nothing moves")
-def kill_broker(it: Shop) -> None:
-    before = it.status()
+def kill_broker(it: CheckedShop) -> None:
+    before = it.group.status()
     it.node.faults.kill(BROKERS, "rocketmq-broker-0")
-    it.kubectl("-n", BROKERS, "rollout", "status", "statefulset/rocketmq-broker", ROLLED_OUT)
+    it.await_brokers()
     _unmoved(it, before)
 
 
 @step("The Topic grows from 8 to 12 queues", "4 queues are made and read; nothing moves")
-def grow(it: Shop) -> None:
-    before = it.status()
-    it.patch("topics", TOPIC, {"provision": {"readQueues": 6, "writeQueues": 6}})
-    after = it.objects.until(GROUPS, GROUP, lambda status: status["queues"] == 12, 120)
+def grow(it: CheckedShop) -> None:
+    before = it.group.status()
+    it.patch(TOPICS, TOPIC, {"provision": {"readQueues": 6, "writeQueues": 6}})
+    after = it.group.until(lambda status: status["queues"] == 12)
     assert moves(before, after) == 0
 
 
 @step("The Topic shrinks to 8 queues again", "what was in the 4 is read before they go")
-def shrink(it: Shop) -> None:
-    it.patch("topics", TOPIC, {"provision": {"readQueues": 4, "writeQueues": 4}})
-    it.objects.until(GROUPS, GROUP, lambda status: status["queues"] == 8, 120)
+def shrink(it: CheckedShop) -> None:
+    it.patch(TOPICS, TOPIC, {"provision": {"readQueues": 4, "writeQueues": 4}})
+    it.group.until(lambda status: status["queues"] == 8)
 
 
 @step("`kubectl rollout restart` of the operators", "nothing moves, nothing else restarts")
-def restart_operators(it: Shop) -> None:
-    before, executors = it.status(), it.executors()
+def restart_operators(it: CheckedShop) -> None:
+    before, executors = it.group.status(), it.group.executors()
     it.kubectl("-n", RELEASE, "rollout", "restart", "deployment/evenkeel")
-    it.kubectl("-n", RELEASE, "rollout", "status", "deployment/evenkeel", ROLLED_OUT)
+    it.roll_out(RELEASE, "deployment/evenkeel")
     _unmoved(it, before)
-    assert it.executors() == executors
+    assert it.group.executors() == executors
 
 
 @step(
@@ -168,31 +168,31 @@ def restart_operators(it: Shop) -> None:
     "driver and executors end; the scheduled job reads everything once, and ends",
     is_checked=False,
 )
-def suspend(it: Shop) -> None:
+def suspend(it: CheckedShop) -> None:
     it.patch(GROUPS, GROUP, {"suspend": True})
     gone = eventually(lambda: it.pods(f"evenkeel.dev/group={GROUP}"), lambda pods: not pods, 120)
     assert not gone
-    it.apply("nightly.yaml")
+    it.apply_file("nightly.yaml")
     it.check_numbers("nightly")
     it.kubectl("-n", SHOP, "delete", GROUPS, "nightly", "--timeout=120s")
 
 
 @step("`suspend: false`", "the job goes on where it was; nothing moves")
-def resume(it: Shop) -> None:
-    before = it.status()
+def resume(it: CheckedShop) -> None:
+    before = it.group.status()
     it.patch(GROUPS, GROUP, {"suspend": False})
     _unmoved(it, before)
 
 
 @step("`helm upgrade` with other values", "the operators are replaced; nothing moves")
-def upgrade(it: Shop) -> None:
-    before, executors = it.status(), it.executors()
+def upgrade(it: CheckedShop) -> None:
+    before, executors = it.group.status(), it.group.executors()
     it.helm(
-        "upgrade", RELEASE, str(shop.CHART), "--reuse-values", "--wait", "--timeout=120s",
+        "upgrade", RELEASE, str(CHART), "--reuse-values", "--wait", "--timeout=120s",
         "--set", "podAnnotations.upgraded=yes",
     )  # fmt: skip
     _unmoved(it, before)
-    assert it.executors() == executors
+    assert it.group.executors() == executors
 
 
 @step(
@@ -200,7 +200,7 @@ def upgrade(it: Shop) -> None:
     "no pod, ConfigMap, Lease, account or role is left of the group, nor a pod of the operator",
     is_checked=False,
 )
-def end(it: Shop) -> None:
+def end(it: CheckedShop) -> None:
     it.end_numbers()
     it.kubectl("-n", SHOP, "delete", GROUPS, GROUP, "--timeout=120s")
     kinds = "pods,configmaps,leases,serviceaccounts,roles,rolebindings,services"
@@ -214,65 +214,31 @@ def end(it: Shop) -> None:
     assert not left
     it.kubectl("-n", SHOP, "delete", "topics", "--all", "--timeout=60s")
     it.helm("uninstall", RELEASE, "--wait")
-    assert not it.pods("app.kubernetes.io/name=evenkeel", RELEASE)
+    assert not it.pods(OPERATORS, RELEASE)
 
 
 def _is_ready(status: Document) -> bool:
     return condition(status, "Ready")[0] == "True"
 
 
-def moves(before: Document, after: Document) -> int:
-    """Count the queues that had an owner and have another one now."""
-    had, has = _owner_by_queue(before), _owner_by_queue(after)
-    return sum(has[queue] != owner for queue, owner in had.items() if queue in has)
-
-
-def _owner_by_queue(status: Document) -> dict[shop.Queue, str]:
-    return {
-        queue: each["consumer"]
-        for each in status["assignments"]
-        for queue in shop.owned({"assignments": [each]})
-    }
-
-
-def _settled_with(it: Shop, before: Document, slots: int) -> Document:
-    it.objects.until(
-        GROUPS,
-        GROUP,
-        lambda status: status["epoch"] > before["epoch"] and len(status["assignments"]) == slots,
-        shop.PATIENCE_SECONDS,
-    )
-    return it.until_settled()
-
-
-def _replaced(it: Shop, lose: Callable[[str], None]) -> None:
-    before, pods = it.status(), it.executors()
+def _replaced(it: CheckedShop, lose: Callable[[str], None]) -> None:
+    before, pods = it.group.status(), it.group.executors()
     slot, pod = min(pods.items())
     lose(pod)
-    eventually(lambda: it.executors().get(slot, pod), lambda now: now != pod, 120)
-    assert it.executors()[slot] != pod
-    assert {other: it.executors()[other] for other in pods if other != slot} == {
+    it.group.until_replaced(slot, pod)
+    assert {other: it.group.executors()[other] for other in pods if other != slot} == {
         other: name for other, name in pods.items() if other != slot
     }
     _unmoved(it, before)
-    assert len(it.pods(EXECUTORS)) == len(pods)
+    assert len(it.pods(it.group.executor_pods)) == len(pods)
 
 
-def _until_another_driver(it: Shop, driver: str) -> None:
-    found = eventually(
-        lambda: it.report().get("driver", driver),
-        lambda now: now != driver,
-        shop.PATIENCE_SECONDS,
-    )
-    assert found != driver
+def _unmoved(it: CheckedShop, before: Document) -> None:
+    after = it.group.until_settled()
+    assert (owners(after), after["epoch"]) == (owners(before), before["epoch"])
 
 
-def _unmoved(it: Shop, before: Document) -> None:
-    after = it.until_settled()
-    assert (shop.owners(after), after["epoch"]) == (shop.owners(before), before["epoch"])
-
-
-def _leader(it: Shop) -> str:
+def _leader(it: CheckedShop) -> str:
     lease = it.node.admin.ask(
         "GET", f"/apis/coordination.k8s.io/v1/namespaces/{RELEASE}/leases/evenkeel-operator"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e import story
 from tests.e2e.chaos import EVENTS
-from tests.e2e.shop import Shop
+from tests.e2e.checked import CheckedShop
 
 COUNT = 40
 MOST_PAUSE_SECONDS = 12.0
@@ -19,7 +19,7 @@ CHECKED_EACH = 10
 
 
 def test_nothing_is_lost_and_nothing_comes_twice_whatever_happens(
-    shop: Shop, seed: int, rng: random.Random, capsys: pytest.CaptureFixture[str]
+    shop: CheckedShop, seed: int, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def tell(text: str) -> None:
         with capsys.disabled():

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.node.ground import CGROUP
+from sandbox.node.shop import ROOT
 from sandbox.waiting import eventually
-from tests.e2e.shop import ROOT
 
 UP = [sys.executable, "-m", "sandbox", "node", "up"]
 

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from tests.e2e.shop import Shop
+from tests.e2e.checked import CheckedShop
 from tests.e2e.story import STEPS, Step
 
 
 @pytest.mark.parametrize("step", STEPS, ids=[step.do.__name__ for step in STEPS])
-def test_story(shop: Shop, step: Step, capsys: pytest.CaptureFixture[str]) -> None:
+def test_story(shop: CheckedShop, step: Step, capsys: pytest.CaptureFixture[str]) -> None:
     started = time.monotonic()
     step.do(shop)
     if step.is_checked:

@@ -16,7 +16,8 @@ from typing import Self
 from sandbox import ports, process
 from sandbox.jobs import SPARK
 from sandbox.kubernetes import Cluster
-from tests.real.cluster.running import Document, Namespace
+from sandbox.statuses import Document
+from tests.real.cluster.running import Namespace
 
 ROOT = Path(__file__).parents[3]
 LOOK_SECONDS = 0.3

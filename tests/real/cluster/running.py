@@ -10,10 +10,10 @@ from evenkeel import manifests
 from evenkeel.api import parts
 from sandbox import operator
 from sandbox.kubernetes_users import User
+from sandbox.statuses import Document, condition
 from sandbox.waiting import eventually
 
 QUICK_LEASE = ("--lease-duration", "3", "--lease-deadline", "2", "--lease-period", "0.3")
-Document = dict[str, Any]
 
 
 class RunningOperator(operator.RunningOperator):
@@ -168,21 +168,3 @@ def make_namespace(admin: User, name: str) -> Namespace:
     place = f"/api/v1/namespaces/{name}/serviceaccounts"
     assert admin.ask("POST", place, {"metadata": {"name": "default"}}).status == 201
     return Namespace(name, admin)
-
-
-def condition(status: Document, kind: str) -> tuple[str, str]:
-    """Read status and reason of a condition; empty texts if it is not there."""
-    for each in status.get("conditions") or ():
-        if each["type"] == kind:
-            return each["status"], each["reason"]
-    return "", ""
-
-
-def loads(status: Document) -> dict[str, int]:
-    """Count the queues of each consumer."""
-    found = {}
-    for each in status.get("assignments") or ():
-        ids = [piece for part in each.get("queues") or () for piece in part["ids"].split(",")]
-        ends = [piece.split("-") for piece in ids]
-        found[each["consumer"]] = sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
-    return found

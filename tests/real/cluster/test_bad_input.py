@@ -6,8 +6,9 @@ import socket
 
 import pytest
 
+from sandbox.statuses import Document, condition
 from sandbox.waiting import eventually
-from tests.real.cluster.running import Document, Namespace, RunningOperator, condition
+from tests.real.cluster.running import Namespace, RunningOperator
 
 ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
 GROUPS = "consumergroups"

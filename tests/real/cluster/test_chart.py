@@ -13,10 +13,11 @@ import pytest
 
 from sandbox import jars, kubernetes
 from sandbox.kubernetes import Cluster
+from sandbox.statuses import Document, condition
 from sandbox.waiting import eventually
 from tests.real.cluster import release
 from tests.real.cluster.release import Release, granted, kubectl, refused, used
-from tests.real.cluster.running import Document, Namespace, condition, make_namespace
+from tests.real.cluster.running import Namespace, make_namespace
 
 ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
 GROUPS = "consumergroups"

@@ -18,9 +18,10 @@ from evenkeel.commands.codes import DONE, FAILED, NOTHING_MOVES, SOMETHING_MOVES
 from sandbox import go, jars, ports, process, programs
 from sandbox.kubernetes import Cluster
 from sandbox.kubernetes_users import User
+from sandbox.statuses import Document, condition, loads
 from sandbox.waiting import eventually
 from tests.real.cluster import running
-from tests.real.cluster.running import Namespace, RunningOperator, condition, loads
+from tests.real.cluster.running import Namespace, RunningOperator
 
 ROOT = Path(__file__).parents[3]
 GROUPS = "consumergroups"
@@ -411,7 +412,7 @@ def executor(driver: str, number: str) -> str:
     return f"billing-{driver[:5]}-exec-{number}"
 
 
-def uid(pod: running.Document) -> str:
+def uid(pod: Document) -> str:
     found: str = pod["metadata"]["uid"]
     return found
 

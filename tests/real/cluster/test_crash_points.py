@@ -22,7 +22,8 @@ from evenkeel.cluster.resync import Resync
 from sandbox.kubernetes import Cluster
 from sandbox.kubernetes_users import User
 from sandbox.rocketmq import RocketMq
-from tests.real.cluster.running import Namespace, condition, loads
+from sandbox.statuses import condition, loads
+from tests.real.cluster.running import Namespace
 
 LOOK_SECONDS = 0.02
 PATIENCE_SECONDS = 60.0

@@ -8,9 +8,10 @@ import pytest
 
 from evenkeel.objects import PAUSED
 from sandbox.kubernetes import Cluster
+from sandbox.statuses import Document, condition, loads
 from sandbox.waiting import eventually
 from tests.real.cluster.faulty import Answer, Call, FaultyApi, faulty
-from tests.real.cluster.running import Document, Namespace, RunningOperator, condition, loads
+from tests.real.cluster.running import Namespace, RunningOperator
 
 ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
 GROUPS = "consumergroups"

@@ -18,8 +18,9 @@ from evenkeel.objects import Group, Key, Topic
 from sandbox import jars, process
 from sandbox.kubernetes import Cluster
 from sandbox.kubernetes_users import Answer, User
+from sandbox.statuses import Document
 from sandbox.waiting import eventually
-from tests.real.cluster.running import Document, Namespace
+from tests.real.cluster.running import Namespace
 
 ROOT = Path(__file__).parents[3]
 RESTRICTED = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}

@@ -6,8 +6,9 @@ import pytest
 
 from mq_client import blocking, filters
 from sandbox.rocketmq import RocketMq
+from sandbox.statuses import Document, condition, loads
 from sandbox.waiting import eventually
-from tests.real.cluster.running import Document, Namespace, RunningOperator, condition, loads
+from tests.real.cluster.running import Namespace, RunningOperator
 
 ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
 GROUPS = "consumergroups"

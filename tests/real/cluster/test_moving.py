@@ -15,9 +15,10 @@ from sandbox import go, jars, process, programs
 from sandbox.kubernetes import Cluster
 from sandbox.process import Process
 from sandbox.rocketmq import RocketMq
+from sandbox.statuses import Document, condition
 from sandbox.waiting import eventually
 from tests.real import java_client
-from tests.real.cluster.running import Document, Namespace, RunningOperator, condition
+from tests.real.cluster.running import Namespace, RunningOperator
 
 HERE = Path(__file__).parent
 SCALING = HERE.parents[2] / "docs" / "operating" / "scaling.md"

@@ -9,8 +9,9 @@ import yaml
 import sandbox.operator
 from sandbox.kubernetes import Cluster
 from sandbox.rocketmq import RocketMq
+from sandbox.statuses import Document, condition, loads
 from sandbox.waiting import eventually
-from tests.real.cluster.running import Document, Namespace, RunningOperator, condition, loads
+from tests.real.cluster.running import Namespace, RunningOperator
 
 ROOT = Path(__file__).parents[3]
 ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]

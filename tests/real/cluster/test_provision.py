@@ -14,7 +14,8 @@ from mq_client.operations.sending import To
 from mq_client.values import Queue, TopicConfig
 from sandbox import asking
 from sandbox.rocketmq import Broker, RocketMq
-from tests.real.cluster.running import Document, Namespace, RunningOperator, condition
+from sandbox.statuses import Document, condition
+from tests.real.cluster.running import Namespace, RunningOperator
 
 TOPICS = "topics"
 DRAIN_SECONDS = 120.0

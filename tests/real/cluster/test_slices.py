@@ -3,14 +3,9 @@
 import json
 
 from sandbox.kubernetes import Cluster
+from sandbox.statuses import Document, condition, loads
 from sandbox.waiting import eventually
-from tests.real.cluster.running import (
-    Document,
-    Namespace,
-    RunningOperator,
-    condition,
-    loads,
-)
+from tests.real.cluster.running import Namespace, RunningOperator
 
 GROUPS = "consumergroups"
 TOPICS, QUEUES, CONSUMERS = 60, 210, 1000

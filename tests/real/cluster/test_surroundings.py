@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sandbox.kubernetes import Cluster
+from sandbox.statuses import Document, condition
 from sandbox.waiting import eventually
-from tests.real.cluster.running import Document, Namespace, RunningOperator, condition
+from tests.real.cluster.running import Namespace, RunningOperator
 
 ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
 GROUPS = "consumergroups"

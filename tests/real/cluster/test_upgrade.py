@@ -9,11 +9,12 @@ import pytest
 from sandbox import jars, kubernetes
 from sandbox.kubernetes import Cluster
 from sandbox.rocketmq import RocketMq
+from sandbox.statuses import Document, condition, loads
 from sandbox.waiting import eventually
 from tests.real.cluster import release
 from tests.real.cluster.kubelet import Kubelet
 from tests.real.cluster.release import Release
-from tests.real.cluster.running import Document, Namespace, condition, loads, make_namespace
+from tests.real.cluster.running import Namespace, make_namespace
 from tests.real.numbers import Numbers, arrived
 
 BEFORE = "6eedfe9"

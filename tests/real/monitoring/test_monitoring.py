@@ -21,6 +21,7 @@ from mq_client.values import Queue
 from sandbox import debian, jars, ports, process, prometheus
 from sandbox.kubernetes import Cluster
 from sandbox.prometheus import Prometheus, Target
+from sandbox.statuses import Document, condition
 from sandbox.waiting import eventually
 from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.facts import Facts
@@ -28,7 +29,7 @@ from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.metrics import Metrics
 from tests import rule_checks
 from tests.real.cluster import running
-from tests.real.cluster.running import Document, Namespace, RunningOperator, condition
+from tests.real.cluster.running import Namespace, RunningOperator
 from tests.real.cluster.test_jobs import GROUPS, ROUTE, Kubelet, is_running, job
 
 NAMESPACE = "watched"

@@ -21,13 +21,14 @@ from sandbox import executors, jars
 from sandbox.jobs import SPARK, RunningJob
 from sandbox.kubernetes import Cluster
 from sandbox.rocketmq import RocketMq
+from sandbox.statuses import Document
 from sandbox.waiting import eventually
 from spark_jobs.pipeline import hearing, kube, lease
 from spark_jobs.pipeline.assignments import InFiles
 from spark_jobs.pipeline.driver import PERMANENT, TRY_AGAIN
 from spark_jobs.pipeline.hearing import Hearing
 from spark_jobs.pipeline.lease import Lease, Terms
-from tests.real.cluster.running import Document, Namespace
+from tests.real.cluster.running import Namespace
 
 PATIENCE_SECONDS = 120.0
 HASTE = Terms(duration=2.0, deadline=1.0, period=0.2, pause=0.1)

@@ -1,0 +1,64 @@
+"""A shop whose messages have numbers and keep arriving: each is counted, whatever happens."""
+
+from pathlib import Path
+
+from sandbox.node import Node
+from sandbox.node.shop import TOPICS, Group, Shop
+from sandbox.statuses import Document, owned
+from sandbox.waiting import eventually
+from tests.real.numbers import Numbers, arrived
+
+MANIFESTS = Path(__file__).with_name("manifests")
+GROUP, TOPIC = "billing", "orders"
+PATIENCE_SECONDS = 240.0
+
+
+class CheckedShop(Shop):
+    """It has one group that reads one topic."""
+
+    def __init__(self, node: Node, folder: Path) -> None:
+        """Nothing is installed yet."""
+        super().__init__(node, folder)
+        self.group = Group(self, GROUP)
+        self._numbers: Numbers | None = None
+
+    def apply_file(self, manifest: str) -> None:
+        """Apply a manifest of this folder."""
+        self.apply((MANIFESTS / manifest).read_text())
+
+    def begin_numbers(self) -> None:
+        """Send numbered messages all the time from now on."""
+        self._numbers = Numbers(self.name_server(), TOPIC)
+        self._numbers.__enter__()
+
+    def end_numbers(self) -> None:
+        """Send no more."""
+        if self._numbers is not None:
+            self._numbers.stop()
+
+    def check(self) -> Document:
+        """Every queue owned once, read where the epoch says; lost 0, duplicated 0."""
+        status = self.group.until_settled()
+        assert sorted(queue for _, queue in owned(status)) == self._queues(), status
+        astray = self.group.report()["misplacedTasks"]
+        self.check_numbers(GROUP)
+        assert self.group.report()["misplacedTasks"] == astray, "tasks run where the epoch says"
+        return status
+
+    def check_numbers(self, job: str) -> None:
+        """What was sent until now arrives in the sink of a job, once."""
+        numbers = self._numbers
+        assert numbers is not None
+        assert numbers.is_sending, "the numbers go on"
+        sure = set(range(numbers.sent)) - numbers.unsure
+        rows = self.folder / job
+        found = eventually(lambda: arrived(rows), lambda it: sure <= it.keys(), PATIENCE_SECONDS)
+        lost = sure - found.keys()
+        doubled = {number for number, count in found.items() if count > 1}
+        assert (len(lost), len(doubled)) == (0, 0), f"lost {sorted(lost)[:9]}, doubled {doubled}"
+
+    def _queues(self) -> list[tuple[str, int]]:
+        brokers = self.status(TOPICS, TOPIC)["brokers"]
+        return sorted(
+            (each["broker"], number) for each in brokers for number in range(each["readQueues"])
+        )
