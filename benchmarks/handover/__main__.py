@@ -1,20 +1,21 @@
 """
-Hand queues over, beside RocketMQ's own consumers: `python -m benchmarks.handover`.
+Hand queues over on a real node, beside RocketMQ's own consumers: `python -m benchmarks.handover`.
 
 Prints what was measured and one line a figure; exits with 1 when one falls short of its target.
+Needs root, for the node.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import page, peers, progress, targets
+from benchmarks import page, peers, targets
 from benchmarks.handover import ours, report, scene, theirs
 from benchmarks.handover.report import Side
-from sandbox import jars, process, rocketmq
+from sandbox import jars, node, process
+from sandbox.node.shop import Shop
 
 RESULTS = Path(__file__).parents[1] / "RESULTS-handover.md"
-_PROPERTIES = {"waitTimeMillsInSendQueue": "10000"}  # on a busy machine it would refuse after 0.2 s
 
 
 def main() -> int:
@@ -46,12 +47,17 @@ def _options() -> argparse.Namespace:
 
 
 def _measure(options: argparse.Namespace) -> tuple[Side, Side | None]:
-    with rocketmq.started(brokers=1, properties=_PROPERTIES) as mq:
+    with process.folder("evenkeel-handover-") as place, node.started() as on:
+        place.path.chmod(0o777)  # whoever pods are, they may
+        shop = Shop(on, place.path)
+        shop.install()
+        shop.start_rocketmq()
+        shop.open()
         rounds = range(1, options.rounds + 1)
-        mine = [scene.play(mq, f"ours-{each}", ours.started, progress.say) for each in rounds]
+        mine = [scene.play(shop, f"ours-{each}", ours.started, ours.EVENTS) for each in rounds]
         peer = None
         if not options.ours:
-            played = scene.play(mq, "theirs", theirs.started, progress.say)
+            played = scene.play(shop, "theirs", theirs.started, theirs.EVENTS)
             peer = Side(theirs.NAME, [played])
         return Side(ours.NAME, mine), peer
 

@@ -5,10 +5,11 @@ A queue stands still between two moments at which messages of it become consumed
 the event in which it ends. A queue that is new stands still from the begin of its event on.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 
 from mq_client.values import Queue
 
@@ -21,6 +22,33 @@ class Consumed:
     """Seconds since the epoch."""
     queue: Queue
     numbers: Sequence[int]
+    reader: str
+    """Whose process read them: one that was started anew is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was sent: the numbers from 0 on."""
+
+    times: Sequence[tuple[float, int]]
+    """How many there were at which moment, the earliest first; at least one."""
+    unsure: frozenset[int] = field(default_factory=frozenset)
+    """Those that were not confirmed: they may be there or not."""
+
+    @property
+    def count(self) -> int:
+        """How many there were at last."""
+        return self.times[-1][1]
+
+    @property
+    def sure(self) -> set[int]:
+        """Those that must arrive."""
+        return set(range(self.count)) - self.unsure
+
+    def at(self, number: int) -> float:
+        """Tell when a number had been sent."""
+        last = len(self.times) - 1
+        return self.times[min(bisect_right(self.times, number, key=lambda it: it[1]), last)][0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +70,12 @@ class Effect:
     """Seconds that a queue stood still at most."""
     queue_seconds: float
     """The longest standstill of each queue, added up."""
+    backlog: int
+    """Messages that had been sent and not consumed, at most."""
     moved: int
     """Queues that had another owner before than after."""
+    taken_up: float | None
+    """Seconds until the last of its new readers had read from each queue; None without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +88,49 @@ class Outcome:
     duplicates: int
 
 
-def outcome(consumed: Iterable[Consumed], marks: Sequence[Mark], sent: int) -> Outcome:
+def outcome(consumed: Iterable[Consumed], marks: Sequence[Mark], sent: Sent) -> Outcome:
     """Measure each event; the last mark is the end of the last one."""
     in_order = sorted(consumed, key=lambda each: each.at)
-    gaps = _gaps(in_order, marks)
-    again, seen = _again(in_order)
+    again, first = _again(in_order)
+    seen = _Seen(_gaps(in_order, marks), again, _backlog(first, sent), _readers(in_order))
     return Outcome(
-        {mark.event: _effect(gaps, again, mark, end) for mark, end in pairwise(marks)},
-        sent,
-        lost=len(set(range(sent)) - seen),
+        {mark.event: seen.effect(mark, end) for mark, end in pairwise(marks)},
+        sent.count,
+        lost=len(sent.sure - first.keys()),
         duplicates=len(again),
     )
 
 
-def _effect(
-    gaps: Mapping[Queue, Sequence[tuple[float, float]]],
-    again: Sequence[float],
-    begin: Mark,
-    end: Mark,
-) -> Effect:
-    longest = [
-        max((stop - start for start, stop in found if begin.at < stop <= end.at), default=0.0)
-        for found in gaps.values()
-    ]
-    return Effect(
-        sum(begin.at < at <= end.at for at in again),
-        max(longest),
-        sum(longest),
-        sum(end.owners.get(queue, owner) != owner for queue, owner in begin.owners.items()),
-    )
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """All that was seen, in the order of time."""
+
+    gaps: Mapping[Queue, Sequence[tuple[float, float]]]
+    again: Sequence[float]
+    backlog: Sequence[tuple[float, int]]
+    readers: Mapping[Queue, Sequence[tuple[float, str]]]
+
+    def effect(self, begin: Mark, end: Mark) -> Effect:
+        """Measure what was between two marks."""
+        longest = [
+            max((stop - start for start, stop in found if begin.at < stop <= end.at), default=0.0)
+            for found in self.gaps.values()
+        ]
+        return Effect(
+            sum(begin.at < at <= end.at for at in self.again),
+            max(longest),
+            sum(longest),
+            max((count for at, count in self.backlog if begin.at < at <= end.at), default=0),
+            sum(end.owners.get(queue, owner) != owner for queue, owner in begin.owners.items()),
+            max(self._taken_up(begin.at, end.at), default=None),
+        )
+
+    def _taken_up(self, begin: float, end: float) -> Iterator[float]:
+        for found in self.readers.values():
+            before = [reader for at, reader in found if at <= begin][-1:]
+            since = [(at, reader) for at, reader in found if begin < at <= end]
+            if since and [since[-1][1]] != before:
+                yield min(at for at, reader in since if reader == since[-1][1]) - begin
 
 
 def _gaps(
@@ -98,11 +144,30 @@ def _gaps(
     return {queue: list(pairwise(found)) for queue, found in times.items()}
 
 
-def _again(consumed: Iterable[Consumed]) -> tuple[list[float], set[int]]:
-    """When a message came that had come before, and all that came."""
-    seen: set[int] = set()
+def _readers(consumed: Iterable[Consumed]) -> Mapping[Queue, Sequence[tuple[float, str]]]:
+    found: dict[Queue, list[tuple[float, str]]] = defaultdict(list)
+    for each in consumed:
+        found[each.queue].append((each.at, each.reader))
+    return found
+
+
+def _again(consumed: Iterable[Consumed]) -> tuple[list[float], dict[int, float]]:
+    """When a message came that had come before, and when each came first."""
+    first: dict[int, float] = {}
     again: list[float] = []
     for each in consumed:
-        again.extend(each.at for number in each.numbers if number in seen)
-        seen.update(each.numbers)
-    return again, seen
+        for number in each.numbers:
+            if number in first:
+                again.append(each.at)
+            else:
+                first[number] = each.at
+    return again, first
+
+
+def _backlog(first: Mapping[int, float], sent: Sent) -> list[tuple[float, int]]:
+    """How many messages waited, after each change. What never came was not waited for."""
+    changes = sorted(
+        [*((sent.at(number), 1) for number in first), *((at, -1) for at in first.values())]
+    )
+    counts = accumulate(change for _, change in changes)
+    return [(at, count) for (at, _), count in zip(changes, counts, strict=True)]

@@ -1,27 +1,42 @@
 """A steady flow of messages to a topic, sent by a process of its own."""
 
 import contextlib
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks import peers
+from benchmarks.handover.effects import Sent
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """It flows."""
+
+    process: peers.Process
+    told: Path
+
+    def stop(self) -> Sent:
+        """Stop it; what was sent."""
+        assert self.process.popen.stdin
+        self.process.popen.stdin.close()
+        if self.process.wait():
+            raise self.process.failure("has failed")
+        lines = [json.loads(line) for line in self.told.read_text().splitlines()]
+        return Sent(
+            [(line["at"], line["sent"]) for line in lines],
+            frozenset(number for line in lines for number in line["unsure"]),
+        )
 
 
 @contextlib.contextmanager
-def flowing(name_server: str, topic: str) -> Iterator[peers.Process]:
+def flowing(name_server: str, topic: str, told: Path) -> Iterator[Flow]:
     """Send for as long as this lasts, or until it is stopped."""
-    command = [sys.executable, "-m", "benchmarks.handover.sender", name_server, topic]
+    command = [
+        sys.executable, "-m", "benchmarks.handover.sender", name_server, topic, str(told),
+    ]  # fmt: skip
     with peers.started("the sender", command, subprocess.PIPE) as process:
-        yield process
-
-
-def stopped(sender: peers.Process) -> int:
-    """Stop it; how many messages it has sent."""
-    assert sender.popen.stdin
-    assert sender.popen.stdout
-    sender.popen.stdin.close()
-    said = sender.popen.stdout.readline()
-    if not said:
-        raise sender.failure("has ended")
-    return int(said)
+        yield Flow(process, told)

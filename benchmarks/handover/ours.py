@@ -1,120 +1,157 @@
-"""Our side: a pinned Spark job with executors of its own, and a sink of files."""
+"""Our side: a group with a job, its executors in pods, and a sink of files."""
 
 import contextlib
-import os
-import signal
-import tempfile
+import json
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.handover import scene
-from benchmarks.handover.effects import Consumed
+from benchmarks.handover import manifests, scene
+from benchmarks.handover.effects import Consumed, Sent
 from mq_client.blocking import Client
 from mq_client.values import Queue
-from sandbox.jobs import RunningJob
-from spark_jobs.pipeline.assignments import InFiles
+from sandbox import process
+from sandbox.node.shop import GROUPS, SHOP, TOPICS, Group, Shop
+from sandbox.statuses import owners
+from sandbox.waiting import eventually
 
-NAME = "ours"
-_KILLED, _FROZEN = "billing-0", "billing-1"
+NAME = "Evenkeel"
+CUT_SECONDS = 120.0
+DRIVER, DRIVER_CUT = "the driver is killed", "the driver is cut off"
 _STEADY_BATCHES = 2
 """So many batches after an event, all is as it should be."""
+_PATIENCE_SECONDS = 240.0
 
 
 class Ours:
     """A job at work."""
 
-    def __init__(self, job: RunningJob, client: Client) -> None:
+    def __init__(self, shop: Shop, topic: str, struck: contextlib.ExitStack) -> None:
         """Take what `started` has started."""
-        self._job = job
-        self._client = client
-        self._frozen = 0
+        self._shop = shop
+        self._topic = topic
+        self._group = Group(shop, topic)
+        self._struck = struck
+        self._read: dict[Path, tuple[float, list[dict[str, str]]]] = {}
 
     def begin(self) -> None:
         """Wait for the first executors."""
-        self._share(scene.CONSUMERS)
+        self.await_steady()
 
     def join(self) -> None:
         """Want one more executor."""
-        self._share(scene.CONSUMERS + 1)
+        self._scale(scene.CONSUMERS + 1)
 
     def leave(self) -> None:
         """Want one less."""
-        self._share(scene.CONSUMERS)
+        self._scale(scene.CONSUMERS)
 
     def kill(self) -> None:
         """Kill an executor; Spark replaces it."""
-        name, pid = self._job.executor(_KILLED)
-        os.kill(pid, signal.SIGKILL)
-        self._await_another(_KILLED, name)
+        slot, pod = min(self._group.executors().items())
+        self._shop.node.faults.kill(SHOP, pod)
+        self._await_another(slot, pod)
 
-    def freeze(self) -> None:
-        """Stop an executor; Spark replaces it when it finds out."""
-        name, self._frozen = self._job.executor(_FROZEN)
-        os.kill(self._frozen, signal.SIGSTOP)
-        self._await_another(_FROZEN, name)
+    def strike(self, fault: scene.Fault) -> None:
+        """Strike an executor; Spark replaces it when it finds out."""
+        slot, pod = max(self._group.executors().items())
+        self._struck.enter_context(fault(SHOP, pod))
+        self._await_another(slot, pod)
 
-    def thaw(self) -> None:
+    def recover(self) -> None:
         """Let it go on; Spark may have ended it by now."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._frozen, signal.SIGCONT)
-        self._await_batches()
+        self._struck.close()
+        self.await_steady()
 
     def add_queues(self) -> None:
         """Have more queues."""
-        epoch = self._job.epoch
-        scene.add_queues(self._client, self._job.topic)
-        self._job.until(lambda it: it["adoptedEpoch"] > epoch)
-        self._await_batches()
+        count = scene.MORE_QUEUES
+        epoch = self._group.status()["epoch"]
+        provision = {"readQueues": count, "writeQueues": count}
+        self._shop.patch(TOPICS, self._topic, {"provision": provision})
+        self._group.until(lambda it: it["epoch"] > epoch)
+        self.await_steady()
 
-    def finish(self, sent: int) -> None:
+    def kill_driver(self) -> None:
+        """Kill the driver; the operator starts another one."""
+        before = self._group.report()["driver"]
+        self._shop.node.faults.kill(SHOP, self._group.driver)
+        self._group.until_another_driver(before)
+        self.await_steady()
+
+    def cut_driver_off(self) -> None:
+        """Cut the driver off for a while, whoever leads meanwhile."""
+        with self._shop.node.faults.cut_off(SHOP, self._group.driver):
+            time.sleep(CUT_SECONDS)
+        self.await_steady()
+
+    def await_steady(self) -> None:
+        """Wait until the job follows the newest epoch, and for some batches more."""
+        self._group.until_settled()
+        wanted = len(self._batches()) + _STEADY_BATCHES
+        if len(eventually(self._batches, lambda it: len(it) >= wanted, _PATIENCE_SECONDS)) < wanted:
+            raise process.SandboxError(f"{self._topic}: there are no more batches")
+
+    def finish(self, sent: Sent) -> None:
         """Consume the rest, and end the job."""
-        del sent  # the brokers know as well
-        ends = {
-            queue: offsets.max
-            for queue, offsets in self._client.topic_offsets(self._job.topic).items()
-        }
-        self._job.until(
-            lambda _: all(
-                self._client.committed(self._job.group, queue) == end for queue, end in ends.items()
-            )
-        )
-        self._job.end_by(signal.SIGTERM)
+        eventually(self._numbers, lambda it: sent.sure <= it, _PATIENCE_SECONDS)
+        self._shop.kubectl("-n", SHOP, "delete", GROUPS, self._topic, "--timeout=120s")
 
     def owners(self) -> Mapping[Queue, str]:
         """Read the assignment that is published."""
-        return InFiles(self._job.folder / "assignment.json", "").latest().owners
+        found = owners(self._group.status())
+        return {Queue(self._topic, *queue): owner for queue, owner in found.items()}
 
     def consumed(self) -> Iterator[Consumed]:
         """Read the sink: rows are consumed when their batch is complete."""
-        for end, rows in self._job.batches():
-            numbers: dict[Queue, list[int]] = defaultdict(list)
+        for end, rows in self._rows():
+            found: dict[tuple[Queue, str], list[int]] = defaultdict(list)
             for row in rows:
-                queue = Queue(self._job.topic, row["broker_name"], row["queue_id"])
-                numbers[queue].append(int(row["body"]))
-            for queue, found in numbers.items():
-                yield Consumed(end, queue, found)
+                queue = Queue(self._topic, row["broker_name"], int(row["queue_id"]))
+                found[queue, row["reader"]].append(int(row["body"]))
+            for (queue, reader), numbers in found.items():
+                yield Consumed(end, queue, numbers, reader)
 
-    def _share(self, executors: int) -> None:
-        self._job.wanted = executors
-        self._job.until_adopted(executors)
-        self._await_batches()
+    def _numbers(self) -> set[int]:
+        return {int(row["body"]) for _, rows in self._rows() for row in rows}
 
-    def _await_another(self, slot: str, before: str) -> None:
-        nobody = {"executor": before}
-        self._job.until(lambda it: it["slots"].get(slot, nobody)["executor"] != before)
-        self._await_batches()
+    def _rows(self) -> Iterator[tuple[float, list[dict[str, str]]]]:
+        for done in self._batches():
+            if done not in self._read:
+                parts = sorted(done.parent.glob("part-*.json"))
+                lines = [line for part in parts for line in part.read_text().splitlines()]
+                self._read[done] = done.stat().st_mtime, [json.loads(line) for line in lines]
+        yield from self._read.values()
 
-    def _await_batches(self) -> None:
-        begun = self._job.report["batch"]
-        self._job.until(lambda it: it["batch"] >= begun + _STEADY_BATCHES)
+    def _batches(self) -> list[Path]:
+        return list((self._shop.folder / self._topic).glob("query=*/batch=*/_SUCCESS"))
+
+    def _scale(self, executors: int) -> None:
+        before = self._group.status()
+        self._group.scale(executors)
+        self._group.until_settled_with(executors, since=before)
+        self.await_steady()
+
+    def _await_another(self, slot: str, pod: str) -> None:
+        self._group.until_replaced(slot, pod)
+        self.await_steady()
+
+
+EVENTS: Mapping[str, Callable[[Shop, Ours], None]] = {
+    **scene.EVENTS,
+    DRIVER: lambda _, side: side.kill_driver(),
+    DRIVER_CUT: lambda _, side: side.cut_driver_off(),
+}
 
 
 @contextlib.contextmanager
-def started(name_server: str, client: Client, topic: str) -> Iterator[Ours]:
-    """Run a job until left."""
-    with (
-        tempfile.TemporaryDirectory(prefix="evenkeel-handover-") as folder,
-        RunningJob(Path(folder), client, topic, name_server) as job,
-    ):
-        yield Ours(job, client)
+def started(shop: Shop, client: Client, topic: str) -> Iterator[Ours]:
+    """Have a topic and a group, until left."""
+    del client  # the operator makes the topic
+    shop.apply(
+        manifests.filled("ours.yaml", NAME=topic, QUEUES=scene.QUEUES, CONSUMERS=scene.CONSUMERS)
+    )
+    shop.until_made(topic)
+    with contextlib.ExitStack() as struck:
+        yield Ours(shop, topic, struck)

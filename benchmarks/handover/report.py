@@ -1,6 +1,5 @@
 """What was measured, as a table, as figures with their targets, and as a page."""
 
-import importlib.metadata
 import platform
 import statistics
 from collections.abc import Iterator, Sequence
@@ -8,14 +7,17 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from benchmarks import page, peers
-from benchmarks.handover import scene, sender, theirs
+from benchmarks.handover import ours, scene, sender
 from benchmarks.handover.effects import Outcome
 from benchmarks.targets import Figure
-from sandbox import jars, rocketmq
+from sandbox import kubernetes, rocketmq
 
-JOIN_SECONDS = LEAVE_SECONDS = 3.0
+PLANNED_SECONDS = 3.0
 KILL_SECONDS = 5.0
-FREEZE_RATIO = 1 / 6
+DRIVER_SECONDS = 60.0
+HANG_RATIO = 1 / 6
+FEWEST_MOVES = {scene.JOIN: 2, scene.LEAVE: 2}
+"""Eight queues of two consumers, of three, and of two again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,10 @@ class Side:
     name: str
     rounds: Sequence[Outcome]
 
+    def events(self) -> Sequence[str]:
+        """List what happened to it."""
+        return list(self.rounds[0].effects)
+
     def worst(self, event: str, what: str) -> float:
         """Tell the highest of a field of `Effect`."""
         return max(self._all(event, what))
@@ -32,6 +38,12 @@ class Side:
     def median(self, event: str, what: str) -> float:
         """Tell the one in the middle."""
         return statistics.median(self._all(event, what))
+
+    def taken_up(self, event: str) -> str:
+        """Tell the highest time until new readers had read, if there were any."""
+        found = [each.effects[event].taken_up for each in self.rounds]
+        times = [seconds for seconds in found if seconds is not None]
+        return f"{max(times):.1f}" if times else "-"
 
     def all_in_all(self, what: str) -> float:
         """Tell the highest of a field of `Outcome`."""
@@ -46,20 +58,18 @@ def table(mine: Side, peer: Side | None) -> Iterator[str]:
     """A block an event, a row a side; then what became of all messages."""
     sides = [mine, peer] if peer else [mine]
     yield (
-        f"{'':<24} {'duplicates':>10} {'queues moved':>13} {'standstill s':>13} {'worst':>7} "
-        f"{'queue-seconds':>14} {'worst':>7}"
+        f"{'':<24} {'duplicates':>10} {'queues':>7} {'standstill':>11} {'worst':>7} "
+        f"{'queue-':>8} {'worst':>7} {'backlog':>8} {'taken up':>9}"
     )
-    for event in scene.EVENTS:
+    yield (
+        f"{'':<24} {'':>10} {'moved':>7} {'s':>11} {'':>7} "
+        f"{'seconds':>8} {'':>7} {'':>8} {'after s':>9}"
+    )
+    for event in mine.events():
         yield event
         for side in sides:
-            still, total = (side.median(event, what) for what in ("standstill", "queue_seconds"))
-            yield (
-                f"  {side.name:<22} {side.worst(event, 'duplicates'):>10,} "
-                f"{side.worst(event, 'moved'):>13,} "
-                f"{still:>13.2f} {side.worst(event, 'standstill'):>7.2f} "
-                f"{total:>14.1f} {side.worst(event, 'queue_seconds'):>7.1f}"
-                f"{_beside(mine, peer, event) if side is mine else ''}"
-            )
+            if event in side.events():
+                yield f"  {side.name:<22} {_row(side, event)}{_beside(mine, peer, side, event)}"
     yield ""
     for side in sides:
         for number, each in enumerate(side.rounds, start=1):
@@ -69,30 +79,69 @@ def table(mine: Side, peer: Side | None) -> Iterator[str]:
             )
 
 
-def _beside(mine: Side, peer: Side | None, event: str) -> str:
+def _row(side: Side, event: str) -> str:
+    still, total = (side.median(event, what) for what in ("standstill", "queue_seconds"))
+    return (
+        f"{side.worst(event, 'duplicates'):>10,} {side.worst(event, 'moved'):>7,} "
+        f"{still:>11.2f} {side.worst(event, 'standstill'):>7.2f} "
+        f"{total:>8.1f} {side.worst(event, 'queue_seconds'):>7.1f} "
+        f"{side.worst(event, 'backlog'):>8,} {side.taken_up(event):>9}"
+    )
+
+
+def _beside(mine: Side, peer: Side | None, side: Side, event: str) -> str:
     """Say who stood still for longer, by how much."""
-    if peer is None:
+    if peer is None or side is peer or event not in peer.events():
         return ""
     ratio = mine.median(event, "standstill") / peer.median(event, "standstill")
     return f"  {ratio:.1f}x slower" if ratio > 1 else f"  {1 / ratio:.1f}x faster"
+
+
+def headline(mine: Side, peer: Side) -> str:
+    """Show the worst of each event as Markdown, ours beside theirs."""
+    lines = [
+        f"| | standstill, {mine.name} | standstill, {peer.name} | duplicates | duplicates | moved "
+        "| moved |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for event in mine.events():
+        cells = [
+            _cell(side, event, what)
+            for what in ("standstill", "duplicates", "moved")
+            for side in (mine, peer)
+        ]
+        lines.append(f"| {event} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(side: Side, event: str, what: str) -> str:
+    if event not in side.events():
+        return "none to lose"
+    worst = side.worst(event, what)
+    return f"{worst:.1f} s" if what == "standstill" else f"{worst:,}"
 
 
 def figures(mine: Side, peer: Side | None) -> Iterator[Figure]:
     """Compare our worst with the targets."""
     for name, what in (("lost", "lost"), ("consumed twice", "duplicates")):
         yield _at_most(f"messages {name}", mine.all_in_all(what), 0, "")
-    for event in (scene.KILL, scene.FREEZE):
+    for event in (scene.KILL, scene.FREEZE, scene.CUT, scene.BROKER, ours.DRIVER):
         yield _at_most(f"queues moved, {event}", mine.worst(event, "moved"), 0, "")
+    for event, fewest in FEWEST_MOVES.items():
+        yield _at_most(f"queues moved, {event}", mine.worst(event, "moved"), fewest, "")
     for event, limit in (
-        (scene.JOIN, JOIN_SECONDS),
-        (scene.LEAVE, LEAVE_SECONDS),
+        (scene.JOIN, PLANNED_SECONDS),
+        (scene.LEAVE, PLANNED_SECONDS),
+        (scene.ADD, PLANNED_SECONDS),
         (scene.KILL, KILL_SECONDS),
+        (ours.DRIVER, DRIVER_SECONDS),
     ):
         yield _at_most(f"longest standstill, {event}", mine.worst(event, "standstill"), limit, "s")
     if peer:
-        still = [side.worst(scene.FREEZE, "standstill") for side in (mine, peer)]
-        name = f"longest standstill, {scene.FREEZE} / {peer.name}"
-        yield Figure(name, still[0], still[1], FREEZE_RATIO, "s", at_least=False)
+        for event in (scene.FREEZE, scene.CUT):
+            still = [side.worst(event, "standstill") for side in (mine, peer)]
+            name = f"longest standstill, {event} / {peer.name}"
+            yield Figure(name, still[0], still[1], HANG_RATIO, "s", at_least=False)
 
 
 def _at_most(name: str, value: float, limit: float, unit: str) -> Figure:
@@ -101,26 +150,34 @@ def _at_most(name: str, value: float, limit: float, unit: str) -> Figure:
 
 def text(command: str, body: Sequence[str]) -> str:
     """Write the page that is committed."""
+    queues = scene.BROKERS_COUNT * scene.QUEUES
     return page.text(
         "How queues are handed over, beside RocketMQ's own consumers",
         [*_versions(), f"`{command}`"],
-        f"{sender.A_SECOND} messages a second over {scene.QUEUES} queues of one broker on the\n"
-        f"same machine, shared by {scene.CONSUMERS} consumers at first. Both sides have the same\n"
-        "events, one after the other. Ours: a pinned job with executors in `local-cluster`, a\n"
-        "batch a second, a sink of files; messages are consumed when their batch is complete.\n"
-        f"Theirs: {theirs.NAME}, clustering, settings and averaging as they come;\n"
-        "messages are consumed when the listener gets them. A standstill is the longest time\n"
-        "between two moments at which messages of one queue were consumed; it counts for the\n"
-        "event in which it ended. A new queue stands still from the begin of its event on.\n"
-        "Queue-seconds: the longest standstill of each queue, added up. A consumer that replaces\n"
-        "a killed one has its seat; a queue has moved when it is in another seat after the event.\n"
-        "Where there are several rounds: the median, and the worst.",
+        "Both sides are pods of one Kubernetes node, with the brokers beside them; the machine\n"
+        f"has nothing else. {sender.A_SECOND} messages a second over {queues} queues of\n"
+        f"{scene.BROKERS_COUNT} brokers, shared by {scene.CONSUMERS} consumers at first. Both\n"
+        "have the same events, one after the other. Ours: a ConsumerGroup with a job, trigger\n"
+        "1 s, a sink of files; messages are consumed when their batch is complete. Theirs:\n"
+        "RocketMQ's DefaultMQPushConsumer in the pods of a StatefulSet, clustering, settings and\n"
+        "averaging as they come; messages are consumed when the listener gets them.\n\n"
+        "- Standstill: the longest time between two moments at which messages of one queue were\n"
+        "  consumed; it counts for the event in which it ended. A new queue stands still from the\n"
+        "  begin of its event on. Queue-seconds: the longest standstill of each queue, added up.\n"
+        "- Backlog: messages sent and not consumed, at most.\n"
+        "- Taken up: when the last queue that has another reader was read by it. A process that\n"
+        "  replaces another one is another reader, but has its seat: a queue has moved when it is\n"
+        "  in another seat after the event.\n"
+        "- Frozen: no process of the pod runs, until its queues are consumed again. Cut off: all\n"
+        "  packets of the pod are dropped, and nobody is told; the driver is cut off for\n"
+        f"  {ours.CUT_SECONDS:g} s.\n"
+        "- Where there are several rounds: the median, and the worst; of duplicates, moves,\n"
+        "  backlog and taking up the worst.",
         body,
     )
 
 
 def _versions() -> Iterator[str]:
-    yield f"Python {platform.python_version()}, pyspark {importlib.metadata.version('pyspark')}"
-    java = page.said(str(jars.java()), "-version")
-    yield f"Java: {java}, heap {theirs.HEAP}; broker: RocketMQ {rocketmq.VERSION}"
-    yield f"Peer: {peers.ROCKETMQ}"
+    yield f"Kubernetes {kubernetes.VERSION}, one node; Python {platform.python_version()}"
+    yield f"Brokers: RocketMQ {rocketmq.VERSION}"
+    yield f"Peer: {peers.ROCKETMQ}, heap 128 MiB"

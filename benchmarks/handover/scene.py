@@ -4,17 +4,24 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from benchmarks import progress
 from benchmarks.handover import effects, flow
-from benchmarks.handover.effects import Consumed, Mark, Outcome
+from benchmarks.handover.effects import Consumed, Mark, Outcome, Sent
 from mq_client.blocking import Client
-from mq_client.values import Queue, TopicConfig
-from sandbox.rocketmq import RocketMq
+from mq_client.values import Queue
+from sandbox.node.shop import BROKERS, Shop
 
-QUEUES, MORE_QUEUES = 8, 12
+BROKERS_COUNT = 2
+QUEUES, MORE_QUEUES = 4, 6
+"""On each broker."""
 CONSUMERS = 2
 QUIET_SECONDS = 15.0
+
+
+Fault = Callable[[str, str], AbstractContextManager[None]]
+"""Strikes a pod of a namespace until it is left."""
 
 
 class Side(Protocol):
@@ -36,17 +43,20 @@ class Side(Protocol):
     def kill(self) -> None:
         """Kill a consumer; another one takes its place."""
 
-    def freeze(self) -> None:
-        """Stop a consumer as a machine does that hangs, until its queues are consumed again."""
+    def strike(self, fault: Fault) -> None:
+        """Let a fault happen to a consumer, until its queues are consumed again."""
 
-    def thaw(self) -> None:
+    def recover(self) -> None:
         """Let it go on."""
 
     def add_queues(self) -> None:
         """Have more queues."""
 
-    def finish(self, sent: int) -> None:
-        """Consume what there still is; so many messages were sent in all."""
+    def await_steady(self) -> None:
+        """Do nothing else."""
+
+    def finish(self, sent: Sent) -> None:
+        """Consume what there still is, and go."""
 
     def owners(self) -> Mapping[Queue, str]:
         """Tell who owns which queue now."""
@@ -55,49 +65,61 @@ class Side(Protocol):
         """Tell all that was consumed, when it is finished."""
 
 
-Starts = Callable[[str, Client, str], AbstractContextManager[Side]]
-"""Starts a side: from name server, client and topic."""
+AnySide = TypeVar("AnySide", bound=Side)
 
 QUIET, JOIN, LEAVE, KILL = "quiet", "one joins", "one leaves", "one is killed"
-FREEZE, THAW, ADD = "one is frozen", "it is thawed", "queues are added"
-EVENTS: Mapping[str, Callable[[Side], None]] = {
-    QUIET: lambda _: time.sleep(QUIET_SECONDS),
-    JOIN: lambda side: side.join(),
-    LEAVE: lambda side: side.leave(),
-    KILL: lambda side: side.kill(),
-    FREEZE: lambda side: side.freeze(),
-    THAW: lambda side: side.thaw(),
-    ADD: lambda side: side.add_queues(),
+FREEZE, THAW = "one is frozen", "it is thawed"
+CUT, HEAL = "one is cut off", "it is back"
+ADD, BROKER = "queues are added", "a broker is killed"
+
+
+def kill_broker(shop: Shop, side: Side) -> None:
+    """Kill a broker; Kubernetes starts it again."""
+    shop.node.faults.kill(BROKERS, "rocketmq-broker-0")
+    shop.await_brokers()
+    side.await_steady()
+
+
+EVENTS: Mapping[str, Callable[[Shop, Side], None]] = {
+    QUIET: lambda _, __: time.sleep(QUIET_SECONDS),
+    JOIN: lambda _, side: side.join(),
+    LEAVE: lambda _, side: side.leave(),
+    KILL: lambda _, side: side.kill(),
+    FREEZE: lambda shop, side: side.strike(shop.node.faults.frozen),
+    THAW: lambda _, side: side.recover(),
+    CUT: lambda shop, side: side.strike(shop.node.faults.cut_off),
+    HEAL: lambda _, side: side.recover(),
+    ADD: lambda _, side: side.add_queues(),
+    BROKER: kill_broker,
 }
 
 
-def play(mq: RocketMq, topic: str, starts: Starts, say: Callable[[str], None]) -> Outcome:
+def play(
+    shop: Shop,
+    topic: str,
+    starts: Callable[[Shop, Client, str], AbstractContextManager[AnySide]],
+    events: Mapping[str, Callable[[Shop, AnySide], None]],
+) -> Outcome:
     """Let all events happen to one side, one after the other."""
-    mq.create_topics({topic: QUEUES})
-    where = mq.name_server.address
-    marks: list[Mark] = []
-
-    def mark(event: str) -> None:
-        say(f"{topic}: {event}")
-        marks.append(Mark(event, time.time(), side.owners()))
-
+    where = shop.name_server()
     with (
         Client(where) as client,
-        flow.flowing(where, topic) as sender,
-        starts(where, client, topic) as side,
+        starts(shop, client, topic) as side,
+        flow.flowing(where, topic, shop.folder / f"{topic}.sent") as flowing,
     ):
-        say(f"{topic}: starting")
+        marks: list[Mark] = []
+
+        def mark(event: str) -> None:
+            progress.say(f"{topic}: {event}")
+            marks.append(Mark(event, time.time(), side.owners()))
+
+        progress.say(f"{topic}: starting")
         side.begin()
-        for event, happens in EVENTS.items():
+        for event, happens in events.items():
             time.sleep(random.random())  # what is awaited is a batch's end; events come at any time
             mark(event)
-            happens(side)
+            happens(shop, side)
         mark("the end")
-        sent = flow.stopped(sender)
+        sent = flowing.stop()
         side.finish(sent)
         return effects.outcome(side.consumed(), marks, sent)
-
-
-def add_queues(client: Client, topic: str) -> None:
-    """Give the topic its further queues."""
-    client.put_topics([TopicConfig(topic, MORE_QUEUES, MORE_QUEUES)])

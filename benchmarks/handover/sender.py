@@ -1,43 +1,69 @@
 """
-Sends numbered messages evenly to all queues: `python -m benchmarks.handover.sender SERVER TOPIC`.
+Sends numbered messages evenly to all queues: `... handover.sender SERVER TOPIC TOLD`.
 
-It sends until its standard input is closed, and then says how many there were. A send that fails is
-not tried again, for a message that is stored twice would look as if it had been consumed twice.
+It sends until its standard input is closed. The file is told line by line how many there were at
+which moment, and those that were not confirmed. A send that fails is not tried again, for a message
+that is stored twice would look as if it had been consumed twice.
 """
 
+import json
 import select
 import sys
 import time
+from pathlib import Path
+from typing import TextIO
 
 from mq_client.blocking import Client
+from mq_client.blocking.engine import Task
 from mq_client.directory import Times
+from mq_client.errors import MqError
 from mq_client.messages import Message
 from mq_client.operations import sending
 from mq_client.operations.sending import RoundRobin
+from mq_client.values import Sent
 
-A_SECOND = 800
+A_SECOND = 400
 _A_BATCH = 5
 _BATCHES_AT_ONCE = 8
 _TIMES = Times(route_age=1.0)
 """A queue that is added gets messages as soon."""
 
 
-def main(name_server: str, topic: str) -> None:
+def main(name_server: str, topic: str, told: str) -> None:
     """Send until told to stop."""
-    chooser = RoundRobin()
-    sent = 0
-    with Client(name_server, times=_TIMES) as client:
+    with Client(name_server, times=_TIMES) as client, Path(told).open("w") as into:
+        _Sender(client, topic, into).send_all()
+
+
+class _Sender:
+    def __init__(self, client: Client, topic: str, into: TextIO) -> None:
+        self._client = client
+        self._topic = topic
+        self._into = into
+        self._chooser = RoundRobin()
+        self._sent = 0
+
+    def send_all(self) -> None:
         begun = time.monotonic()
-        while not _is_told_to_stop(begun + sent / A_SECOND - time.monotonic()):
-            under_way = []
-            for _ in range(_BATCHES_AT_ONCE):
-                batch = [Message(topic, b"%d" % (sent + each)) for each in range(_A_BATCH)]
-                send = sending.send(client.directory, batch, chooser, tries=1)
-                under_way.append(client.start(send))
-                sent += _A_BATCH
-            for each in under_way:
-                client.wait(each)
-    print(sent, flush=True)
+        while not _is_told_to_stop(begun + self._sent / A_SECOND - time.monotonic()):
+            under_way = [self._begin() for _ in range(_BATCHES_AT_ONCE)]
+            unsure = [number for each in under_way for number in self._unsure(*each)]
+            line = {"at": time.time(), "sent": self._sent, "unsure": unsure}
+            print(json.dumps(line), file=self._into)
+
+    def _begin(self) -> tuple[range, Task[Sent]]:
+        numbers = range(self._sent, self._sent + _A_BATCH)
+        self._sent += _A_BATCH
+        batch = [Message(self._topic, b"%d" % each) for each in numbers]
+        send = sending.send(self._client.directory, batch, self._chooser, tries=1)
+        return numbers, self._client.start(send)
+
+    def _unsure(self, numbers: range, under_way: Task[Sent]) -> range:
+        try:
+            self._client.wait(under_way)
+        except MqError:
+            return numbers
+        return range(0)
 
 
 def _is_told_to_stop(seconds: float) -> bool:
@@ -47,4 +73,4 @@ def _is_told_to_stop(seconds: float) -> bool:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])

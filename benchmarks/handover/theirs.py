@@ -1,30 +1,29 @@
 """
-Their side: RocketMQ's push consumers, each a process of its own, which say what they consume.
+Their side: RocketMQ's push consumers, which write down what they consume.
 
-As in a deployment with names that stay, a consumer that replaces a killed one has its seat; a queue
-moves when it goes to another seat.
+As in a deployment with names that stay, a consumer that replaces a killed one has its seat, in a
+cluster the pod of a StatefulSet; a queue moves when it goes to another seat.
 """
 
 import contextlib
 import json
-import os
-import signal
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from benchmarks import peers
-from benchmarks.handover import scene, sender
-from benchmarks.handover.effects import Consumed
+from benchmarks.handover import manifests, scene, sender
+from benchmarks.handover.effects import Consumed, Sent
 from mq_client.blocking import Client
-from mq_client.values import Queue
-from sandbox import process
+from mq_client.values import Queue, TopicConfig
+from sandbox import jars, process
+from sandbox.node.shop import SHOP, Shop
 from sandbox.waiting import eventually
 
 NAME = "DefaultMQPushConsumer"
-HEAP = "128m"
+EVENTS = scene.EVENTS
 _SOURCES = Path(__file__).parent / "peers" / "jvm"
 _STEADY_SECONDS = 3.0
 """All has been as it should be for so long."""
@@ -32,160 +31,200 @@ _STEADY_NUMBERS = 2 * _STEADY_SECONDS * sender.A_SECOND
 """Whoever reads older messages as well still catches up, or reads them again."""
 _LATELY = 10_000
 """More messages than are sent in that time."""
-_PATIENCE_SECONDS = 240.0
-_SECONDS_TO_LEAVE = 30.0
+_PATIENCE_SECONDS = 300.0
 
 
-class _Read(NamedTuple):
-    """Who consumed what."""
+class _Said(NamedTuple):
+    """What one process consumed at once."""
 
-    consumer: str
+    seat: str
     consumed: Consumed
 
 
-class Consumer:
-    """One process, and what it has said so far."""
+class _Log:
+    """The file of one process."""
 
-    def __init__(self, name: str, seat: int, running: process.Process, topic: str) -> None:
-        """Take what `Theirs` has started."""
-        self.name = name
-        self.seat = seat
-        self.process = running
+    def __init__(self, file: Path, topic: str) -> None:
+        self._file = file
         self._topic = topic
         self._begun = 0
 
-    def news(self) -> Iterator[_Read]:
+    def news(self) -> Iterator[_Said]:
         """Tell what it has consumed since last time."""
-        with self.process.log.open("rb") as log:
+        with self._file.open("rb") as log:
             log.seek(self._begun)
             said = log.read()
         whole = said[: said.rfind(b"\n") + 1]
         self._begun += len(whole)
+        reader = self._file.name
         for line in whole.splitlines():
             if line.startswith(b'{"ms"'):  # the JVM may have something to say as well
                 found = json.loads(line)
                 queue = Queue(self._topic, found["broker"], found["queue"])
-                yield _Read(self.name, Consumed(found["ms"] / 1000, queue, found["numbers"]))
+                consumed = Consumed(found["ms"] / 1000, queue, found["numbers"], reader)
+                yield _Said(reader.partition(".")[0], consumed)
+
+
+class Crew(Protocol):
+    """The processes of the consumers, each in a seat that is called after the topic: `topic-0`."""
+
+    def scale(self, count: int) -> None:
+        """Have so many, in the first seats."""
+
+    def kill(self, seat: str) -> None:
+        """Kill one; another process takes the seat."""
 
 
 class Theirs:
     """A group at work."""
 
     def __init__(
-        self, client: Client, topic: str, command: Sequence[str], place: process.Folder
+        self,
+        crew: Crew,
+        client: Client,
+        topic: str,
+        folder: Path,
+        struck: contextlib.ExitStack,
+        queues: int,
     ) -> None:
-        """Nobody is there yet."""
+        """Take consumers that were started, and the folder where they write what they consume."""
+        self._crew = crew
         self._client = client
         self._topic = topic
-        self._command = command
-        self._place = place
-        self._started: list[Consumer] = []
-        self._there: list[Consumer] = []
-        """Those that should consume now, the oldest first."""
-        self._reads: list[_Read] = []
-        self._queues = scene.QUEUES
+        self._folder = folder
+        self._struck = struck
+        self._logs: dict[Path, _Log] = {}
+        self._said: list[_Said] = []
+        self._there = self._seats(scene.CONSUMERS)
+        """Those that should consume now."""
+        self._queues = queues
 
     def begin(self) -> None:
-        """Start the first consumers."""
-        for seat in range(scene.CONSUMERS):
-            self._start(seat)
-        self._await_steady()
+        """Wait for the first consumers."""
+        self.await_steady()
 
     def join(self) -> None:
         """Start one more."""
-        self._start(scene.CONSUMERS)
-        self._await_steady()
+        self._scale(scene.CONSUMERS + 1)
 
     def leave(self) -> None:
         """Let it shut down."""
-        self._there.pop().process.stop(_SECONDS_TO_LEAVE)
-        self._await_steady()
+        self._scale(scene.CONSUMERS)
 
     def kill(self) -> None:
-        """Kill the oldest; as Kubernetes would, start another one at once."""
-        killed = self._there.pop(0)
-        killed.process.kill()
-        self._start(killed.seat)
-        self._await_steady()
+        """Kill one; it is started again."""
+        seat = min(self._there)
+        count = len(self._files(seat))
+        self._crew.kill(seat)
+        eventually(lambda: self._files(seat), lambda now: len(now) > count)
+        self.await_steady()
 
-    def freeze(self) -> None:
-        """Stop the oldest until the others consume its queues."""
-        self._frozen = self._there.pop(0)
-        os.kill(self._frozen.process.pid, signal.SIGSTOP)
-        self._await_steady()
+    def strike(self, fault: scene.Fault) -> None:
+        """Strike one until the others consume its queues."""
+        struck = max(self._there)
+        self._struck.enter_context(fault(SHOP, struck))
+        self._there = self._there - {struck}
+        self.await_steady()
 
-    def thaw(self) -> None:
+    def recover(self) -> None:
         """Let it go on."""
-        os.kill(self._frozen.process.pid, signal.SIGCONT)
-        self._there.append(self._frozen)
-        self._await_steady()
+        self._struck.close()
+        self._there = self._seats(scene.CONSUMERS)
+        self.await_steady()
 
     def add_queues(self) -> None:
         """Have more queues."""
-        scene.add_queues(self._client, self._topic)
-        self._queues = scene.MORE_QUEUES
-        self._await_steady()
+        self._client.put_topics([TopicConfig(self._topic, scene.MORE_QUEUES, scene.MORE_QUEUES)])
+        self._queues = scene.BROKERS_COUNT * scene.MORE_QUEUES
+        self.await_steady()
 
-    def finish(self, sent: int) -> None:
+    def await_steady(self) -> None:
+        """Wait until each queue has one reader, and each reader its share."""
+        if not eventually(self._is_steady, bool, _PATIENCE_SECONDS):
+            raise process.SandboxError(
+                f"{self._topic}: {sorted(self._there)} do not share the queues after "
+                f"{_PATIENCE_SECONDS:g} s"
+            )
+
+    def finish(self, sent: Sent) -> None:
         """Wait until all was consumed, or for a while; then let all shut down."""
-        eventually(self._seen, lambda seen: len(seen) == sent)
-        for consumer in self._there:
-            consumer.process.stop(_SECONDS_TO_LEAVE)
+        eventually(self._numbers, lambda it: sent.sure <= it)
+        self._crew.scale(0)
 
     def owners(self) -> Mapping[Queue, str]:
         """Tell in which seat each queue was consumed last."""
         self._look()
-        seats = {consumer.name: f"seat {consumer.seat}" for consumer in self._started}
-        in_order = sorted(self._reads, key=lambda each: each.consumed.at)
-        return {each.consumed.queue: seats[each.consumer] for each in in_order}
+        in_order = sorted(self._said, key=lambda each: each.consumed.at)
+        return {each.consumed.queue: each.seat for each in in_order}
 
     def consumed(self) -> Iterable[Consumed]:
         """Tell what they have said."""
         self._look()
-        return [each.consumed for each in self._reads]
+        return [each.consumed for each in self._said]
 
-    def _start(self, seat: int) -> None:
-        name = f"consumer-{len(self._started)}"
-        running = process.Process(name, self._command, self._place, {})
-        consumer = Consumer(name, seat, running, self._topic)
-        self._started.append(consumer)
-        self._there.append(consumer)
+    def _seats(self, count: int) -> set[str]:
+        return {f"{self._topic}-{number}" for number in range(count)}
+
+    def _scale(self, count: int) -> None:
+        self._crew.scale(count)
+        self._there = self._seats(count)
+        self.await_steady()
+
+    def _files(self, seat: str = "*") -> list[Path]:
+        return sorted(self._folder.glob(f"{seat}.*"))
 
     def _look(self) -> None:
-        for consumer in self._started:
-            self._reads.extend(consumer.news())
+        for file in self._files():
+            log = self._logs.setdefault(file, _Log(file, self._topic))
+            self._said.extend(log.news())
 
-    def _seen(self) -> set[int]:
+    def _numbers(self) -> set[int]:
         self._look()
-        return {number for each in self._reads for number in each.consumed.numbers}
-
-    def _await_steady(self) -> None:
-        if not eventually(self._is_steady, bool, _PATIENCE_SECONDS):
-            raise process.NotReadyError(
-                f"the consumers do not share the queues after {_PATIENCE_SECONDS:g} s",
-                self._there[-1].process.log,
-            )
+        return {number for each in self._said for number in each.consumed.numbers}
 
     def _is_steady(self) -> bool:
         """Whether lately each queue had one reader, each reader its share, and nothing old."""
         self._look()
         since = time.time() - _STEADY_SECONDS
-        lately = [each for each in self._reads[-_LATELY:] if each.consumed.at > since]
+        lately = [each for each in self._said[-_LATELY:] if each.consumed.at > since]
         numbers = [number for each in lately for number in each.consumed.numbers]
-        readers = {(each.consumed.queue, each.consumer) for each in lately}
-        shares = Counter(consumer for _, consumer in readers)
+        readers = {(each.consumed.queue, each.seat) for each in lately}
+        shares = Counter(seat for _, seat in readers)
         return (
             len(readers) == len({queue for queue, _ in readers}) == self._queues
-            and shares.keys() == {consumer.name for consumer in self._there}
+            and shares.keys() == self._there
             and max(shares.values()) - min(shares.values()) <= 1
             and max(numbers) - min(numbers) < _STEADY_NUMBERS
         )
 
 
+def classes() -> Path:
+    """Compile the program of a consumer: `Push NAME_SERVER TOPIC GROUP`."""
+    return jars.compiled(list(_SOURCES.glob("*.java")), jars.classpath(peers.ROCKETMQ))
+
+
+class _Pods:
+    def __init__(self, shop: Shop, topic: str) -> None:
+        self._shop = shop
+        self._topic = topic
+
+    def scale(self, count: int) -> None:
+        name = f"statefulset/{self._topic}"
+        self._shop.kubectl("-n", SHOP, "scale", name, f"--replicas={count}")
+
+    def kill(self, seat: str) -> None:
+        self._shop.node.faults.kill(SHOP, seat)
+
+
 @contextlib.contextmanager
-def started(name_server: str, client: Client, topic: str) -> Iterator[Theirs]:
-    """Run a group until left."""
-    arguments = ("Push", name_server, topic, f"group-{topic}")
-    command = peers.jvm(_SOURCES, [peers.ROCKETMQ], HEAP, *arguments)
-    with process.folder("evenkeel-handover-") as place:
-        yield Theirs(client, topic, command, place)
+def started(shop: Shop, client: Client, topic: str) -> Iterator[Theirs]:
+    """Have a topic, and consumers in pods, until left."""
+    client.put_topics([TopicConfig(topic, scene.QUEUES, scene.QUEUES)])
+    said = shop.folder / f"{topic}-said"
+    said.mkdir()
+    said.chmod(0o777)  # whoever they are in their pods, they may
+    values = {"NAME": topic, "CONSUMERS": scene.CONSUMERS, "CLASSES": classes(), "SAID": said}
+    shop.apply(manifests.filled("theirs.yaml", **values))
+    with contextlib.ExitStack() as struck:
+        queues = scene.BROKERS_COUNT * scene.QUEUES
+        yield Theirs(_Pods(shop, topic), client, topic, said, struck, queues)

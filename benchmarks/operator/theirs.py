@@ -5,15 +5,19 @@ A killed process is the best case for RocketMQ: its kernel closes the connection
 hears of it at once. A frozen one stands for a machine that is gone, and only time tells.
 """
 
+import contextlib
+import os
 import random
+import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
-from benchmarks.handover import effects, flow, theirs
+from benchmarks import peers
+from benchmarks.handover import effects, flow, scene, theirs
 from benchmarks.handover.effects import Effect, Mark
-from benchmarks.handover.theirs import Theirs
 from mq_client.blocking import Client
-from sandbox import rocketmq
+from sandbox import jars, process, rocketmq
 
 REBALANCE_SECONDS = 20.0
 """`RebalanceService`: rocketmq.client.rebalance.waitInterval is 20000 ms."""
@@ -23,22 +27,73 @@ QUEUES = 8
 KILLED, FROZEN = "one is killed", "one is frozen"
 _TOPIC = "beside"
 _PROPERTIES = {"waitTimeMillsInSendQueue": "10000"}  # on a busy machine it would refuse after 0.2 s
-_EVENTS: Mapping[str, Callable[[Theirs], None]] = {
-    KILLED: lambda side: side.kill(),
-    FROZEN: lambda side: side.freeze(),
-}
+_SECONDS_TO_LEAVE = 30.0
+
+
+class _Processes:
+    """The consumers as processes of this machine."""
+
+    def __init__(self, place: process.Folder, said: Path, name_server: str) -> None:
+        self._place = place
+        self._said = said
+        libraries = os.pathsep.join((str(theirs.classes()), jars.classpath(peers.ROCKETMQ)))
+        self._java = (
+            f"exec {jars.java()} -Xms128m -Xmx128m -Drocketmq.log.root={place.path} "
+            f"-cp {libraries} Push {name_server} {_TOPIC} group-{_TOPIC}"
+        )
+        self._running: dict[str, process.Process] = {}
+        self._count = 0
+
+    def scale(self, count: int) -> None:
+        seats = [f"{_TOPIC}-{number}" for number in range(count)]
+        for seat in self._running.keys() - set(seats):
+            self._running.pop(seat).stop(_SECONDS_TO_LEAVE)
+        for seat in seats:
+            if seat not in self._running:
+                self._start(seat)
+
+    def kill(self, seat: str) -> None:
+        self._running[seat].kill()
+        self._start(seat)
+
+    @contextlib.contextmanager
+    def frozen(self, _: str, seat: str) -> Iterator[None]:
+        pid = self._running[seat].pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def _start(self, seat: str) -> None:
+        self._count += 1
+        name = f"{seat}.{self._count}"
+        command = ["sh", "-c", f"{self._java} > {self._said / name}"]
+        self._running[seat] = process.Process(name, command, self._place, {})
 
 
 def standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dict[str, float]:
     """Let these happen to a group of push consumers; the longest that a queue stood still."""
-    with rocketmq.started(brokers=1, properties=_PROPERTIES) as mq:
+    with (
+        rocketmq.started(brokers=1, properties=_PROPERTIES) as mq,
+        process.folder("evenkeel-beside-") as place,
+    ):
         where = mq.name_server.address
         mq.create_topics({_TOPIC: QUEUES})
+        said = place.path / "said"
+        said.mkdir()
+        crew = _Processes(place, said, where)
+        crew.scale(scene.CONSUMERS)
+        happens: Mapping[str, Callable[[], None]] = {
+            KILLED: lambda: side.kill(),
+            FROZEN: lambda: side.strike(crew.frozen),
+        }
         with (
             Client(where) as client,
-            flow.flowing(where, _TOPIC) as sender,
-            theirs.started(where, client, _TOPIC) as side,
+            flow.flowing(where, _TOPIC, place.path / "sent") as flowing,
+            contextlib.ExitStack() as struck,
         ):
+            side = theirs.Theirs(crew, client, _TOPIC, said, struck, QUEUES)
             say(f"{theirs.NAME}: starting")
             side.begin()
             marks: list[Mark] = []
@@ -46,8 +101,8 @@ def standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dict[str
                 time.sleep(random.random())  # it comes at any time
                 say(f"{theirs.NAME}: {event}")
                 marks.append(Mark(event, time.time(), side.owners()))
-                _EVENTS[event](side)
+                happens[event]()
             marks.append(Mark("the end", time.time(), side.owners()))
-            sent = flow.stopped(sender)
+            sent = flowing.stop()
             found: Mapping[str, Effect] = effects.outcome(side.consumed(), marks, sent).effects
             return {event: effect.standstill for event, effect in found.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sandbox.kubernetes_users import User
 from sandbox.node import store
-from sandbox.node.ground import Ground
+from sandbox.node.ground import Ground, GroundError
 
 _numbers = itertools.count(1)
 
@@ -35,7 +35,8 @@ class Faults:
         try:
             yield
         finally:
-            self._ground.run(*self._ctr, "tasks", "resume", container)
+            with contextlib.suppress(GroundError):  # it may have been ended meanwhile
+                self._ground.run(*self._ctr, "tasks", "resume", container)
 
     @contextlib.contextmanager
     def cut_off(self, namespace: str, pod: str) -> Iterator[None]:

@@ -111,6 +111,10 @@ class Shop:
             raise ShopError(f"{plural}/{name} is not as it should be after {seconds:g} s: {seen}")
         return seen
 
+    def until_made(self, topic: str) -> None:
+        """Wait until a topic is as it should be at all brokers."""
+        self.until(TOPICS, topic, lambda it: condition(it, "Ready")[0] == "True")
+
     def pods(self, selector: str, namespace: str = SHOP) -> list[Document]:
         """List the pods with a label that are not being deleted."""
         path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}"
@@ -172,7 +176,10 @@ class Group:
 
     def until_replaced(self, slot: str, pod: str) -> None:
         """Wait until another pod fills a slot."""
-        if eventually(lambda: self.executors().get(slot, pod), lambda it: it != pod) == pod:
+        found = eventually(
+            lambda: self.executors().get(slot, pod), lambda it: it != pod, PATIENCE_SECONDS
+        )
+        if found == pod:
             raise ShopError(f"{self.name}: {pod} still fills {slot}")
 
     def until_another_driver(self, before: str) -> None:

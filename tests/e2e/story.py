@@ -18,13 +18,11 @@ from sandbox.node.shop import (
     SHOP,
     TOPICS,
 )
-from sandbox.statuses import Document, condition, loads, moves, owners
+from sandbox.statuses import Document, loads, moves, owners
 from sandbox.waiting import eventually
 from tests.e2e.checked import GROUP, TOPIC, CheckedShop
 
 QUICK_LEASE = 'lease={"duration": 5, "deadline": 3, "period": 1}'
-REGISTERED_SECONDS = 120.0
-"""A broker that has not found the name server at once looks for it again after half a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def rocketmq(it: CheckedShop) -> None:
 def begin(it: CheckedShop) -> None:
     it.open()
     it.apply_file("billing.yaml")
-    it.until(TOPICS, TOPIC, _is_ready, REGISTERED_SECONDS)
+    it.until_made(TOPIC)
     it.begin_numbers()
     assert loads(it.group.until_settled()) == {"billing-0": 4, "billing-1": 4}
 
@@ -215,10 +213,6 @@ def end(it: CheckedShop) -> None:
     it.kubectl("-n", SHOP, "delete", "topics", "--all", "--timeout=60s")
     it.helm("uninstall", RELEASE, "--wait")
     assert not it.pods(OPERATORS, RELEASE)
-
-
-def _is_ready(status: Document) -> bool:
-    return condition(status, "Ready")[0] == "True"
 
 
 def _replaced(it: CheckedShop, lose: Callable[[str], None]) -> None:

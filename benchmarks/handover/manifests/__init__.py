@@ -1,0 +1,11 @@
+"""What both sides apply."""
+
+from pathlib import Path
+
+
+def filled(file: str, **values: object) -> str:
+    """Read a manifest of this folder, with its words in capitals replaced."""
+    text = Path(__file__).with_name(file).read_text()
+    for word, value in values.items():
+        text = text.replace(word, str(value))
+    return text
