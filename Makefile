@@ -2,7 +2,7 @@
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test e2e chaos mutations lint charts docs fmt types images generate bench-alloc bench-pull \
-	bench-handover bench-spark bench-operator lock check clean
+	bench-handover bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
 
 help: ## Show this list
@@ -53,7 +53,7 @@ bench-alloc: .venv-bench/ready ## Measure the allocation engine against its peer
 bench-pull: .venv-bench/ready ## Measure the RocketMQ client against its peers
 	@.venv-bench/bin/python -m benchmarks.pull $(ARGS)
 
-bench-handover: .venv-bench/ready ## Hand queues over, beside RocketMQ's own consumers
+bench-handover: .venv-bench/ready ## Hand queues over on a real node, beside RocketMQ's own consumers; as root, minutes
 	@.venv-bench/bin/python -m benchmarks.handover $(ARGS)
 
 bench-spark: .venv-bench/ready ## Measure the data source and the pinned job in Spark; minutes
@@ -61,6 +61,9 @@ bench-spark: .venv-bench/ready ## Measure the data source and the pinned job in 
 
 bench-operator: .venv-bench/ready ## Measure the operator on a real API server; minutes
 	@PYTHONPATH=operator .venv-bench/bin/python -m benchmarks.operator $(ARGS)
+
+bench-footprint: .venv-bench/ready ## Measure what operator, driver and executors cost on a real node; as root, minutes
+	@.venv-bench/bin/python -m benchmarks.footprint $(ARGS)
 
 images: setup ## Build the images with docker or buildah; ARGS="--base IMAGE" goes to the build
 	@$(IN_DEV) sandbox images build $(ARGS)

@@ -1,0 +1,1 @@
+"""What operator, driver and executors cost on a real node."""

@@ -1,0 +1,121 @@
+"""
+What operator, driver and executors cost on a real node: `python -m benchmarks.footprint`.
+
+Prints a table. Needs root, for the node.
+"""
+
+import argparse
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import page, peers
+from benchmarks.footprint import usage
+from benchmarks.footprint.usage import Use
+from benchmarks.handover import manifests
+from sandbox import jars, kubernetes, node, process, progress, rocketmq
+from sandbox.node.shop import OPERATORS, RELEASE, Group, Shop
+
+RESULTS = Path(__file__).parents[1] / "RESULTS-footprint.md"
+GROUP, EXECUTORS, QUEUES = "orders", 2, 4
+A_SECOND, A_BATCH = 2_000, 20
+WINDOW_SECONDS = 120.0
+WARM_SECONDS = 30.0
+
+Row = tuple[str, str, Sequence[Use]]
+"""What it is, when, and what each pod of it used."""
+
+
+def main() -> int:
+    """Measure and print."""
+    options = argparse.ArgumentParser(prog="python -m benchmarks.footprint", description=__doc__)
+    options.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
+    is_update = options.parse_args().update
+    try:
+        rows = list(_measured())
+    except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
+        print(f"bench-footprint: {error}", file=sys.stderr)
+        return 2
+    body = list(_table(rows))
+    print("\n".join(body))
+    if is_update:
+        page.write(RESULTS, _text(body))
+    return 0
+
+
+def _measured() -> Iterator[Row]:
+    with process.folder("evenkeel-footprint-") as place, node.started() as on:
+        place.path.chmod(0o777)  # whoever pods are, they may
+        shop = Shop(on, place.path)
+        shop.install()
+        shop.start_rocketmq()
+        shop.open()
+        group = Group(shop, GROUP)
+        operator = _names(shop.pods(OPERATORS, RELEASE))
+        yield "operator", "no group", _used(shop, "the operator without a group", operator)
+        shop.apply(manifests.filled("ours.yaml", NAME=GROUP, QUEUES=QUEUES, CONSUMERS=EXECUTORS))
+        group.until_settled()
+        driver, executors = [group.driver], _names(shop.pods(group.executor_pods))
+        parts = {"operator": operator, "driver": driver, "executor": executors}
+        for when, flowing in (
+            ("idle, no messages", contextlib.nullcontext()),
+            (f"{A_SECOND:,} messages a second", _flowing(shop)),
+        ):
+            with flowing:
+                _used(shop, f"warming up: {when}", operator, WARM_SECONDS)
+                found = _used(shop, when, [name for names in parts.values() for name in names])
+            of = dict(zip((name for names in parts.values() for name in names), found, strict=True))
+            for part, names in parts.items():
+                yield part, when, [of[name] for name in names]
+
+
+@contextlib.contextmanager
+def _flowing(shop: Shop) -> Iterator[None]:
+    command = [
+        sys.executable, "-m", "benchmarks.spark.sender", shop.name_server(), GROUP,
+        str(A_SECOND), str(A_BATCH),
+    ]  # fmt: skip
+    with peers.started("the sender", command, subprocess.PIPE) as sender:
+        yield
+        if sender.popen.poll() is not None:
+            raise sender.failure("has ended")
+
+
+def _names(pods: Sequence[dict[str, dict[str, str]]]) -> list[str]:
+    return sorted(pod["metadata"]["name"] for pod in pods)
+
+
+def _used(shop: Shop, what: str, pods: Sequence[str], seconds: float = WINDOW_SECONDS) -> list[Use]:
+    progress.say(f"{what}: {seconds:g} s")
+    before = usage.samples(shop.node.admin)
+    found = usage.later(shop.node.admin, {name: before[name] for name in pods}, seconds)
+    return [found[name] for name in pods]
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    yield f"{'':<12}{'':<28}{'MiB':>8}{'% of a core':>14}"
+    for part, when, uses in rows:
+        memory, cores = max(use.memory for use in uses), max(use.cores for use in uses)
+        yield f"{part:<12}{when:<28}{memory:>8.0f}{100 * cores:>14.1f}"
+
+
+def _text(body: Sequence[str]) -> str:
+    return page.text(
+        "What it costs",
+        [
+            f"Kubernetes {kubernetes.VERSION}, one node; brokers: RocketMQ {rocketmq.VERSION}",
+            "`make bench-footprint`",
+        ],
+        f"One operator and a group with a job of {EXECUTORS} executors, trigger 1 s, in pods of\n"
+        "the images as they are, with the resources that chart and job ask for by themselves. The\n"
+        f"messages are of 1 KiB, over {2 * QUEUES} queues. Figures are the kubelet's: the memory\n"
+        f"that cannot be taken back, and the processor time of {WINDOW_SECONDS:g} s; of executors\n"
+        "the highest.",
+        body,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

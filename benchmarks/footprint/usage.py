@@ -1,0 +1,67 @@
+"""What containers use, as the kubelet tells it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sandbox.kubernetes_users import User
+from sandbox.node import servers
+from sandbox.waiting import eventually
+
+MIB = 2**20
+_SUMMARY = f"/api/v1/nodes/{servers.NAME}/proxy/stats/summary"
+_PATIENCE_SECONDS = 60.0
+"""The kubelet looks every ten seconds or so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look at a pod's first container."""
+
+    at: float
+    """When the kubelet looked."""
+    seconds: float
+    """Processor time since its start."""
+    memory: float
+    """MiB in use that cannot be taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a pod used between two looks."""
+
+    cores: float
+    memory: float
+    """MiB, at the second one."""
+
+
+def samples(admin: User) -> dict[str, Sample]:
+    """Look at all pods, by their names."""
+    return dict(_samples(admin.ask("GET", _SUMMARY).body["pods"]))
+
+
+def later(admin: User, before: Mapping[str, Sample], seconds: float) -> dict[str, Use]:
+    """Tell what these pods used from a look on, for so long at least; they are all still there."""
+    found = eventually(
+        lambda: samples(admin),
+        lambda it: all(it[name].at - before[name].at >= seconds for name in before if name in it),
+        seconds + _PATIENCE_SECONDS,
+    )
+    return {
+        name: Use(
+            (found[name].seconds - first.seconds) / (found[name].at - first.at),
+            found[name].memory,
+        )
+        for name, first in before.items()
+    }
+
+
+def _samples(pods: list[dict[str, Any]]) -> Iterator[tuple[str, Sample]]:
+    for pod in pods:
+        first = pod["containers"][0]
+        if "usageCoreNanoSeconds" in first.get("cpu", {}):
+            cpu = first["cpu"]
+            at = datetime.fromisoformat(cpu["time"]).timestamp()
+            memory = first["memory"]["workingSetBytes"] / MIB
+            yield pod["podRef"]["name"], Sample(at, cpu["usageCoreNanoSeconds"] / 1e9, memory)

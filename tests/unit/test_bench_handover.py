@@ -1,0 +1,76 @@
+"""What the benchmark of the hand-over makes of messages that were sent and consumed."""
+
+import pytest
+
+from benchmarks.handover.effects import Consumed, Effect, Mark, Outcome, Sent, outcome
+from mq_client.values import Queue
+
+ONE, TWO = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
+CALM, STORM = "calm", "storm"
+
+
+def played(*consumed: Consumed, sent: Sent | None = None) -> Outcome:
+    """Ten seconds of calm, then ten of storm, after which TWO belongs to another one."""
+    marks = [
+        Mark(CALM, 0.0, {ONE: "a", TWO: "a"}),
+        Mark(STORM, 10.0, {ONE: "a", TWO: "a"}),
+        Mark("the end", 20.0, {ONE: "a", TWO: "b"}),
+    ]
+    return outcome(consumed, marks, sent or Sent([(0.0, 4)]))
+
+
+def storm(*consumed: Consumed, sent: Sent | None = None) -> Effect:
+    return played(*consumed, sent=sent).effects[STORM]
+
+
+def read(at: float, queue: Queue, *numbers: int, by: str = "a") -> Consumed:
+    return Consumed(at, queue, numbers, by)
+
+
+def test_a_standstill_counts_where_it_ends_and_queues_add_theirs_up() -> None:
+    found = storm(
+        read(8, ONE, 0), read(9, TWO, 1), read(12, ONE, 2), read(15, TWO, 3), read(16, ONE)
+    )
+    assert (found.standstill, found.queue_seconds) == (6.0, 10.0)
+    assert played(read(8, ONE, 0), read(12, ONE, 1)).effects[CALM].standstill == 8.0
+
+
+def test_a_new_queue_stands_still_from_the_begin_of_its_event_on() -> None:
+    assert storm(read(9, ONE, 0), read(11, ONE, 1), read(13, TWO, 2)).standstill == 3.0
+
+
+def test_what_comes_again_is_counted_when_it_comes_and_what_never_comes_is_lost() -> None:
+    found = played(read(8, ONE, 0, 1), read(12, TWO, 1, 2))
+    assert (found.duplicates, found.effects[STORM].duplicates) == (1, 1)
+    assert (found.effects[CALM].duplicates, found.lost, found.sent) == (0, 1, 4)
+
+
+def test_what_was_not_confirmed_may_be_missing() -> None:
+    sent = Sent([(0.0, 4)], frozenset({3}))
+    assert played(read(8, ONE, 0, 1, 2), read(12, TWO), sent=sent).lost == 0
+
+
+def test_the_backlog_is_what_was_sent_and_not_consumed() -> None:
+    sent = Sent([(1.0, 2), (11.0, 5), (12.0, 6)])
+    found = played(read(2, ONE, 0), read(13, ONE, 1, 2, 3, 4), read(14, TWO, 5), sent=sent)
+    assert (found.effects[CALM].backlog, found.effects[STORM].backlog) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("reads", "seconds"),
+    [
+        ([read(12, TWO, 1, by="a")], None),
+        ([read(12, TWO, 1, by="b")], 2.0),
+        ([read(12, TWO, 1, by="b"), read(13, TWO, 2, by="a")], None),
+        ([read(11, TWO, 1, by="a"), read(13, TWO, 2, by="b"), read(14, TWO, 3, by="b")], 3.0),
+        ([read(13, ONE, 1, by="b"), read(17, TWO, 2, by="c")], 7.0),
+    ],
+)
+def test_a_queue_is_taken_up_when_its_last_reader_begins(
+    reads: list[Consumed], seconds: float | None
+) -> None:
+    assert storm(read(8, ONE, 0), read(8, TWO), *reads).taken_up == seconds
+
+
+def test_queues_that_have_another_owner_afterwards_have_moved() -> None:
+    assert storm(read(8, ONE, 0), read(12, ONE, 1)).moved == 1
