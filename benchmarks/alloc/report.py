@@ -150,8 +150,7 @@ def text(command: str, body: Sequence[str]) -> str:
         "Times are medians of whole-group plans; `scenarios.py` says what each event is.\n"
         "*Moved* counts queues that had an owner and now have another, or none.\n\n"
         "On pages of their own: [the client](RESULTS-pull.md), [Spark](RESULTS-spark.md),\n"
-        "[the hand-over](RESULTS-handover.md), [the operator](RESULTS-operator.md),\n"
-        "[what it costs](RESULTS-footprint.md).",
+        "[the hand-over](RESULTS-handover.md), [the operator](RESULTS-operator.md).",
         body,
     )
 

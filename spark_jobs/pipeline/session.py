@@ -13,6 +13,7 @@ from spark_jobs.source import RocketMQ
 
 SETTINGS = {
     "spark.scheduler.revive.interval": "250ms",
+    "spark.scheduler.minRegisteredResourcesRatio": "0.0",
     "spark.locality.wait.process": "1s",
     "spark.locality.wait.node": "0s",
     "spark.locality.wait.rack": "0s",

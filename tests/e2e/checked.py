@@ -45,12 +45,17 @@ class CheckedShop(Shop):
         assert self.group.report()["misplacedTasks"] == astray, "tasks run where the epoch says"
         return status
 
-    def check_numbers(self, job: str) -> None:
-        """What was sent until now arrives in the sink of a job, once."""
-        numbers = self._numbers
-        assert numbers is not None
-        assert numbers.is_sending, "the numbers go on"
-        sure = set(range(numbers.sent)) - numbers.unsure
+    @property
+    def sent(self) -> int:
+        """How many numbers were sent until now."""
+        assert self._numbers is not None
+        assert self._numbers.is_sending, "the numbers go on"
+        return self._numbers.sent
+
+    def check_numbers(self, job: str, since: int = 0) -> None:
+        """What was sent from a number on arrives in the sink of a job, and nothing twice."""
+        assert self._numbers is not None
+        sure = set(range(since, self.sent)) - self._numbers.unsure
         rows = self.folder / job
         found = eventually(lambda: arrived(rows), lambda it: sure <= it.keys(), PATIENCE_SECONDS)
         lost = sure - found.keys()
