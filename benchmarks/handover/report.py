@@ -97,30 +97,6 @@ def _beside(mine: Side, peer: Side | None, side: Side, event: str) -> str:
     return f"  {ratio:.1f}x slower" if ratio > 1 else f"  {1 / ratio:.1f}x faster"
 
 
-def headline(mine: Side, peer: Side) -> str:
-    """Show the worst of each event as Markdown, ours beside theirs."""
-    lines = [
-        f"| | standstill, {mine.name} | standstill, {peer.name} | duplicates | duplicates | moved "
-        "| moved |",
-        "|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    for event in mine.events():
-        cells = [
-            _cell(side, event, what)
-            for what in ("standstill", "duplicates", "moved")
-            for side in (mine, peer)
-        ]
-        lines.append(f"| {event} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _cell(side: Side, event: str, what: str) -> str:
-    if event not in side.events():
-        return "none to lose"
-    worst = side.worst(event, what)
-    return f"{worst:.1f} s" if what == "standstill" else f"{worst:,}"
-
-
 def figures(mine: Side, peer: Side | None) -> Iterator[Figure]:
     """Compare our worst with the targets."""
     for name, what in (("lost", "lost"), ("consumed twice", "duplicates")):
