@@ -66,8 +66,8 @@ class Faults:
     def _dropped(self, *what: str) -> Iterator[None]:
         table = f"evenkeel_fault_{next(_numbers)}"
         rules = "; ".join(f"{each} drop" for each in what)
-        chains = "; ".join(
-            f"chain {hook} {{ type filter hook {hook} priority -300; {rules}; }}"
+        chains = " ".join(
+            f"chain {hook} {{ type filter hook {hook} priority -300; {rules}; }};"
             for hook in ("input", "forward")
         )
         self._ground.run("nft", f"table inet {table} {{ {chains} }}")
