@@ -25,7 +25,7 @@ from lb_core import plan
 from lb_core.assignment import Assignment
 from lb_core.model import Member, QueueRange
 from mq_client import blocking
-from sandbox import executors, ports, process
+from sandbox import executors, ports, process, sinks
 from sandbox.waiting import eventually
 
 ROOT = Path(__file__).parents[1]
@@ -193,10 +193,7 @@ class RunningJob:
 
     def batches(self) -> Iterator[tuple[float, list[dict[str, Any]]]]:
         """Read what the sink holds, batch by batch, each with the time of its end."""
-        for done in (self.folder / "rows").glob("query=*/batch=*/_SUCCESS"):
-            parts = sorted(done.parent.glob("part-*.json"))
-            lines = [line for part in parts for line in part.read_text().splitlines()]
-            yield done.stat().st_mtime, [json.loads(line) for line in lines]
+        yield from map(sinks.batch, sinks.finished(self.folder / "rows"))
 
     def standstills(self, marks: list[tuple[str, float]]) -> dict[str, float]:
         """

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import page, peers
+from benchmarks import page, peers, progress
 from benchmarks.footprint import usage
 from benchmarks.footprint.usage import Use
 from benchmarks.handover import manifests
-from sandbox import jars, kubernetes, node, process, progress, rocketmq
-from sandbox.node.shop import OPERATORS, RELEASE, Group, Shop
+from sandbox import jars, kubernetes, process, rocketmq
+from sandbox.node.shop import OPERATORS, RELEASE, Group, Shop, opened
 
 RESULTS = Path(__file__).parents[1] / "RESULTS-footprint.md"
 GROUP, EXECUTORS, QUEUES = "orders", 2, 4
@@ -46,12 +46,7 @@ def main() -> int:
 
 
 def _measured() -> Iterator[Row]:
-    with process.folder("evenkeel-footprint-") as place, node.started() as on:
-        place.path.chmod(0o777)  # whoever pods are, they may
-        shop = Shop(on, place.path)
-        shop.install()
-        shop.start_rocketmq()
-        shop.open()
+    with opened() as shop:
         group = Group(shop, GROUP)
         operator = _names(shop.pods(OPERATORS, RELEASE))
         yield "operator", "no group", _used(shop, "the operator without a group", operator)

@@ -12,8 +12,8 @@ from pathlib import Path
 from benchmarks import page, peers, targets
 from benchmarks.handover import ours, report, scene, theirs
 from benchmarks.handover.report import Side
-from sandbox import jars, node, process
-from sandbox.node.shop import Shop
+from sandbox import jars, process
+from sandbox.node import shop
 
 RESULTS = Path(__file__).parents[1] / "RESULTS-handover.md"
 
@@ -47,17 +47,12 @@ def _options() -> argparse.Namespace:
 
 
 def _measure(options: argparse.Namespace) -> tuple[Side, Side | None]:
-    with process.folder("evenkeel-handover-") as place, node.started() as on:
-        place.path.chmod(0o777)  # whoever pods are, they may
-        shop = Shop(on, place.path)
-        shop.install()
-        shop.start_rocketmq()
-        shop.open()
+    with shop.opened() as on:
         rounds = range(1, options.rounds + 1)
-        mine = [scene.play(shop, f"ours-{each}", ours.started, ours.EVENTS) for each in rounds]
+        mine = [scene.play(on, f"ours-{each}", ours.started, ours.EVENTS) for each in rounds]
         peer = None
         if not options.ours:
-            played = scene.play(shop, "theirs", theirs.started, theirs.EVENTS)
+            played = scene.play(on, "theirs", theirs.started, theirs.EVENTS)
             peer = Side(theirs.NAME, [played])
         return Side(ours.NAME, mine), peer
 

@@ -1,7 +1,6 @@
 """Our side: a group with a job, its executors in pods, and a sink of files."""
 
 import contextlib
-import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -11,8 +10,8 @@ from benchmarks.handover import manifests, scene
 from benchmarks.handover.effects import Consumed, Sent
 from mq_client.blocking import Client
 from mq_client.values import Queue
-from sandbox import process
-from sandbox.node.shop import GROUPS, SHOP, TOPICS, Group, Shop
+from sandbox import process, sinks
+from sandbox.node.shop import GROUPS, PATIENCE_SECONDS, SHOP, TOPICS, Group, Shop
 from sandbox.statuses import owners
 from sandbox.waiting import eventually
 
@@ -21,7 +20,6 @@ CUT_SECONDS = 120.0
 DRIVER, DRIVER_CUT = "the driver is killed", "the driver is cut off"
 _STEADY_BATCHES = 2
 """So many batches after an event, all is as it should be."""
-_PATIENCE_SECONDS = 240.0
 
 
 class Ours:
@@ -33,11 +31,7 @@ class Ours:
         self._topic = topic
         self._group = Group(shop, topic)
         self._struck = struck
-        self._read: dict[Path, tuple[float, list[dict[str, str]]]] = {}
-
-    def begin(self) -> None:
-        """Wait for the first executors."""
-        self.await_steady()
+        self._read: dict[Path, tuple[float, list[sinks.Row]]] = {}
 
     def join(self) -> None:
         """Want one more executor."""
@@ -90,12 +84,12 @@ class Ours:
         """Wait until the job follows the newest epoch, and for some batches more."""
         self._group.until_settled()
         wanted = len(self._batches()) + _STEADY_BATCHES
-        if len(eventually(self._batches, lambda it: len(it) >= wanted, _PATIENCE_SECONDS)) < wanted:
+        if len(eventually(self._batches, lambda it: len(it) >= wanted, PATIENCE_SECONDS)) < wanted:
             raise process.SandboxError(f"{self._topic}: there are no more batches")
 
     def finish(self, sent: Sent) -> None:
         """Consume the rest, and end the job."""
-        eventually(self._numbers, lambda it: sent.sure <= it, _PATIENCE_SECONDS)
+        eventually(self._numbers, lambda it: sent.sure <= it, PATIENCE_SECONDS)
         self._shop.kubectl("-n", SHOP, "delete", GROUPS, self._topic, "--timeout=120s")
 
     def owners(self) -> Mapping[Queue, str]:
@@ -116,16 +110,14 @@ class Ours:
     def _numbers(self) -> set[int]:
         return {int(row["body"]) for _, rows in self._rows() for row in rows}
 
-    def _rows(self) -> Iterator[tuple[float, list[dict[str, str]]]]:
+    def _rows(self) -> Iterator[tuple[float, list[sinks.Row]]]:
         for done in self._batches():
             if done not in self._read:
-                parts = sorted(done.parent.glob("part-*.json"))
-                lines = [line for part in parts for line in part.read_text().splitlines()]
-                self._read[done] = done.stat().st_mtime, [json.loads(line) for line in lines]
+                self._read[done] = sinks.batch(done)
         yield from self._read.values()
 
     def _batches(self) -> list[Path]:
-        return list((self._shop.folder / self._topic).glob("query=*/batch=*/_SUCCESS"))
+        return sinks.finished(self._shop.folder / self._topic)
 
     def _scale(self, executors: int) -> None:
         before = self._group.status()

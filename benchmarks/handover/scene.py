@@ -19,7 +19,6 @@ QUEUES, MORE_QUEUES = 4, 6
 CONSUMERS = 2
 QUIET_SECONDS = 15.0
 
-
 Fault = Callable[[str, str], AbstractContextManager[None]]
 """Strikes a pod of a namespace until it is left."""
 
@@ -30,9 +29,6 @@ class Side(Protocol):
 
     Each method returns when every queue is consumed steadily, as it should be then.
     """
-
-    def begin(self) -> None:
-        """Have the first consumers at work."""
 
     def join(self) -> None:
         """Add a consumer."""
@@ -114,7 +110,7 @@ def play(
             marks.append(Mark(event, time.time(), side.owners()))
 
         progress.say(f"{topic}: starting")
-        side.begin()
+        side.await_steady()
         for event, happens in events.items():
             time.sleep(random.random())  # what is awaited is a batch's end; events come at any time
             mark(event)

@@ -99,10 +99,6 @@ class Theirs:
         """Those that should consume now."""
         self._queues = queues
 
-    def begin(self) -> None:
-        """Wait for the first consumers."""
-        self.await_steady()
-
     def join(self) -> None:
         """Start one more."""
         self._scale(scene.CONSUMERS + 1)

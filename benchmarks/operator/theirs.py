@@ -95,7 +95,7 @@ def standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dict[str
         ):
             side = theirs.Theirs(crew, client, _TOPIC, said, struck, QUEUES)
             say(f"{theirs.NAME}: starting")
-            side.begin()
+            side.await_steady()
             marks: list[Mark] = []
             for event in events:
                 time.sleep(random.random())  # it comes at any time

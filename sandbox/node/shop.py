@@ -9,12 +9,13 @@ A shop on a node: RocketMQ, the operator, and groups with jobs, as people bring 
     group.until_settled()
 """
 
+import contextlib
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sandbox import go, process, programs
+from sandbox import go, node, process, programs
 from sandbox.node import Node
 from sandbox.statuses import Document, condition
 from sandbox.waiting import eventually
@@ -98,17 +99,13 @@ class Shop:
         found: Document = answer.body.get("status") or {}
         return found
 
-    def until(
-        self,
-        plural: str,
-        name: str,
-        is_right: Callable[[Document], bool],
-        seconds: float = PATIENCE_SECONDS,
-    ) -> Document:
+    def until(self, plural: str, name: str, is_right: Callable[[Document], bool]) -> Document:
         """Wait until a status is right."""
-        seen = eventually(lambda: self.status(plural, name), is_right, seconds)
+        seen = eventually(lambda: self.status(plural, name), is_right, PATIENCE_SECONDS)
         if not is_right(seen):
-            raise ShopError(f"{plural}/{name} is not as it should be after {seconds:g} s: {seen}")
+            raise ShopError(
+                f"{plural}/{name} is not as it should be after {PATIENCE_SECONDS:g} s: {seen}"
+            )
         return seen
 
     def until_made(self, topic: str) -> None:
@@ -128,6 +125,18 @@ class Shop:
             said = f"{done.stderr}{done.stdout}"
             raise ShopError(f"{program.name} {' '.join(words)}: {said}")
         return done.stdout
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[Shop]:
+    """Have a shop on a node of its own, ready for groups, until left."""
+    with process.folder("evenkeel-shop-") as place, node.started() as on:
+        place.path.chmod(0o777)  # whoever pods are, they may
+        shop = Shop(on, place.path)
+        shop.install()
+        shop.start_rocketmq()
+        shop.open()
+        yield shop
 
 
 class Group:

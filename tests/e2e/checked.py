@@ -3,14 +3,13 @@
 from pathlib import Path
 
 from sandbox.node import Node
-from sandbox.node.shop import TOPICS, Group, Shop
+from sandbox.node.shop import PATIENCE_SECONDS, TOPICS, Group, Shop
 from sandbox.statuses import Document, owned
 from sandbox.waiting import eventually
 from tests.real.numbers import Numbers, arrived
 
 MANIFESTS = Path(__file__).with_name("manifests")
 GROUP, TOPIC = "billing", "orders"
-PATIENCE_SECONDS = 240.0
 
 
 class CheckedShop(Shop):
