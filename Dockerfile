@@ -52,6 +52,10 @@ COPY images/spark/add_packages.py /build/
 ARG EXTRA_PACKAGES=""
 RUN --mount=type=secret,id=java-certificates \
     if [ -n "${EXTRA_PACKAGES}" ]; then /build/add_packages.py ${EXTRA_PACKAGES}; fi
+COPY images/spark/archive images/spark/classes.gz /build/
+# Java compares the jars' times with those that it finds later: in the image all files are of 1980.
+RUN touch --date=1980-01-01T00:00:00Z /opt/spark/jars/*.jar \
+    && /build/archive /build/classes.gz /opt/spark/jars /opt/evenkeel /opt/spark/conf
 
 FROM tools AS operator-code
 COPY LICENSE /opt/evenkeel/

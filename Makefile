@@ -1,7 +1,7 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test e2e chaos mutations lint charts docs fmt types images generate bench-alloc bench-pull \
+.PHONY: help setup demo test e2e chaos mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
 	bench-handover bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
 
@@ -67,6 +67,9 @@ bench-footprint: .venv-bench/ready ## Measure what operator, driver and executor
 
 images: setup ## Build the images with docker or buildah; ARGS="--base IMAGE" goes to the build
 	@$(IN_DEV) sandbox images build $(ARGS)
+
+classes: setup ## Record on a node which classes Spark's image has in its archive, as root; after an update of Spark or Java
+	@$(IN_DEV) sandbox.node.classes images/spark/classes.gz
 
 generate: setup ## Make all that is made from something else: crds/, parts of the chart and of docs/
 	@PYTHONPATH=operator $(IN_DEV) generate

@@ -2,10 +2,23 @@
 
 from pathlib import Path
 
-from generate import alerts, crds, dashboard, pictures, reference, story, strategies, values
+from generate import (
+    alerts,
+    crds,
+    dashboard,
+    handover,
+    pictures,
+    reference,
+    story,
+    strategies,
+    values,
+)
 
 ROOT = Path(__file__).parents[1]
+MODULES = (
+    alerts, crds, dashboard, handover, pictures, reference, story, strategies, values,
+)  # fmt: skip
 
 if __name__ == "__main__":
-    for module in (alerts, crds, dashboard, pictures, reference, story, strategies, values):
+    for module in MODULES:
         module.write(ROOT)

@@ -25,7 +25,7 @@ from lb_core import plan
 from lb_core.assignment import Assignment
 from lb_core.model import Member, QueueRange
 from mq_client import blocking
-from sandbox import executors, ports, process, sinks
+from sandbox import archive, executors, ports, process, sinks
 from sandbox.waiting import eventually
 
 ROOT = Path(__file__).parents[1]
@@ -108,8 +108,8 @@ class RunningJob:
             "executors": self.wanted,
             "triggerSeconds": 1,
             "metricsPort": self._metrics.port,
-            "spark": SPARK,
             **self.parts,
+            "spark": SPARK | archive.for_executors() | self.parts.get("spark", {}),
         }
         file = self.folder / "job.json"
         file.write_text(json.dumps(job))
@@ -118,6 +118,7 @@ class RunningJob:
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_CONF_DIR": str(archive.made()),
         }
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import NoReturn
 
 USAGE_ERROR = 64
@@ -25,8 +26,14 @@ ARGUMENTS = {
 }
 MEMORY = "SPARK_EXECUTOR_MEMORY"
 JAVA_OPTION = "SPARK_JAVA_OPT_"
-CLASSES = ("HADOOP_CONF_DIR", "SPARK_CONF_DIR", "SPARK_CLASSPATH")
-"""Folders and jars that come before Spark's own."""
+CLASSES = ("SPARK_CLASSPATH",)
+"""The user's, which come before Spark's own."""
+SETTINGS = ("HADOOP_CONF_DIR", "SPARK_CONF_DIR")
+"""Folders. What is in them is in no jar of Spark's, so they may come after."""
+ARCHIVE = Path("/opt/evenkeel/classes.jsa")
+"""Of classes that Java need not read from the jars; `images/spark/archive` makes it."""
+ARCHIVED = Path("/opt/evenkeel/classpath")
+"""The class path that it is good for: these, then any other."""
 LIBRARIES = "SPARK_EXECUTOR_LIBRARY_PATH"
 
 
@@ -67,14 +74,18 @@ def executor(environment: Mapping[str, str]) -> list[str]:
     missing = [name for name in (*ARGUMENTS.values(), MEMORY) if name not in environment]
     if missing:
         raise UsageError(f"executors are started by Spark, which would set {', '.join(missing)}")
-    classes = [environment[name] for name in CLASSES if environment.get(name)]
+    before, after = (
+        [environment[name] for name in names if environment.get(name)]
+        for names in (CLASSES, SETTINGS)
+    )
     return [
         "java",
+        f"-XX:SharedArchiveFile={ARCHIVE}",
         *java_options(environment),
         f"-Xms{environment[MEMORY]}",
         f"-Xmx{environment[MEMORY]}",
         "-cp",
-        ":".join([*classes, f"{environment['SPARK_HOME']}/jars/*"]),
+        ":".join([*before, ARCHIVED.read_text(), *after, f"{environment['SPARK_HOME']}/jars/*"]),
         BACKEND,
         *(text for name, variable in ARGUMENTS.items() for text in (name, environment[variable])),
     ]

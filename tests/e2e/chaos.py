@@ -103,8 +103,8 @@ def resize_the_topic(it: CheckedShop, rng: random.Random) -> None:
 
 
 @lasting
-def slow_the_network(it: CheckedShop, rng: random.Random) -> Iterator[None]:
-    with it.node.faults.slow(rng.randint(50, 400)):
+def slow_the_api(it: CheckedShop, rng: random.Random) -> Iterator[None]:
+    with it.node.faults.with_slow_api(rng.randint(20, 60)):
         yield
 
 

@@ -1,7 +1,8 @@
 """
 A driver that makes no executors of its own: it says where it is, waits for one, and uses it.
 
-A line on stdin lets it go on to wait until that executor has gone.
+A line on stdin lets it go on to wait until that executor has gone. Neither Java starts without the
+image's archive of classes.
 """
 
 import json
@@ -16,6 +17,8 @@ spark = (
     .config("spark.decommission.enabled", "true")
     .config("spark.executor.memory", "512m")
     .config("spark.ui.enabled", "false")
+    .config("spark.driver.extraJavaOptions", "-Xshare:on")
+    .config("spark.executor.extraJavaOptions", "-Xshare:on")
     .getOrCreate()
 )
 

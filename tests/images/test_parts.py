@@ -29,10 +29,16 @@ DESCRIBED = {
 }
 
 
-def test_an_executor_is_started_as_spark_describes_it() -> None:
+def test_an_executor_is_started_as_spark_describes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archived = tmp_path / "classpath"
+    archived.write_text("/opt/spark/jars/a.jar:/opt/spark/jars/b.jar")
+    monkeypatch.setattr(entrypoint, "ARCHIVED", archived)
     assert entrypoint.executor(DESCRIBED) == [
-        "java", "-Dninth=1", "-Dtenth=a b", "-Xms700m", "-Xmx700m",
-        "-cp", "/opt/spark/conf:/jars/mine.jar:/opt/spark/jars/*",
+        "java", "-XX:SharedArchiveFile=/opt/evenkeel/classes.jsa",
+        "-Dninth=1", "-Dtenth=a b", "-Xms700m", "-Xmx700m", "-cp",
+        "/jars/mine.jar:/opt/spark/jars/a.jar:/opt/spark/jars/b.jar:/opt/spark/conf:/opt/spark/jars/*",
         "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
         "--driver-url", "spark://driver", "--executor-id", "3", "--cores", "2",
         "--app-id", "app-1", "--hostname", "10.0.0.7", "--resourceProfileId", "0",

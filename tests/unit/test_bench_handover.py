@@ -3,6 +3,7 @@
 import pytest
 
 from benchmarks.handover.effects import Consumed, Effect, Mark, Outcome, Sent, outcome
+from generate import handover
 from mq_client.values import Queue
 
 ONE, TWO = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
@@ -74,3 +75,21 @@ def test_a_queue_is_taken_up_when_its_last_reader_begins(
 
 def test_queues_that_have_another_owner_afterwards_have_moved() -> None:
     assert storm(read(8, ONE, 0), read(12, ONE, 1)).moved == 1
+
+
+def test_readmes_table_shows_both_sides_of_an_event_and_one_where_there_is_one() -> None:
+    results = """
+                         duplicates  queues
+                                      moved
+quiet
+  Evenkeel  0  0  1.37  1.40  10.9  11.0  820  -  1.2x slower
+  DefaultMQPushConsumer  1,000  3  0.37  0.40  0.9  1.0  40  2.5
+the driver is killed
+  Evenkeel  0  0  42.94  43.00  728.6  728.6  24,485  42.0
+
+Evenkeel, round 1: sent 242,400, lost 0, duplicated 0
+"""
+    assert handover.table(results).splitlines()[2:] == [
+        "| quiet | **1.40** / 0.40 | **0** / 1,000 | **0** / 3 | **820** / 40 | **-** / 2.5 |",
+        "| the driver is killed | **43.00** | **0** | **0** | **24,485** | **42.0** |",
+    ]

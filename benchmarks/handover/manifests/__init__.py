@@ -1,5 +1,6 @@
 """What both sides apply."""
 
+import re
 from pathlib import Path
 
 
@@ -7,5 +8,5 @@ def filled(file: str, **values: object) -> str:
     """Read a manifest of this folder, with its words in capitals replaced."""
     text = Path(__file__).with_name(file).read_text()
     for word, value in values.items():
-        text = text.replace(word, str(value))
+        text = re.sub(rf"\b{word}\b", str(value), text)
     return text

@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import Self
 
-from sandbox import ports, process
+from sandbox import archive, ports, process
 from sandbox.jobs import SPARK
 from sandbox.kubernetes import Cluster
 from sandbox.statuses import Document
@@ -100,7 +100,7 @@ class Kubelet:
             "assignments": str(folder / "assignment.json"),
             "report": str(folder / "report.json"),
             "metricsPort": self._port(),
-            "spark": {**SPARK, **master},
+            "spark": {**SPARK, **archive.for_executors(), **master},
         }
         where = {
             "server": self._cluster.url,
@@ -113,6 +113,7 @@ class Kubelet:
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_CONF_DIR": str(archive.made()),
             "EVENKEEL_POD_UID": uid,
         }
         command = [sys.executable, "-m", "spark_jobs.pipeline", file]

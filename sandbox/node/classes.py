@@ -1,0 +1,62 @@
+"""
+Records the classes that drivers and executors load: `python -m sandbox.node.classes FILE`.
+
+Spark's image has an archive of them (`images/spark/archive`). They are those of a job on a node,
+from its start to its end; another version of Spark or Java wants another list.
+"""
+
+import gzip
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from mq_client.blocking import Client
+from mq_client.messages import Message
+from mq_client.operations.sending import RoundRobin
+from sandbox import sinks
+from sandbox.node.shop import GROUPS, PATIENCE_SECONDS, SHOP, Group, Shop, ShopError, opened
+from sandbox.waiting import eventually
+
+_JOB = Path(__file__).with_name("classes.yaml")
+_GROUP = "classes"
+_BATCHES = 3
+_LISTS = ("driver.classes", "executor.classes")
+
+
+def main() -> int:
+    """Record them into a file."""
+    with opened() as shop:
+        lines = sorted(set(_wanted(_recorded(shop))))
+    lines.sort(key=lambda line: line.startswith("@"))  # lambdas after the classes that have them
+    Path(sys.argv[1]).write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+    print(f"{len(lines):,} lines")
+    return 0
+
+
+def _recorded(shop: Shop) -> Iterator[str]:
+    shop.apply(_JOB.read_text())
+    Group(shop, _GROUP).until_settled()
+    with Client(shop.name_server()) as client:
+        for _ in range(_BATCHES):
+            _have_a_batch(client, shop.folder / _GROUP)
+    shop.kubectl("-n", SHOP, "delete", GROUPS, _GROUP, "--timeout=120s")
+    for name in _LISTS:
+        yield from (shop.folder / name).read_text().splitlines(keepends=True)
+
+
+def _have_a_batch(client: Client, rows: Path) -> None:
+    before = len(sinks.finished(rows))
+    client.send([Message(_GROUP, b"%d" % number) for number in range(100)], RoundRobin())
+    if eventually(lambda: len(sinks.finished(rows)), before.__lt__, PATIENCE_SECONDS) == before:
+        raise ShopError(f"{_GROUP}: there is no batch")
+
+
+def _wanted(lines: Iterable[str]) -> Iterator[str]:
+    """Take what Java's own loaders load; numbers are only for the classes of others."""
+    for line in lines:
+        if not line.startswith("#") and " source: " not in line:
+            yield line.partition(" id: ")[0].rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
