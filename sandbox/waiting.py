@@ -14,9 +14,10 @@ def eventually(
     look: Callable[[], Value],
     is_right: Callable[[Value], bool],
     patience_seconds: float = PATIENCE_SECONDS,
+    pause_seconds: float = PAUSE_SECONDS,
 ) -> Value:
     """Look again and again until it is right; return what is seen then, or last."""
     deadline = time.monotonic() + patience_seconds
     while not is_right(seen := look()) and time.monotonic() < deadline:
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(pause_seconds)
     return seen

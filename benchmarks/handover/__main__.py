@@ -48,12 +48,12 @@ def _options() -> argparse.Namespace:
 
 def _measure(options: argparse.Namespace) -> tuple[Side, Side | None]:
     with shop.opened() as on:
-        rounds = range(1, options.rounds + 1)
-        mine = [scene.play(on, f"ours-{each}", ours.started, ours.EVENTS) for each in rounds]
         peer = None
         if not options.ours:
             played = scene.play(on, "theirs", theirs.started, theirs.EVENTS)
             peer = Side(theirs.NAME, [played])
+        rounds = range(1, options.rounds + 1)
+        mine = [scene.play(on, f"ours-{each}", ours.started, ours.EVENTS) for each in rounds]
         return Side(ours.NAME, mine), peer
 
 

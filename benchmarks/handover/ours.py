@@ -11,9 +11,8 @@ from benchmarks.handover.effects import Consumed, Sent
 from mq_client.blocking import Client
 from mq_client.values import Queue
 from sandbox import process, sinks
-from sandbox.node.shop import GROUPS, PATIENCE_SECONDS, SHOP, TOPICS, Group, Shop
+from sandbox.node.shop import GROUPS, SHOP, TOPICS, Group, Shop, in_time
 from sandbox.statuses import owners
-from sandbox.waiting import eventually
 
 NAME = "Evenkeel"
 CUT_SECONDS = 120.0
@@ -84,12 +83,12 @@ class Ours:
         """Wait until the job follows the newest epoch, and for some batches more."""
         self._group.until_settled()
         wanted = len(self._batches()) + _STEADY_BATCHES
-        if len(eventually(self._batches, lambda it: len(it) >= wanted, PATIENCE_SECONDS)) < wanted:
+        if len(in_time(self._batches, lambda it: len(it) >= wanted)) < wanted:
             raise process.SandboxError(f"{self._topic}: there are no more batches")
 
     def finish(self, sent: Sent) -> None:
         """Consume the rest, and end the job."""
-        eventually(self._numbers, lambda it: sent.sure <= it, PATIENCE_SECONDS)
+        in_time(self._numbers, lambda it: sent.sure <= it)
         self._shop.kubectl("-n", SHOP, "delete", GROUPS, self._topic, "--timeout=120s")
 
     def owners(self) -> Mapping[Queue, str]:

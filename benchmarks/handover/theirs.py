@@ -19,8 +19,7 @@ from benchmarks.handover.effects import Consumed, Sent
 from mq_client.blocking import Client
 from mq_client.values import Queue, TopicConfig
 from sandbox import jars, process
-from sandbox.node.shop import SHOP, Shop
-from sandbox.waiting import eventually
+from sandbox.node.shop import PATIENCE_SECONDS, SHOP, Shop, in_time
 
 NAME = "DefaultMQPushConsumer"
 EVENTS = scene.EVENTS
@@ -31,7 +30,6 @@ _STEADY_NUMBERS = 2 * _STEADY_SECONDS * sender.A_SECOND
 """Whoever reads older messages as well still catches up, or reads them again."""
 _LATELY = 10_000
 """More messages than are sent in that time."""
-_PATIENCE_SECONDS = 300.0
 
 
 class _Said(NamedTuple):
@@ -112,7 +110,7 @@ class Theirs:
         seat = min(self._there)
         count = len(self._files(seat))
         self._crew.kill(seat)
-        eventually(lambda: self._files(seat), lambda now: len(now) > count)
+        in_time(lambda: self._files(seat), lambda now: len(now) > count)
         self.await_steady()
 
     def strike(self, fault: scene.Fault) -> None:
@@ -136,15 +134,15 @@ class Theirs:
 
     def await_steady(self) -> None:
         """Wait until each queue has one reader, and each reader its share."""
-        if not eventually(self._is_steady, bool, _PATIENCE_SECONDS):
+        if not in_time(self._is_steady, bool):
             raise process.SandboxError(
                 f"{self._topic}: {sorted(self._there)} do not share the queues after "
-                f"{_PATIENCE_SECONDS:g} s"
+                f"{PATIENCE_SECONDS:g} s"
             )
 
     def finish(self, sent: Sent) -> None:
         """Wait until all was consumed, or for a while; then let all shut down."""
-        eventually(self._numbers, lambda it: sent.sure <= it)
+        in_time(self._numbers, lambda it: sent.sure <= it)
         self._crew.scale(0)
 
     def owners(self) -> Mapping[Queue, str]:
@@ -215,6 +213,7 @@ class _Pods:
 @contextlib.contextmanager
 def started(shop: Shop, client: Client, topic: str) -> Iterator[Theirs]:
     """Have a topic, and consumers in pods, until left."""
+    in_time(client.brokers, lambda it: len(it.brokers) == scene.BROKERS_COUNT)
     client.put_topics([TopicConfig(topic, scene.QUEUES, scene.QUEUES)])
     said = shop.folder / f"{topic}-said"
     said.mkdir()

@@ -14,8 +14,7 @@ from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
 from sandbox import sinks
-from sandbox.node.shop import GROUPS, PATIENCE_SECONDS, SHOP, Group, Shop, ShopError, opened
-from sandbox.waiting import eventually
+from sandbox.node.shop import GROUPS, SHOP, Group, Shop, ShopError, in_time, opened
 
 _JOB = Path(__file__).with_name("classes.yaml")
 _GROUP = "classes"
@@ -47,7 +46,7 @@ def _recorded(shop: Shop) -> Iterator[str]:
 def _have_a_batch(client: Client, rows: Path) -> None:
     before = len(sinks.finished(rows))
     client.send([Message(_GROUP, b"%d" % number) for number in range(100)], RoundRobin())
-    if eventually(lambda: len(sinks.finished(rows)), before.__lt__, PATIENCE_SECONDS) == before:
+    if in_time(lambda: len(sinks.finished(rows)), before.__lt__) == before:
         raise ShopError(f"{_GROUP}: there is no batch")
 
 

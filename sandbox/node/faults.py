@@ -1,6 +1,7 @@
 """What happens to pods without their doing: killed, frozen, cut off, or the API server away."""
 
 import contextlib
+import http
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -78,8 +79,10 @@ class Faults:
             self._ground.run("nft", f"delete table inet {table}")
 
     def _pod(self, namespace: str, pod: str) -> dict[str, dict[str, str]]:
-        found: dict[str, dict[str, str]]
-        found = self._admin.ask("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}").body
+        answer = self._admin.ask("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}")
+        if answer.status != http.HTTPStatus.OK:
+            raise GroundError(f"there is no pod {namespace}/{pod}")
+        found: dict[str, dict[str, str]] = answer.body
         return found
 
     def _container(self, namespace: str, pod: str) -> str:

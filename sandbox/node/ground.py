@@ -151,7 +151,10 @@ def _cgroups_left() -> list[Path]:
     for hierarchy in _hierarchies():
         root = hierarchy / CGROUP
         for folder in [*sorted(root.rglob("*/"), reverse=True), root]:
+            state = folder / "freezer.state"
             try:
+                if state.exists():
+                    state.write_text("THAWED")  # else what was killed while frozen never ends
                 folder.rmdir()
             except FileNotFoundError:
                 continue

@@ -18,20 +18,26 @@ from pathlib import Path
 from sandbox import go, node, process, programs
 from sandbox.node import Node
 from sandbox.statuses import Document, condition
-from sandbox.waiting import eventually
+from sandbox.waiting import Value, eventually
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "evenkeel"
 RELEASE, SHOP, BROKERS = "evenkeel", "shop", "mq"
 GROUPS, TOPICS = "consumergroups", "topics"
 OPERATORS = "app.kubernetes.io/name=evenkeel"
-PATIENCE_SECONDS = 240.0
+PATIENCE_SECONDS = 300.0
+LOOK_SECONDS = 0.25
 ROLLED_OUT = "--timeout=120s"
 STATE = Path(__file__).with_name("state.yaml")
 
 
 class ShopError(process.SandboxError):
     """Something that was asked for was refused, or did not come about."""
+
+
+def in_time(look: Callable[[], Value], is_right: Callable[[Value], bool]) -> Value:
+    """Look until it is right, not often: what is looked at is on this machine."""
+    return eventually(look, is_right, PATIENCE_SECONDS, LOOK_SECONDS)
 
 
 class Shop:
@@ -101,7 +107,7 @@ class Shop:
 
     def until(self, plural: str, name: str, is_right: Callable[[Document], bool]) -> Document:
         """Wait until a status is right."""
-        seen = eventually(lambda: self.status(plural, name), is_right, PATIENCE_SECONDS)
+        seen = in_time(lambda: self.status(plural, name), is_right)
         if not is_right(seen):
             raise ShopError(
                 f"{plural}/{name} is not as it should be after {PATIENCE_SECONDS:g} s: {seen}"
@@ -185,17 +191,13 @@ class Group:
 
     def until_replaced(self, slot: str, pod: str) -> None:
         """Wait until another pod fills a slot."""
-        found = eventually(
-            lambda: self.executors().get(slot, pod), lambda it: it != pod, PATIENCE_SECONDS
-        )
+        found = in_time(lambda: self.executors().get(slot, pod), lambda it: it != pod)
         if found == pod:
             raise ShopError(f"{self.name}: {pod} still fills {slot}")
 
     def until_another_driver(self, before: str) -> None:
         """Wait until another driver reports than this one."""
-        now = eventually(
-            lambda: self.report().get("driver", before), lambda it: it != before, PATIENCE_SECONDS
-        )
+        now = in_time(lambda: self.report().get("driver", before), lambda it: it != before)
         if now == before:
             raise ShopError(f"{self.name}: no other driver reports than {before}")
 

@@ -9,6 +9,7 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator
 
+from sandbox.node.ground import GroundError
 from sandbox.node.shop import BROKERS, OPERATORS, RELEASE, SHOP, TOPICS
 from tests.e2e.checked import TOPIC, CheckedShop
 
@@ -31,54 +32,64 @@ def at_once(event: Callable[[CheckedShop, random.Random], None]) -> None:
     EVENTS[event.__name__] = contextlib.contextmanager(done)
 
 
-def an_executor(it: CheckedShop, rng: random.Random) -> str | None:
-    """Choose one of those that are there."""
-    pods = sorted(
-        pod["metadata"]["name"] for pod in it.pods(it.group.executor_pods) if is_running(pod)
+def running(it: CheckedShop, selector: str, namespace: str = SHOP) -> list[str]:
+    """Tell which pods could be struck now."""
+    return sorted(
+        pod["metadata"]["name"]
+        for pod in it.pods(selector, namespace)
+        if any("running" in each["state"] for each in pod["status"].get("containerStatuses", []))
     )
-    return rng.choice(pods) if pods else None
 
 
-def is_running(pod: dict[str, dict[str, object]]) -> bool:
-    return pod["status"]["phase"] == "Running"
+def strike(rng: random.Random, pods: list[str], how: Callable[[str], object]) -> None:
+    """Strike one of them, if there is any; who has ended meanwhile need not be struck."""
+    if pods:
+        with contextlib.suppress(GroundError):
+            how(rng.choice(pods))
+
+
+def kill(it: CheckedShop, rng: random.Random, selector: str, namespace: str = SHOP) -> None:
+    pods = running(it, selector, namespace)
+    strike(rng, pods, lambda pod: it.node.faults.kill(namespace, pod))
 
 
 @at_once
 def kill_an_executor(it: CheckedShop, rng: random.Random) -> None:
-    if pod := an_executor(it, rng):
-        it.node.faults.kill(SHOP, pod)
+    kill(it, rng, it.group.executor_pods)
 
 
 @at_once
 def delete_an_executor(it: CheckedShop, rng: random.Random) -> None:
-    if pod := an_executor(it, rng):
-        it.kubectl("-n", SHOP, "delete", "pod", pod, "--wait=false", "--ignore-not-found")
+    delete = ("-n", SHOP, "delete", "pod", "--wait=false", "--ignore-not-found")
+    strike(rng, running(it, it.group.executor_pods), lambda pod: it.kubectl(*delete, pod))
 
 
 @lasting
 def freeze_an_executor(it: CheckedShop, rng: random.Random) -> Iterator[None]:
-    pod = an_executor(it, rng)
-    with it.node.faults.frozen(SHOP, pod) if pod else contextlib.nullcontext():
+    frozen = it.node.faults.frozen
+    with contextlib.ExitStack() as struck:
+        pods = running(it, it.group.executor_pods)
+        strike(rng, pods, lambda pod: struck.enter_context(frozen(SHOP, pod)))
         yield
 
 
 @lasting
 def cut_an_executor_off(it: CheckedShop, rng: random.Random) -> Iterator[None]:
-    pod = an_executor(it, rng)
-    with it.node.faults.cut_off(SHOP, pod) if pod else contextlib.nullcontext():
+    cut_off = it.node.faults.cut_off
+    with contextlib.ExitStack() as struck:
+        pods = running(it, it.group.executor_pods)
+        strike(rng, pods, lambda pod: struck.enter_context(cut_off(SHOP, pod)))
         yield
 
 
 @at_once
-def kill_the_driver(it: CheckedShop, _rng: random.Random) -> None:
-    if any(is_running(pod) for pod in it.pods(it.group.driver_pods)):
-        it.node.faults.kill(SHOP, it.group.driver)
+def kill_the_driver(it: CheckedShop, rng: random.Random) -> None:
+    kill(it, rng, it.group.driver_pods)
 
 
 @at_once
 def kill_an_operator(it: CheckedShop, rng: random.Random) -> None:
-    pods = [pod for pod in it.pods(OPERATORS, RELEASE) if is_running(pod)]
-    it.node.faults.kill(RELEASE, rng.choice(pods)["metadata"]["name"])
+    kill(it, rng, OPERATORS, RELEASE)
 
 
 @at_once
@@ -88,7 +99,7 @@ def restart_the_operators(it: CheckedShop, _rng: random.Random) -> None:
 
 @at_once
 def kill_a_broker(it: CheckedShop, rng: random.Random) -> None:
-    it.node.faults.kill(BROKERS, f"rocketmq-broker-{rng.randrange(2)}")
+    kill(it, rng, "app=rocketmq-broker", BROKERS)
 
 
 @at_once

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from sandbox.node import Node
-from sandbox.node.shop import PATIENCE_SECONDS, TOPICS, Group, Shop
+from sandbox.node.shop import TOPICS, Group, Shop, in_time
 from sandbox.statuses import Document, owned
-from sandbox.waiting import eventually
 from tests.real.numbers import Numbers, arrived
 
 MANIFESTS = Path(__file__).with_name("manifests")
@@ -37,8 +36,8 @@ class CheckedShop(Shop):
 
     def check(self) -> Document:
         """Every queue owned once, read where the epoch says; lost 0, duplicated 0."""
-        status = self.group.until_settled()
-        assert sorted(queue for _, queue in owned(status)) == self._queues(), status
+        status = in_time(self.group.until_settled, self._is_owned_once)
+        assert self._is_owned_once(status), (status, self._queues())
         astray = self.group.report()["misplacedTasks"]
         self.check_numbers(GROUP)
         assert self.group.report()["misplacedTasks"] == astray, "tasks run where the epoch says"
@@ -56,10 +55,13 @@ class CheckedShop(Shop):
         assert self._numbers is not None
         sure = set(range(since, self.sent)) - self._numbers.unsure
         rows = self.folder / job
-        found = eventually(lambda: arrived(rows), lambda it: sure <= it.keys(), PATIENCE_SECONDS)
+        found = in_time(lambda: arrived(rows), lambda it: sure <= it.keys())
         lost = sure - found.keys()
         doubled = {number for number, count in found.items() if count > 1}
         assert (len(lost), len(doubled)) == (0, 0), f"lost {sorted(lost)[:9]}, doubled {doubled}"
+
+    def _is_owned_once(self, status: Document) -> bool:
+        return sorted(queue for _, queue in owned(status)) == self._queues()
 
     def _queues(self) -> list[tuple[str, int]]:
         brokers = self.status(TOPICS, TOPIC)["brokers"]

@@ -17,9 +17,9 @@ from sandbox.node.shop import (
     RELEASE,
     SHOP,
     TOPICS,
+    in_time,
 )
 from sandbox.statuses import Document, loads, moves, owners
-from sandbox.waiting import eventually
 from tests.e2e.checked import GROUP, TOPIC, CheckedShop
 
 QUICK_LEASE = 'lease={"duration": 5, "deadline": 3, "period": 1}'
@@ -124,7 +124,7 @@ def kill_driver(it: CheckedShop) -> None:
 def kill_leader(it: CheckedShop) -> None:
     before, leader, executors = it.group.status(), _leader(it), it.group.executors()
     it.node.faults.kill(RELEASE, leader)
-    eventually(lambda: _leader(it), lambda now: now != leader, 60)
+    in_time(lambda: _leader(it), lambda now: now != leader)
     assert _leader(it) != leader
     _unmoved(it, before)
     assert it.group.executors() == executors
@@ -169,7 +169,7 @@ def restart_operators(it: CheckedShop) -> None:
 def suspend(it: CheckedShop) -> None:
     it.patch(GROUPS, GROUP, {"suspend": True})
     since = it.sent  # what was before may be in a queue that closed when all had read it
-    gone = eventually(lambda: it.pods(f"evenkeel.dev/group={GROUP}"), lambda pods: not pods, 120)
+    gone = in_time(lambda: it.pods(f"evenkeel.dev/group={GROUP}"), lambda pods: not pods)
     assert not gone
     it.apply_file("nightly.yaml")
     it.check_numbers("nightly", since)
@@ -203,12 +203,11 @@ def end(it: CheckedShop) -> None:
     it.end_numbers()
     it.kubectl("-n", SHOP, "delete", GROUPS, GROUP, "--timeout=120s")
     kinds = "pods,configmaps,leases,serviceaccounts,roles,rolebindings,services"
-    left = eventually(
+    left = in_time(
         lambda: it.kubectl(
             "-n", SHOP, "get", kinds, "-l", f"evenkeel.dev/group={GROUP}", "-o", "name"
         ),
         lambda names: not names,
-        60,
     )
     assert not left
     it.kubectl("-n", SHOP, "delete", "topics", "--all", "--timeout=60s")
