@@ -1,13 +1,13 @@
 """Topics that are made and resized: what is said of it, and who may do it."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from evenkeel import manifests
-from evenkeel.api.topics import BrokerQueues
+from evenkeel.api.topics import AwayBroker, BrokerQueues
 from evenkeel.control import conditions, places, rivals, topics
 from evenkeel.control.provision import Counts, Outcome, Step
 from evenkeel.control.rivals import Rivals
@@ -126,6 +126,49 @@ def test_the_same_sight_makes_the_same_status() -> None:
     first = topics.decide(asking(), sight, NOW).status
     later = replace(asking(), status=first)
     assert topics.decide(later, sight, NOW.replace(year=2027)).status == first
+
+
+# Brokers that leave the route.
+
+BOTH = [BrokerQueues(A, 4, 4), BrokerQueues(B, 4, 4)]
+
+
+def without_b(seconds: float, generation: int = 1) -> Decision:
+    """The first broker alone is seen, so long after the other one was missed first."""
+    known = replace(topic(), status=topics.decide(topic(), Sight(BOTH), NOW).status)
+    missed = topics.decide(known, Sight(SHOWN), NOW).status
+    head = replace(known.head, generation=generation)
+    later = replace(known, head=head, status=missed)
+    return topics.decide(later, Sight(SHOWN), NOW + timedelta(seconds=seconds))
+
+
+def test_a_broker_that_is_away_keeps_its_queues() -> None:
+    decision = without_b(topics.AWAY_SECONDS - 1)
+    assert decision.status.brokers == BOTH
+    assert decision.status.read_queues == 8
+    assert decision.status.away == [AwayBroker(B, "2026-01-01T00:00:00Z")]
+    assert condition(decision, "Ready") == (
+        "True", "BrokerAway",
+        "Topic orders: the name server does not tell of broker-b since 2026-01-01T00:00:00Z; "
+        "their queues keep their owners for ten minutes",
+    )  # fmt: skip
+
+
+def test_a_broker_that_is_back_is_as_it_was() -> None:
+    before = topics.decide(topic(), Sight(BOTH), NOW).status
+    back = topics.decide(replace(topic(), status=without_b(60).status), Sight(BOTH), NOW).status
+    assert back == before
+
+
+def test_a_broker_that_is_away_for_too_long_is_given_up() -> None:
+    decision = without_b(topics.AWAY_SECONDS)
+    assert (decision.status.brokers, decision.status.away) == (SHOWN, [])
+    assert condition(decision, "Ready") == ("True", "RouteRead", "")
+
+
+def test_a_topic_that_is_read_elsewhere_expects_no_broker_back() -> None:
+    decision = without_b(1, generation=2)
+    assert (decision.status.brokers, decision.status.away) == (SHOWN, [])
 
 
 # Who is older, and who reads.

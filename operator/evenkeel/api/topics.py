@@ -62,6 +62,13 @@ class BrokerQueues(Part, frozen=True):
     """Zone that the broker stands in."""
 
 
+class AwayBroker(Part, frozen=True):
+    broker: Text
+    """Name of a broker group that the name server does not tell of any more."""
+    since: Text
+    """Since when."""
+
+
 Brokers = Annotated[list[BrokerQueues], Meta(max_length=256), listed_by("broker")]
 Route = Annotated[list[BrokerQueues], Meta(min_length=1, max_length=256), listed_by("broker")]
 
@@ -97,7 +104,9 @@ class TopicStatus(Part, frozen=True):
     observed_generation: int = 0
     """Generation of the spec that this follows from."""
     brokers: Brokers = []
-    """The route as it was read last."""
+    """The route as it was read last, and queues of brokers that are away."""
+    away: Annotated[list[AwayBroker], Meta(max_length=256), listed_by("broker")] = []
+    """Brokers whose queues keep their owners for ten minutes, as they are expected back."""
     read_queues: Count = 0
     """Readable queues on all brokers."""
     write_queues: Count = 0

@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from evenkeel import times
-from evenkeel.api.topics import BrokerQueues, Perm, Provision, TopicStatus
+from evenkeel.api.topics import AwayBroker, BrokerQueues, Perm, Provision, TopicStatus
 from evenkeel.control import conditions, provision, provisioned
 from evenkeel.control.conditions import Finding
 from evenkeel.control.provision import Outcome
@@ -19,6 +19,13 @@ from mq_client import values
 SOON_SECONDS = 2.0
 """Until the next look at what is under way."""
 UNKNOWN = "TopicUnknown"
+AWAY_SECONDS = 600.0
+"""
+So long the queues of a broker that the name server has dropped keep their owners.
+
+One that crashed is back in seconds or, with much to recover, in minutes. To share out the others'
+queues meanwhile, and all of them once more when it is back, would move what nobody has to move.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +58,19 @@ def decide(topic: Topic, sight: Sight, now: datetime) -> Decision:
     """Write down what is seen. A route that could not be read leaves the last one as it is."""
     status = topic.status
     if not isinstance(sight.route, Unread):
+        away = _away(topic, sight.route, now)
+        gone = [each for each in status.brokers if each.broker in {it.broker for it in away}]
+        route = sorted([*sight.route, *gone], key=lambda each: each.broker)
         status = msgspec.structs.replace(
             status,
-            brokers=list(sight.route),
-            read_queues=sum(each.read_queues for each in sight.route),
-            write_queues=sum(each.write_queues for each in sight.route),
-            route_hash=_hash(sight.route),
+            brokers=route,
+            away=away,
+            read_queues=sum(each.read_queues for each in route),
+            write_queues=sum(each.write_queues for each in route),
+            route_hash=_hash(route),
         )
     kept = _provisioned(topic, sight)
-    found = [_ready(topic, sight, kept), *kept]
+    found = [_ready(topic, sight, kept, status.away), *kept]
     if sight.conflict is not None:
         found.append(Finding("Conflicted", True, sight.conflict.reason, sight.conflict.message))
     generation = topic.head.generation
@@ -69,6 +80,16 @@ def decide(topic: Topic, sight: Sight, now: datetime) -> Decision:
         msgspec.structs.replace(status, observed_generation=generation, conditions=merged),
         min(again, SOON_SECONDS) if _is_under_way(sight, kept) else again,
     )
+
+
+def _away(topic: Topic, route: Sequence[BrokerQueues], now: datetime) -> list[AwayBroker]:
+    """List brokers that were there and are not, and not for long enough to be given up."""
+    if topic.status.observed_generation != topic.head.generation:
+        return []  # it may be other name servers now, or another topic
+    known = {each.broker: each.since for each in topic.status.away}
+    missing = {each.broker for each in topic.status.brokers} - {each.broker for each in route}
+    found = [AwayBroker(name, known.get(name, times.shown(now))) for name in sorted(missing)]
+    return [each for each in found if times.since(each.since, now) < AWAY_SECONDS]
 
 
 def to_follow(topic: Topic, conflict: Conflict | None) -> Provision | None:
@@ -96,7 +117,9 @@ def _provisioned(topic: Topic, sight: Sight) -> list[Finding]:
             return [provisioned.finding(topic, outcome, is_shown)]
 
 
-def _ready(topic: Topic, sight: Sight, kept: Sequence[Finding]) -> Finding:
+def _ready(
+    topic: Topic, sight: Sight, kept: Sequence[Finding], away: Sequence[AwayBroker]
+) -> Finding:
     if sight.conflict is not None:
         return Finding("Ready", False, sight.conflict.reason, sight.conflict.message)
     if isinstance(sight.route, Unread):
@@ -105,6 +128,10 @@ def _ready(topic: Topic, sight: Sight, kept: Sequence[Finding]) -> Finding:
         return Finding("Ready", False, reason.reason, reason.message)
     if not any(each.read_queues for each in sight.route):
         return Finding("Ready", False, "NoQueues", f"{topic}: no broker has readable queues")
+    if away:
+        names = ", ".join(f"{each.broker} since {each.since}" for each in away)
+        text = f"{topic}: the name server does not tell of {names}; their queues keep their owners"
+        return Finding("Ready", True, "BrokerAway", f"{text} for ten minutes")
     return Finding("Ready", True, "RouteRead")
 
 
