@@ -23,6 +23,8 @@ from evenkeel.embedded.world import FileWorld
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group, Key
 from mq_client.aio import Client
+from mq_client.directory import Times
+from mq_client.errors import MqError
 from mq_client.values import TopicConfig
 from sandbox import executors, process, rocketmq
 
@@ -33,6 +35,8 @@ LOOK_SECONDS = 0.2
 WATCH_SECONDS = 8.0
 """Time to watch the picture between two events."""
 PATIENCE_SECONDS = 120.0
+TIMES = Times(answer=60.0)
+"""All of it shares one machine: a broker that is slow to answer is no fault."""
 MANIFESTS = """\
 apiVersion: evenkeel.dev/v1alpha1
 kind: Topic
@@ -164,7 +168,7 @@ async def main() -> int:
     with rocketmq.started(brokers=2) as mq, tempfile.TemporaryDirectory() as place:
         mq.create_topics({"orders": QUEUES})
         name_server = mq.name_server.address
-        async with Client(name_server) as client:
+        async with Client(name_server, times=TIMES) as client:
             demo = Demo(Path(place), client, name_server)
             demo.edit(2)
             async with (
@@ -180,6 +184,6 @@ async def main() -> int:
 if __name__ == "__main__":
     try:
         sys.exit(asyncio.run(main()))
-    except (EvenkeelError, process.SandboxError) as error:
+    except (EvenkeelError, MqError, process.SandboxError) as error:
         print(f"demo: {error}", file=sys.stderr)
         sys.exit(1)

@@ -1,9 +1,11 @@
 """Sends numbered messages evenly to all queues, all the time."""
 
 import asyncio
+from contextlib import suppress
 from typing import Self
 
 from mq_client.aio import Client
+from mq_client.errors import BusyError
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
 
@@ -41,7 +43,9 @@ class Sender:
         chooser = RoundRobin()
         while not self._stop.is_set():
             batch = [Message(self._topic, b"%d" % (self.sent + each)) for each in range(A_BATCH)]
-            # Not tried again: what is stored twice would look as if it had been consumed twice.
-            await self._client.send(batch, chooser, tries=1)
-            self.sent += A_BATCH
+            # Only what was refused is sent again: what a broker fell silent about may be stored,
+            # and stored twice it would look as if it had been consumed twice.
+            with suppress(BusyError):
+                await self._client.send(batch, chooser, tries=1)
+                self.sent += A_BATCH
             await asyncio.sleep(BATCH_SECONDS)

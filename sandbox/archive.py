@@ -4,6 +4,7 @@ The archive of Spark's classes that the image has, for Java on this machine: job
 Drivers find it by `SPARK_CONF_DIR`, executors by the settings of their job.
 """
 
+import functools
 import importlib.util
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sandbox import jars
 _IMAGE = Path(__file__).parents[1] / "images" / "spark"
 
 
+@functools.cache
 def made() -> Path:
     """Make it, unless it was made for these jars before; where drivers find it."""
     spark = importlib.util.find_spec("pyspark")

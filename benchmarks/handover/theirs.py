@@ -19,7 +19,7 @@ from benchmarks.handover.effects import Consumed, Sent
 from mq_client.blocking import Client
 from mq_client.values import Queue, TopicConfig
 from sandbox import jars, process
-from sandbox.node.shop import PATIENCE_SECONDS, SHOP, Shop, in_time
+from sandbox.node.shop import SHOP, Shop, in_time
 
 NAME = "DefaultMQPushConsumer"
 EVENTS = scene.EVENTS
@@ -30,6 +30,7 @@ _STEADY_NUMBERS = 2 * _STEADY_SECONDS * sender.A_SECOND
 """Whoever reads older messages as well still catches up, or reads them again."""
 _LATELY = 10_000
 """More messages than are sent in that time."""
+_PATIENCE_SECONDS = 300.0
 
 
 class _Said(NamedTuple):
@@ -134,10 +135,10 @@ class Theirs:
 
     def await_steady(self) -> None:
         """Wait until each queue has one reader, and each reader its share."""
-        if not in_time(self._is_steady, bool):
+        if not in_time(self._is_steady, bool, _PATIENCE_SECONDS):
             raise process.SandboxError(
                 f"{self._topic}: {sorted(self._there)} do not share the queues after "
-                f"{PATIENCE_SECONDS:g} s"
+                f"{_PATIENCE_SECONDS:g} s"
             )
 
     def finish(self, sent: Sent) -> None:

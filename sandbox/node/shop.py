@@ -25,7 +25,7 @@ CHART = ROOT / "charts" / "evenkeel"
 RELEASE, SHOP, BROKERS = "evenkeel", "shop", "mq"
 GROUPS, TOPICS = "consumergroups", "topics"
 OPERATORS = "app.kubernetes.io/name=evenkeel"
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 240.0
 LOOK_SECONDS = 0.25
 ROLLED_OUT = "--timeout=120s"
 STATE = Path(__file__).with_name("state.yaml")
@@ -35,9 +35,13 @@ class ShopError(process.SandboxError):
     """Something that was asked for was refused, or did not come about."""
 
 
-def in_time(look: Callable[[], Value], is_right: Callable[[Value], bool]) -> Value:
+def in_time(
+    look: Callable[[], Value],
+    is_right: Callable[[Value], bool],
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> Value:
     """Look until it is right, not often: what is looked at is on this machine."""
-    return eventually(look, is_right, PATIENCE_SECONDS, LOOK_SECONDS)
+    return eventually(look, is_right, patience_seconds, LOOK_SECONDS)
 
 
 class Shop:

@@ -124,7 +124,7 @@ def kill_driver(it: CheckedShop) -> None:
 def kill_leader(it: CheckedShop) -> None:
     before, leader, executors = it.group.status(), _leader(it), it.group.executors()
     it.node.faults.kill(RELEASE, leader)
-    in_time(lambda: _leader(it), lambda now: now != leader)
+    in_time(lambda: _leader(it), lambda now: now != leader, 60)
     assert _leader(it) != leader
     _unmoved(it, before)
     assert it.group.executors() == executors
@@ -169,7 +169,7 @@ def restart_operators(it: CheckedShop) -> None:
 def suspend(it: CheckedShop) -> None:
     it.patch(GROUPS, GROUP, {"suspend": True})
     since = it.sent  # what was before may be in a queue that closed when all had read it
-    gone = in_time(lambda: it.pods(f"evenkeel.dev/group={GROUP}"), lambda pods: not pods)
+    gone = in_time(lambda: it.pods(f"evenkeel.dev/group={GROUP}"), lambda pods: not pods, 120)
     assert not gone
     it.apply_file("nightly.yaml")
     it.check_numbers("nightly", since)
@@ -208,6 +208,7 @@ def end(it: CheckedShop) -> None:
             "-n", SHOP, "get", kinds, "-l", f"evenkeel.dev/group={GROUP}", "-o", "name"
         ),
         lambda names: not names,
+        60,
     )
     assert not left
     it.kubectl("-n", SHOP, "delete", "topics", "--all", "--timeout=60s")
