@@ -2,8 +2,8 @@
 A job's driver inside Kubernetes, beside an operator that it knows only by three objects.
 
 It holds a Lease as long as it runs, so that there is never a second driver; hears its assignment in
-the status of a ConsumerGroup; and reports to a ConfigMap. Each has a thread and a connection of its
-own: what one waits for keeps no other from its work.
+the status of a ConsumerGroup; reports to a ConfigMap; and sees to it that pods of lost executors
+go. Each has a thread and a connection of its own: what one waits for keeps no other from its work.
 """
 
 import threading
@@ -18,16 +18,18 @@ from spark_jobs.pipeline.hearing import Hearing
 from spark_jobs.pipeline.job import Job, Kubernetes
 from spark_jobs.pipeline.kube import Api
 from spark_jobs.pipeline.lease import Lease
+from spark_jobs.pipeline.overdue import Overdue
 from spark_jobs.pipeline.reporting import Reporting
 
 
 class InCluster:
     """Follows the file that holds what was heard, and reports to a file and to the cluster."""
 
-    def __init__(self, files: InFiles, reporting: Reporting, holder: str) -> None:
+    def __init__(self, files: InFiles, reporting: Reporting, overdue: Overdue, holder: str) -> None:
         """Begin with what was heard already."""
         self._files = files
         self._reporting = reporting
+        self._overdue = overdue
         self._holder = holder
 
     def latest(self) -> Assignment:
@@ -37,6 +39,7 @@ class InCluster:
     def report(self, report: Mapping[str, Any]) -> None:
         """Say how far the job is, and which driver says so."""
         self._files.report(report)
+        self._overdue.follow(report.get("slots", {}))
         self._reporting.tell({**report, "driver": self._holder})
 
 
@@ -55,5 +58,7 @@ def only_driver(job: Job, where: Kubernetes, stop: threading.Event) -> Iterator[
         return
     hearing = Hearing(api(), where.namespace, where.name, Path(job.assignments))
     reporting = Reporting(api(), where.namespace, name)
-    with held.kept(), hearing.kept_up(), reporting.kept_up():
-        yield InCluster(InFiles(job.assignments, job.report), reporting, where.holder)
+    overdue = Overdue(api(), where.namespace, where.name)
+    with held.kept(), hearing.kept_up(), reporting.kept_up(), overdue.kept_up():
+        files = InFiles(job.assignments, job.report)
+        yield InCluster(files, reporting, overdue, where.holder)

@@ -16,6 +16,7 @@ from spark_jobs.pipeline.assignments import InFiles
 from spark_jobs.pipeline.hearing import Hearing
 from spark_jobs.pipeline.kube import Api, KubeError
 from spark_jobs.pipeline.lease import free_in, held_by
+from spark_jobs.pipeline.overdue import Overdue
 from spark_jobs.pipeline.reporting import Reporting, due_in, report
 from tests.unit.test_pipeline import described
 
@@ -320,3 +321,32 @@ def test_a_driver_that_cannot_be_in_kubernetes_is_an_error_that_names_the_field(
     parts = {"namespace": "mq", "name": "billing", "holder": "me", "credentials": credentials}
     with pytest.raises(UsageError, match=complaint):
         job.load(described(tmp_path, kubernetes={**parts, **changes}))
+
+
+def ending(name: str, grace: int | None, uid: str = "") -> dict[str, Any]:
+    facts: dict[str, Any] = {"name": name, "uid": uid or name}
+    if grace is not None:
+        when = "2025-01-01T12:00:00Z"
+        facts |= {"deletionTimestamp": when, "deletionGracePeriodSeconds": grace}
+    return {"metadata": facts}
+
+
+def test_a_pod_is_removed_when_it_has_had_its_time_and_is_still_there() -> None:
+    pods = {"items": [ending("lost", 30), ending("slow", 90), ending("alive", None)]}
+    api = Scripted(pods, pods, pods, {}, {"items": []})
+    overdue = Overdue(api, "mq", "billing")
+    overdue.look(1000)
+    overdue.look(1035)
+    only = "labelSelector=evenkeel.dev%2Fgroup%3Dbilling%2Cspark-role%3Dexecutor"
+    assert api.asked == [f"/api/v1/namespaces/mq/pods?{only}"] * 2
+    overdue.look(1036)
+    assert api.asked[3:] == ["/api/v1/namespaces/mq/pods/lost"]
+
+
+def test_another_pod_of_the_same_name_has_its_own_time() -> None:
+    api = Scripted(*({"items": [ending("exec-1", 30, uid)]} for uid in ("a", "b", "b")), {})
+    overdue = Overdue(api, "mq", "billing")
+    overdue.look(1000)
+    overdue.look(1040)
+    overdue.look(1070)
+    assert len(api.asked) == 3

@@ -23,12 +23,13 @@ from sandbox.kubernetes import Cluster
 from sandbox.rocketmq import RocketMq
 from sandbox.statuses import Document
 from sandbox.waiting import eventually
-from spark_jobs.pipeline import hearing, kube, lease
+from spark_jobs.pipeline import hearing, kube, lease, overdue
 from spark_jobs.pipeline.assignments import InFiles
 from spark_jobs.pipeline.driver import PERMANENT, TRY_AGAIN
 from spark_jobs.pipeline.hearing import Hearing
 from spark_jobs.pipeline.lease import Lease, Terms
-from tests.real.cluster.running import Namespace
+from spark_jobs.pipeline.overdue import Overdue
+from tests.real.cluster.running import make_namespace
 
 PATIENCE_SECONDS = 120.0
 HASTE = Terms(duration=2.0, deadline=1.0, period=0.2, pause=0.1)
@@ -45,6 +46,7 @@ RULES = [
     ("", "configmaps", ["get", "patch"], [DRIVER]),
     ("", "configmaps", ["get"], list(SLICES)),
     ("coordination.k8s.io", "leases", ["get", "update"], [DRIVER]),
+    ("", "pods", ["list", "delete"], []),
 ]
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces"
 _numbers = itertools.count(1)
@@ -57,9 +59,8 @@ class Place:
         self.cluster = cluster
         self.folder = folder
         self.name = name
-        self.objects = Namespace(name, cluster.admin)
         self.opened: list[kube.Api] = []
-        self._make("/api/v1/namespaces", {"metadata": {"name": name}})
+        self.objects = make_namespace(cluster.admin, name)
         self.objects.make("ConsumerGroup", GROUP, JOB)
         self._make(self.objects.core("configmaps"), {"metadata": {"name": DRIVER}})
         self.make_lease()
@@ -354,6 +355,32 @@ def test_a_watch_that_has_died_is_noticed(
         assert "timed out" in text
     place.publish({"epoch": 2, "assignments": []})
     assert heard(2).epoch == 2
+
+
+def test_the_pod_of_a_lost_executor_goes_where_no_kubelet_ends_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(overdue, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(overdue, "LATE_SECONDS", 0.0)
+    labels = {"evenkeel.dev/group": GROUP, "spark-role": "executor"}
+    pods = place.objects.core("pods")
+    for name, group in (("lost", GROUP), ("alive", GROUP), ("strange", "other")):
+        place.objects.pod(name, {**labels, "evenkeel.dev/group": group})
+
+    def there() -> list[str]:
+        answer = place.cluster.admin.ask("GET", pods)
+        return [each["metadata"]["name"] for each in answer.body["items"]]
+
+    for name in ("lost", "strange"):
+        path = f"{place.objects.core('pods', name)}?gracePeriodSeconds=1"
+        assert place.cluster.admin.ask("DELETE", path).status == 200
+    assert there() == ["alive", "lost", "strange"]
+    looking = Overdue(place.api(), place.name, GROUP)
+    with looking.kept_up():
+        looking.follow({"billing-0": {"executor": "1"}, "billing-1": {"executor": "2"}})
+        looking.follow({"billing-0": {"executor": "1"}})
+        assert eventually(there, lambda names: "lost" not in names) == ["alive", "strange"]
+        assert eventually(lambda: caplog.text, lambda text: "/lost is removed by force" in text)
 
 
 java = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")

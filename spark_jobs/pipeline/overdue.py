@@ -1,0 +1,106 @@
+"""
+Removes pods of lost executors that do not go by themselves.
+
+Spark deletes the pod of an executor that it has lost, and asks for another one when that pod is
+gone. Only the kubelet of its node says that it is, and where the node is lost nobody ever does. So
+a pod that has had its time to end and is still there is removed by force. Its process may live on;
+it does no harm, for a driver that has lost it commits nothing of what it writes.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from spark_jobs.pipeline import kube
+from spark_jobs.pipeline.kube import Api, KubeError
+
+log = logging.getLogger("evenkeel.job")
+LOOK_SECONDS = 5.0
+ALERT_SECONDS = 60.0
+"""Spark takes some seconds to delete the pod of an executor that it has lost."""
+LATE_SECONDS = 5.0
+"""A kubelet that answers may need so much longer than the time that a pod has."""
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    uid: str
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: float = 0
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+
+
+class _Pods(msgspec.Struct, frozen=True):
+    items: list[_Pod] = []
+
+
+class Overdue:
+    """The pods of one group's executors."""
+
+    def __init__(self, api: Api, namespace: str, name: str) -> None:
+        """Look at nothing: no executor is lost yet."""
+        self._api = api
+        self._namespace = namespace
+        self._only = urlencode({"labelSelector": f"evenkeel.dev/group={name},spark-role=executor"})
+        self._executors: frozenset[str] = frozenset()
+        self._alert_until = 0.0
+        self._ending_since: dict[str, float] = {}
+        """By uid, on this machine's clock: the API server's may differ."""
+        self._over = threading.Event()
+
+    def follow(self, slots: Mapping[str, Mapping[str, Any]]) -> None:
+        """Hear who fills the slots. When somebody is missing, pods are looked at for a while."""
+        executors = frozenset(each["executor"] for each in slots.values())
+        if self._executors - executors:
+            self._alert_until = time.monotonic() + ALERT_SECONDS
+        self._executors = executors
+
+    @contextmanager
+    def kept_up(self) -> Iterator[None]:
+        """Look in a thread of its own, until left."""
+        threading.Thread(target=self._keep_looking, name="overdue", daemon=True).start()
+        try:
+            yield
+        finally:
+            self._over.set()
+
+    def _keep_looking(self) -> None:
+        while not self._over.wait(LOOK_SECONDS):
+            if time.monotonic() > self._alert_until and not self._ending_since:
+                continue
+            try:
+                self.look(time.monotonic())
+            except (KubeError, msgspec.MsgspecError) as error:
+                log.warning("pods that may be overdue are looked at again soon: %s", error)
+
+    def look(self, now: float) -> None:
+        """Remove the pods that have had their time."""
+        answer = self._api.ask("GET", f"{self._path()}?{self._only}")
+        pods = [pod.metadata for pod in msgspec.convert(answer, _Pods).items]
+        ending = [pod for pod in pods if pod.deletion_timestamp is not None]
+        self._ending_since = {pod.uid: self._ending_since.get(pod.uid, now) for pod in ending}
+        for pod in ending:
+            late = now - self._ending_since[pod.uid] - pod.deletion_grace_period_seconds
+            if late > LATE_SECONDS:
+                self._remove(pod)
+
+    def _remove(self, pod: _Metadata) -> None:
+        how = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}}
+        self._api.ask("DELETE", self._path(pod.name), how)
+        log.warning(
+            "pod %s/%s is removed by force: its executor is lost, and its node does not end it",
+            self._namespace,
+            pod.name,
+        )
+
+    def _path(self, name: str = "") -> str:
+        return kube.url_path("/api/v1", self._namespace, "pods", name)
