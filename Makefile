@@ -6,7 +6,7 @@
 IN_DEV = .venv/bin/python -m
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 setup: .venv/ready ## Make .venv from requirements/dev.txt; nothing to do while the lock is the same
 
@@ -81,7 +81,7 @@ lock: setup ## Update every pinned version in requirements/
 	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/images/spark.in -c requirements/dev.txt -o requirements/images/spark.txt $(LOCK_OPTIONS)
 	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/operator.in requirements/bench.in -o requirements/bench.txt $(LOCK_OPTIONS)
 
-check: lint test ## What the pipeline runs
+check: lint test ## Lint and test; the pipeline runs e2e as well
 
 clean: ## Remove what the other targets made
 	@rm -rf .venv .venv-bench .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -11,7 +11,7 @@ PAGE = Path("README.md")
 RESULTS = Path("benchmarks", "RESULTS-handover.md")
 HEAD = (
     "| | longest standstill, s | messages that come twice | queues that move "
-    "| backlog at most | new readers have read after, s |\n|---|---|---|---|---|---|\n"
+    "| backlog at most | all queues have their new readers after, s |\n|---|---|---|---|---|---|\n"
 )
 _ROW = re.compile(
     r"^  (?P<side>\S+) +(?P<twice>[\d,]+) +(?P<moved>[\d,]+) +[\d.]+ +(?P<still>[\d.]+)"

@@ -104,10 +104,10 @@ def _text(body: Sequence[str]) -> str:
             "`make bench-footprint`",
         ],
         f"One operator and a group with a job of {EXECUTORS} executors, trigger 1 s, in pods of\n"
-        "the images as they are, with the resources that chart and job ask for by themselves. The\n"
-        f"messages are of 1 KiB, over {2 * QUEUES} queues. Figures are the kubelet's: the memory\n"
-        f"that cannot be taken back, and the processor time of {WINDOW_SECONDS:g} s; of executors\n"
-        "the highest.",
+        "the images as they are, with the memory that chart and job ask for by themselves. The\n"
+        f"messages are of 1 KiB, over {2 * QUEUES} queues. Figures are the kubelet's: the working\n"
+        "set, which has files in it that were read lately, and the processor time of\n"
+        f"{WINDOW_SECONDS:g} s; of executors the highest.",
         body,
     )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sandbox import process
 from sandbox.kubernetes_users import User
 from sandbox.node import servers
 from sandbox.waiting import eventually
@@ -13,6 +14,8 @@ MIB = 2**20
 _SUMMARY = f"/api/v1/nodes/{servers.NAME}/proxy/stats/summary"
 _PATIENCE_SECONDS = 60.0
 """The kubelet looks every ten seconds or so."""
+_LOOK_SECONDS = 5.0
+"""Who asks often is a load of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class Sample:
     seconds: float
     """Processor time since its start."""
     memory: float
-    """MiB in use that cannot be taken back."""
+    """MiB of its working set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,16 @@ def samples(admin: User) -> dict[str, Sample]:
 
 def later(admin: User, before: Mapping[str, Sample], seconds: float) -> dict[str, Use]:
     """Tell what these pods used from a look on, for so long at least; they are all still there."""
-    found = eventually(
-        lambda: samples(admin),
-        lambda it: all(it[name].at - before[name].at >= seconds for name in before if name in it),
-        seconds + _PATIENCE_SECONDS,
-    )
+
+    def is_late(now: Mapping[str, Sample]) -> bool:
+        return all(name in now and now[name].at - before[name].at >= seconds for name in before)
+
+    found = eventually(lambda: samples(admin), is_late, seconds + _PATIENCE_SECONDS, _LOOK_SECONDS)
+    if not is_late(found):
+        raise process.SandboxError(
+            f"the kubelet does not tell what these pods used: {', '.join(before)}; "
+            "one of them may have been replaced meanwhile"
+        )
     return {
         name: Use(
             (found[name].seconds - first.seconds) / (found[name].at - first.at),
@@ -59,7 +67,7 @@ def later(admin: User, before: Mapping[str, Sample], seconds: float) -> dict[str
 
 def _samples(pods: list[dict[str, Any]]) -> Iterator[tuple[str, Sample]]:
     for pod in pods:
-        first = pod["containers"][0]
+        first: dict[str, Any] = next(iter(pod.get("containers") or []), {})
         if "usageCoreNanoSeconds" in first.get("cpu", {}):
             cpu = first["cpu"]
             at = datetime.fromisoformat(cpu["time"]).timestamp()

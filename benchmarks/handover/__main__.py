@@ -41,6 +41,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--ours", action="store_true", help="leave the Java side out")
     parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("--rounds: at least one is needed")
     if options.update and options.ours:
         parser.error("--update writes a whole run only, without --ours")
     return options

@@ -141,12 +141,12 @@ def text(command: str, body: Sequence[str]) -> str:
         "  consumed; it counts for the event in which it ended. A new queue stands still from the\n"
         "  begin of its event on. Queue-seconds: the longest standstill of each queue, added up.\n"
         "- Backlog: messages sent and not consumed, at most.\n"
-        "- Taken up: when the last queue that has another reader was read by it. A process that\n"
-        "  replaces another one is another reader, but has its seat: a queue has moved when it is\n"
-        "  in another seat after the event.\n"
-        "- Frozen: no process of the pod runs, until its queues are consumed again. Cut off: all\n"
-        "  packets of the pod are dropped, and nobody is told; the driver is cut off for\n"
-        f"  {ours.CUT_SECONDS:g} s.\n"
+        "- Taken up: when every queue that got another process as its reader was read by it. One\n"
+        "  that replaces a killed process takes its place in the group, so its queues are taken\n"
+        "  up and have not moved: a queue has moved when another place has it after the event.\n"
+        "- Frozen: no process of the pod runs. Cut off: all packets of the pod are dropped, and\n"
+        "  nobody is told. Either lasts until its queues are consumed by others, and ours until\n"
+        f"  it is replaced as well; the driver is cut off for {ours.CUT_SECONDS:g} s.\n"
         "- Where there are several rounds: the median, and the worst; of duplicates, moves,\n"
         "  backlog and taking up the worst.",
         body,

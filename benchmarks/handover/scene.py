@@ -11,7 +11,7 @@ from benchmarks.handover import effects, flow
 from benchmarks.handover.effects import Consumed, Mark, Outcome, Sent
 from mq_client.blocking import Client
 from mq_client.values import Queue
-from sandbox.node.shop import BROKERS, Shop
+from sandbox.node.shop import Shop
 
 BROKERS_COUNT = 2
 QUEUES, MORE_QUEUES = 4, 6
@@ -71,8 +71,7 @@ ADD, BROKER = "queues are added", "a broker is killed"
 
 def kill_broker(shop: Shop, side: Side) -> None:
     """Kill a broker; Kubernetes starts it again."""
-    shop.node.faults.kill(BROKERS, "rocketmq-broker-0")
-    shop.await_brokers()
+    shop.kill_broker()
     side.await_steady()
 
 

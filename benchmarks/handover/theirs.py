@@ -135,7 +135,8 @@ class Theirs:
 
     def await_steady(self) -> None:
         """Wait until each queue has one reader, and each reader its share."""
-        if not in_time(self._is_steady, bool, _PATIENCE_SECONDS):
+        begun = time.time()
+        if not in_time(lambda: self._is_steady(begun), bool, _PATIENCE_SECONDS):
             raise process.SandboxError(
                 f"{self._topic}: {sorted(self._there)} do not share the queues after "
                 f"{_PATIENCE_SECONDS:g} s"
@@ -177,10 +178,12 @@ class Theirs:
         self._look()
         return {number for each in self._said for number in each.consumed.numbers}
 
-    def _is_steady(self) -> bool:
+    def _is_steady(self, begun: float) -> bool:
         """Whether lately each queue had one reader, each reader its share, and nothing old."""
         self._look()
         since = time.time() - _STEADY_SECONDS
+        if since < begun:
+            return False  # what was consumed before may be a killed one's, which has the same seat
         lately = [each for each in self._said[-_LATELY:] if each.consumed.at > since]
         numbers = [number for each in lately for number in each.consumed.numbers]
         readers = {(each.consumed.queue, each.seat) for each in lately}

@@ -36,6 +36,7 @@ class Node:
 
 def built() -> None:
     """Build and fetch all that takes long, unless it was done before."""
+    ground.check()
     programs.made()
     store.built()
 
@@ -43,6 +44,7 @@ def built() -> None:
 @contextlib.contextmanager
 def started() -> Iterator[Node]:
     """Run a node."""
+    ground.check()
     made, images = programs.made(), store.built()
     with ground.made() as on, contextlib.ExitStack() as claims:
         etcd = kubernetes.Etcd(made, on.place, on.site)

@@ -3,12 +3,13 @@
 import contextlib
 import http
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from sandbox.kubernetes_users import User
 from sandbox.node import store
 from sandbox.node.ground import Ground, GroundError
+from sandbox.statuses import Document
 
 _numbers = itertools.count(1)
 
@@ -42,7 +43,9 @@ class Faults:
     @contextlib.contextmanager
     def cut_off(self, namespace: str, pod: str) -> Iterator[None]:
         """Drop all that a pod sends or is sent, and tell nobody, until left."""
-        address = self._pod(namespace, pod)["status"]["podIP"]
+        address = self._pod(namespace, pod)["status"].get("podIP")
+        if address is None:
+            raise GroundError(f"{namespace}/{pod} has no address yet")
         with self._dropped(f"ip saddr {address}", f"ip daddr {address}"):
             yield
 
@@ -78,14 +81,16 @@ class Faults:
         finally:
             self._ground.run("nft", f"delete table inet {table}")
 
-    def _pod(self, namespace: str, pod: str) -> dict[str, dict[str, str]]:
+    def _pod(self, namespace: str, pod: str) -> Document:
         answer = self._admin.ask("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}")
         if answer.status != http.HTTPStatus.OK:
             raise GroundError(f"there is no pod {namespace}/{pod}")
-        found: dict[str, dict[str, str]] = answer.body
+        found: Document = answer.body
         return found
 
     def _container(self, namespace: str, pod: str) -> str:
-        statuses: Sequence[dict[str, str]]
-        statuses = self._pod(namespace, pod)["status"]["containerStatuses"]  # type: ignore[assignment]
-        return statuses[0]["containerID"].removeprefix("containerd://")
+        statuses = self._pod(namespace, pod)["status"].get("containerStatuses", [])
+        if not statuses or "containerID" not in statuses[0]:
+            raise GroundError(f"{namespace}/{pod} has no container yet")
+        found: str = statuses[0]["containerID"]
+        return found.removeprefix("containerd://")

@@ -22,7 +22,7 @@ from sandbox.node import first
 from sandbox.server import Site
 from sandbox.waiting import eventually
 
-# From the block that is set aside for benchmarks of networks (RFC 2544): no machine has them.
+# From the block that is set aside for benchmarks of networks (RFC 2544): hardly a machine has them.
 OUTSIDE, ADDRESS = "198.18.0.1", "198.18.0.2"
 PODS = "198.18.16.0/20"
 SERVICES = "198.19.0.0/24"
@@ -57,7 +57,7 @@ class Ground:
 @contextlib.contextmanager
 def made() -> Iterator[Ground]:
     """Make it, once at a time on this machine."""
-    _check()
+    check()
     with _alone(), process.folder("evenkeel-node-") as place:
         _sweep()
         started = process.Process("ground", _command(), place, {})
@@ -73,12 +73,15 @@ def made() -> Iterator[Ground]:
             _sweep()
 
 
-def _check() -> None:
+def check() -> None:
+    """See whether a node can be made here, before anything long is begun."""
     if os.geteuid() != 0:
         raise GroundError("a node needs root: it makes namespaces, mounts and interfaces")
     missing = [program for program in _PROGRAMS if shutil.which(program) is None]
     if missing:
         raise GroundError(f"a node needs {', '.join(missing)}, of util-linux and iproute2")
+    if not Path("/proc/sys/net/bridge").exists():
+        raise GroundError("a node needs bridges whose packets are filtered: modprobe br_netfilter")
 
 
 @contextlib.contextmanager
@@ -118,7 +121,9 @@ def _connect(pid: int) -> None:
         ("ip", "route", "add", PODS, "via", ADDRESS),
         ("ip", "route", "add", SERVICES, "via", ADDRESS),
     ):
-        subprocess.run(command, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise GroundError(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
 def _hierarchies() -> list[Path]:
@@ -129,12 +134,15 @@ def _hierarchies() -> list[Path]:
 
 
 def _make_cgroups() -> None:
-    for hierarchy in _hierarchies():
-        (hierarchy / CGROUP).mkdir()
-        for name in ("cpuset.cpus", "cpuset.mems"):
-            setting = hierarchy / CGROUP / name
-            if setting.exists() and not setting.read_text().strip():
-                setting.write_text((hierarchy / name).read_text())
+    try:
+        for hierarchy in _hierarchies():
+            (hierarchy / CGROUP).mkdir()
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                setting = hierarchy / CGROUP / name
+                if setting.exists() and not setting.read_text().strip():
+                    setting.write_text((hierarchy / name).read_text())
+    except OSError as error:
+        raise GroundError(f"a node needs to make groups of processes: {error}") from error
 
 
 def _sweep() -> None:

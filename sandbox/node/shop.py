@@ -10,6 +10,7 @@ A shop on a node: RocketMQ, the operator, and groups with jobs, as people bring 
 """
 
 import contextlib
+import http
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from sandbox.waiting import Value, eventually
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "evenkeel"
 RELEASE, SHOP, BROKERS = "evenkeel", "shop", "mq"
+_BROKER = "rocketmq-broker-0"
 GROUPS, TOPICS = "consumergroups", "topics"
 OPERATORS = "app.kubernetes.io/name=evenkeel"
 PATIENCE_SECONDS = 240.0
@@ -83,6 +85,14 @@ class Shop:
         """Wait until all brokers are there."""
         self.roll_out(BROKERS, "statefulset/rocketmq-broker")
 
+    def kill_broker(self) -> None:
+        """Kill one of the brokers, and wait until Kubernetes has started it again."""
+        before = self._restarts(_BROKER)
+        self.node.faults.kill(BROKERS, _BROKER)
+        if in_time(lambda: self._restarts(_BROKER), lambda now: now > before) == before:
+            raise ShopError(f"{_BROKER} was killed, and nobody has noticed")
+        self.await_brokers()
+
     def roll_out(self, namespace: str, what: str) -> None:
         """Wait until pods are as they should be."""
         self.kubectl("-n", namespace, "rollout", "status", what, ROLLED_OUT)
@@ -106,6 +116,8 @@ class Shop:
         """Read the status of one of our objects; empty before there is one."""
         path = f"/apis/evenkeel.dev/v1alpha1/namespaces/{SHOP}/{plural}/{name}"
         answer = self.node.admin.ask("GET", path)
+        if answer.status == http.HTTPStatus.NOT_FOUND:
+            return {}
         found: Document = answer.body.get("status") or {}
         return found
 
@@ -127,6 +139,10 @@ class Shop:
         path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}"
         items: list[Document] = self.node.admin.ask("GET", path).body["items"]
         return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
+
+    def _restarts(self, broker: str) -> int:
+        pod = self.node.admin.ask("GET", f"/api/v1/namespaces/{BROKERS}/pods/{broker}").body
+        return sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
 
     def _run(self, program: go.Program, *words: str, told: str = "") -> str:
         command = [str(go.built(program)), "--kubeconfig", str(self.node.admin.kubeconfig), *words]

@@ -1,8 +1,8 @@
 """
 What may happen to a group, at any time and one upon the other.
 
-An event does its part and does not wait until all is well again. Those that last, last some
-seconds, in which the next ones come.
+An event does its part and does not wait until all is well again. Those that last, last until the
+next ones come.
 """
 
 import contextlib

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,18 +25,19 @@ def seen() -> dict[str, list[str]]:
         "interfaces": os.listdir("/sys/class/net"),  # noqa: PTH208 only the names
         "routes": told("ip", "route", "show", "table", "all"),
         "namespaces": told("ip", "netns", "list"),
-        "rules": told("nft", "list", "ruleset") + told("iptables-save"),
+        "rules": told("nft", "--stateless", "list", "ruleset") + told("iptables-save"),
         "processes": [line for line in told("ps", "-eo", "args") if is_of_a_node(line)],
     }
     return {kind: sorted(each) for kind, each in found.items()}
 
 
 def told(*command: str) -> list[str]:
-    """Run a program, if it is there; its lines, without the comments, which tell the time."""
+    """Run a program, if it is there; its lines, without what changes by itself: times, counts."""
     if shutil.which(command[0]) is None:
         return []
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return [line for line in done.stdout.splitlines() if not line.startswith("#")]
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("#")]
+    return [re.sub(r"expires \d+sec|\[\d+:\d+\]", "", line) for line in lines]
 
 
 def is_of_a_node(command: str) -> bool:
