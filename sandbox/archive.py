@@ -1,7 +1,7 @@
 """
 The archive of Spark's classes that the image has, for Java on this machine: jobs start sooner.
 
-Drivers find it by `SPARK_CONF_DIR`, executors by the settings of their job.
+    environment = {**os.environ, **archive.environment()}
 """
 
 import functools
@@ -14,31 +14,29 @@ _IMAGE = Path(__file__).parents[1] / "images" / "spark"
 
 
 @functools.cache
-def made() -> Path:
-    """Make it, unless it was made for these jars before; where drivers find it."""
+def environment() -> dict[str, str]:
+    """Make it, unless it was made for these jars before; how drivers and executors find it."""
+    return {"SPARK_CONF_DIR": str(_made())}
+
+
+def _made() -> Path:
     spark = importlib.util.find_spec("pyspark")
     assert spark
     assert spark.origin
     libraries = Path(spark.origin).with_name("jars")
     script, listed = _IMAGE / "archive", _IMAGE / "classes.gz"
+    texts = [each.read_text(encoding="utf-8") for each in (script, Path(__file__))]
     # Java compares the jars' times with those that they had.
     times = [f"{jar} {jar.stat().st_mtime_ns}" for jar in sorted(libraries.glob("*.jar"))]
-    made_of = (str(jars.java()), script.read_text(), listed.read_bytes().hex(), *times)
+    made_of = (str(jars.java()), *texts, listed.read_bytes().hex(), *times)
     folder = jars.cache() / "classes" / jars.digest(*made_of)
 
     def make(place: Path) -> None:
         jars.run(script, listed, libraries, place, place)
         settings = place / "spark-defaults.conf"
-        settings.write_text(settings.read_text().replace(str(place), str(folder)))
+        text = settings.read_text().replace(str(place), str(folder))
+        # In the image, executors are started by its own entry point.
+        settings.write_text(text + text.replace("spark.driver.", "spark.executor."))
 
     jars.made_once(folder, "an archive of Spark's classes", make)
     return folder
-
-
-def for_executors() -> dict[str, str]:
-    """Say how executors find it."""
-    folder = made()
-    return {
-        "spark.executor.defaultJavaOptions": f"-XX:SharedArchiveFile={folder / 'classes.jsa'}",
-        "spark.executor.extraClassPath": (folder / "classpath").read_text(encoding="utf-8"),
-    }

@@ -109,7 +109,7 @@ class RunningJob:
             "triggerSeconds": 1,
             "metricsPort": self._metrics.port,
             **self.parts,
-            "spark": SPARK | archive.for_executors() | self.parts.get("spark", {}),
+            "spark": SPARK | self.parts.get("spark", {}),
         }
         file = self.folder / "job.json"
         file.write_text(json.dumps(job))
@@ -118,7 +118,7 @@ class RunningJob:
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_SCALA_VERSION": "2.13",
-            "SPARK_CONF_DIR": str(archive.made()),
+            **archive.environment(),
         }
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(

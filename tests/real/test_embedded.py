@@ -15,7 +15,7 @@ import pytest
 from mq_client import blocking
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
-from sandbox import jars, process
+from sandbox import archive, jars, process
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
 
@@ -73,7 +73,8 @@ class Embedded:
         """Start it on the file."""
         file, state = str(self.folder / "billing.yaml"), str(self.folder / "state")
         command = [sys.executable, "-m", "evenkeel", "run", "-f", file, "--state", state]
-        self.process = process.Process("run", command, self._processes, ENVIRONMENT)
+        environment = {**ENVIRONMENT, **archive.environment()}
+        self.process = process.Process("run", command, self._processes, environment)
 
     def close(self) -> None:
         """End it and all that it has started."""
@@ -145,10 +146,10 @@ def test_the_demo_loses_nothing_and_doubles_nothing() -> None:
     if jars.java() is None:
         pytest.skip("NO DEMO: there is no Java")
     command = [sys.executable, "-m", "demo"]
+    environment = {**os.environ, **ENVIRONMENT, **archive.environment()}
     ended = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     last = ended.stdout.splitlines()[-1]
     match = re.fullmatch(r"sent ([0-9]+) consumed ([0-9]+) lost 0 duplicated 0", last)

@@ -100,7 +100,7 @@ class Kubelet:
             "assignments": str(folder / "assignment.json"),
             "report": str(folder / "report.json"),
             "metricsPort": self._port(),
-            "spark": {**SPARK, **archive.for_executors(), **master},
+            "spark": {**SPARK, **master},
         }
         where = {
             "server": self._cluster.url,
@@ -113,7 +113,7 @@ class Kubelet:
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_SCALA_VERSION": "2.13",
-            "SPARK_CONF_DIR": str(archive.made()),
+            **archive.environment(),
             "EVENKEEL_POD_UID": uid,
         }
         command = [sys.executable, "-m", "spark_jobs.pipeline", file]

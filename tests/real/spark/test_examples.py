@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import jars, rocketmq
+from sandbox import archive, jars, rocketmq
 
 ROOT = Path(__file__).parents[3]
 
@@ -21,7 +21,12 @@ def run(name: str, *arguments: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, f"examples/{name}.py", *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+        env={
+            **os.environ,
+            **archive.environment(),
+            "PYTHONPATH": str(ROOT),
+            "PYSPARK_PYTHON": sys.executable,
+        },
         capture_output=True,
         text=True,
         check=False,
