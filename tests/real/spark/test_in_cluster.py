@@ -380,7 +380,8 @@ def test_the_pod_of_a_lost_executor_goes_where_no_kubelet_ends_it(
         looking.follow({"billing-0": {"executor": "1"}, "billing-1": {"executor": "2"}})
         looking.follow({"billing-0": {"executor": "1"}})
         assert eventually(there, lambda names: "lost" not in names) == ["alive", "strange"]
-        assert eventually(lambda: caplog.text, lambda text: "/lost is removed by force" in text)
+        said = f"pod {place.name}/lost is removed by force"
+        assert said in eventually(lambda: caplog.text, lambda text: said in text)
 
 
 java = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
