@@ -80,11 +80,11 @@ class Ours:
         self.await_steady()
 
     def await_steady(self) -> None:
-        """Wait until the job follows the newest epoch, and for some batches more."""
+        """Wait until the job follows the newest epoch, and some batches more have all queues."""
         self._group.until_settled()
-        wanted = len(self._batches()) + _STEADY_BATCHES
-        if len(in_time(self._batches, lambda it: len(it) >= wanted)) < wanted:
-            raise process.SandboxError(f"{self._topic}: there are no more batches")
+        begun = time.time()
+        if not in_time(lambda: self._is_steady(begun), bool):
+            raise process.SandboxError(f"{self._topic}: no batches have messages of all queues")
 
     def finish(self, sent: Sent) -> None:
         """Consume the rest, and end the job."""
@@ -101,10 +101,20 @@ class Ours:
         for end, rows in self._rows():
             found: dict[tuple[Queue, str], list[int]] = defaultdict(list)
             for row in rows:
-                queue = Queue(self._topic, row["broker_name"], int(row["queue_id"]))
-                found[queue, row["reader"]].append(int(row["body"]))
+                found[self._queue(row), row["reader"]].append(int(row["body"]))
             for (queue, reader), numbers in found.items():
                 yield Consumed(end, queue, numbers, reader)
+
+    def _is_steady(self, begun: float) -> bool:
+        """Whether each of the last batches is newer, and has messages of every queue."""
+        queues = self.owners().keys()
+        lately = sorted(self._rows(), key=lambda it: it[0])[-_STEADY_BATCHES:]
+        return len(lately) == _STEADY_BATCHES and all(
+            end > begun and {self._queue(row) for row in rows} == queues for end, rows in lately
+        )
+
+    def _queue(self, row: sinks.Row) -> Queue:
+        return Queue(self._topic, row["broker_name"], int(row["queue_id"]))
 
     def _numbers(self) -> set[int]:
         return {int(row["body"]) for _, rows in self._rows() for row in rows}
