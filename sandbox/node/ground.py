@@ -46,18 +46,19 @@ class Ground:
 
     def run(self, *command: str | Path) -> str:
         """Run a program in it to its end; what it printed."""
-        done = subprocess.run(
-            [*self.site.enter, *command], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise GroundError(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
-        return done.stdout
+        return _run(command, self.site.enter)
+
+
+def _run(command: Sequence[str | Path], enter: Sequence[str] = ()) -> str:
+    done = subprocess.run([*enter, *command], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise GroundError(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+    return done.stdout
 
 
 @contextlib.contextmanager
 def made() -> Iterator[Ground]:
-    """Make it, once at a time on this machine."""
-    check()
+    """Make it, once at a time on this machine, which was checked."""
     with _alone(), process.folder("evenkeel-node-") as place:
         _sweep()
         started = process.Process("ground", _command(), place, {})
@@ -121,9 +122,7 @@ def _connect(pid: int) -> None:
         ("ip", "route", "add", PODS, "via", ADDRESS),
         ("ip", "route", "add", SERVICES, "via", ADDRESS),
     ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise GroundError(f"{' '.join(command)}: {done.stderr.strip()}")
+        _run(command)
 
 
 def _hierarchies() -> list[Path]:
