@@ -26,7 +26,7 @@ def seen() -> dict[str, list[str]]:
         "routes": told("ip", "route", "show", "table", "all"),
         "namespaces": told("ip", "netns", "list"),
         "rules": told("nft", "--stateless", "list", "ruleset") + told("iptables-save"),
-        "processes": [line for line in told("ps", "-eo", "args") if is_of_a_node(line)],
+        "processes": [line for line in running() if is_of_a_node(line)],
     }
     return {kind: sorted(each) for kind, each in found.items()}
 
@@ -38,6 +38,12 @@ def told(*command: str) -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = [line for line in done.stdout.splitlines() if not line.startswith("#")]
     return [re.sub(r"expires \d+sec|\[\d+:\d+\]", "", line) for line in lines]
+
+
+def running() -> list[str]:
+    """All programs; one that has ended, and that only its parent has not seen yet, is none."""
+    found = [line.split(maxsplit=1) for line in told("ps", "-eo", "state=,args=")]
+    return [program for state, program in found if state != "Z"]
 
 
 def is_of_a_node(command: str) -> bool:

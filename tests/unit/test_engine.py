@@ -213,23 +213,26 @@ class Interrupt(BaseException):
     """As Ctrl-C, and not to be mixed up with it."""
 
 
+BreakOff = Callable[[float, Callable[[], object]], None]
+
+
 @pytest.fixture
-def interrupted() -> Iterator[Callable[[float], contextlib.AbstractContextManager[None]]]:
-    """`with interrupted(seconds)` is left after so long, wherever the work is by then."""
+def break_off() -> Iterator[BreakOff]:
+    """Do something again and again for some seconds; leave it wherever it is by then."""
     is_armed = False
 
     def strike(*_: object) -> None:
         if is_armed:
             raise Interrupt
 
-    @contextlib.contextmanager
-    def interrupted(seconds: float) -> Iterator[None]:
+    def break_off(seconds: float, work: Callable[[], object]) -> None:
         nonlocal is_armed
-        is_armed = True
-        # Again and again, for Python drops what is raised while an object is taken apart.
-        signal.setitimer(signal.ITIMER_REAL, seconds, STRIKE_AGAIN_SECONDS)
         try:
-            yield
+            is_armed = True
+            # Again and again, for Python drops what is raised while an object is taken apart.
+            signal.setitimer(signal.ITIMER_REAL, seconds, STRIKE_AGAIN_SECONDS)
+            while True:
+                work()
         except Interrupt:
             pass
         finally:
@@ -237,22 +240,18 @@ def interrupted() -> Iterator[Callable[[float], contextlib.AbstractContextManage
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     before = signal.signal(signal.SIGALRM, strike)
-    yield interrupted
+    yield break_off
     signal.signal(signal.SIGALRM, before)
 
 
 @pass_by_unowned_sockets
 def test_an_interrupted_client_can_be_used_and_closed(
-    peer: Peer,
-    interrupted: Callable[[float], contextlib.AbstractContextManager[None]],
-    rng: random.Random,
+    peer: Peer, break_off: BreakOff, rng: random.Random
 ) -> None:
     for _ in range(INTERRUPTS):
         client = blocking.Client(peer.address)
         client.topics()
-        with interrupted(rng.uniform(0.0001, 0.003)):
-            while True:
-                client.topics()
+        break_off(rng.uniform(0.0001, 0.003), client.topics)
         assert client.topics() == ["orders"]
         began = time.monotonic()
         client.close()
@@ -261,10 +260,7 @@ def test_an_interrupted_client_can_be_used_and_closed(
 
 @pass_by_unowned_sockets
 def test_an_interrupt_lets_no_other_thread_wait_for_ever(
-    peer: Peer,
-    client: Client,
-    interrupted: Callable[[float], contextlib.AbstractContextManager[None]],
-    rng: random.Random,
+    peer: Peer, client: Client, break_off: BreakOff, rng: random.Random
 ) -> None:
     """Their answers may be lost; then they are told so."""
     is_over = threading.Event()
@@ -276,12 +272,13 @@ def test_an_interrupt_lets_no_other_thread_wait_for_ever(
                 answers += len(client.topics())
         return answers
 
+    def ask() -> None:
+        with contextlib.suppress(errors.UnavailableError):
+            client.topics()
+
     others = [in_thread(ask_on) for _ in range(3)]
     for _ in range(INTERRUPTS):
-        with interrupted(rng.uniform(0.0001, 0.003)):
-            while True:
-                with contextlib.suppress(errors.UnavailableError):
-                    client.topics()
+        break_off(rng.uniform(0.0001, 0.003), ask)
     is_over.set()
     for thread, ended in others:
         thread.join(SOON_SECONDS)
