@@ -68,6 +68,7 @@ async def run(options: Options) -> None:
         handlers = watching.register(operator.kinds)
         _log_in(handlers, settings)
         where = options.lease_namespace or info.default_namespace or DEFAULT_NAMESPACE
+        # A container that is restarted is the same one again, and goes on with its own lease.
         identity = f"{socket.gethostname()}_{os.getpid()}"
         lease = Lease(client, Key(where, LEASE), identity, options.terms)
         async with serving(options.port, registry, listed.is_set, lambda: resync.is_sick):
