@@ -54,8 +54,10 @@ def _measure(options: argparse.Namespace) -> tuple[Side, Side | None]:
         if not options.ours:
             played = scene.play(on, "theirs", theirs.started, theirs.EVENTS)
             peer = Side(theirs.NAME, [played])
-        rounds = range(1, options.rounds + 1)
-        mine = [scene.play(on, f"ours-{each}", ours.started, ours.EVENTS) for each in rounds]
+        mine = []
+        for number in range(1, options.rounds + 1):
+            on.renew_brokers()
+            mine.append(scene.play(on, f"ours-{number}", ours.started, ours.EVENTS))
         return Side(ours.NAME, mine), peer
 
 

@@ -81,8 +81,12 @@ class Link:
     @property
     def wakes_at(self) -> float:
         """When `tick` has something to do at the latest."""
-        connect_by = NEVER if self.state is State.OPEN else self._connect_by
+        connect_by = self._connect_by if self._is_opening else NEVER
         return min(connect_by, self._conversation.next_deadline)
+
+    @property
+    def _is_opening(self) -> bool:
+        return self.state in (State.CONNECTING, State.SHAKING_HANDS)
 
     def request(self, request: Request[Any], waiter: Waiter, now: float, deadline: float) -> None:
         """Send a request; the waiter is called once, with the answer or an error."""
@@ -120,7 +124,7 @@ class Link:
 
     def tick(self, now: float) -> None:
         """End what took too long."""
-        if self.state in (State.CONNECTING, State.SHAKING_HANDS) and now >= self._connect_by:
+        if self._is_opening and now >= self._connect_by:
             self.end(f"no connection in time, while {self.state.value}")
             return
         late, is_silent = self._conversation.expired(now)

@@ -85,6 +85,11 @@ class Shop:
         """Wait until all brokers are there."""
         self.roll_out(BROKERS, "statefulset/rocketmq-broker")
 
+    def renew_brokers(self) -> None:
+        """Have brokers that hold nothing, and that Kubernetes has never had to start again."""
+        self.kubectl("-n", BROKERS, "delete", "pod", "--selector=app=rocketmq-broker")
+        self.await_brokers()
+
     def kill_broker(self) -> None:
         """Kill one of the brokers, and wait until Kubernetes has started it again."""
         before = self._restarts(_BROKER)

@@ -278,6 +278,7 @@ class Driver:
             is_pinned=self._seats.is_pinned,
             tally=self._tally.value,
             error=self._error or self._refused,
+            executors=self._seats.registered,
             skipped=self._skipped,
         )
 

@@ -1,6 +1,6 @@
 """What a job knows of itself, and how the report shows it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ class Facts:
     is_pinned: bool
     tally: Tally
     error: str | None
+    executors: Collection[str] = ()
+    """All that are registered with Spark, also those without a slot, by their ids."""
     skipped: Skipped | None = None
     """What was passed over as asked; None if this driver did not."""
 
@@ -32,6 +34,7 @@ class Facts:
         return {
             "adoptedEpoch": self.adopted_epoch,
             "batch": self.batch,
+            "executors": sorted(self.executors),
             "slots": {
                 name: {"executor": each.id, "host": each.host} for name, each in self.slots.items()
             },

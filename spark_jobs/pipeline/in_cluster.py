@@ -39,7 +39,7 @@ class InCluster:
     def report(self, report: Mapping[str, Any]) -> None:
         """Say how far the job is, and which driver says so."""
         self._files.report(report)
-        self._overdue.follow(report.get("slots", {}))
+        self._overdue.follow(report.get("executors", ()))
         self._reporting.tell({**report, "driver": self._holder})
 
 

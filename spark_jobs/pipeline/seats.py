@@ -118,6 +118,11 @@ class Seats:
             log.info("drained, and to be replaced: executors %s", ", ".join(drained))
 
     @property
+    def registered(self) -> Set[str]:
+        """Tell which executors Spark had at the last look, by their ids."""
+        return self._there.keys()
+
+    @property
     def fillers(self) -> dict[str, Executor]:
         """Tell who fills each slot that is not empty."""
         with self._lock:

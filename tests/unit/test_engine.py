@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import selectors
 import signal
 import threading
 import time
@@ -16,8 +17,10 @@ import pytest
 from mq_client import aio, blocking, errors, flows
 from mq_client.blocking import membership
 from mq_client.blocking.client import Client
+from mq_client.blocking.link import Link
 from mq_client.commands.base import Done
 from mq_client.commands.cluster import GetTopics
+from mq_client.connection import NEVER
 from mq_client.directory import Times
 from mq_client.flows import Ask, AskAll, Flow, Step, Tell
 from mq_client.frames import Frame
@@ -62,6 +65,18 @@ def until(is_so: Callable[[], object]) -> None:
     while not is_so():
         assert time.monotonic() < deadline
         threading.Event().wait(0.001)
+
+
+def test_a_connection_wakes_its_client_until_it_is_open_and_never_once_it_has_ended(
+    peer: Peer,
+) -> None:
+    """A client that keeps one that has ended would look at it again and again, all the time."""
+    with selectors.DefaultSelector() as selector:
+        link = Link(peer.address, selector, lambda _: None, None, None)
+        link.open(100.0, 3.0)
+        assert link.wakes_at == 103.0
+        link.end("the peer closed the connection")
+        assert link.wakes_at == NEVER
 
 
 # --- errors that are none of ours

@@ -95,9 +95,12 @@ class Scripted(Api):
         self._script = list(script)
         self.objects = objects or {}
         self.asked: list[str] = []
+        self.deleted: list[tuple[str, object]] = []
 
     def ask(self, method: str, path: str, body: object = None, media_type: str = kube.JSON) -> Any:
         self.asked.append(path)
+        if method == "DELETE":
+            self.deleted.append((path.rpartition("/")[2], body))
         if path in self.objects:
             return self.objects[path]
         return self._next()
@@ -323,29 +326,55 @@ def test_a_driver_that_cannot_be_in_kubernetes_is_an_error_that_names_the_field(
         job.load(described(tmp_path, kubernetes={**parts, **changes}))
 
 
-def ending(name: str, grace: int | None, uid: str = "") -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": name, "uid": uid or name}
+def ending(name: str, grace: int | None, executor: str, uid: str = "") -> dict[str, Any]:
+    labels = {"spark-exec-id": executor}
+    facts: dict[str, Any] = {"name": name, "uid": uid or name, "labels": labels}
     if grace is not None:
         when = "2025-01-01T12:00:00Z"
         facts |= {"deletionTimestamp": when, "deletionGracePeriodSeconds": grace}
     return {"metadata": facts}
 
 
-def test_a_pod_is_removed_when_it_has_had_its_time_and_is_still_there() -> None:
-    pods = {"items": [ending("lost", 30), ending("slow", 90), ending("alive", None)]}
-    api = Scripted(pods, pods, pods, {}, {"items": []})
+def overdue_pods(*pods: list[dict[str, Any]]) -> tuple[Overdue, Scripted]:
+    """Show these pods, look by look; a look that deletes needs an answer more."""
+    api = Scripted(*({"items": each} if each else {} for each in pods))
     overdue = Overdue(api, "mq", "billing")
+    overdue.follow(["1", "2"])
+    return overdue, api
+
+
+def within(grace: int, uid: str) -> dict[str, Any]:
+    return {"gracePeriodSeconds": grace, "preconditions": {"uid": uid}}
+
+
+def test_a_pod_is_removed_when_it_has_had_its_time_and_is_still_there() -> None:
+    pods = [ending("stuck", 30, "1"), ending("slow", 90, "2"), ending("alive", None, "3")]
+    overdue, api = overdue_pods(pods, pods, pods, [])
     overdue.look(1000)
     overdue.look(1035)
     only = "labelSelector=evenkeel.dev%2Fgroup%3Dbilling%2Cspark-role%3Dexecutor"
     assert api.asked == [f"/api/v1/namespaces/mq/pods?{only}"] * 2
     overdue.look(1036)
-    assert api.asked[3:] == ["/api/v1/namespaces/mq/pods/lost"]
+    assert api.asked[3:] == ["/api/v1/namespaces/mq/pods/stuck"]
+    assert api.deleted == [("stuck", within(0, "stuck"))]
+
+
+def test_a_pod_whose_executor_is_lost_is_to_end_at_once_and_is_then_removed() -> None:
+    busy, alive = ending("busy", 150, "1"), ending("alive", None, "4")
+    pods = [busy, ending("lost", 150, "3"), alive]
+    hurried = [busy, ending("lost", 1, "3"), alive]
+    overdue, api = overdue_pods(pods, pods, pods, [], hurried, [])
+    overdue.look(1000)
+    overdue.look(1010)
+    assert api.deleted == []
+    overdue.look(1011)
+    assert api.deleted == [("lost", within(1, "lost"))]
+    overdue.look(1016)
+    assert api.deleted[1:] == [("lost", within(0, "lost"))]
 
 
 def test_another_pod_of_the_same_name_has_its_own_time() -> None:
-    api = Scripted(*({"items": [ending("exec-1", 30, uid)]} for uid in ("a", "b", "b")), {})
-    overdue = Overdue(api, "mq", "billing")
+    overdue, api = overdue_pods(*([ending("exec-1", 30, "1", uid)] for uid in ("a", "b", "b")))
     overdue.look(1000)
     overdue.look(1040)
     overdue.look(1070)

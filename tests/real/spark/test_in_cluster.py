@@ -362,26 +362,30 @@ def test_the_pod_of_a_lost_executor_goes_where_no_kubelet_ends_it(
 ) -> None:
     monkeypatch.setattr(overdue, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(overdue, "LATE_SECONDS", 0.0)
-    labels = {"evenkeel.dev/group": GROUP, "spark-role": "executor"}
+    monkeypatch.setattr(overdue, "ORDERLY_SECONDS", 0.0)
     pods = place.objects.core("pods")
-    for name, group in (("lost", GROUP), ("alive", GROUP), ("strange", "other")):
-        place.objects.pod(name, {**labels, "evenkeel.dev/group": group})
+    named = {"alive": "1", "busy": "2", "lost": "3"}
+    for name, executor in named.items():
+        labels = {"evenkeel.dev/group": GROUP, "spark-role": "executor", "spark-exec-id": executor}
+        place.objects.pod(name, labels)
+    place.objects.pod("strange", {"evenkeel.dev/group": "other", "spark-role": "executor"})
 
     def there() -> list[str]:
         answer = place.cluster.admin.ask("GET", pods)
         return [each["metadata"]["name"] for each in answer.body["items"]]
 
-    for name in ("lost", "strange"):
-        path = f"{place.objects.core('pods', name)}?gracePeriodSeconds=1"
+    for name in ("busy", "lost", "strange"):
+        path = f"{place.objects.core('pods', name)}?gracePeriodSeconds=150"
         assert place.cluster.admin.ask("DELETE", path).status == 200
-    assert there() == ["alive", "lost", "strange"]
+    assert there() == ["alive", "busy", "lost", "strange"]
     looking = Overdue(place.api(), place.name, GROUP)
     with looking.kept_up():
-        looking.follow({"billing-0": {"executor": "1"}, "billing-1": {"executor": "2"}})
-        looking.follow({"billing-0": {"executor": "1"}})
-        assert eventually(there, lambda names: "lost" not in names) == ["alive", "strange"]
-        said = f"pod {place.name}/lost is removed by force"
-        assert said in eventually(lambda: caplog.text, lambda text: said in text)
+        looking.follow(named.values())
+        looking.follow(["1", "2"])
+        assert eventually(there, lambda names: "lost" not in names) == ["alive", "busy", "strange"]
+        hurried, removed = (f"pod {place.name}/lost is {how}" for how in ("to end", "removed"))
+        said = eventually(lambda: caplog.text, lambda text: removed in text)
+        assert said.index(hurried) < said.index(removed)
 
 
 java = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
