@@ -34,7 +34,7 @@ _GROUPS = {
     "best_imbalance": "The same at best, for so many queues and consumers",
     "epoch": "Number of the assignment",
     "adopted_epoch": "Number of the assignment that the job follows",
-    "lag_messages": "Messages behind, about",
+    "lag_messages": "Messages behind, as the leader measured it last",
     "ready": "1 if all is well",
     "paused": "1 if no queue shall move for balance",
     "job_running": "1 if the job's driver runs and has executors",
@@ -64,7 +64,12 @@ class Objects(Collector):
         groups: Callable[[], Iterable[Group]],
         lags: Callable[[], Mapping[Key, int]] = dict,
     ) -> None:
-        """All are asked at each scrape. Groups that have no lag there have that of their status."""
+        """
+        All are asked at each scrape.
+
+        Lags are what this process has measured while it leads. The lag of a status is not shown in
+        their place: it may be hours old, and two replicas would contradict each other.
+        """
         self._topics = topics
         self._groups = groups
         self._lags = lags
@@ -79,7 +84,6 @@ class Objects(Collector):
                 key = group.head.key
                 if name == "lag_messages" and key in lags:
                     family.add_metric(key, lags[key])
-                    continue
                 for labels, value in figures.get(name, ()):
                     family.add_metric((*key, *labels), value)
             yield family
@@ -187,7 +191,6 @@ def _figures(group: Group) -> Figures:
         "imbalance": float(status.imbalance or 1),
         "best_imbalance": float(status.best_imbalance or 1),
         "epoch": status.epoch,
-        "lag_messages": status.lag,
         "ready": _holds(group, "Ready"),
         "paused": findings.is_paused(group),
     }
