@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -10,7 +10,7 @@ import pytest
 
 from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api
-from evenkeel.cluster.lists import Whole
+from evenkeel.cluster.lists import Heads, Whole
 from evenkeel.cluster.resync import Kind, Resync
 from evenkeel.cluster.selectors import Selectors
 from evenkeel.cluster.shelf import Shelf
@@ -108,3 +108,90 @@ def test_objects_and_those_who_look_for_them_find_each_other(rng: random.Random)
             looking = {one for one, each in wanted.items() if each.items() <= own.items()}
             assert selectors.looking_for("here", own) == looking
             assert selectors.looking_for("elsewhere", own) == set()
+
+
+class Lists:
+    """Lists one kind as it is; `before` is called with the number of the list, from 1."""
+
+    def __init__(self, before: Callable[[int], None]) -> None:
+        self.bodies: dict[str, Body] = {}
+        self._before = before
+        self._asked = 0
+
+    def _listed(self) -> dict[str, Any]:
+        self._asked += 1
+        self._before(self._asked)
+        return {"metadata": {}, "items": list(self.bodies.values())}
+
+    async def heads(self, path: str, query: Mapping[str, str]) -> Heads:
+        return msgspec.convert(self._listed(), Heads)
+
+    async def page(self, path: str, query: Mapping[str, str]) -> Whole:
+        return msgspec.convert(self._listed(), Whole)
+
+
+def compared(lists: Lists, known: Shelf[Body]) -> tuple[int, list[Key]]:
+    """Compare once: what the watch has missed, and of what there was news."""
+    told: list[Key] = []
+    kind = Kind(paths.CONFIG_MAPS, known, told.append)
+    resync = Resync(cast("Api", lists), [kind], [None])
+    return asyncio.run(resync.compare(kind, late_seconds=0)), told
+
+
+def test_a_watch_that_is_always_one_change_behind_has_missed_nothing() -> None:
+    """Drivers write their reports all the time: what a list brings may be newer each time."""
+    known = shelf()
+
+    def change(number: int) -> None:
+        if number > 1:
+            assert known.take(body("x", number))
+        lists.bodies["x"] = body("x", number + 1)
+
+    lists = Lists(change)
+    known.take(body("x", 1))
+    missed, _ = compared(lists, known)
+    assert missed == 0
+
+
+def test_an_object_made_again_and_again_under_its_name_is_not_missed() -> None:
+    """As a driver's pod: it is gone in both lists, and between them the watch told of a new one."""
+    known = shelf()
+    known.take(body("x", 1, creationTimestamp="2026-01-01T00:00:00Z"))
+
+    def change(number: int) -> None:
+        if number == 2:
+            known.drop(Key("here", "x"), "1")
+            known.take(body("x", 3, uid="2", creationTimestamp="2026-01-01T00:00:05Z"))
+
+    missed, _ = compared(Lists(change), known)
+    assert missed == 0
+    assert known.known() == {Key("here", "x")}
+
+
+def test_what_the_watch_told_to_be_gone_is_not_brought_back() -> None:
+    """A list of many pages is as old as its first page."""
+    known = shelf()
+    known.take(body("x", 1))
+
+    def change(number: int) -> None:
+        if number == 2:
+            known.drop(Key("here", "x"), "1")
+
+    lists = Lists(change)
+    lists.bodies["x"] = body("x", 2)
+    assert compared(lists, known) == (0, [])
+    assert known.known() == set()
+
+
+def test_what_the_watch_has_not_told_is_taken_from_the_list_and_counted() -> None:
+    known = shelf()
+    known.take(body("changed", 1))
+    known.take(body("gone", 1))
+    known.take(body("same", 1))
+    lists = Lists(lambda number: None)
+    for name, version in (("changed", 2), ("made", 3), ("same", 1)):
+        lists.bodies[name] = body(name, version)
+    missed, told = compared(lists, known)
+    assert missed == 3
+    assert {key.name for key in told} == {"changed", "made", "gone"}
+    assert {key.name for key in known.known()} == {"changed", "made", "same"}

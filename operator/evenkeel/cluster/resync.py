@@ -18,7 +18,7 @@ from evenkeel.cluster.api import Api, GoneError
 from evenkeel.cluster.lists import Item, Page
 from evenkeel.cluster.shelf import Shelf
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Key, head
+from evenkeel.objects import Head, Key, head
 
 log = logging.getLogger("evenkeel")
 Ask = Callable[[str, Mapping[str, str]], Awaitable[Page[Item]]]
@@ -56,8 +56,25 @@ class Kind:
 class _Suspects:
     """What a list and the watch do not agree on."""
 
-    behind: set[Key] = field(default_factory=set)
-    gone: set[Key] = field(default_factory=set)
+    known: dict[Key, str]
+    """The uids of what the watch had told of before the list."""
+    behind: dict[Key, Head] = field(default_factory=dict)
+    """What the list has and the watch has not told yet."""
+    gone: dict[Key, str] = field(default_factory=dict)
+    """The uids of what the list has no more."""
+
+    def is_missed(self, shelf: Shelf[Any], now: Head) -> bool:
+        """
+        Whether the watch has not told by now of what the first list had.
+
+        It may well not have told of what has changed since: many objects change all the time.
+        """
+        before = self.behind[now.key]
+        return before.uid == now.uid and shelf.is_behind(before)
+
+    def was_told_gone(self, shelf: Shelf[Any], key: Key) -> bool:
+        """Whether the watch has told of the end of it since the first list."""
+        return key in self.known and shelf.uid(key) is None
 
 
 class Resync:
@@ -113,28 +130,34 @@ class Resync:
 
     async def compare(self, kind: Kind, late_seconds: float = LATE_SECONDS) -> int:
         """Compare once; how much the watch has missed."""
-        first = _Suspects(gone=kind.shelf.known())
+        first = _Suspects(kind.shelf.uids())
+        first.gone = dict(first.known)
         async for bare in self._listed(kind, self._api.heads):
             found = bare.head
-            first.gone.discard(found.key)
+            first.gone.pop(found.key, None)
             if kind.shelf.is_behind(found):
-                first.behind.add(found.key)
+                first.behind[found.key] = found
         if not first.behind and not first.gone:
             return 0
         await asyncio.sleep(late_seconds)
-        gone = first.gone & kind.shelf.known()
         missed = set()
         async for item in self._listed(kind, self._api.page):
-            key = head(item["metadata"]).key
-            gone.discard(key)
-            if key in first.behind and kind.shelf.take(item):
+            now = head(item["metadata"])
+            first.gone.pop(now.key, None)
+            if now.key not in first.behind or first.was_told_gone(kind.shelf, now.key):
+                continue
+            if first.is_missed(kind.shelf, now):
+                missed.add(now.key)
+            if kind.shelf.take(item):
+                kind.changed(now.key)
+        for key, uid in first.gone.items():
+            if kind.shelf.uid(key) == uid:
                 missed.add(key)
-        for key in gone:
-            kind.shelf.drop(key)
-        for key in gone | missed:
+                kind.shelf.drop(key)
+                kind.changed(key)
+        for key in missed:
             log.warning("the watch has not told what became of %s %s", kind.name, key)
-            kind.changed(key)
-        return len(gone | missed)
+        return len(missed)
 
     async def _listed(self, kind: Kind, ask: Ask[Item]) -> AsyncIterator[Item]:
         for namespace in self._namespaces if kind.is_namespaced else [None]:

@@ -74,6 +74,15 @@ class Shelf(Generic[Value]):
         """List all objects by key."""
         return set(self._versions)
 
+    def uid(self, key: Key) -> str | None:
+        """Tell an object of this name from its forerunners; None if there is none."""
+        found = self._versions.get(key)
+        return None if found is None else found.uid
+
+    def uids(self) -> dict[Key, str]:
+        """List all objects by key, each with its uid."""
+        return {key: found.uid for key, found in self._versions.items()}
+
     def all(self) -> Iterable[Value]:
         """List all objects."""
         return list(self._values.values())
