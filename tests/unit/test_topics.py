@@ -185,7 +185,7 @@ def test_the_older_of_two_topics_wins_and_the_newer_says_so() -> None:
     assert topics.to_follow(new, conflict) is None
     decision = topics.decide(new, Sight(SHOWN, None, conflict), NOW)
     text = (
-        "Topic z already provisions 'orders' on these name servers; it is the older one: "
+        "Topic z already provisions 'orders' on these name servers, and was first: "
         "delete one of the two, or remove spec.provision from one"
     )
     assert condition(decision, "Conflicted") == ("True", "OlderTopic", text)

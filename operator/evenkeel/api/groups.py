@@ -17,6 +17,7 @@ from evenkeel.api.parts import (
     Part,
     Percent,
     Rule,
+    TellerName,
     Text,
     listed_by,
     once,
@@ -240,6 +241,15 @@ class LastRebalance(Part, frozen=True):
     """Which moved from whom to whom, and why."""
 
 
+class TopicClaim(Part, frozen=True):
+    name: ObjectName
+    """Name of the Topic."""
+    topic: MqName
+    """RocketMQ's name of it."""
+    told_by: Annotated[list[TellerName], Meta(max_length=16)]
+    """Its name servers, or the Topic itself where that says the route."""
+
+
 class LastSkip(Part, frozen=True):
     at: Text
     """When the job was seen to have done so."""
@@ -308,6 +318,8 @@ class GroupStatus(Part, frozen=True):
     """How the job's driver has ended, for the next start depends on it."""
     last_skip: LastSkip | None = None
     """What the job has passed over as asked, when messages were gone for good."""
+    claims: Annotated[list[TopicClaim], Meta(max_length=64), listed_by("name")] = []
+    """Topics that no other group of the same RocketMQ name may read while this one names them."""
     slices: Annotated[list[ObjectName], Meta(max_length=64)] = []
     """ConfigMaps that hold the assignments, where they are too long to stand here."""
     conditions: Conditions = []

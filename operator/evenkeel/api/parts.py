@@ -48,6 +48,9 @@ Percent = Annotated[str, Meta(max_length=4, pattern="^(100|[0-9]{1,2})%$")]
 CountOrPercent = Annotated[str, Meta(max_length=7, pattern="^([0-9]{1,6}|(100|[0-9]{1,2})%)$")]
 HostPort = Annotated[str, Meta(min_length=3, max_length=261, pattern="^[!-~]+:[0-9]{1,5}$")]
 
+TellerName = Annotated[str, Meta(min_length=1, max_length=512)]
+"""Who tells where a topic is: a name server, or a Topic with a route of its own."""
+
 
 class Rule(NamedTuple):
     """What a schema cannot say: a CEL expression that must hold, and what is said if not."""

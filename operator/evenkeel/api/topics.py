@@ -14,6 +14,7 @@ from evenkeel.api.parts import (
     MqName,
     Part,
     Rule,
+    TellerName,
     Text,
     listed_by,
     once,
@@ -113,5 +114,7 @@ class TopicStatus(Part, frozen=True):
     """Writable queues on all brokers."""
     route_hash: str = ""
     """Changes when the route does."""
+    claims: Annotated[list[TellerName], Meta(max_length=16)] = []
+    """Name servers at which no other object may provision the topic while this one does."""
     conditions: Conditions = []
     """Ready, Provisioned, Conflicted."""

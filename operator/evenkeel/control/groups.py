@@ -63,6 +63,7 @@ class Decision:
 
 def decide(group: Group, seen: Seen, now: datetime) -> Decision:
     """Decide what a group's status shall be."""
+    group = replace(group, status=replace_status(group.status, claims=list(seen.claims)))
     if seen.job is not None:
         group = replace(group, status=replace_status(group.status, job=seen.job.record))
     skip = _news_of_skip(group.status, seen.skipped, now)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from evenkeel.api.groups import TopicClaim
 from evenkeel.control import census, driving, groups, rates, rivals, schedule
 from evenkeel.control.brokers import Brokers
 from evenkeel.control.census import Census
@@ -73,13 +74,15 @@ class Observer:
 
     def view(self, group: Group) -> View:
         """Look."""
-        conflict = self._conflict(group)
+        rival, claims = self._rival(group)
+        conflict = rival or census.foreign(group, self._census.get(group.head.key))
         drive = self._drive(group, conflict) if group.spec.job is not None else None
         trouble = self._troubles.get(group.head.key)
         if drive is not None and drive.action is Action.START and trouble is not None:
             job = replace(drive.job, state=JobState.BACKING_OFF, message=trouble)
             drive = replace(drive, job=job)
-        return View(group, drive, self._seen(group, conflict, drive.job if drive else None))
+        seen = self._seen(group, conflict, drive.job if drive else None)
+        return View(group, drive, replace(seen, claims=claims))
 
     def _seen(self, group: Group, conflict: Conflict | None, job: JobSeen | None) -> Seen:
         found = {name: self._world.topic(name) for name in group.topic_keys}
@@ -94,15 +97,14 @@ class Observer:
             skipped=self._world.driver(group.head.key).skipped if job is not None else None,
         )
 
-    def _conflict(self, group: Group) -> Conflict | None:
-        older = self._rivals.of(group)
-        if not older:
-            return census.foreign(group, self._census.get(group.head.key))
-        keys = {key for each in (group, *older) for key in each.topic_keys}
+    def _rival(self, group: Group) -> tuple[Conflict | None, list[TopicClaim]]:
+        """Find another group that was there first, and say which topics are this one's."""
+        others = self._rivals.of(group)
+        keys = {key for each in (group, *others) for key in each.topic_keys}
         found = {key: self._world.topic(key) for key in keys}
         known = {key: topic for key, topic in found.items() if topic is not None}
-        rival = rivals.group_conflict(group, older, known)
-        return rival or census.foreign(group, self._census.get(group.head.key))
+        rival = rivals.group_conflict(group, others, known)
+        return rival, rivals.group_claims(group, rival, known)
 
     def _drive(self, group: Group, conflict: Conflict | None) -> Drive:
         now = self._clock()

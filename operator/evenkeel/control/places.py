@@ -17,7 +17,11 @@ class Place(NamedTuple):
 
     def is_also(self, other: "Place") -> bool:
         """Whether both are one topic: a single shared address shows it."""
-        return self.topic == other.topic and not self.told_by.isdisjoint(other.told_by)
+        return bool(self.shared_with(other))
+
+    def shared_with(self, other: "Place") -> frozenset[str]:
+        """Find who tells of both; nobody where they are two topics."""
+        return self.told_by & other.told_by if self.topic == other.topic else frozenset()
 
 
 def of_topic(topic: Topic) -> Place:

@@ -1,10 +1,17 @@
-"""Finds objects that would do the same at the brokers: the older one wins. Pure."""
+"""
+Finds objects that would do the same at the brokers: the one that began first wins. Pure.
+
+What an object was given is written in its status, as its claims. Objects whose specs come to name
+the same later wait, however old they are. Where no claim is written yet, the older one wins.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
+from evenkeel.api.groups import TopicClaim
 from evenkeel.control import places
+from evenkeel.control.places import Place
 from evenkeel.control.seen import Conflict
 from evenkeel.objects import Group, Key, Topic
 
@@ -48,50 +55,102 @@ class Rivals(Generic[Value]):
         return concerned - {key}
 
     def of(self, found: Value) -> list[Value]:
-        """List the older objects of the same name, the oldest first."""
+        """List the other objects of the same name, the oldest first."""
         claim = self._claim(found)
-        same = self._by_name.get(claim.name, {}).values() if claim else ()
+        same = self._by_name.get(claim.name, {}) if claim else {}
         return sorted(
-            (each for each in same if each.head.age_order < found.head.age_order),
+            (each for key, each in same.items() if key != found.head.key),
             key=lambda each: each.head.age_order,
         )
 
 
 def group_claim(group: Group) -> Claim:
     """Say in whose name a group reads, and what."""
-    return Claim(group.group, group.spec.topics)
+    return Claim(group.group, (group.spec.topics, group.status.claims))
 
 
 def topic_claim(topic: Topic) -> Claim | None:
     """Say which topic is kept by this object; none if it is only read."""
     place = places.of_topic(topic)
-    return Claim(place.topic, place) if topic.spec.provision else None
+    return Claim(place.topic, (place, topic.status.claims)) if topic.spec.provision else None
 
 
-def group_conflict(group: Group, older: Iterable[Group], topics: Topics) -> Conflict | None:
-    """Find the oldest group that reads one of the same topics in the same name."""
+def group_conflict(group: Group, others: Iterable[Group], topics: Topics) -> Conflict | None:
+    """Find another group that reads one of the same topics in the same name, and was first."""
     ours = places.of_group(group, topics.get)
-    for other in older:
+    for other in others:
         theirs = places.of_group(other, topics.get)
-        shared = sorted({our.topic for our in ours for their in theirs if our.is_also(their)})
+        shared = sorted(
+            {
+                our.topic
+                for our in ours
+                for their in theirs
+                if our.is_also(their) and _is_first(other, group, our.shared_with(their), our.topic)
+            }
+        )
         if shared:
             return Conflict(
                 "OlderGroup",
-                f"{other} already reads {', '.join(shared)} as {group.group!r}; it is the older "
-                "one: delete one of the two, or choose another spec.group",
+                f"{other} already reads {', '.join(shared)} as {group.group!r}, and was first: "
+                "delete one of the two, or choose another spec.group",
             )
     return None
 
 
-def topic_conflict(topic: Topic, older: Iterable[Topic]) -> Conflict | None:
-    """Find the oldest object that keeps the same topic."""
+def topic_conflict(topic: Topic, others: Iterable[Topic]) -> Conflict | None:
+    """Find another object that keeps the same topic, and was first."""
     place = places.of_topic(topic)
-    for other in older:
-        theirs = places.of_topic(other)
-        if place.is_also(theirs):
+    for other in others:
+        shared = place.shared_with(places.of_topic(other))
+        if shared and _is_first(other, topic, shared, place.topic):
             return Conflict(
                 "OlderTopic",
-                f"{other} already provisions {topic.topic!r} on these name servers; it is the "
-                "older one: delete one of the two, or remove spec.provision from one",
+                f"{other} already provisions {topic.topic!r} on these name servers, and was "
+                "first: delete one of the two, or remove spec.provision from one",
             )
     return None
+
+
+def group_claims(group: Group, rival: Conflict | None, topics: Topics) -> list[TopicClaim]:
+    """Say which topics are this group's. While others are in its way it gets no more of them."""
+    before = {each.name: each for each in group.status.claims}
+    found = []
+    for key in group.topic_keys:
+        topic, kept = topics.get(key), before.get(key.name)
+        if topic is not None:
+            place = places.of_topic(topic)
+            told_by = _claimed(place, [_place(kept)] if kept else [], rival)
+            kept = TopicClaim(key.name, place.topic, told_by) if told_by else None
+        if kept is not None:  # a Topic that is missing for a while is not given away
+            found.append(kept)
+    return found
+
+
+def topic_claims(topic: Topic, rival: Conflict | None) -> list[str]:
+    """Say at which name servers it is this object that keeps the topic."""
+    if topic.spec.provision is None:
+        return []
+    return _claimed(places.of_topic(topic), _held(topic), rival)
+
+
+def _claimed(place: Place, held: Iterable[Place], rival: Conflict | None) -> list[str]:
+    if rival is None:
+        return sorted(place.told_by)
+    return sorted({name for each in held for name in place.shared_with(each)})
+
+
+def _is_first(one: Value, other: Value, shared: frozenset[str], topic: str) -> bool:
+    """Whether the first of two that share a place has the better claim to it."""
+    place = Place(topic, shared)
+    has_one, has_other = (any(place.is_also(it) for it in _held(each)) for each in (one, other))
+    return has_one if has_one != has_other else one.head.age_order < other.head.age_order
+
+
+def _held(found: Group | Topic) -> list[Place]:
+    if isinstance(found, Topic):
+        return [Place(found.topic, frozenset(found.status.claims))]
+    return [_place(each) for each in found.status.claims]
+
+
+def _place(claim: TopicClaim) -> Place:
+    return Place(claim.topic, frozenset(claim.told_by))

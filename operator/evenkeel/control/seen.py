@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from evenkeel.api.groups import JobRecord
+from evenkeel.api.groups import JobRecord, TopicClaim
 from evenkeel.objects import Key, Topic
 from lb_core import model
 from lb_core.model import Member
@@ -131,4 +131,6 @@ class Seen:
     weights: Mapping[model.Queue, float] | None = None
     """What each queue counts, where its rate shall."""
     conflict: Conflict | None = None
+    claims: Sequence[TopicClaim] = ()
+    """Which topics are the group's and no other's."""
     skipped: Skipped | None = None

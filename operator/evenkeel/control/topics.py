@@ -9,7 +9,7 @@ import msgspec
 
 from evenkeel import times
 from evenkeel.api.topics import AwayBroker, BrokerQueues, Perm, Provision, TopicStatus
-from evenkeel.control import conditions, provision, provisioned
+from evenkeel.control import conditions, provision, provisioned, rivals
 from evenkeel.control.conditions import Finding
 from evenkeel.control.provision import Outcome
 from evenkeel.control.seen import Conflict
@@ -69,6 +69,7 @@ def decide(topic: Topic, sight: Sight, now: datetime) -> Decision:
             write_queues=sum(each.write_queues for each in route),
             route_hash=_hash(route),
         )
+    status = msgspec.structs.replace(status, claims=rivals.topic_claims(topic, sight.conflict))
     kept = _provisioned(topic, sight)
     found = [_ready(topic, sight, kept, status.away), *kept]
     if sight.conflict is not None:

@@ -180,6 +180,24 @@ def test_an_older_group_of_the_same_name_wins(
     namespace.until(GROUPS, "b-new", is_ready)
 
 
+def test_an_older_group_takes_no_topic_from_one_that_reads_it(
+    operator: RunningOperator, namespace: Namespace
+) -> None:
+    for each in ("bills", "orders"):
+        namespace.make("Topic", each, {"route": ROUTE})
+    shared = {**static("a"), "group": "shared"}
+    namespace.make("ConsumerGroup", "a-old", {**shared, "topics": [{"name": "bills"}]})
+    namespace.make("ConsumerGroup", "b-new", shared)
+    for each in ("a-old", "b-new"):
+        namespace.until(GROUPS, each, is_ready)
+    namespace.change(GROUPS, "a-old", {"spec": {"topics": [{"name": "bills"}, {"name": "orders"}]}})
+    namespace.until(GROUPS, "a-old", lambda it: condition(it, "Ready")[0] == "False")
+    assert condition(namespace.status(GROUPS, "a-old"), "Ready") == ("False", "OlderGroup")
+    assert is_ready(namespace.status(GROUPS, "b-new"))
+    namespace.change(GROUPS, "a-old", {"spec": {"topics": [{"name": "bills"}]}})
+    namespace.until(GROUPS, "a-old", is_ready)
+
+
 def test_a_group_without_its_topic_waits_for_it(
     operator: RunningOperator, namespace: Namespace
 ) -> None:

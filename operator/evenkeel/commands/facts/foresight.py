@@ -69,7 +69,8 @@ def _with_executors(group: Group, executors: int | None) -> Group:
 
 def _seen(group: Group, topics: Mapping[Key, Topic]) -> Seen:
     """Take things to be as the status shows them."""
-    return Seen(topics, _job(group), _pods(group), conflict=_conflict(group))
+    claims = group.status.claims
+    return Seen(topics, _job(group), _pods(group), conflict=_conflict(group), claims=claims)
 
 
 def _job(group: Group) -> JobSeen | None:
