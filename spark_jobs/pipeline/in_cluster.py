@@ -2,8 +2,9 @@
 A job's driver inside Kubernetes, beside an operator that it knows only by three objects.
 
 It holds a Lease as long as it runs, so that there is never a second driver; hears its assignment in
-the status of a ConsumerGroup; reports to a ConfigMap; and sees to it that pods of lost executors
-go. Each has a thread and a connection of its own: what one waits for keeps no other from its work.
+the status of a ConsumerGroup; reports to a ConfigMap; sees to it that pods of lost executors go;
+and ends when its loop hangs. Each has a thread and a connection of its own: what one waits for
+keeps no other from its work.
 """
 
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_jobs.pipeline import kube, lease
+from spark_jobs.pipeline.alive import Alive
 from spark_jobs.pipeline.assignments import Assignment, InFiles
 from spark_jobs.pipeline.hearing import Hearing
 from spark_jobs.pipeline.job import Job, Kubernetes
@@ -25,11 +27,14 @@ from spark_jobs.pipeline.reporting import Reporting
 class InCluster:
     """Follows the file that holds what was heard, and reports to a file and to the cluster."""
 
-    def __init__(self, files: InFiles, reporting: Reporting, overdue: Overdue, holder: str) -> None:
+    def __init__(
+        self, files: InFiles, reporting: Reporting, overdue: Overdue, alive: Alive, holder: str
+    ) -> None:
         """Begin with what was heard already."""
         self._files = files
         self._reporting = reporting
         self._overdue = overdue
+        self._alive = alive
         self._holder = holder
 
     def latest(self) -> Assignment:
@@ -37,7 +42,8 @@ class InCluster:
         return self._files.latest()
 
     def report(self, report: Mapping[str, Any]) -> None:
-        """Say how far the job is, and which driver says so."""
+        """Say how far the job is, and which driver says so; the loop does so at every turn."""
+        self._alive.sign()
         self._files.report(report)
         self._overdue.follow(report.get("executors", ()))
         self._reporting.tell({**report, "driver": self._holder})
@@ -59,6 +65,7 @@ def only_driver(job: Job, where: Kubernetes, stop: threading.Event) -> Iterator[
     hearing = Hearing(api(), where.namespace, where.name, Path(job.assignments))
     reporting = Reporting(api(), where.namespace, name)
     overdue = Overdue(api(), where.namespace, where.name)
-    with held.kept(), hearing.kept_up(), reporting.kept_up(), overdue.kept_up():
+    alive = Alive(lease.end_at_once)
+    with held.kept(), hearing.kept_up(), reporting.kept_up(), overdue.kept_up(), alive.watched():
         files = InFiles(job.assignments, job.report)
-        yield InCluster(files, reporting, overdue, where.holder)
+        yield InCluster(files, reporting, overdue, alive, where.holder)

@@ -1,0 +1,85 @@
+"""A driver whose loop hangs ends, though its other threads go on."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.pipeline import in_cluster, job, lease
+from spark_jobs.pipeline.alive import LIMIT_SECONDS, Alive
+from spark_jobs.pipeline.kube import JSON, Api
+from tests.unit.test_pipeline import described
+
+WAIT_SECONDS = 60.0
+
+
+class Cluster(Api):
+    """An API server that has a free Lease and a group without an assignment."""
+
+    def __init__(self, *_: object) -> None:
+        super().__init__("https://nowhere", Path())
+        self.renewed = threading.Event()
+
+    def ask(self, method: str, path: str, body: object = None, media_type: str = JSON) -> object:
+        if "/leases/" not in path:
+            return {}
+        if method == "PUT":
+            self.renewed.set()
+            return body
+        return {"metadata": {}, "spec": {}}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_each_sign_gives_the_loop_its_whole_time_again() -> None:
+    clock = Clock()
+    alive = Alive(lambda why: None, clock=clock)
+    clock.now = 200.0
+    assert alive.left == LIMIT_SECONDS - 200
+    alive.sign()
+    assert alive.left == LIMIT_SECONDS
+    clock.now += LIMIT_SECONDS + 1
+    assert alive.left == 0
+
+
+def test_a_loop_without_a_sign_ends_its_driver_and_says_why() -> None:
+    ended, said = threading.Event(), list[str]()
+
+    def end(why: str) -> None:
+        said.append(why)
+        ended.set()
+
+    with Alive(end, limit=0.01).watched():
+        assert ended.wait(WAIT_SECONDS)
+    assert said == ["its loop has given no sign of life for 0.01 s"]
+
+
+def test_a_driver_that_is_done_is_not_ended() -> None:
+    clock, said = Clock(), list[str]()
+    alive = Alive(said.append, limit=10, clock=clock)
+    with alive.watched():
+        pass
+    clock.now = 20
+    assert said == []
+
+
+def test_a_hung_driver_does_not_keep_its_lease(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its threads go on, so the Lease is renewed; what ends it is that the loop reports no more."""
+    ended = threading.Event()
+    monkeypatch.setattr(in_cluster, "Api", Cluster)
+    monkeypatch.setattr(lease, "end_at_once", lambda why: ended.set())
+    monkeypatch.setattr(in_cluster, "Alive", lambda end: Alive(end, limit=0.2))
+    where = job.Kubernetes("mq", "billing", holder="me")
+    wanted = job.load(described(tmp_path))
+    with in_cluster.only_driver(wanted, where, threading.Event()) as found:
+        assert found is not None
+        found.report({"batch": 0})
+        assert ended.wait(WAIT_SECONDS)
