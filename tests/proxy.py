@@ -8,8 +8,10 @@ from then on: the connection looks alive, and nothing comes through (a half-open
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Self
+
+Take = Callable[[bytes], None]
 
 
 class Proxy:
@@ -66,17 +68,28 @@ class Proxy:
         host, _, port = self._target.rpartition(":")
         from_peer, to_peer = await asyncio.open_connection(host, int(port))
         self._writers |= {to_client, to_peer}
-        for reader, writer in ((from_client, to_peer), (from_peer, to_client)):
-            task = asyncio.create_task(self._pass_on(reader, writer))
+        of_client, of_peer = self._takers(to_client, to_peer)
+        for reader, take, writer in (
+            (from_client, of_client, to_peer), (from_peer, of_peer, to_client)
+        ):  # fmt: skip
+            task = asyncio.create_task(self._pass_on(reader, take, writer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _takers(
+        self, to_client: asyncio.StreamWriter, to_peer: asyncio.StreamWriter
+    ) -> tuple[Take, Take]:
+        """Say what to do with bytes of the client, and of the peer: here they pass."""
+        return to_peer.write, to_client.write
+
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, take: Take, writer: asyncio.StreamWriter
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 await asyncio.sleep(self.delay_seconds)
                 if not self.swallows:
-                    writer.write(data)
+                    take(data)
                     await writer.drain()
         writer.transport.abort()
         self._writers.discard(writer)

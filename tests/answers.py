@@ -1,0 +1,230 @@
+"""
+A relay in front of a real cluster that may change what brokers answer.
+
+`with Answers("127.0.0.1:9876") as answers` is a name server at `answers.address`. The routes that
+it gives lead to relays in front of the real brokers, so all that a client asks passes by here; any
+number of connections is served, from this process or another. Nothing is changed until a rule says
+so:
+
+    answers.after = lambda asked, answer: said(answer, 20, "MESSAGE_WAS_REMOVING", next_offset=40)
+
+`after` gets each answer of a broker and gives what the client is told instead; None: it is told
+nothing. `before` may answer a request itself, and the broker never sees it. Rules are called one at
+a time, in threads of the relays.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mq_client import frames, lenient_json
+from mq_client.commands.cluster import GetCluster, GetRoute
+from mq_client.commands.consuming import Pull
+from mq_client.frames import Frame
+from mq_client.values import Queue
+from tests.proxy import Proxy, Take
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, and which broker it is for."""
+
+    frame: Frame
+    broker: str
+    broker_id: int
+
+    @property
+    def is_pull(self) -> bool:
+        """Whether it asks for messages."""
+        return self.frame.code == Pull.code
+
+    @property
+    def queue(self) -> Queue:
+        """Tell which queue a pull, or a question about a queue, is about."""
+        fields = self.frame.fields
+        return Queue(fields["topic"], self.broker, int(fields["queueId"]))
+
+    @property
+    def offset(self) -> int:
+        """Tell where a pull begins."""
+        return int(self.frame.fields["queueOffset"])
+
+
+Before = Callable[[Asked], Frame | None]
+After = Callable[[Asked, Frame], Frame | None]
+
+_NUMBERS = {
+    "next_offset": "nextBeginOffset",
+    "min_offset": "minOffset",
+    "max_offset": "maxOffset",
+    "broker_id": "suggestWhichBrokerId",
+}
+
+
+def said(
+    answer: Frame,
+    code: int | None = None,
+    remark: str | None = None,
+    body: bytes | None = None,
+    **numbers: int,
+) -> Frame:
+    """
+    Change a pull's answer; what is not given stays.
+
+    Numbers: next_offset, min_offset, max_offset, and broker_id (where to pull next).
+    """
+    changed = {_NUMBERS[name]: str(number) for name, number in numbers.items()}
+    return replace(
+        answer,
+        code=answer.code if code is None else code,
+        remark=answer.remark if remark is None else remark,
+        body=answer.body if body is None else body,
+        fields={**answer.fields, **changed},
+    )
+
+
+def answer_to(asked: Asked, code: int, remark: str, **numbers: int) -> Frame:
+    """Make a pull's answer without the broker: all numbers but those given are 0."""
+    nothing = dict.fromkeys(_NUMBERS.values(), "0")
+    empty = Frame(code, asked.frame.opaque, frames.ANSWER, nothing)
+    return said(empty, None, remark, None, **numbers)
+
+
+class Answers(Proxy):
+    """The name server's relay; it makes those of the brokers when it first tells of them."""
+
+    def __init__(self, name_server: str) -> None:
+        super().__init__(name_server)
+        self.before: Before = lambda _: None
+        self.after: After = lambda _, answer: answer
+        self.pulls: list[tuple[Queue, int]] = []
+        """Queue and offset of each pull, in the order of coming."""
+        self.lock = threading.Lock()
+        """Is held while a rule is called."""
+        self._failures: list[Exception] = []
+        self._brokers: dict[str, _BrokerRelay] = {}
+
+    def __exit__(self, *about: object) -> None:
+        """End all relays. A rule that failed is told where nothing else has failed."""
+        super().__exit__(*about)
+        for relay in self._brokers.values():
+            relay.__exit__(*about)
+        if self._failures and about[0] is None:
+            raise self._failures[0]
+
+    def broker(self, name: str, broker_id: int = 0) -> Proxy:
+        """Find the relay of a broker that a client has been told of."""
+        return next(
+            relay
+            for relay in self._brokers.values()
+            if (relay.broker, relay.broker_id) == (name, broker_id)
+        )
+
+    def by_rule(self, rule: Callable[[], Frame | None]) -> Frame | None:
+        """Call a rule; where it fails, nothing is answered."""
+        with self.lock:
+            try:
+                return rule()
+            except Exception as error:  # noqa: BLE001  # it belongs to the test
+                self._failures.append(error)
+                return None
+
+    def _takers(
+        self, to_client: asyncio.StreamWriter, to_peer: asyncio.StreamWriter
+    ) -> tuple[Take, Take]:
+        conversation = _Conversation(lambda _: None, self._lead_here)
+        return conversation.takers(to_client, to_peer)
+
+    def _lead_here(self, asked: Frame, answer: Frame) -> Frame:
+        """Put the relays' addresses into an answer that names brokers."""
+        if answer.code or asked.code not in (GetRoute.code, GetCluster.code):
+            return answer
+        told: Any = lenient_json.loads(answer.body)
+        entries = told.get("brokerDatas") or list(told["brokerAddrTable"].values())
+        for entry in entries:
+            entry["brokerAddrs"] = {
+                number: self._relay_to(entry["brokerName"], int(number), address)
+                for number, address in entry["brokerAddrs"].items()
+            }
+        return replace(answer, body=json.dumps(told).encode())
+
+    def _relay_to(self, broker: str, broker_id: int, address: str) -> str:
+        relay = self._brokers.get(address)
+        if relay is None:
+            relay = self._brokers[address] = _BrokerRelay(self, broker, broker_id, address)
+            relay.__enter__()
+        return relay.address
+
+
+class _BrokerRelay(Proxy):
+    def __init__(self, answers: Answers, broker: str, broker_id: int, address: str) -> None:
+        super().__init__(address)
+        self.broker, self.broker_id = broker, broker_id
+        self._answers = answers
+
+    def _takers(
+        self, to_client: asyncio.StreamWriter, to_peer: asyncio.StreamWriter
+    ) -> tuple[Take, Take]:
+        return _Conversation(self._before, self._after).takers(to_client, to_peer)
+
+    def _before(self, asked: Frame) -> Frame | None:
+        what = Asked(asked, self.broker, self.broker_id)
+        if what.is_pull:
+            self._answers.pulls.append((what.queue, what.offset))
+        return self._answers.by_rule(lambda: self._answers.before(what))
+
+    def _after(self, asked: Frame, answer: Frame) -> Frame | None:
+        what = Asked(asked, self.broker, self.broker_id)
+        return self._answers.by_rule(lambda: self._answers.after(what, answer))
+
+
+class _Conversation:
+    """One connection: which requests are under way, and what is said in each direction."""
+
+    def __init__(
+        self,
+        before: Callable[[Frame], Frame | None],
+        after: Callable[[Frame, Frame], Frame | None],
+    ) -> None:
+        self._before, self._after = before, after
+        self._under_way: dict[int, Frame] = {}
+        self._readers = (frames.Reader(), frames.Reader())
+
+    def takers(
+        self, to_client: asyncio.StreamWriter, to_peer: asyncio.StreamWriter
+    ) -> tuple[Take, Take]:
+        """Say what to do with bytes of the client, and of the peer."""
+
+        def of_client(data: bytes) -> None:
+            for frame in _frames(self._readers[0], data):
+                is_question = not (frame.is_answer or frame.is_one_way)
+                mine = self._before(frame) if is_question else None
+                if mine is not None:
+                    to_client.write(frames.encode(mine))
+                    continue
+                if is_question:
+                    self._under_way[frame.opaque] = frame
+                to_peer.write(frames.encode(frame))
+
+        def of_peer(data: bytes) -> None:
+            for frame in _frames(self._readers[1], data):
+                asked = self._under_way.pop(frame.opaque, None) if frame.is_answer else None
+                told = frame if asked is None else self._after(asked, frame)
+                if told is not None:
+                    to_client.write(frames.encode(told))
+
+        return of_client, of_peer
+
+
+def _frames(reader: frames.Reader, data: bytes) -> list[Frame]:
+    found: list[Frame] = []
+    while data:
+        space = reader.space()
+        size = min(len(space), len(data))
+        space[:size] = data[:size]
+        found += reader.filled(size)
+        data = data[size:]
+    return found
