@@ -82,6 +82,12 @@ class BusyError(AnswerError):
     advice = "the broker is overloaded: try again later, or send to another one"
 
 
+class StoreClosedError(BusyError):
+    """The broker's store cannot be read now, as while it ends."""
+
+    advice = "the broker is ending, or its store cannot be read: try again later"
+
+
 class NotPermittedError(AnswerError):
     """Wrong credentials, or a topic or broker that may not be read or written."""
 

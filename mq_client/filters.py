@@ -24,6 +24,11 @@ class Filter:
     names: frozenset[str] = field(default=frozenset())
 
     @property
+    def is_everything(self) -> bool:
+        """Whether no message is left out."""
+        return self.expression == ALL and not self.is_sql
+
+    @property
     def is_sql(self) -> bool:
         """Whether it is a text that brokers must understand."""
         return self.kind == SQL

@@ -4,20 +4,24 @@ Where one queue's pull sequence stands, and what an answer means for it.
 A `Position` moves on only when an answer was taken, and only forward. So whatever is tried again
 after a failure, no message is given twice and none is passed over:
 
-- found: give [next, answer's next), cut at the end that was asked for;
+- messages: give them as far as their offsets follow one another, cut at the end asked for;
 - nothing matches the filter: go on behind the stretch that was looked through;
 - the offset is gone, as the broker has deleted it: an error, or a gap on record, as asked;
-- the offset is beyond the broker's end: wait, for a slave may lag behind the master that gave it.
+- anything else leaves the position where it is.
+
+So where all messages are wanted, messages given and gaps on record make up every stretch that was
+passed. `mq_client.answers` tells what an answer means.
 """
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mq_client import errors, filters
+from mq_client import answers, errors, filters
+from mq_client.answers import Answer, Meaning
 from mq_client.checks import INT64_MAX, is_whole
 from mq_client.commands.consuming import Pull
 from mq_client.filters import Filter
-from mq_client.values import MASTER_ID, Pulled, PullStatus, Queue, checked_queue
+from mq_client.values import MASTER_ID, Pulled, Queue, checked_queue
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,25 +129,25 @@ class Position:
         """Move to where the copy is."""
         self.next, self.broker_id, self.gaps = ahead.next, ahead.broker_id, ahead.gaps
 
-    def take(self, pulled: Pulled) -> Batch | None:
+    def read(self, pulled: Pulled) -> Answer:
+        """Tell what an answer means here; nothing moves."""
+        return answers.read(pulled, self.queue, self.next, self.wanted)
+
+    def take(self, answer: Answer) -> Batch | None:
         """Move on by an answer; the messages that it brought, if any."""
-        self.broker_id = pulled.suggested_broker_id
-        first, stop = self.next, self.cut(pulled.next_offset)
-        match pulled.status:
-            case PullStatus.FOUND if stop > first:
+        self.broker_id = answer.pulled.suggested_broker_id
+        first, stop = self.next, self.cut(answer.stop)
+        match answer.meaning:
+            case Meaning.MESSAGES:
                 self.next = stop
-                return Batch(self.queue, first, stop, pulled.body, self.wanted)
-            case PullStatus.NOTHING_MATCHED:
-                self.next = max(first, stop)
-            case PullStatus.OFFSET_MOVED if pulled.next_offset > first:
-                self._leap(pulled.next_offset)
+                return Batch(self.queue, first, stop, answer.body, self.wanted)
+            case Meaning.PASSED_OVER:
+                self.next = stop
+            case Meaning.GONE:
+                self._leap(answer.stop)
             case _:
                 pass
         return None
-
-    def is_ahead(self, pulled: Pulled) -> bool:
-        """Whether this broker ends before the place that was asked for."""
-        return pulled.status is PullStatus.OFFSET_MOVED and pulled.next_offset < self.next
 
     def _leap(self, first: int) -> None:
         if not self.allow_gaps:

@@ -1,6 +1,7 @@
 """Pull ranges of queues into Arrow batches: what runs on executors."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow as pa
 from mq_client.blocking import Client
 from mq_client.filters import Filter
 from mq_client.pulling import Batch, Position
+from mq_client.values import Queue
 from spark_jobs import connections, schema
 from spark_jobs.options import Cluster
 from spark_jobs.planning import DataLossError, Range
@@ -35,15 +37,31 @@ def fetch(
         for each in ranges
     ]
     client = connections.client(cluster)
+    counts: Counter[Queue] = Counter()
     for batch in _batches(client, group, positions, cluster.fetch_deadline):
         rows = batch.columns()
+        counts[batch.queue] += rows.num_rows
         if rows.num_rows:
             yield schema.rows(rows, include_properties)
+    if wanted.is_everything:
+        for each, position in zip(ranges, positions, strict=True):
+            _see_sum(each, counts[each.queue], position)
     for position in positions:
         for first, stop in position.gaps:
             log.warning("messages are lost: %s: offsets %d to %d", position.queue, first, stop - 1)
             if gaps is not None:
                 gaps.append(Range(position.queue, first, stop))
+
+
+def _see_sum(planned: Range, rows: int, position: Position) -> None:
+    """Refuse to end a task whose rows and gaps do not make up what was planned."""
+    gone = sum(stop - first for first, stop in position.gaps)
+    if rows + gone != planned.stop - planned.start:
+        raise DataLossError(
+            f"{planned.queue}: offsets {planned.start} to {planned.stop - 1} gave {rows} rows, "
+            f"and {gone} are known to be deleted: {planned.stop - planned.start} were expected; "
+            "report this, for the client or the broker is wrong"
+        )
 
 
 def _batches(

@@ -10,6 +10,7 @@ import socketserver
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Self
 
 from mq_client import frames
@@ -17,6 +18,7 @@ from mq_client.commands.cluster import GetCluster, GetRoute, GetTopics
 from mq_client.commands.consuming import Pull
 from mq_client.commands.sending import Send
 from mq_client.frames import Frame
+from tests import stored
 
 END = 100
 A_PULL = 10
@@ -101,7 +103,7 @@ def answer(to: Frame, code: int = 0, body: object = None, **fields: str) -> Fram
 def pulled(to: Frame) -> Frame:
     offset = int(to.fields["queueOffset"])
     stop = min(offset + A_PULL, END)
-    return answer(
+    told = answer(
         to,
         FOUND if stop > offset else NOTHING_NEW,
         nextBeginOffset=str(stop),
@@ -109,3 +111,6 @@ def pulled(to: Frame) -> Frame:
         maxOffset=str(END),
         suggestWhichBrokerId="0",
     )
+    queue_id = int(to.fields["queueId"])
+    found = [stored.message(queue_id=queue_id, offset=place) for place in range(offset, stop)]
+    return replace(told, body=b"".join(found))

@@ -72,6 +72,12 @@ class Pull(Request[Pulled]):
         """Name the place."""
         return f"{self.name} {self.group} {self.topic} {self.queue_id} from {self.offset}"
 
+    def refusal(self, answer: Frame, address: str) -> errors.AnswerError:
+        """Know a store that is closed, as that of a broker that ends, or not readable now."""
+        if answer.code == 1 and answer.remark == "store getMessage return null":
+            return errors.StoreClosedError(self.about(), address, answer.code, answer.remark)
+        return errors.refusal(self.about(), address, answer.code, answer.remark)
+
 
 @dataclass(frozen=True, slots=True)
 class _OffsetRequest(Request[int]):

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mq_client import errors, flows
+from mq_client.answers import Answer, Meaning
 from mq_client.commands.consuming import CheckFilter
 from mq_client.directory import LATE_POLL, Directory
 from mq_client.flows import Ask, AskAll, Flow, Pause
 from mq_client.operations import routing
 from mq_client.operations.routing import Place
 from mq_client.pulling import ENOUGH_BYTES, MOST_AT_ONCE, MOST_MESSAGES, POLL_MS, Batch, Position
-from mq_client.values import Pulled, PullStatus
+from mq_client.values import MASTER_ID, Pulled
 
 MAY_PASS = (errors.UnavailableError, errors.BusyError, errors.TopicUnknownError)
 """Errors after which the same pull may work: a broker that restarts is unknown for a while."""
@@ -27,26 +28,29 @@ def next_batch(directory: Directory, group: str, position: Position) -> Flow[Bat
     ahead = position.ahead()
     batch = None
     while batch is None and not ahead.is_done:
-        pulled = yield from _pull_patiently(directory, group, ahead)
-        batch = ahead.take(pulled)
+        answer = yield from _pull_patiently(directory, group, ahead)
+        batch = ahead.take(answer)
         if batch is not None:
-            batch = yield from _with_more(directory, group, ahead, batch, pulled.max_offset)
+            batch = yield from _with_more(directory, group, ahead, batch, answer.pulled.max_offset)
     position.catch_up(ahead)
     return batch
 
 
-def _pull_patiently(directory: Directory, group: str, position: Position) -> Flow[Pulled]:
+def _pull_patiently(directory: Directory, group: str, position: Position) -> Flow[Answer]:
+    """
+    Pull until an answer says how to go on.
+
+    What is gone is gone when a master has said so twice: a slave deletes by its own clock, and a
+    file that cannot be read once may be read again.
+    """
     failing_since: float | None = None
+    gone_at: int | None = None
     pauses = directory.times.pauses()
     while True:
+        asked_at = directory.now()
         try:
-            pulled = yield from _pull(directory, group, position, failing_since is None)
-            if not position.is_ahead(pulled):
-                return pulled
-            raise errors.UnavailableError(
-                f"{position.queue}: this broker ends at {pulled.next_offset}, "
-                f"before {position.next}"
-            )
+            answer, is_masters = yield from _pull(directory, group, position, failing_since is None)
+            _refuse(position, answer, is_masters)
         except MAY_PASS as error:
             now = directory.now()
             failing_since = now if failing_since is None else failing_since
@@ -58,6 +62,36 @@ def _pull_patiently(directory: Directory, group: str, position: Position) -> Flo
                 )
                 raise
             yield Pause(next(pauses))
+            continue
+        failing_since = None
+        if answer.meaning is Meaning.NOTHING_YET:
+            position.take(answer)
+            if directory.now() - asked_at < directory.times.first_pause:  # it was not held
+                yield Pause(next(pauses))
+        elif answer.meaning is Meaning.GONE and gone_at != position.next:
+            gone_at = position.next
+            yield Pause(directory.times.first_pause)
+        else:
+            return answer
+
+
+_REASONS = {
+    Meaning.BEYOND_END: "this broker's queue ends before it, at {max_offset}",
+    Meaning.HELD: "the broker gave neither messages nor a way on ({remark})",
+    Meaning.RESET: "somebody set the group's offset on the broker; it is asked again",
+}
+
+
+def _refuse(position: Position, answer: Answer, is_masters: bool) -> None:
+    """Raise what may be otherwise at the next try, where the master is asked."""
+    pulled = answer.pulled
+    reason = _REASONS.get(answer.meaning)
+    if answer.meaning is Meaning.GONE and not is_masters:
+        reason = "a slave says it is gone, and only the master can know"
+    if reason is not None:
+        position.broker_id = MASTER_ID
+        told = reason.format(max_offset=pulled.max_offset, remark=pulled.remark)
+        raise errors.UnavailableError(f"{position.queue} at offset {position.next}: {told}")
 
 
 def _with_more(
@@ -81,7 +115,10 @@ def _with_more(
             if place != position.next:
                 at_once = 1
                 break
-            more = position.take(pulled)
+            answer = position.read(pulled)
+            if answer.meaning not in (Meaning.MESSAGES, Meaning.PASSED_OVER):
+                break
+            more = position.take(answer)
             if more is not None:
                 bodies.append(more.body)
                 size += len(more.body)
@@ -102,18 +139,18 @@ def _pull_all(
         return []  # what is there is given first; the next call meets the error again, or not
     requests = [replace(position, next=place).request(group, poll_ms=0) for place in places]
     asks = tuple(Ask(address, request, directory.times.answer) for request in requests)
-    answers = yield AskAll(asks)
-    return list(itertools.takewhile(_is_plain, answers))
+    pulled = yield AskAll(asks)
+    return list(itertools.takewhile(lambda answer: isinstance(answer, Pulled), pulled))
 
 
-def _is_plain(answer: Pulled | errors.MqError) -> bool:
-    return isinstance(answer, Pulled) and answer.status is not PullStatus.OFFSET_MOVED
-
-
-def _pull(directory: Directory, group: str, position: Position, known_route: bool) -> Flow[Pulled]:
+def _pull(
+    directory: Directory, group: str, position: Position, known_route: bool
+) -> Flow[tuple[Answer, bool]]:
+    """Pull once; the answer, and whether the master gave it."""
     address = yield from _address(directory, group, position, known_route)
     timeout = directory.times.answer + POLL_MS / 1000 + LATE_POLL
-    return (yield from flows.ask(address, position.request(group, POLL_MS), timeout))
+    pulled = yield from flows.ask(address, position.request(group, POLL_MS), timeout)
+    return position.read(pulled), address == routing.known_master(directory, position.queue)
 
 
 def _address(

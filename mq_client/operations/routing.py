@@ -125,6 +125,13 @@ def address_of(directory: Directory, place: Place, max_age: float | None = None)
     return address
 
 
+def known_master(directory: Directory, queue: Queue) -> str | None:
+    """Tell where the master of a queue is by the last route; None while there is none."""
+    route = directory.last_route(queue.topic)
+    broker = route.broker(queue.broker) if route else None
+    return broker.master if broker else None
+
+
 def masters(directory: Directory, topic: str) -> Flow[dict[str, str]]:
     """Look up the brokers of a topic; where there is no master, a slave stands in."""
     found = yield from usable_route(directory, topic)

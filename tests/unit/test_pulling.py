@@ -8,19 +8,32 @@ import pytest
 from mq_client import errors, filters
 from mq_client.commands.consuming import Pull
 from mq_client.operations import pulling
-from mq_client.pulling import ENOUGH_BYTES, MOST_MESSAGES, OffsetGoneError, Position
+from mq_client.pulling import ENOUGH_BYTES, MOST_MESSAGES, Batch, OffsetGoneError, Position
 from mq_client.values import BrokerRoute, Pulled, PullStatus, Queue, Route
+from tests import stored
 from tests.scripted import Stage
 
 QUEUE = Queue("orders", "broker-a", 3)
 
 
-def pulled(status: PullStatus, next_offset: int, end: int | None = None) -> Pulled:
-    return Pulled(status, next_offset, 0, next_offset if end is None else end, 0, b"")
+def pulled(
+    status: PullStatus, next_offset: int, end: int | None = None, remark: str | None = None
+) -> Pulled:
+    return Pulled(status, next_offset, 0, next_offset if end is None else end, 0, b"", remark)
 
 
-def found(next_offset: int, end: int | None = None, body: bytes = b"") -> Pulled:
+def found(first: int, next_offset: int, end: int | None = None, *, size: int = 0) -> Pulled:
+    body = b"".join(stored.message(bytes(size), offset=n) for n in range(first, next_offset))
     return replace(pulled(PullStatus.FOUND, next_offset, end), body=body)
+
+
+def read(position: Position, answer: Pulled) -> Batch | None:
+    return position.take(position.read(answer))
+
+
+def offsets(batch: Batch | None) -> list[int]:
+    assert batch is not None
+    return [message.queue_offset for message in batch.messages()]
 
 
 def route(*addresses: str) -> Route:
@@ -34,62 +47,62 @@ def stage() -> Stage:
 
 def test_found_messages_reach_from_the_place_asked_for_to_the_next_one() -> None:
     position = Position(QUEUE, 5)
-    batch = position.take(found(9))
+    batch = read(position, found(5, 9))
     assert batch is not None
     assert (batch.first, batch.stop, position.next) == (5, 9, 9)
 
 
 def test_a_batch_is_cut_where_the_sequence_ends() -> None:
     position = Position(QUEUE, 5, stop=7)
-    batch = position.take(found(9))
+    batch = read(position, found(5, 9))
     assert batch is not None
     assert (batch.stop, position.next, position.is_done) == (7, 7, True)
 
 
 def test_an_answer_that_does_not_move_on_gives_nothing() -> None:
     position = Position(QUEUE, 5)
-    assert position.take(found(5)) is None
-    assert position.take(found(4)) is None
+    assert read(position, found(5, 5)) is None
+    assert read(position, found(4, 4)) is None
     assert position.next == 5
 
 
 def test_what_the_filter_passed_over_is_not_looked_at_again() -> None:
-    position = Position(QUEUE, 5, stop=100)
-    assert position.take(pulled(PullStatus.NOTHING_MATCHED, 80)) is None
+    position = Position(QUEUE, 5, stop=100, wanted=filters.tags("paid"))
+    assert read(position, pulled(PullStatus.NOTHING_MATCHED, 80)) is None
     assert position.next == 80
-    position.take(pulled(PullStatus.NOTHING_MATCHED, 800))
+    read(position, pulled(PullStatus.NOTHING_MATCHED, 800))
     assert (position.next, position.is_done) == (100, True)
 
 
 def test_nothing_new_leaves_the_place_as_it_is() -> None:
     position = Position(QUEUE, 5)
-    assert position.take(pulled(PullStatus.NOTHING_NEW, 99)) is None
+    assert read(position, pulled(PullStatus.NOTHING_NEW, 99)) is None
     assert position.next == 5
 
 
 def test_deleted_messages_are_an_error_that_names_them() -> None:
     position = Position(QUEUE, 5)
     with pytest.raises(OffsetGoneError, match="orders@broker-a 3: offsets 5 to 39") as caught:
-        position.take(pulled(PullStatus.OFFSET_MOVED, 40))
+        read(position, pulled(PullStatus.OFFSET_MOVED, 40))
     assert (caught.value.asked, caught.value.first, position.next) == (5, 40, 5)
 
 
 def test_deleted_messages_are_a_gap_on_record_where_gaps_are_allowed() -> None:
     position = Position(QUEUE, 5, stop=30, allow_gaps=True)
-    assert position.take(pulled(PullStatus.OFFSET_MOVED, 20)) is None
-    assert position.take(pulled(PullStatus.OFFSET_MOVED, 40)) is None
+    assert read(position, pulled(PullStatus.OFFSET_MOVED, 20)) is None
+    assert read(position, pulled(PullStatus.OFFSET_MOVED, 40)) is None
     assert (position.gaps, position.is_done) == ([(5, 20), (20, 30)], True)
 
 
 def test_a_pull_goes_to_the_broker_that_the_last_answer_suggested() -> None:
     here = stage()
     position = Position(QUEUE, 0)
-    script = [route("master:1", "slave:1"), replace(found(5), suggested_broker_id=1)]
+    script = [route("master:1", "slave:1"), replace(found(0, 5), suggested_broker_id=1)]
     assert here.play(pulling.next_batch(here.directory, "g", position), script)[1] == [
         "ns:1",
         "master:1",
     ]
-    assert here.play(pulling.next_batch(here.directory, "g", position), [found(9)])[1] == [
+    assert here.play(pulling.next_batch(here.directory, "g", position), [found(5, 9)])[1] == [
         "slave:1"
     ]
 
@@ -99,7 +112,7 @@ def test_a_broker_that_died_is_looked_up_anew_and_asked_for_the_same() -> None:
     lost = errors.ConnectionLostError("reset")
     position = Position(QUEUE, 7)
     flow = pulling.next_batch(here.directory, "g", position)
-    batch, asked, _ = here.play(flow, [route("old:1"), lost, route("new:1"), found(9)])
+    batch, asked, _ = here.play(flow, [route("old:1"), lost, route("new:1"), found(7, 9)])
     assert asked == ["ns:1", "old:1", "ns:1", "new:1"]
     assert batch is not None
     assert (batch.first, batch.stop) == (7, 9)
@@ -111,7 +124,7 @@ def test_a_slave_that_lags_is_waited_for_and_the_place_never_goes_back() -> None
     position = Position(QUEUE, 7)
     flow = pulling.next_batch(here.directory, "g", position)
     batch, _, _ = here.play(
-        flow, [route("a:1"), behind, route("a:1"), behind, route("a:1"), found(8)]
+        flow, [route("a:1"), behind, route("a:1"), behind, route("a:1"), found(7, 8)]
     )
     assert batch is not None
     assert (batch.first, here.seconds) == (7, 1 + 2)
@@ -138,7 +151,7 @@ def test_an_answer_in_between_gives_patience_anew() -> None:
     script: list[Any] = [route("a:1"), lost]
     for _ in range(5):
         script += [route("a:1"), pulled(PullStatus.NOTHING_NEW, 7), lost]
-    script += [route("a:1"), found(8)]
+    script += [route("a:1"), found(7, 8)]
     batch, _, _ = here.play(flow, script)
     assert batch is not None
     assert batch.stop == 8
@@ -146,25 +159,22 @@ def test_an_answer_in_between_gives_patience_anew() -> None:
 
 def test_small_answers_are_joined_while_there_is_more() -> None:
     here = stage()
-    position = Position(QUEUE, 0)
+    position = Position(QUEUE, 0, wanted=filters.sql("amount > 10"))
+    here.directory.filters_understood.add(("a:1", position.wanted))
     flow = pulling.next_batch(here.directory, "g", position)
-    script = [
-        route("a:1"),
-        found(3, end=9, body=b"abc"),
-        pulled(PullStatus.NOTHING_MATCHED, 6, end=9),
-        found(9, end=9, body=b"def"),
-    ]
-    batch, _, _ = here.play(flow, script)
+    answers = [found(0, 3, 9), pulled(PullStatus.NOTHING_MATCHED, 6, 9), found(6, 9, 9)]
+    batch, _, _ = here.play(flow, [route("a:1"), *answers])
     assert batch is not None
-    assert (batch.first, batch.stop, batch.body, position.next) == (0, 9, b"abcdef", 9)
+    assert offsets(batch) == [*range(3), *range(6, 9)]
+    assert (batch.first, batch.stop, position.next) == (0, 9, 9)
 
 
 def test_several_places_are_asked_for_at_once_where_answers_should_end() -> None:
     here = stage()
     position = Position(QUEUE, 0)
     flow = pulling.next_batch(here.directory, "g", position)
-    answers = [found(3 * number, end=20) for number in range(1, 7)]
-    batch, asked, _ = here.play(flow, [route("a:1"), *answers, found(20)])
+    answers = [found(3 * number, 3 * number + 3, 20) for number in range(6)]
+    batch, asked, _ = here.play(flow, [route("a:1"), *answers, found(18, 20)])
     assert batch is not None
     assert (batch.stop, len(asked)) == (20, 1 + 7)
 
@@ -176,32 +186,31 @@ def test_an_answer_that_does_not_follow_on_is_thrown_away_and_asked_for_again(
     here = stage()
     position = Position(QUEUE, 0)
     flow = pulling.next_batch(here.directory, "g", position)
-    at_once = [found(next_offset, end=12, body=b"c"), found(12, body=b"from 9")]
-    script = [found(3, end=12, body=b"a"), found(6, end=12, body=b"b"), *at_once]
-    batch, _, _ = here.play(flow, [route("a:1"), *script, found(12, body=b"d")])
-    assert batch is not None
-    assert (batch.body, batch.stop, position.next) == (b"abcd", 12, 12)
+    at_once = [found(6, next_offset, 12), found(9, 12)]
+    script = [found(0, 3, 12), found(3, 6, 12), *at_once]
+    batch, _, _ = here.play(flow, [route("a:1"), *script, found(next_offset, 12)])
+    assert offsets(batch) == list(range(12))
+    assert position.next == 12
 
 
 def test_nothing_is_asked_for_behind_the_end_of_a_sequence() -> None:
     here = stage()
     flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 0, stop=5))
-    batch, _, _ = here.play(flow, [route("a:1"), found(3, end=99), found(6, end=99)])
+    batch, _, _ = here.play(flow, [route("a:1"), found(0, 3, 99), found(3, 6, 99)])
     assert batch is not None
     assert batch.stop == 5
 
 
 @pytest.mark.parametrize(
-    ("stop", "body"),
-    [(3, bytes(ENOUGH_BYTES)), (MOST_MESSAGES, b"x")],
-    ids=["bytes", "messages"],
+    ("stop", "size"), [(1, ENOUGH_BYTES), (MOST_MESSAGES, 0)], ids=["bytes", "messages"]
 )
-def test_what_is_large_enough_is_given_at_once(stop: int, body: bytes) -> None:
+def test_what_is_large_enough_is_given_at_once(stop: int, size: int) -> None:
     here = stage()
     flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 0))
-    batch, _, _ = here.play(flow, [route("a:1"), found(stop, end=9999, body=body)])
+    answer = found(0, stop, 9999, size=size)
+    batch, _, _ = here.play(flow, [route("a:1"), answer])
     assert batch is not None
-    assert batch.body is body
+    assert batch.body is answer.body
 
 
 @pytest.mark.parametrize(
@@ -219,16 +228,17 @@ def test_what_is_there_is_given_before_what_comes_next_goes_wrong(ending: Any) -
     here = stage()
     position = Position(QUEUE, 0)
     flow = pulling.next_batch(here.directory, "g", position)
-    batch, _, _ = here.play(flow, [route("a:1"), found(3, end=9, body=b"abc"), ending])
-    assert batch is not None
-    assert (batch.stop, batch.body, position.next, position.gaps) == (3, b"abc", 3, [])
+    batch, _, _ = here.play(flow, [route("a:1"), found(0, 3, 9), ending])
+    assert offsets(batch) == [0, 1, 2]
+    assert (position.next, position.gaps) == (3, [])
 
 
 def test_a_flow_that_is_given_up_leaves_the_place_as_it_was() -> None:
     here = stage()
     position = Position(QUEUE, 0, allow_gaps=True)
     flow = pulling.next_batch(here.directory, "g", position)
-    for outcome in [None, route("a:1"), pulled(PullStatus.OFFSET_MOVED, 2), found(3, end=9)]:
+    moved = pulled(PullStatus.OFFSET_MOVED, 2)
+    for outcome in [None, route("a:1"), moved, None, moved, found(2, 3, 9)]:
         flow.send(outcome)
     flow.close()
     assert (position.next, position.gaps) == (0, [])

@@ -20,6 +20,7 @@ class Broker:
     """Holds two messages, and never answers where there is nothing."""
 
     end = 2
+    skipped: frozenset[int] | set[int] = frozenset()
 
     def __init__(self) -> None:
         self.positions: list[Position] = []
@@ -32,7 +33,8 @@ class Broker:
         for position in self.positions:
             stop = position.cut(self.end)
             if position.next < stop:
-                data = b"".join(stored.message(offset=n) for n in range(position.next, stop))
+                present = [n for n in range(position.next, stop) if n not in self.skipped]
+                data = b"".join(stored.message(offset=n) for n in present)
                 first, position.next = position.next, stop
                 yield Batch(position.queue, first, stop, data)
 
@@ -80,3 +82,11 @@ def test_where_gaps_are_allowed_what_the_broker_lost_is_told(
     assert list(offsets(5, allow_gaps=True, gaps=gaps)) == [0, 1]
     assert gaps == [Range(QUEUE, 2, 5)]
     assert caplog.messages == ["messages are lost: orders@broker-a 3: offsets 2 to 4"]
+
+
+def test_rows_and_gaps_make_up_what_was_planned_or_the_task_fails(broker: Broker) -> None:
+    broker.end, broker.skipped = 5, {2}
+    reading = offsets(5)
+    assert [next(reading) for _ in range(4)] == [0, 1, 3, 4]
+    with pytest.raises(DataLossError, match="offsets 0 to 4 gave 4 rows, and 0"):
+        next(reading)
