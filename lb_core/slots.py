@@ -13,7 +13,7 @@ A slot lives through these states::
     draining ──wanted again──► free or filled, as it is
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice, pairwise
 
@@ -148,29 +148,50 @@ def step(
 
 
 def members(
-    slots: Slots, zones: Mapping[str, str] = NO_ZONES, grace_seconds: float = 0.0
+    slots: Slots,
+    zones: Mapping[str, str] = NO_ZONES,
+    grace_seconds: float = 0.0,
+    *,
+    coming: int = 0,
+    entitled: Container[str] | None = None,
 ) -> list[Member]:
     """
     The slots as `plan` takes them, by number.
 
     `zones` names the zone of executors; an empty slot is in none. An empty slot counts as lost for
-    as long as it has been empty, so it keeps its queues for the policy's grace. One that nobody has
-    filled yet counts as present for that time, so that a job's first plan is for all of its slots
-    and the executors that come one by one move nothing.
+    as long as it has been empty, so it keeps its queues for the policy's grace; its grace does not
+    run out while an executor is on its way to it. `coming` are on their way, to the lowest empty
+    slots.
+
+    A slot that nobody has filled yet gets its first queues when it is filled, but for those that
+    `entitled` names (None: all), as a job's first plan is for all of its slots: these count as
+    present for the grace, so that the executors that come one by one move nothing. Where nobody
+    fills any slot there is nobody to give queues to, and all who are entitled count as present.
     """
+    empty = [slot.number for slot in slots.slots if slot.is_open]
+    expected = set(empty[:coming])
+    is_anybody_there = any(slot.executor for slot in slots.slots)
+
+    def lost_for(slot: Slot) -> float | None:
+        is_new = not (slot.was_filled or entitled is None or slots.name(slot) in entitled)
+        if slot.executor or not (is_new or is_anybody_there):
+            return None
+        if is_new:
+            return max(slot.empty_for_seconds, grace_seconds)  # so that no grace brings it queues
+        if slot.number in expected:
+            return 0.0 if slot.was_filled else None
+        is_young = not slot.was_filled and slot.empty_for_seconds < grace_seconds
+        return None if is_young else slot.empty_for_seconds
+
     return [
         Member(
             slots.name(slot),
             zones.get(slot.executor) if slot.executor else None,
             draining=slot.is_draining,
-            lost_for_seconds=None if _is_present(slot, grace_seconds) else slot.empty_for_seconds,
+            lost_for_seconds=lost_for(slot),
         )
         for slot in slots.slots
     ]
-
-
-def _is_present(slot: Slot, grace_seconds: float) -> bool:
-    return bool(slot.executor) or not (slot.was_filled or slot.empty_for_seconds >= grace_seconds)
 
 
 @dataclass(slots=True)

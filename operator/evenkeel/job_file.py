@@ -37,6 +37,7 @@ def written(group: Group, topics: Mapping[Key, Topic], places: Places) -> Docume
     return _without_none(
         {
             "name": group.group,
+            "origin": group.head.origin,
             "source": _source(group, job, topics) | dict(places.secrets),
             "assignments": places.assignments,
             "report": places.report,

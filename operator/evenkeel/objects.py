@@ -46,6 +46,11 @@ class Head:
         """Sort the oldest first."""
         return self.created, self.key
 
+    @property
+    def origin(self) -> str:
+        """Tell this object from all others, in other clusters too; of two the lower is older."""
+        return f"{self.created}/{self.uid}"
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:

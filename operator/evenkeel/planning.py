@@ -205,7 +205,14 @@ def last(status: GroupStatus) -> dict[str, list[QueueRange]] | None:
             f"the assignment is in ConfigMaps that are not there: {', '.join(status.slices)}; "
             "restore them, or empty status.slices to assign everything anew",
         )
-    return {each.consumer: owned(each) for each in status.assignments}
+    return {
+        each.consumer: owned(each) for each in status.assignments if not waits_for_its_first(each)
+    }
+
+
+def waits_for_its_first(assigned: Assigned) -> bool:
+    """Whether this is a slot that was never filled, and joins the others when it is."""
+    return bool(assigned.empty_since) and not assigned.executor and not assigned.queues
 
 
 def entries(topic: str, broker: str, ids: str) -> Iterator[OwnedQueues]:

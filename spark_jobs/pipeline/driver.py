@@ -71,7 +71,7 @@ class Driver:
         self._assignment = NOBODYS
         self._known: dict[int, Assignment] = {}
         self._ran: dict[int, Plan] = {}
-        self._group = Group(connections.client(reading.cluster), reading, job.name)
+        self._group = Group(connections.client(reading.cluster), reading, job.name, job.origin)
         self._ends: dict[Queue, int] = {}
         """What is committed by Spark."""
         self._adopted = 0

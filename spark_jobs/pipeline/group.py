@@ -35,12 +35,12 @@ class Group:
     driver from its executors.
     """
 
-    def __init__(self, client: Client, reading: Reading, job: str) -> None:
+    def __init__(self, client: Client, reading: Reading, job: str, origin: str) -> None:
         """Ask and tell nothing yet."""
         self._client = client
         self._reading = reading
         self._observer = Observer(client, reading)
-        self._id = f"evenkeel-{job}@{socket.gethostname()}"
+        self._id = f"evenkeel-{job}@{socket.gethostname()}#{origin}"
         self._membership: Membership | None = None
         self._topics: frozenset[str] = frozenset()
         self._told: dict[Queue, int] = {}

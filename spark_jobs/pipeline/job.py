@@ -53,6 +53,8 @@ class Job(_Strict, frozen=True):
     report: str
     checkpoint: str
     sink: Sink
+    origin: str = ""
+    """Which object it runs for: its client id ends with it, so that others know it apart."""
     transform: Transform = Transform()
     dead_letter: Sink | None = None
     executors: Annotated[int, Meta(ge=1)] = 2

@@ -12,11 +12,13 @@ from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen, Skipped
 from evenkeel.objects import DRAIN, PAUSED, REBALANCE, Group
 from lb_core.model import Member, Queue
 from tests.unit.test_deciding import (
+    ALL,
     BOTH,
     START,
     at,
     condition,
     group,
+    grown,
     owners,
     running,
     seen,
@@ -49,11 +51,11 @@ def message(decision: Decision, kind: str) -> str:
 
 def test_a_rebalance_that_is_asked_for_lifts_the_cap_and_is_noted_with_what_moved() -> None:
     capped: dict[str, Any] = {**THREE, "strategy": {"sticky": {"maxMoves": "1"}}}
-    now = running(BOTH, 1)
-    slowly = groups.decide(group(settled(), **capped), seen(now), at(1))
+    now = running(ALL, 2)
+    slowly = groups.decide(group(grown(), **capped), seen(now), at(2))
     assert slowly.status.moved == 1
     at_once = groups.decide(
-        group(settled(), annotations={REBALANCE: "monday"}, **capped), seen(now), at(1)
+        group(grown(), annotations={REBALANCE: "monday"}, **capped), seen(now), at(2)
     )
     assert owners(at_once.status) == {"billing-0": 3, "billing-1": 3, "billing-2": 2}
     assert at_once.status.rebalanced_for == "monday"
@@ -69,15 +71,17 @@ def test_a_rebalance_is_made_once_for_each_value() -> None:
 
     def decided(status: GroupStatus, value: str, **spec: Any) -> GroupStatus:
         found = group(status, annotations={REBALANCE: value}, **paused, **spec)
-        return groups.decide(found, seen(running(BOTH, status.epoch)), at(1)).status
+        return groups.decide(found, seen(running(ALL, status.epoch)), at(1)).status
 
-    first = decided(settled(), "monday")
-    assert (first.rebalanced_for, first.moved) == ("monday", 0)
-    grown = decided(first, "monday", **THREE)
-    assert grown.moved == 0
-    again = decided(grown, "tuesday", **THREE)
+    first = decided(grown(), "monday", job={"executors": 3})
+    assert (first.rebalanced_for, first.moved) == ("monday", 2)
+    calm = decided(settled(), "monday")
+    assert (calm.rebalanced_for, calm.moved) == ("monday", 0)
+    wider = decided(decided(calm, "monday", **THREE), "monday", **THREE)
+    assert wider.moved == 0
+    again = decided(wider, "tuesday", **THREE)
     assert (again.rebalanced_for, again.moved) == ("tuesday", 2)
-    unasked = groups.decide(group(again, **paused, **THREE), seen(running(BOTH, 3)), at(2)).status
+    unasked = groups.decide(group(again, **paused, **THREE), seen(running(ALL, 3)), at(2)).status
     assert unasked.rebalanced_for == "tuesday"
 
 
@@ -94,9 +98,8 @@ def test_a_rebalance_with_nothing_to_move_writes_the_note_alone() -> None:
 
 
 def test_a_rebalance_does_not_wait_until_the_job_follows() -> None:
-    behind = seen(running(BOTH, 0))
-    first = groups.decide(group(), seen(), START).status
-    waits = groups.decide(group(first, **THREE), behind, at(1)).status
+    behind = seen(running(ALL, 1))
+    waits = groups.decide(group(grown(), **THREE), behind, at(1)).status
     assert waits.moved == 0
     moves = groups.decide(
         group(waits, annotations={REBALANCE: "now"}, **THREE), behind, at(2)
@@ -125,11 +128,11 @@ def test_a_rebalance_is_not_too_small_to_gain_anything() -> None:
 
 
 def test_a_rebalance_that_cannot_be_planned_yet_stays_asked_for() -> None:
-    found = group(settled(), annotations={REBALANCE: "now"}, **THREE)
-    blind = groups.decide(found, Seen({}, running(BOTH, 1)), at(1)).status
+    found = group(grown(), annotations={REBALANCE: "now"}, **THREE)
+    blind = groups.decide(found, Seen({}, running(ALL, 2)), at(1)).status
     assert blind.rebalanced_for == ""
     later = groups.decide(
-        group(blind, annotations={REBALANCE: "now"}, **THREE), seen(running(BOTH, 1)), at(2)
+        group(blind, annotations={REBALANCE: "now"}, **THREE), seen(running(ALL, 2)), at(2)
     ).status
     assert (later.rebalanced_for, later.moved) == ("now", 2)
 

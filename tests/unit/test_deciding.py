@@ -1,6 +1,6 @@
 """What follows for a group from what is seen: statuses in, statuses out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -48,9 +48,11 @@ def group(
     return Group(found.head, found.spec, status or GroupStatus())
 
 
-def running(slots: Mapping[str, str], adopted: int, error: str | None = None) -> JobSeen:
+def running(
+    slots: Mapping[str, str], adopted: int, error: str | None = None, coming: Sequence[str] = ()
+) -> JobSeen:
     seats = {slot: Seat(executor) for slot, executor in slots.items()}
-    return JobSeen(JobState.RUNNING, "", Report(adopted, seats, True, error))
+    return JobSeen(JobState.RUNNING, "", Report(adopted, seats, True, error, frozenset(coming)))
 
 
 def seen(job: JobSeen | None = None, route: Topic | None = None, **more: Any) -> Seen:
@@ -85,6 +87,13 @@ def settled(**spec: Any) -> GroupStatus:
 
 
 BOTH = {"billing-0": "0", "billing-1": "1"}
+ALL = {**BOTH, "billing-2": "2"}
+
+
+def grown(**spec: Any) -> GroupStatus:
+    """A settled group that has just got a third slot, which nobody has filled yet."""
+    wider = group(settled(**spec), job={"executors": 3}, **spec)
+    return groups.decide(wider, seen(running(BOTH, 1)), at(1)).status
 
 
 def test_the_first_plan_is_for_all_slots_before_any_executor_is_there() -> None:
@@ -104,9 +113,13 @@ def test_nothing_new_makes_the_same_status() -> None:
 
 
 def test_one_more_executor_moves_the_fewest_and_says_why() -> None:
+    before = grown()
+    assert before.epoch == 2, "the job hears of the slot"
+    assert owners(before) == {"billing-0": 4, "billing-1": 4, "billing-2": 0}
+    assert before.moved == 0
     spec: dict[str, Any] = {"job": {"executors": 3}}
-    decision = groups.decide(group(settled(), **spec), seen(running(BOTH, 1)), at(1))
-    assert decision.status.epoch == 2
+    decision = groups.decide(group(before, **spec), seen(running(ALL, 2)), at(2))
+    assert decision.status.epoch == 3
     assert owners(decision.status) == {"billing-0": 3, "billing-1": 3, "billing-2": 2}
     assert decision.status.moved == 2
     last = decision.status.last_rebalance
@@ -141,6 +154,111 @@ def test_a_replacement_takes_the_slot_and_nothing_has_moved() -> None:
     assert new.status.assignments[1].empty_since == ""
 
 
+def published(status: GroupStatus) -> tuple[int, int, dict[str, int]]:
+    """The epoch, the moves so far, and who owns how many."""
+    return status.epoch, status.moved, owners(status)
+
+
+class Story:
+    """One group, looked at again and again while time passes."""
+
+    def __init__(self, status: GroupStatus, executors: int = 2) -> None:
+        self.status = status
+        self._spec: dict[str, Any] = {"job": {"executors": executors}}
+
+    def look(self, job: JobSeen, seconds: float) -> tuple[int, int, dict[str, int]]:
+        decided = groups.decide(group(self.status, **self._spec), seen(job), at(seconds))
+        again = groups.decide(group(decided.status, **self._spec), seen(job), at(seconds))
+        assert again.status == decided.status, "one look is enough"
+        self.status = decided.status
+        return published(self.status)
+
+
+EVEN = (1, 0, {"billing-0": 4, "billing-1": 4})
+
+
+def test_a_replacement_that_starts_for_longer_than_the_grace_moves_nothing() -> None:
+    story = Story(settled())
+    one = {"billing-0": "0"}
+    assert story.look(running(one, 1), 10) == EVEN
+    assert story.status.assignments[1].empty_since == at(10).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for seconds in (12, 69, 71, 300, 3600):
+        assert story.look(running(one, 1, coming=["2"]), seconds) == EVEN
+    assert story.look(running({**one, "billing-1": "2"}, 1), 3601) == EVEN
+    assert story.status.last_rebalance is None
+
+
+def test_a_replacement_that_fails_ends_the_wait_and_another_one_brings_no_queues_back() -> None:
+    story = Story(settled())
+    one = {"billing-0": "0"}
+    story.look(running(one, 1, coming=["2"]), 10)
+    assert story.look(running(one, 1), 100) == (2, 4, {"billing-0": 8, "billing-1": 0})
+    assert story.look(running(one, 2, coming=["3"]), 101)[0] == 2, "not before it is filled"
+    both = story.look(running({**one, "billing-1": "3"}, 2), 300)
+    assert both == (3, 8, {"billing-0": 4, "billing-1": 4})
+
+
+def test_the_grace_ends_where_fewer_executors_are_on_their_way_than_slots_are_empty() -> None:
+    first = groups.decide(group(job={"executors": 3}), seen(), START).status
+    story = Story(first, executors=3)
+    story.look(running(ALL, 1), 1)
+    one = {"billing-0": "0"}
+    story.look(running(one, 1, coming=["3"]), 10)
+    loads = story.look(running(one, 1, coming=["3"]), 71)[2]
+    assert loads == {"billing-0": 5, "billing-1": 3, "billing-2": 0}
+
+
+def test_slow_first_executors_cost_no_epoch_and_no_move() -> None:
+    """Each of them needs longer than the grace, and the second twice as long."""
+    story = Story(groups.decide(group(), seen(), START).status)
+    assert published(story.status) == EVEN
+    both = ["0", "1"]
+    for seconds in (1, 62, 100):
+        assert story.look(running({}, 0, coming=both), seconds) == EVEN
+    for seconds in (101, 160, 190):
+        assert story.look(running({"billing-0": "0"}, 1, coming=["1"]), seconds) == EVEN
+    assert story.look(running(BOTH, 1), 200) == EVEN
+
+
+def test_a_slow_third_executor_costs_the_fewest_moves() -> None:
+    story = Story(grown(), executors=3)
+    waits = (2, 0, {"billing-0": 4, "billing-1": 4, "billing-2": 0})
+    for seconds in (2, 62, 500):
+        assert story.look(running(BOTH, 2, coming=["2"]), seconds) == waits
+        assert story.look(running(BOTH, 2), seconds) == waits
+    done = story.look(running(ALL, 2), 501)
+    assert done == (3, 2, {"billing-0": 3, "billing-1": 3, "billing-2": 2})
+
+
+def test_where_nobody_is_left_the_owners_stay() -> None:
+    story = Story(settled())
+    for seconds in (10, 71, 3600):
+        assert story.look(running({}, 1), seconds) == EVEN
+    assert story.look(running({"billing-0": "2"}, 1, coming=["3"]), 3601) == EVEN
+    new = groups.decide(group(story.status), seen(running({}, 1), topic(5)), at(3700)).status
+    assert owners(new) == {"billing-0": 5, "billing-1": 5}, "new queues get an owner all the same"
+
+
+def test_a_new_driver_whose_executors_are_slow_moves_nothing() -> None:
+    """Their numbers begin anew, so they are called like those that went."""
+    story = Story(settled())
+    story.look(JobSeen(JobState.STARTING), 10)
+    story.look(running({}, 0, coming=["0", "1"]), 20)
+    for seconds in (30, 100, 200):
+        assert story.look(running({"billing-0": "0"}, 0, coming=["1"]), seconds) == EVEN
+    assert story.look(running(BOTH, 1), 201) == EVEN
+
+
+@pytest.mark.parametrize("name", ["Averagely", "ConsistentHash"])
+def test_with_rocketmqs_strategies_a_slot_gets_queues_when_it_is_filled(name: str) -> None:
+    spec: dict[str, Any] = {"strategy": {"name": name}}
+    before = grown(**spec)
+    assert owners(before)["billing-2"] == 0
+    wider: dict[str, Any] = {"job": {"executors": 3}, **spec}
+    filled = groups.decide(group(before, **wider), seen(running(ALL, 2)), at(2)).status
+    assert owners(filled)["billing-2"] > 0
+
+
 def test_a_driver_that_is_away_is_no_empty_group() -> None:
     away = seen(JobSeen(JobState.BACKING_OFF, "starts again in 8 s"))
     decision = groups.decide(group(settled()), away, at(3600))
@@ -161,8 +279,8 @@ def test_fewer_executors_let_the_slot_go_that_moves_least() -> None:
 
 def test_fewer_executors_let_an_empty_slot_go_first() -> None:
     job = {"executors": 3}
-    three = groups.decide(group(settled(), job=job), seen(running(BOTH, 1)), at(1)).status
-    filled = running({"billing-1": "1", "billing-2": "2"}, 2)
+    three = groups.decide(group(grown(), job=job), seen(running(ALL, 2)), at(1)).status
+    filled = running({"billing-1": "1", "billing-2": "2"}, 3)
     lost = groups.decide(group(three, job=job), seen(filled), at(2)).status
     fewer = groups.decide(group(lost), seen(filled), at(3)).status
     assert owners(fewer) == {"billing-1": 4, "billing-2": 4}
@@ -182,7 +300,8 @@ def test_a_cap_drains_a_slot_in_rounds() -> None:
 def test_while_the_job_lags_an_epoch_behind_only_what_must_moves() -> None:
     first = groups.decide(group(), seen(), START).status
     behind = running(BOTH, 0)
-    three = groups.decide(group(first, job={"executors": 3}), seen(behind), at(1))
+    spec: dict[str, Any] = {"job": {"executors": 3}}
+    three = groups.decide(group(grown(), **spec), seen(running(ALL, 1)), at(1))
     assert three.status.moved == 0
     assert condition(three, "Balanced") == ("False", "Deferred")
     more = groups.decide(group(first), seen(behind, topic(6)), at(1))
@@ -196,7 +315,7 @@ def test_while_paused_only_what_nobody_owns_gets_an_owner(how: str) -> None:
     if how == "annotation":
         pause = {"annotations": {PAUSED: "true"}}
     three = groups.decide(
-        group(settled(), job={"executors": 3}, **pause), seen(running(BOTH, 1)), at(1)
+        group(grown(), job={"executors": 3}, **pause), seen(running(ALL, 2)), at(2)
     )
     assert three.status.moved == 0
     assert condition(three, "Paused") == ("True", "Asked")
@@ -205,8 +324,8 @@ def test_while_paused_only_what_nobody_owns_gets_an_owner(how: str) -> None:
 
 
 def test_a_pause_that_is_not_understood_is_told() -> None:
-    asked = group(settled(), job={"executors": 3}, annotations={PAUSED: "yes"})
-    decision = groups.decide(asked, seen(running(BOTH, 1)), at(1))
+    asked = group(grown(), job={"executors": 3}, annotations={PAUSED: "yes"})
+    decision = groups.decide(asked, seen(running(ALL, 2)), at(2))
     assert decision.status.moved > 0
     assert condition(decision, "Paused") == ("False", "NotUnderstood")
 

@@ -33,7 +33,9 @@ class Brokers:
     def join(self, name: str, client_id: str, subscriptions: Mapping[str, Any]) -> "Brokers":
         if not self.knows_route:
             raise NoNameServerError("none answers")
-        self.members = [f"{name} {client_id.partition('@')[0]} {sorted(subscriptions)}"]
+        who, _, where = client_id.partition("@")
+        origin = where.partition("#")[2]
+        self.members = [f"{name} {who} {origin} {sorted(subscriptions)}"]
         return self
 
     def leave(self) -> None:
@@ -44,7 +46,7 @@ class Told(Group):
     def __init__(self, brokers: Brokers) -> None:
         given = {"nameServers": "mq:9876", "topics": "orders", "group": "g"}
         reading = options.reading(given, is_stream=True)
-        super().__init__(brokers, reading, "billing")  # type: ignore[arg-type]  # all that is asked
+        super().__init__(brokers, reading, "billing", "2026-01-01T00:00:00Z/1")  # type: ignore[arg-type]  # all that is asked
         self._observer = brokers  # type: ignore[assignment]  # as well
 
     def hear(self, ends: Mapping[Queue, int]) -> None:
@@ -87,7 +89,7 @@ def test_a_job_is_a_member_of_its_group_until_it_ends() -> None:
     brokers = Brokers()
     job = Told(brokers)
     job.hear({A: 1})
-    assert brokers.members == ["g evenkeel-billing ['orders']"]
+    assert brokers.members == ["g evenkeel-billing 2026-01-01T00:00:00Z/1 ['orders']"]
     job.leave({A: 1})
     assert brokers.members == []
 

@@ -33,6 +33,23 @@ def test_what_an_earlier_driver_has_passed_over_is_not_this_one_s() -> None:
     assert with_report({"phase": "Running"}, driver="driver-0").skipped is None
 
 
+def test_executors_whose_pods_have_not_failed_and_that_fill_no_slot_are_on_their_way() -> None:
+    labels = {"evenkeel.dev/group": "billing", "spark-role": "driver"}
+    metadata = {"namespace": "mq", "name": "billing-driver", "uid": UID, "labels": labels}
+    driver = pods.read({"metadata": metadata, "status": {"phase": "Running"}})
+    found = [
+        executor(1, phase="Running"),
+        executor(2, phase="Running"),
+        executor(3, phase="Pending"),
+        executor(4, phase="Failed"),
+        executor(5, "another-driver", phase="Pending"),
+    ]
+    seated = {"driver": UID, "slots": {"billing-0": {"executor": "1"}}}
+    seen = reports.with_report(driver, json.dumps(seated), found, lambda node: None)
+    assert seen.report is not None
+    assert seen.report.coming == {"2", "3"}
+
+
 NO_NODE = [{"type": "PodScheduled", "status": "False", "message": "too few cores"}]
 NO_IMAGE = [{"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}]
 

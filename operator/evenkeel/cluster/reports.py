@@ -59,7 +59,10 @@ def with_report(
         for slot, seat in found.slots.items()
         if (pod := by_id.get(seat.executor)) is not None and not pod.is_going
     }
-    report = Report(found.adopted_epoch, slots, found.pinned, found.error)
+    seated = {seat.executor for seat in found.slots.values()}
+    alive = {name for name, pod in by_id.items() if name and not pod.is_going}
+    coming = frozenset(alive - seated)
+    report = Report(found.adopted_epoch, slots, found.pinned, found.error, coming)
     return replace(seen, report=report)
 
 

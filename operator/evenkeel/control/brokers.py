@@ -82,22 +82,20 @@ class Brokers:
     async def provision(self, cluster: Cluster, task: Task) -> Outcome | Unread:
         """Take a topic one step further to what is wanted, or say why that cannot be tried."""
         client = self._client(cluster)
-        silent = errors.NoBrokerError(
-            f"name servers and brokers have not all answered for {ANSWER_SECONDS:g} s"
-        )
         try:
-            return await _in_time(client.run(provisioning.step(client.directory, task)), silent)
+            return await _in_time(client.run(provisioning.step(client.directory, task)), _silent())
         except errors.MqError as error:
             return _unread(error)
 
     async def lags(self, cluster: Cluster, group: str, topic: str) -> list[Lag]:
         """Tell how far a group is behind on each queue of a topic."""
-        return await self._client(cluster).lag(group, topic)
+        return await _in_time(self._client(cluster).lag(group, topic), _silent())
 
     async def members(self, cluster: Cluster, group: str, topic: str) -> list[Member]:
         """List the clients that read in a group's name."""
         try:
-            return list((await self._client(cluster).members(group, topic)).members)
+            asked = self._client(cluster).members(group, topic)
+            return list((await _in_time(asked, _silent())).members)
         except (errors.GroupUnknownError, errors.GroupEmptyError):
             return []
 
@@ -122,6 +120,12 @@ async def _in_time(answer: Awaitable[Value], silent: errors.MqError) -> Value:
             return await answer
     except TimeoutError as error:
         raise silent from error
+
+
+def _silent() -> errors.MqError:
+    return errors.NoBrokerError(
+        f"name servers and brokers have not all answered for {ANSWER_SECONDS:g} s"
+    )
 
 
 def _unread(error: errors.MqError) -> Unread:

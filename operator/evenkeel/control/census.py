@@ -1,8 +1,15 @@
-"""What brokers tell of a group: how far it is behind, and who reads in its name. Pure."""
+"""
+What brokers tell of a group: how far it is behind, and who reads in its name. Pure.
+
+A driver's client id ends with the origin of the ConsumerGroup object that it runs for. So two
+drivers know each other apart wherever they run, and of two objects for the same group the
+older one goes on, as it does where one operator sees both.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from evenkeel.control.places import Place
 from evenkeel.control.seen import Conflict
 from evenkeel.objects import Group
 from mq_client.values import Lag, Member
@@ -15,7 +22,10 @@ class Census:
     """One look at the brokers."""
 
     lags: Sequence[Lag] = ()
-    members: Sequence[Member] = ()
+    members: Sequence[Member] | None = None
+    """None: nobody could tell yet, or nobody need be asked."""
+    places: frozenset[Place] = frozenset()
+    """The topics whose brokers told of members."""
 
     @property
     def lag(self) -> int:
@@ -23,13 +33,22 @@ class Census:
         return sum(each.messages for each in self.lags)
 
 
-def foreign(group: Group, census: Census | None) -> Conflict | None:
-    """Find clients that are not our driver, where a job shall read alone."""
+def conflict(group: Group, census: Census | None, *, has_driver: bool) -> Conflict | None:
+    """
+    Find clients that are not the group's own driver, where a job shall read alone.
+
+    `has_driver` says that there is one: then one that names no origin, as earlier versions did, is
+    taken to be it.
+    """
     job = group.spec.job
-    if job is None or job.allow_foreign_consumers or census is None:
+    if job is None or census is None or census.members is None:
         return None
     others = [each for each in census.members if not _is_ours(group, each)]
-    if not others:
+    if has_driver and len(others) == len(census.members):
+        others = _without_one(others, f"evenkeel-{group.group}@")
+    if drivers := [each for each in others if _is_driver(group, each)]:
+        return _of_drivers(group, drivers)
+    if not others or job.allow_foreign_consumers:
         return None
     return Conflict(
         "ForeignConsumers",
@@ -39,9 +58,37 @@ def foreign(group: Group, census: Census | None) -> Conflict | None:
     )
 
 
+def _of_drivers(group: Group, drivers: Sequence[Member]) -> Conflict:
+    """Judge drivers of other objects; the driver of the oldest object goes on."""
+    origins = map(_origin, drivers)
+    is_younger = any(origin and origin < group.head.origin for origin in origins)
+    goes_on = "this group waits, for the other one is older" if is_younger else "this one is older"
+    return Conflict(
+        "OtherDriver",
+        f"{_named(drivers)} read as {group.group!r} for another ConsumerGroup, in another cluster "
+        f"or by another name of the name servers; {goes_on}: delete one of the two, or choose "
+        "another spec.group",
+        stops=is_younger,
+    )
+
+
 def _is_ours(group: Group, member: Member) -> bool:
-    """Know our driver by its id, wherever it runs."""
+    """Know our driver by the object that it runs for, wherever it runs."""
+    return _is_driver(group, member) and member.client_id.endswith(f"#{group.head.origin}")
+
+
+def _is_driver(group: Group, member: Member) -> bool:
     return member.client_id.startswith(f"evenkeel-{group.group}@")
+
+
+def _without_one(members: Sequence[Member], prefix: str) -> list[Member]:
+    """Leave out the first driver that names no origin."""
+    bare = [each for each in members if each.client_id.startswith(prefix) and not _origin(each)]
+    return [each for each in members if each not in bare[:1]]
+
+
+def _origin(member: Member) -> str:
+    return member.client_id.partition("#")[2]
 
 
 def _named(members: Iterable[Member]) -> str:

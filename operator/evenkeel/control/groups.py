@@ -36,8 +36,9 @@ from lb_core.plan import Plan
 MOST_TEXT = 4000
 MOST_PLACES = 100_000
 """Entries of queues in an assignment. With the longest names they are still written in time."""
-PASSING = (JobState.STARTING.value, planning.ROUTE_PENDING)
-"""Reasons that every group has at its start."""
+JOB_ENDS = "JobEnds"
+PASSING = (JobState.STARTING.value, planning.ROUTE_PENDING, JOB_ENDS)
+"""Reasons that groups have at their start, or while what was asked for comes about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,12 @@ def is_wanted(group: Group, conflict: Conflict | None) -> bool:
 def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
     if group.spec.job is not None:
         planning.refuse_long_name(group)
+    elif seen.job is not None:
+        raise planning.MissingError(
+            JOB_ENDS,
+            f"{group}: the driver of the job that it had still reads; its consumers get queues "
+            "when that has ended",
+        )
     queues = planning.queues_of(group, seen.topics)
     taken = _Taken.of(group, seen, now)
     if group.spec.message_model is MessageModel.BROADCASTING:

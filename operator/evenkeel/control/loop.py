@@ -18,7 +18,7 @@ from evenkeel.control.brokers import Brokers
 from evenkeel.control.draining import Quiet
 from evenkeel.control.driving import Action
 from evenkeel.control.moving import Moved
-from evenkeel.control.observing import CENSUS_SECONDS, Clock, Observer, View
+from evenkeel.control.observing import CENSUS_SECONDS, SOON_SECONDS, Clock, Observer, View
 from evenkeel.control.provisioning import Task
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.seen import Conflict
@@ -99,7 +99,8 @@ class Loop:
             self._settled.pop(key, None)
             return
         self._touch_group(key)
-        self._censuses.touch(key, _about(CENSUS_SECONDS))
+        is_known = self._observer.knows_readers(group)
+        self._censuses.touch(key, _about(CENSUS_SECONDS if is_known else SOON_SECONDS))
 
     @property
     def counts(self) -> dict[str, Counts]:

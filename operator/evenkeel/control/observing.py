@@ -1,29 +1,34 @@
 """What is seen around a group: its topics, pods and rivals, its driver, what brokers tell of it."""
 
+import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any, TypeVar
 
 from evenkeel.api.groups import TopicClaim
-from evenkeel.control import census, driving, groups, rates, rivals, schedule
+from evenkeel.control import census, driving, groups, places, rates, rivals, schedule
 from evenkeel.control.brokers import Brokers
 from evenkeel.control.census import Census
 from evenkeel.control.driving import Action, Drive, Refused, Wanted
 from evenkeel.control.rates import Rates
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.schedule import Turn
-from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
+from evenkeel.control.seen import Conflict, DriverState, JobSeen, JobState, Seen
 from evenkeel.control.world import World
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
 from evenkeel.planning import MissingError
 from mq_client.errors import MqError
+from mq_client.values import Lag, Member
 
 CENSUS_SECONDS = 30.0
 SOON_SECONDS = 5.0
 """While others read in a group's name."""
 Clock = Callable[[], datetime]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class Observer:
         self._brokers = brokers
         self._rivals: Rivals[Group] = Rivals(rivals.group_claim)
         self._census: dict[Key, Census] = {}
+        self._untold: dict[Key, str] = {}
+        """Why brokers could not tell who reads, when they were asked last."""
         self._rates: dict[Key, Rates] = {}
         self._troubles: dict[Key, str] = {}
         """Why drivers could not be started."""
@@ -52,13 +59,18 @@ class Observer:
     def changed(self, key: Key, group: Group | None) -> set[Key]:
         """Note a group, or that it is gone; the others that this may concern."""
         if group is None:
-            for known in (self._census, self._rates, self._troubles):
+            for known in (self._census, self._untold, self._rates, self._troubles):
                 known.pop(key, None)
         return self._rivals.changed(key, group)
 
     def knows_readers(self, group: Group) -> bool:
-        """Whether it was asked who reads in the group's name."""
-        return group.head.key in self._census
+        """Whether all brokers have told who reads in its name, or none need be asked."""
+        if group.spec.job is None or group.spec.job.allow_foreign_consumers:
+            return True
+        found = self._census.get(group.head.key)
+        if found is None or found.members is None or group.head.key in self._untold:
+            return False
+        return found.places >= set(places.of_group(group, self._world.topic))
 
     @property
     def lags(self) -> dict[Key, int]:
@@ -75,14 +87,25 @@ class Observer:
     def view(self, group: Group) -> View:
         """Look."""
         rival, claims = self._rival(group)
-        conflict = rival or census.foreign(group, self._census.get(group.head.key))
-        drive = self._drive(group, conflict) if group.spec.job is not None else None
-        trouble = self._troubles.get(group.head.key)
-        if drive is not None and drive.action is Action.START and trouble is not None:
-            job = replace(drive.job, state=JobState.BACKING_OFF, message=trouble)
-            drive = replace(drive, job=job)
+        conflict = rival or self._other_readers(group)
+        drive = self._drive(group, conflict)
+        if drive is not None and drive.action is Action.START:
+            drive = replace(drive, job=self._starting(group, drive.job))
         seen = self._seen(group, conflict, drive.job if drive else None)
         return View(group, drive, replace(seen, claims=claims))
+
+    def _starting(self, group: Group, job: JobSeen) -> JobSeen:
+        """Say why a driver that shall start does not, if there is a reason."""
+        if not self.knows_readers(group):
+            why = self._untold.get(group.head.key)
+            text = f"the driver waits until all brokers tell who else reads as {group.group!r}"
+            if why is None:
+                return replace(job, message=text)
+            return replace(job, state=JobState.BACKING_OFF, message=f"{text}: {why}")
+        trouble = self._troubles.get(group.head.key)
+        if trouble is None:
+            return job
+        return replace(job, state=JobState.BACKING_OFF, message=trouble)
 
     def _seen(self, group: Group, conflict: Conflict | None, job: JobSeen | None) -> Seen:
         found = {name: self._world.topic(name) for name in group.topic_keys}
@@ -106,8 +129,18 @@ class Observer:
         rival = rivals.group_conflict(group, others, known)
         return rival, rivals.group_claims(group, rival, known)
 
-    def _drive(self, group: Group, conflict: Conflict | None) -> Drive:
-        now = self._clock()
+    def _other_readers(self, group: Group) -> Conflict | None:
+        key = group.head.key
+        has_driver = self._world.driver(key).state is not DriverState.ABSENT
+        return census.conflict(group, self._census.get(key), has_driver=has_driver)
+
+    def _drive(self, group: Group, conflict: Conflict | None) -> Drive | None:
+        """See what becomes of the driver; None where there is no job, nor an old one's driver."""
+        now, driver = self._clock(), self._world.driver(group.head.key)
+        if group.spec.job is None:
+            if driver.state is DriverState.ABSENT:
+                return None
+            return driving.decide(driver, None, group.status.job, now)
         wanted: Wanted = None
         turn = Turn(group.status.job)
         is_wanted = groups.is_wanted(group, conflict)
@@ -117,7 +150,7 @@ class Observer:
                 wanted = self._world.identity(group)
         except ManifestError as error:
             wanted = Refused(str(error))
-        drive = driving.decide(self._world.driver(group.head.key), wanted, turn.record, now)
+        drive = driving.decide(driver, wanted, turn.record, now)
         if turn.record != group.status.job:  # that a run begins is written before it does
             drive = replace(drive, action=Action.NOTHING)
         if turn.next_at is None or drive.job.state is not JobState.ENDED:
@@ -132,35 +165,63 @@ class Observer:
         What cannot be told now stays as it was.
         """
         key, asked = group.head.key, self._asked(group)
-        before = self._census.get(key)
-        try:
-            found = await self._counted(group, asked)
-        except (MqError, MissingError):  # the topic's own conditions tell of that
-            found = before or Census()
+        before = (self._census.get(key), self._untold.get(key))
+        found, untold = before[0] or Census(), None
+        with contextlib.suppress(MqError, MissingError):  # the topic's own conditions tell of that
+            found = replace(found, lags=await self._lags(group, asked))
+        if group.spec.job is not None:
+            try:
+                members = await self._members(group, asked)
+                where = frozenset(map(places.of_topic, asked))
+                found = replace(found, members=members, places=where)
+            except (MqError, MissingError) as error:
+                untold = str(error)
         if self._world.group(key) is None:  # it went meanwhile
             return False
+        self._note(key, found, untold)
+        return (found, untold) != before
+
+    def _note(self, key: Key, found: Census, untold: str | None) -> None:
         self._census[key] = found
-        before_rates = self._rates.get(key, Rates())
-        self._rates[key] = rates.measured(before_rates, found.lags, time.monotonic())
-        return found != before
+        if untold is None:
+            self._untold.pop(key, None)
+        else:
+            self._untold[key] = untold
+        before = self._rates.get(key, Rates())
+        self._rates[key] = rates.measured(before, found.lags, time.monotonic())
 
     def ask_again_seconds(self, group: Group) -> float | None:
         """Tell when to ask again; None: when a topic changes."""
         if not self._asked(group):
             return None
-        others = census.foreign(group, self._census.get(group.head.key))
-        return CENSUS_SECONDS if others is None else SOON_SECONDS
+        is_calm = self._other_readers(group) is None and self.knows_readers(group)
+        return CENSUS_SECONDS if is_calm else SOON_SECONDS
 
-    async def _counted(self, group: Group, asked: Sequence[Topic]) -> Census:
-        lags, members = [], set()
-        for topic in asked:
+    async def _lags(self, group: Group, asked: Sequence[Topic]) -> tuple[Lag, ...]:
+        async def ask(topic: Topic) -> list[Lag]:
             cluster = await self._world.cluster(topic)
-            lags += await self._brokers.lags(cluster, group.group, topic.topic)
-            if group.spec.job is not None:
-                members |= set(await self._brokers.members(cluster, group.group, topic.topic))
-        return Census(tuple(lags), tuple(sorted(members, key=lambda each: each.client_id)))
+            return await self._brokers.lags(cluster, group.group, topic.topic)
+
+        return tuple(lag for found in await _all(map(ask, asked)) for lag in found)
+
+    async def _members(self, group: Group, asked: Sequence[Topic]) -> tuple[Member, ...]:
+        async def ask(topic: Topic) -> list[Member]:
+            cluster = await self._world.cluster(topic)
+            return await self._brokers.members(cluster, group.group, topic.topic)
+
+        found = {member for members in await _all(map(ask, asked)) for member in members}
+        return tuple(sorted(found, key=lambda each: each.client_id))
 
     def _asked(self, group: Group) -> list[Topic]:
         """List a group's topics that are on brokers and not only in a file."""
         found = [self._world.topic(key) for key in group.topic_keys]
         return [each for each in found if each is not None and each.spec.route is None]
+
+
+async def _all(asked: Iterable[Coroutine[Any, Any, Value]]) -> list[Value]:
+    """Ask side by side. When all have ended, the first failure is raised, if there is one."""
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    for each in found:
+        if isinstance(each, BaseException):
+            raise each
+    return [each for each in found if not isinstance(each, BaseException)]

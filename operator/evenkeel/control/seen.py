@@ -31,6 +31,8 @@ class Report:
     slots: Mapping[str, Seat] = field(default_factory=dict)
     is_pinned: bool = False
     error: str | None = None
+    coming: frozenset[str] = frozenset()
+    """Executors, by their ids, that are on their way: they start, and have not failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ class Seen:
 
     topics: Mapping[Key, Topic]
     job: JobSeen | None = None
+    """None: there is none, and no driver of one that there was."""
     pods: Sequence[Member] | None = None
     """Those that `podSelector` selects."""
     lag: int | None = None

@@ -49,11 +49,27 @@ def places(group: Group, wanted: int, report: Report | None, now: datetime) -> P
     step = slots.step(before, wanted, warm, 0.0, leave_first=_least_first(known, found))
     grace = times.seconds(group.spec.rebalance.grace)
     zones = {each.seat.executor: each.seat.zone for each in found.values() if each.seat.zone}
+    coming = report.coming if report else ()
+    taken = slots.members(
+        step.slots, zones, grace, coming=len(coming), entitled=_entitled(known, report)
+    )
     after = {step.slots.name(slot): slot for slot in step.slots.slots}
     return Places(
         {name: _after(name, slot, found.get(name), report, now) for name, slot in after.items()},
-        [_unless_leaving(member) for member in slots.members(step.slots, zones, grace)],
+        [_unless_leaving(member) for member in taken],
     )
+
+
+def _entitled(known: Mapping[str, Assigned], report: Report | None) -> set[str] | None:
+    """
+    Name the slots that may own queues though nobody is seen to have filled them.
+
+    Those of the first plan own theirs. Without a report nobody is seen, also who was there.
+    """
+    owners = {name for name, each in known.items() if each.queues}
+    if not owners:
+        return None
+    return owners if report is not None else owners | {n for n, it in known.items() if it.executor}
 
 
 def _unless_leaving(member: Member) -> Member:

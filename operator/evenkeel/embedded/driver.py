@@ -194,11 +194,13 @@ def refuse_if_missing() -> None:
 
 
 def _report(found: Mapping[str, Any]) -> Report:
+    seats = {name: Seat(each["executor"]) for name, each in found["slots"].items()}
     return Report(
         adopted_epoch=found["adoptedEpoch"],
-        slots={name: Seat(each["executor"]) for name, each in found["slots"].items()},
+        slots=seats,
         is_pinned=found["pinned"],
         error=found["error"],
+        coming=frozenset(found["executors"]) - {seat.executor for seat in seats.values()},
     )
 
 

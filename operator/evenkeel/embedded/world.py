@@ -6,6 +6,7 @@ Status is kept in memory, and in a file that the next run begins with, so that e
 
 import hashlib
 import logging
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -246,14 +247,16 @@ class FileWorld:
 
     def _aged(self, found: Any, old: Any) -> Any:
         if old is None:
-            kept = self._kept.get((found.KIND, str(found.head.key)))
-            status = msgspec.convert(kept, type(found.status)) if kept else found.status
-            created = datetime.now(UTC).isoformat()
-            return replace(
-                found, status=status, head=replace(found.head, generation=1, created=created)
-            )
+            kept = self._kept.get((found.KIND, str(found.head.key)), {})
+            status = msgspec.convert(kept.get("status", {}), type(found.status))
+            created = kept.get("created") or datetime.now(UTC).isoformat()
+            uid = kept.get("uid") or str(uuid.uuid4())
+            head = replace(found.head, generation=1, created=created, uid=uid)
+            return replace(found, status=status, head=head)
         generation = old.head.generation + (found.spec != old.spec)
-        head = replace(found.head, generation=generation, created=old.head.created)
+        head = replace(
+            found.head, generation=generation, created=old.head.created, uid=old.head.uid
+        )
         return replace(found, status=old.status, head=head)
 
 
@@ -264,13 +267,20 @@ def _read_status(path: Path) -> dict[tuple[str, str], Any]:
         return {}
     except (OSError, msgspec.DecodeError) as error:
         raise ManifestError(f"{path} cannot be read: {error}; epochs go on from it") from error
-    return {(each["kind"], each["name"]): each["status"] for each in found}
+    return {(each["kind"], each["name"]): each for each in found}
 
 
 def _write_status(path: Path, objects: Manifests) -> None:
     both: list[Topic | Group] = [*objects.topics.values(), *objects.groups.values()]
     found = [
-        {"kind": each.KIND, "name": str(each.head.key), "status": each.status} for each in both
+        {
+            "kind": each.KIND,
+            "name": str(each.head.key),
+            "created": each.head.created,
+            "uid": each.head.uid,
+            "status": each.status,
+        }
+        for each in both
     ]
     driver.written(path, found)
 

@@ -64,9 +64,9 @@ class Namespace:
         }
         return self._asked("POST", self.path(plural), document, 201)
 
-    def make_known_topic(self, name: str, route: list[Document]) -> None:
+    def make_known_topic(self, name: str, route: list[Document], **spec: str) -> None:
         """Make a topic whose route was read once: what a job needs to start, and no broker."""
-        self.make("Topic", name, {"nameServers": ["127.0.0.1:1"]})
+        self.make("Topic", name, {"nameServers": ["127.0.0.1:1"], **spec})
         self.until("topics", name, lambda it: condition(it, "Ready")[0] == "False")
         status = {"brokers": route, "readQueues": 8, "observedGeneration": 1}
         self.patch(self.path("topics", name, "status"), {"status": status})

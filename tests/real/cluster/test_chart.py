@@ -78,6 +78,7 @@ def use_everything(it: Namespace) -> None:
         "transform": {"configMapRef": {"name": "code", "key": "transform.py"}},
         "sink": {"format": "noop"},
         "checkpoint": {"persistentVolumeClaim": "state"},
+        "allowForeignConsumers": True,  # no broker is there that could tell who reads
     }
     it.make("ConsumerGroup", "paying", {"topics": [{"name": "payments"}], "job": a_job})
     first = until_pod(it, "paying-driver", but="")

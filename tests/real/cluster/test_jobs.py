@@ -21,6 +21,7 @@ def job(**fields: object) -> Document:
         "executors": 2,
         "sink": {"format": "noop"},
         "checkpoint": {"persistentVolumeClaim": "billing-state"},
+        "allowForeignConsumers": True,  # no broker is there that could tell who reads
     }
     return {"topics": [{"name": "orders"}], "job": {**of_job, **fields}}
 
@@ -130,16 +131,25 @@ def test_an_executor_whose_pod_goes_leaves_its_slot_and_keeps_its_queues(
     names = [kubelet.executor(number, driver) for number in ("1", "2")]
     kubelet.reports(driver, 1, "1", "2")
     namespace.until(GROUPS, "billing", is_running)
+    namespace.change(GROUPS, "billing", {"spec": {"rebalance": {"grace": "5s"}}})
+    kubelet.executor("3", driver)  # which has not told anything yet
     namespace.delete(namespace.core("pods", names[1]))
     status = namespace.until(
         GROUPS, "billing", lambda it: it["assignments"][1].get("emptySince", "")
     )
     assert loads(status) == {"billing-0": 4, "billing-1": 4}
-    kubelet.executor("3", driver)
+    long_ago = [{}, {"emptySince": "2026-01-01T00:00:00Z"}]
+    stored = [{**one, **new} for one, new in zip(status["assignments"], long_ago, strict=True)]
+    namespace.patch(
+        namespace.path(GROUPS, "billing", "status"), {"status": {"assignments": stored}}
+    )
+    kubelet.reports(driver, 1, "1", error="one is still starting")
+    namespace.until(GROUPS, "billing", lambda it: condition(it, "Ready")[1] == "JobReports")
     kubelet.reports(driver, 1, "1", "3")
     status = namespace.until(
         GROUPS, "billing", lambda it: not it["assignments"][1].get("emptySince", "")
     )
+    assert loads(status) == {"billing-0": 4, "billing-1": 4}
     assert status["assignments"][1]["executor"] == "3"
     assert status["epoch"] == 1
 
@@ -154,13 +164,16 @@ def test_more_and_fewer_executors_need_no_new_driver(
     kubelet.reports(driver, 1, "1", "2")
     namespace.until(GROUPS, "billing", is_running)
     namespace.change(GROUPS, "billing", {"spec": {"job": {"executors": 3}}})
-    grown = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 2)
-    assert loads(grown) == {"billing-0": 3, "billing-1": 3, "billing-2": 2}
+    wider = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 2)
+    assert loads(wider) == {"billing-0": 4, "billing-1": 4, "billing-2": 0}
     kubelet.executor("3", driver)
     kubelet.reports(driver, 2, "1", "2", "3")
-    namespace.until(GROUPS, "billing", lambda it: it["adoptedEpoch"] == 2)
+    grown = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 3)
+    assert loads(grown) == {"billing-0": 3, "billing-1": 3, "billing-2": 2}
+    kubelet.reports(driver, 3, "1", "2", "3")
+    namespace.until(GROUPS, "billing", lambda it: it["adoptedEpoch"] == 3)
     namespace.change(GROUPS, "billing", {"spec": {"job": {"executors": 2}}})
-    shrunk = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 3)
+    shrunk = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 4)
     assert sorted(loads(shrunk).values()) == [4, 4]
     assert kubelet.driver() == driver
 
@@ -273,6 +286,31 @@ def test_a_change_that_needs_a_restart_makes_a_new_driver(
     kubelet.driver(but=first)
 
 
+def test_a_job_that_becomes_consumers_ends_before_they_get_its_queues(
+    kubelet: Kubelet, namespace: Namespace
+) -> None:
+    kubelet.driver()
+    namespace.bind(DRIVER)  # so that it is there until a kubelet has ended it
+    kubelet.runs()
+    namespace.pod("shop-1", {"app": "shop"})
+    of_pods = {"podSelector": {"matchLabels": {"app": "shop"}}}
+    namespace.change(GROUPS, "billing", {"spec": {"job": None, "consumers": of_pods}})
+    path = namespace.core("pods", DRIVER)
+
+    def is_ending(pod: Document | None) -> bool:
+        return pod is not None and "deletionTimestamp" in pod["metadata"]
+
+    assert is_ending(eventually(lambda: namespace.found(path), is_ending))
+    waits = namespace.until(
+        GROUPS, "billing", lambda it: condition(it, "Ready") == ("False", "JobEnds")
+    )
+    assert waits["epoch"] == 1
+    assert loads(waits) == {"billing-0": 4, "billing-1": 4}
+    namespace.delete(path)
+    done = namespace.until(GROUPS, "billing", lambda it: loads(it) == {"shop-1": 8})
+    assert condition(done, "Ready") == ("True", "Assigned")
+
+
 def test_what_cannot_be_made_is_told_and_what_runs_goes_on(
     kubelet: Kubelet, namespace: Namespace
 ) -> None:
@@ -287,7 +325,7 @@ def test_what_cannot_be_made_is_told_and_what_runs_goes_on(
     assert kubelet.driver() == driver
 
 
-def test_a_job_waits_while_others_read_in_its_name(
+def test_a_job_waits_until_nobody_else_is_seen_to_read_in_its_name(
     operator: RunningOperator,
     namespace: Namespace,
     rocketmq: RocketMq,
@@ -295,15 +333,28 @@ def test_a_job_waits_while_others_read_in_its_name(
     topic: str,
     group: str,
 ) -> None:
-    spec = {"topic": topic, "nameServers": [rocketmq.name_server.address]}
+    """Not while nobody can tell, nor beside a driver of another cluster, nor beside others."""
+    namespace.make_known_topic("orders", ROUTE, topic=topic)
     namespace.claim("billing-state")
-    others = client.join(group, "someone@else", {topic: filters.tags("*")})
-    namespace.make("Topic", "orders", spec)
-    namespace.make("ConsumerGroup", "billing", {**job(), "group": group})
-    status = namespace.until(
-        GROUPS, "billing", lambda it: condition(it, "Ready") == ("False", "ForeignConsumers")
-    )
-    assert "someone@else" in json.dumps(status["conditions"])
-    assert namespace.found(namespace.core("pods", DRIVER)) is None
+    everything = {topic: filters.tags("*")}
+    elsewhere = f"evenkeel-{group}@billing-driver#2020-01-01T00:00:00Z/of-another-cluster"
+    driver = client.join(group, elsewhere, everything)
+    alone = {**job(allowForeignConsumers=False), "group": group}
+    namespace.make("ConsumerGroup", "billing", alone)
+
+    def waits(reason: str, words: str) -> None:
+        status = namespace.until(
+            GROUPS, "billing", lambda it: condition(it, "Ready") == ("False", reason)
+        )
+        assert words in json.dumps(status["conditions"])
+        assert namespace.found(namespace.core("pods", DRIVER)) is None
+
+    waits("BackingOff", f"until all brokers tell who else reads as '{group}': none of 1 name")
+    servers = {"nameServers": [rocketmq.name_server.address]}
+    namespace.change("topics", "orders", {"spec": servers})
+    waits("OtherDriver", elsewhere)
+    others = client.join(group, "someone@else", everything)
+    driver.leave()
+    waits("ForeignConsumers", "someone@else")
     others.leave()
     Kubelet(namespace).driver()

@@ -30,7 +30,12 @@ def topic(operator: RunningOperator, namespace: Namespace) -> None:
 
 
 def job(**fields: object) -> Document:
-    whole = {"image": "x:1", "sink": {"format": "noop"}, "checkpoint": {"url": "/state"}}
+    whole = {
+        "image": "x:1",
+        "sink": {"format": "noop"},
+        "checkpoint": {"url": "/state"},
+        "allowForeignConsumers": True,  # no broker is there that could tell who reads
+    }
     return {"topics": [{"name": "orders"}], "job": {**whole, **fields}}
 
 

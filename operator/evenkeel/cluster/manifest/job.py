@@ -10,11 +10,11 @@ from evenkeel.cluster.manifest.pods import Wanted
 from evenkeel.job_file import Places
 from evenkeel.objects import Key, Topic
 
-COUNT = "executors"
+COUNT, ORIGIN = "executors", "origin"
 
 
 def document(wanted: Wanted, topics: Mapping[Key, Topic], executor: Document) -> Document:
-    """Write it, but for the number of executors, which may change under a running driver."""
+    """Write it, but for what may change under a running driver: executors, and whose it is."""
     key = wanted.group.head.key
     inside = Places(
         assignments=f"{places.WORK}/assignment.json",
@@ -24,20 +24,20 @@ def document(wanted: Wanted, topics: Mapping[Key, Topic], executor: Document) ->
         secrets={"tls": wanted.access.option} if wanted.access.option else {},
     )
     found = job_file.written(wanted.group, topics, inside)
-    del found[COUNT]
+    del found[COUNT], found[ORIGIN]
     found["spark"] = settings.settings(wanted, executor)
     found["metricsPort"] = places.METRICS_PORT
     found["kubernetes"] = {"namespace": key.namespace, "name": key.name}
     return found
 
 
-def counted(document: Document, executors: int) -> Document:
+def finished(document: Document, origin: str, executors: int) -> Document:
     """
-    Add how many executors there are when the driver starts.
+    Add for which object the driver runs, and how many executors there are when it starts.
 
     By the clock there are none at first: the driver asks for them if there is something to read.
     """
     count = max(executors, 1)
     at_first = 0 if document["mode"] == Mode.SCHEDULED.value else count
     spark = document["spark"] | {settings.INSTANCES: str(at_first)}
-    return document | {COUNT: count, "spark": spark}
+    return document | {ORIGIN: origin, COUNT: count, "spark": spark}

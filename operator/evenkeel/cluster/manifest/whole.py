@@ -105,7 +105,7 @@ def _made(group: Group, topics: Mapping[Key, Topic], image: str) -> _Made:
 
 
 def _config_map(group: Group, made: _Made) -> Document:
-    document = job.counted(made.document, made.count)
+    document = job.finished(made.document, group.head.origin, made.count)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -1,17 +1,19 @@
 """
 What the operator would plan next, from what the objects of a cluster or of a file say alone. Pure.
 
-It is the operator's own decision. A pause is left out, so that it shows what waits for its end; and
-a job is taken to follow the newest assignment.
+It is the operator's own decision. A pause is left out, so that it shows what waits for its end; a
+job is taken to follow the newest assignment, and executors that it lacks to have come.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import count, islice
 
 import msgspec
 
-from evenkeel import planning
+from evenkeel import planning, times
+from evenkeel.api.groups import Assigned
 from evenkeel.control import conditions, findings, groups
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Report, Seat, Seen
 from evenkeel.errors import ManifestError
@@ -41,7 +43,7 @@ def foresee(
     notes = [PAUSED_NOW] if findings.is_paused(group) else []
     if planning.goes_by_rate(group.spec.strategy):
         notes.append(NO_RATES)
-    group = _with_executors(_going_on(group), executors)
+    group = _with_slots(_with_executors(_going_on(group), executors), now)
     decision = groups.decide(group, _seen(group, topics), now)
     if decision.plan is None:
         ready = conditions.find(decision.status.conditions, "Ready")
@@ -67,6 +69,20 @@ def _with_executors(group: Group, executors: int | None) -> Group:
     return replace(group, spec=msgspec.structs.replace(group.spec, job=job))
 
 
+def _with_slots(group: Group, now: datetime) -> Group:
+    """Add the slots that a planned group lacks, as the operator does before they are filled."""
+    known = {each.consumer for each in group.status.assignments}
+    if group.spec.job is None or not known:
+        return group
+    unused = (name for name in map(group.slot, count()) if name not in known)
+    added = [
+        Assigned(name, empty_since=times.shown(now))
+        for name in islice(unused, max(0, group.spec.job.executors - len(known)))
+    ]
+    assignments = [*group.status.assignments, *added]
+    return replace(group, status=msgspec.structs.replace(group.status, assignments=assignments))
+
+
 def _seen(group: Group, topics: Mapping[Key, Topic]) -> Seen:
     """Take things to be as the status shows them."""
     claims = group.status.claims
@@ -76,13 +92,17 @@ def _seen(group: Group, topics: Mapping[Key, Topic]) -> Seen:
 def _job(group: Group) -> JobSeen | None:
     if group.spec.job is None:
         return None
-    filled = {
-        each.consumer: Seat(each.executor, each.pod, each.zone)
-        for each in group.status.assignments
-        if each.executor and not each.empty_since
-    }
-    if not filled:  # nobody is taken to have gone
+    slots = group.status.assignments
+    if not slots:
         return JobSeen(JobState.STARTING, record=group.status.job)
+    is_anybody_there = any(each.executor and not each.empty_since for each in slots)
+    filled = {
+        each.consumer: Seat(each.executor or f"of {each.consumer}", each.pod, each.zone)
+        for each in slots
+        # Where nobody is there, nobody is taken to have gone; who is to come is taken to be there.
+        if not (each.empty_since or (is_anybody_there and not each.executor))
+        or planning.waits_for_its_first(each)
+    }
     report = Report(group.status.epoch, filled, is_pinned=True)
     return JobSeen(JobState.RUNNING, report=report, record=group.status.job)
 

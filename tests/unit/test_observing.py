@@ -1,0 +1,277 @@
+"""Who reads in a group's name: what is known of that, and what a driver waits for."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
+
+import msgspec
+import pytest
+
+from evenkeel.api.groups import Consumers, JobRecord, StaticConsumer
+from evenkeel.api.topics import BrokerQueues, TopicStatus
+from evenkeel.control import census, conditions, groups
+from evenkeel.control.brokers import Brokers, Cluster
+from evenkeel.control.census import Census
+from evenkeel.control.driving import Action
+from evenkeel.control.observing import CENSUS_SECONDS, SOON_SECONDS, Observer, View
+from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, JobState
+from evenkeel.control.world import World
+from evenkeel.objects import Group, Key, Topic
+from mq_client.errors import NoBrokerError
+from mq_client.values import Lag, Member
+from tests.job_objects import a_group, a_topic
+
+Value = TypeVar("Value")
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+SILENT = NoBrokerError("broker-a has not answered")
+JAVA = Member("10.0.0.9@4711", "10.0.0.9:4711", "JAVA", 401)
+
+
+def known() -> Topic:
+    """A topic whose route was read."""
+    found = a_topic()
+    return replace(found, status=TopicStatus(brokers=[BrokerQueues("broker-a", 4, 4)]))
+
+
+class ScriptedWorld:
+    """A group, its topics and its driver, as the test says."""
+
+    def __init__(self, group: Group, *topics: Topic) -> None:
+        self.found = group
+        self.topics = {each.head.key: each for each in topics or (known(),)}
+        self.seen = ABSENT
+
+    def group(self, key: Key) -> Group | None:
+        return self.found if key == self.found.head.key else None
+
+    def topic(self, key: Key) -> Topic | None:
+        return self.topics.get(key)
+
+    def pods(self, group: Group) -> None:
+        return None
+
+    def driver(self, key: Key) -> DriverSeen:
+        return self.seen
+
+    def identity(self, group: Group) -> str:
+        return "hash"
+
+    async def cluster(self, topic: Topic) -> Cluster:
+        return Cluster(tuple(topic.spec.name_servers or ()))
+
+
+class ScriptedBrokers:
+    """Brokers that tell what the test says, or nothing."""
+
+    def __init__(self) -> None:
+        self.members_told: Sequence[Member] | NoBrokerError = ()
+        self.lags_told: list[Lag] | NoBrokerError = []
+
+    async def lags(self, cluster: Cluster, group: str, topic: str) -> list[Lag]:
+        return list(told(self.lags_told))
+
+    async def members(self, cluster: Cluster, group: str, topic: str) -> list[Member]:
+        return list(told(self.members_told))
+
+
+def told(answer: Sequence[Value] | NoBrokerError) -> Sequence[Value]:
+    if isinstance(answer, NoBrokerError):
+        raise answer
+    return answer
+
+
+class Scene:
+    """An observer of one group."""
+
+    def __init__(self, group: Group, *topics: Topic) -> None:
+        self.world = ScriptedWorld(group, *topics)
+        self.brokers = ScriptedBrokers()
+        self.observer = Observer(
+            cast("World", self.world), lambda: NOW, cast("Brokers", self.brokers)
+        )
+        self.observer.changed(group.head.key, group)
+
+    @property
+    def group(self) -> Group:
+        return self.world.found
+
+    def ask(self) -> bool:
+        return asyncio.run(self.observer.ask(self.group))
+
+    def view(self) -> View:
+        return self.observer.view(self.group)
+
+    def job(self) -> tuple[Action, JobState, str]:
+        drive = self.view().drive
+        assert drive is not None
+        return drive.action, drive.job.state, drive.job.message
+
+
+def assigned(**job: Any) -> Group:
+    return a_group(status={"epoch": 1}, **job)
+
+
+def test_a_first_census_that_fails_is_not_an_empty_one() -> None:
+    scene = Scene(assigned())
+    scene.brokers.members_told = SILENT
+    assert scene.ask()
+    assert not scene.observer.knows_readers(scene.group)
+    assert scene.job() == (
+        Action.START,
+        JobState.BACKING_OFF,
+        "the driver waits until all brokers tell who else reads as 'billing': "
+        "broker-a has not answered",
+    )
+    assert scene.observer.ask_again_seconds(scene.group) == SOON_SECONDS
+    assert not scene.ask(), "the same again is no news"
+    scene.brokers.members_told = ()
+    assert scene.ask()
+    assert scene.observer.knows_readers(scene.group)
+    assert scene.job()[1:] == (JobState.STARTING, "the driver starts")
+    assert scene.observer.ask_again_seconds(scene.group) == CENSUS_SECONDS
+
+
+def test_before_anybody_was_asked_the_driver_waits() -> None:
+    scene = Scene(assigned())
+    assert not scene.observer.knows_readers(scene.group)
+    assert scene.job()[1:] == (
+        JobState.STARTING,
+        "the driver waits until all brokers tell who else reads as 'billing'",
+    )
+
+
+def test_a_driver_does_not_start_again_on_what_was_known_before_brokers_fell_silent() -> None:
+    scene = Scene(assigned())
+    scene.ask()
+    scene.brokers.members_told = SILENT
+    scene.ask()
+    assert not scene.observer.knows_readers(scene.group)
+    scene.world.seen = DriverSeen(DriverState.RUNNING, "hash")
+    assert scene.job()[0] is Action.NOTHING, "one that runs goes on"
+
+
+def test_who_reads_a_topic_that_was_not_asked_about_is_not_known() -> None:
+    """A topic that a group gets later may be read by others."""
+    scene = Scene(assigned(), a_topic(), a_topic("refunds"))
+    scene.ask()
+    assert scene.observer.knows_readers(scene.group)
+    scene.world.found = a_group(status={"epoch": 1}, topics=("orders", "refunds"))
+    assert not scene.observer.knows_readers(scene.group)
+    moved = a_topic(nameServers=["other:9876"])
+    scene.world.found, scene.world.topics[moved.head.key] = assigned(), moved
+    assert not scene.observer.knows_readers(scene.group)
+
+
+def test_lag_that_cannot_be_told_keeps_no_driver_waiting() -> None:
+    scene = Scene(assigned())
+    scene.brokers.lags_told = SILENT
+    scene.ask()
+    assert scene.observer.knows_readers(scene.group)
+
+
+def test_a_job_beside_others_waits_for_no_census() -> None:
+    scene = Scene(assigned(allowForeignConsumers=True))
+    scene.brokers.members_told = SILENT
+    scene.ask()
+    assert scene.observer.knows_readers(scene.group)
+    assert scene.job()[1:] == (JobState.STARTING, "the driver starts")
+
+
+def test_that_a_driver_has_failed_is_told_before_who_reads() -> None:
+    scene = Scene(assigned())
+    scene.world.seen = DriverSeen(
+        DriverState.ENDED, "hash", ending=Ending(75, "2026-01-01T00:00:00Z", 5.0, "it broke")
+    )
+    record = JobRecord("2026-01-01T00:00:00Z", 75, 1, "hash", "it broke")
+    assert scene.view().drive is not None
+    assert scene.view().seen.job is not None
+    assert scene.job()[2] == record.message
+
+
+def test_the_driver_of_a_job_that_a_group_had_is_stopped_before_its_consumers_read() -> None:
+    had = assigned()
+    without = msgspec.structs.replace(
+        had.spec, job=None, consumers=Consumers(static=[StaticConsumer("pod-a")])
+    )
+    scene = Scene(replace(had, spec=without))
+    scene.world.seen = DriverSeen(DriverState.RUNNING, "hash")
+    view = scene.view()
+    assert view.drive is not None
+    assert view.drive.action is Action.STOP
+    waits = groups.decide(scene.group, view.seen, NOW).status
+    ready = conditions.find(waits.conditions, "Ready")
+    assert ready is not None
+    assert (ready.status.value, ready.reason) == ("False", "JobEnds")
+    assert waits.epoch == 1
+    assert not waits.assignments
+
+    scene.world.seen = DriverSeen(DriverState.STOPPING, "hash")
+    stopping = scene.view()
+    assert stopping.drive is not None
+    assert stopping.drive.action is Action.NOTHING
+    assert groups.decide(scene.group, stopping.seen, NOW).status == waits
+
+    scene.world.seen = ABSENT
+    gone = scene.view()
+    assert gone.drive is None
+    done = groups.decide(scene.group, gone.seen, NOW).status
+    assert [each.consumer for each in done.assignments] == ["pod-a"]
+
+
+def driver(created: str, uid: str, host: str = "billing-driver") -> Member:
+    return Member(f"evenkeel-billing@{host}#{created}/{uid}", "10.0.0.7:1", "PYTHON", 1)
+
+
+def made(created: str, **job: Any) -> Group:
+    found = assigned(**job)
+    return replace(found, head=replace(found.head, created=created))
+
+
+def test_the_groups_own_driver_is_known_by_the_object_it_runs_for() -> None:
+    group = made("2026-01-01T00:00:00Z")
+    ours = driver("2026-01-01T00:00:00Z", "1234")
+    assert census.conflict(group, Census(members=(ours,)), has_driver=True) is None
+
+
+@pytest.mark.parametrize(
+    ("other", "stops"),
+    [
+        (driver("2025-12-31T00:00:00Z", "5678"), True),
+        (driver("2026-01-01T00:00:00Z", "0999"), True),
+        (driver("2026-01-01T00:00:00Z", "5678"), False),
+        (driver("2026-01-02T00:00:00Z", "5678"), False),
+        (Member("evenkeel-billing@billing-driver", "10.0.0.7:1", "PYTHON", 1), False),
+    ],
+    ids=["older", "as old, the lower uid", "as old, the higher uid", "younger", "says nothing"],
+)
+@pytest.mark.parametrize("allows", [False, True])
+def test_another_objects_driver_is_a_conflict_and_the_younger_one_stops(
+    other: Member, stops: bool, allows: bool
+) -> None:
+    group = made("2026-01-01T00:00:00Z", allowForeignConsumers=allows)
+    ours = driver("2026-01-01T00:00:00Z", "1234")
+    found = census.conflict(group, Census(members=(ours, other)), has_driver=True)
+    assert found is not None
+    assert found.reason == "OtherDriver"
+    assert found.stops is stops
+    assert f"{other.client_id} at 10.0.0.7:1 read as 'billing'" in found.message
+    assert groups.is_wanted(group, found) is not stops
+
+
+def test_a_driver_of_an_earlier_version_is_the_groups_own_if_it_has_one() -> None:
+    bare = Member("evenkeel-billing@billing-driver", "10.0.0.7:1", "PYTHON", 1)
+    alone = Census(members=(bare,))
+    assert census.conflict(assigned(), alone, has_driver=True) is None
+    found = census.conflict(assigned(), alone, has_driver=False)
+    assert found is not None
+    assert (found.reason, found.stops) == ("OtherDriver", False)
+
+
+def test_clients_that_are_not_evenkeels_are_foreign_unless_allowed() -> None:
+    found = census.conflict(assigned(), Census(members=(JAVA,)), has_driver=False)
+    assert found is not None
+    assert (found.reason, found.stops) == ("ForeignConsumers", False)
+    allowed = assigned(allowForeignConsumers=True)
+    assert census.conflict(allowed, Census(members=(JAVA,)), has_driver=False) is None
