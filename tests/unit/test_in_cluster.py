@@ -1,5 +1,6 @@
 """A driver in Kubernetes: what it makes of what it hears, without a cluster."""
 
+import http.client
 import json
 import logging
 import threading
@@ -18,6 +19,7 @@ from spark_jobs.pipeline.kube import Api, KubeError
 from spark_jobs.pipeline.lease import free_in, held_by
 from spark_jobs.pipeline.overdue import Overdue
 from spark_jobs.pipeline.reporting import Reporting, due_in, report
+from tests import http_answers
 from tests.unit.test_pipeline import described
 
 NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
@@ -379,3 +381,26 @@ def test_another_pod_of_the_same_name_has_its_own_time() -> None:
     overdue.look(1040)
     overdue.look(1070)
     assert len(api.asked) == 3
+
+
+class Plain(Api):
+    """Speaks without TLS."""
+
+    def _connected(self, seconds: float) -> Any:
+        return http.client.HTTPConnection(self._host, self._port or 0, timeout=seconds)
+
+
+def test_a_driver_follows_no_redirect(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("of-the-driver")
+    with (
+        http_answers.answering([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"]) as other,
+        http_answers.answering(http_answers.redirect(307, other[0])) as (server, asked),
+    ):
+        client = Plain(server, tmp_path)
+        with pytest.raises(KubeError, match="GET /api: HTTP 307"):
+            client.ask("GET", "/api")
+        with pytest.raises(KubeError, match="GET /api: HTTP 307"):
+            list(client.watch("/api", 1.0))
+        client.close()
+    assert b"of-the-driver" in asked[0]
+    assert other[1] == []

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from evenkeel.cluster import api, reaching
+from tests import http_answers
 
 ROOT = Path(__file__).parents[2]
 
@@ -126,6 +127,24 @@ def test_an_api_server_that_may_answer_later_is_waited_for(status: int, text: by
     with answering(status, text) as server:
         asyncio.run(greet(server))
     asyncio.run(greet("http://127.0.0.1:1"))
+
+
+@pytest.mark.parametrize("status", [302, 307])
+def test_the_operator_follows_no_redirect(status: int) -> None:
+    async def read(server: str) -> None:
+        info = kopf.ConnectionInfo(server=server, token="of-the-operator")
+        async with api.Api(lambda: info) as client:
+            await client.get("/api")
+
+    with (
+        http_answers.answering([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"]) as other,
+        http_answers.answering(http_answers.redirect(status, other[0])) as (server, _),
+        pytest.raises(
+            api.NoApiError, match=f"the answer to GET /api is a redirect to '{other[0]}'"
+        ),
+    ):
+        asyncio.run(read(server))
+    assert other[1] == []
 
 
 def test_an_operator_that_finds_another_server_ends_with_a_sentence(tmp_path: Path) -> None:

@@ -211,13 +211,20 @@ class Api:
                 data=data,
                 headers=headers,
                 params=query,
+                allow_redirects=False,
             ) as answer:
                 content = await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             text = str(error) or type(error).__name__
             raise AwayError(f"the API server does not answer {method} {path}: {text}") from error
-        if answer.status < HTTPStatus.BAD_REQUEST:
+        if answer.status < HTTPStatus.MULTIPLE_CHOICES:
             return _read(content, wanted, f"{method} {path}")
+        if answer.status < HTTPStatus.BAD_REQUEST:
+            to = answer.headers.get("Location", "")
+            raise NoApiError(
+                f"the answer to {method} {path} is a redirect to {to[:200]!r}, which is not "
+                "followed: it comes from something else than an API server"
+            )
         kind_of_error = _ERRORS.get(answer.status, ApiError)
         raise kind_of_error(answer.status, f"{method} {path}: {_message(content, answer.status)}")
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -159,6 +161,27 @@ def test_without_the_right_to_read_from_pods_top_says_so_and_shows_the_rest(
     assert code == DONE
     assert "you may not get pods/proxy in namespace commands" in shown
     assert f"{executor(driver, '1')}  reads       4  payments@broker-a 0-3" in shown
+
+
+def test_a_pod_that_redirects_top_gets_no_token(
+    kubernetes: Cluster, place: Namespace, run: Run, own_address: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The API server passes on where a pod sends to, and whoever makes pods names one so."""
+    user = kubernetes.service_account(place.name, "default")
+    allow(place, user, "evenkeel.dev", "consumergroups", "get")
+    allow(place, user, "", "pods/proxy", "get")
+    start_job(place, own_address)
+    with answering("127.0.0.1", 200) as (elsewhere, stolen):
+        place_to_steal = f"http://127.0.0.1:{elsewhere}/"
+        with answering(own_address, 302, place_to_steal) as (port, asked):
+            monkeypatch.setattr(places, "METRICS_PORT", port)
+            code, shown = run("top", "billing", user=user)
+    assert asked, "the API server asks the pod"
+    assert stolen == []
+    assert code == DONE
+    assert f"with a redirect to '{place_to_steal}', which is not followed" in shown
+    assert "billing-1  2 " in shown, "the rest is shown"
 
 
 # --- what it asks for
@@ -366,6 +389,32 @@ def own_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     claim.release()
 
 
+@contextmanager
+def answering(address: str, status: int, to: str = "") -> Iterator[tuple[int, list[str | None]]]:
+    """Serve on a port of this machine; which proofs of identity came there."""
+    seen: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers["Authorization"])
+            self.send_response(status)
+            self.send_header("Location", to)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer((address, 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server.server_port, seen
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 def listens(address: str, port: int) -> bool:
     try:
         socket.create_connection((address, port), 1.0).close()
@@ -420,7 +469,7 @@ def uid(pod: Document) -> str:
 
 def allow(place: Namespace, user: User, group: str, plural: str, *verbs: str) -> None:
     """Give a user rights to objects of a kind."""
-    name = f"{user.name}-{plural}"
+    name = f"{user.name}-{plural}".replace("/", "-")
     rules = [{"apiGroups": [group], "resources": [plural], "verbs": verbs}]
     where = f"{RBAC}/namespaces/{place.name}"
     admin = place.user

@@ -7,7 +7,6 @@ is another one, for it does many things at once and need not start in no time.
 
 import http.client
 import json
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
@@ -19,16 +18,21 @@ import msgspec
 from evenkeel.api import parts
 from evenkeel.cluster import paths
 from evenkeel.cluster.paths import Resource
+from evenkeel.commands.cluster import fetching
 from evenkeel.commands.cluster.access import Access
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Key
+from mq_client import tables
 
 Document = dict[str, Any]
 JSON, MERGE = "application/json", "application/merge-patch+json"
 ANSWER_SECONDS = 15.0
 POD_SECONDS = 5.0
 """For what a pod answers: one that is gone keeps the API server waiting for longer."""
+ANSWER_BYTES, POD_BYTES = 256 * 2**20, 32 * 2**20
+"""More than 500 objects have, and more than the page of a driver that reads 100,000 queues."""
 A_PAGE = "500"
+LONGEST_COMPLAINT = 200
 
 
 class AwayError(EvenkeelError):
@@ -63,10 +67,7 @@ class Cluster:
         self._access = access
         self._patience_seconds = patience_seconds
         self.namespace = access.namespace
-        proxies = {"http": access.proxy, "https": access.proxy} if access.proxy else None
-        self._opener = urllib.request.build_opener(
-            urllib.request.HTTPSHandler(context=access.tls), urllib.request.ProxyHandler(proxies)
-        )
+        self._opener = fetching.opener(access)
 
     @property
     def server(self) -> str:
@@ -109,7 +110,8 @@ class Cluster:
         name = quote(f"{pod.name}:{port}", safe=":")
         place = f"{paths.listed(paths.PODS, pod.namespace)}/{name}/proxy{path}"
         resource = ("", "v1", "pods/proxy")
-        found = self._ask("get", resource, pod.namespace, place, seconds=POD_SECONDS)
+        limits = (POD_SECONDS, POD_BYTES)
+        found = self._ask("get", resource, pod.namespace, place, limits=limits)
         return found.decode(errors="replace")
 
     def _ask(
@@ -120,7 +122,7 @@ class Cluster:
         place: str,
         method: str = "GET",
         body: Document | None = None,
-        seconds: float | None = None,
+        limits: tuple[float, int] | None = None,
     ) -> bytes:
         data = None if body is None else json.dumps(body).encode()
         headers = {
@@ -132,27 +134,36 @@ class Cluster:
         request = urllib.request.Request(  # noqa: S310 a kubeconfig says where, not a stranger
             self.server + place, data, headers, method=method
         )
+        seconds, most_bytes = limits or (self._patience_seconds, ANSWER_BYTES)
         try:
-            with self._opener.open(request, timeout=seconds or self._patience_seconds) as answer:
-                found: bytes = answer.read()
-                return found
-        except urllib.error.HTTPError as error:
-            raise self._refusal(error.code, error.read(), verb, resource, namespace) from error
+            answer = fetching.fetch(self._opener, request, seconds, most_bytes)
+        except fetching.TooLongError as error:
+            asked = _asked(verb, resource, namespace)
+            raise ApiError(f"{self.server} answers {asked} with {error}") from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = getattr(error, "reason", None) or str(error) or type(error).__name__
             raise AwayError(
                 f"the API server {self.server or 'of the kubeconfig'} does not answer: {why}; see "
                 "whether it is the right one (--context), and whether it can be reached from here"
             ) from error
+        if answer.redirect is not None:
+            raise ApiError(
+                f"{self.server} answers {_asked(verb, resource, namespace)} with a redirect to "
+                f"{answer.redirect[:LONGEST_COMPLAINT]!r}, which is not followed: your credentials "
+                "would go there"
+            )
+        if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+            raise self._refusal(answer.status, answer.content, verb, resource, namespace)
+        return answer.content
 
     def _refusal(
         self, status: int, text: bytes, verb: str, resource: Resource, namespace: str | None
     ) -> ApiError:
         said = _read(text)
-        message = str(said.get("message") or text[:200].decode(errors="replace").strip())
-        group, _, plural = resource
-        kind = f"{plural}.{group}" if group else plural
-        where = f"namespace {namespace}" if namespace else "all namespaces"
+        shown = text[:LONGEST_COMPLAINT].decode(errors="replace").strip()
+        message = tables.one_line(said.get("message") or shown)
+        group = resource[0]
+        asked = _asked(verb, resource, namespace)
         if status == HTTPStatus.UNAUTHORIZED:
             return ForbiddenError(
                 f"{self.server} does not know who you are: log in anew, or choose another user "
@@ -160,18 +171,27 @@ class Cluster:
             )
         if status == HTTPStatus.FORBIDDEN:
             return ForbiddenError(
-                f"you may not {verb} {kind} in {where}, and somebody must give you that right: "
-                f"{message}"
+                f"you may not {asked}, and somebody must give you that right: {message}"
             )
         if status == HTTPStatus.NOT_FOUND and group == parts.GROUP and not _names_one(said):
             return NotInstalledError(
-                f"{self.server} has no {kind}: Evenkeel is not installed there; install its Helm "
-                "chart, or at least its definitions with kubectl apply -f crds/"
+                f"{self.server} has no {_kind(resource)}: Evenkeel is not installed there; install "
+                "its Helm chart, or at least its definitions with kubectl apply -f crds/"
             )
         if status == HTTPStatus.NOT_FOUND:
             return MissingError(message)
         kind_of_error = ConflictError if status == HTTPStatus.CONFLICT else ApiError
-        return kind_of_error(f"{self.server} refuses to {verb} {kind} in {where}: {message}")
+        return kind_of_error(f"{self.server} refuses to {asked}: {message}")
+
+
+def _kind(resource: Resource) -> str:
+    group, _, plural = resource
+    return f"{plural}.{group}" if group else plural
+
+
+def _asked(verb: str, resource: Resource, namespace: str | None) -> str:
+    where = f"namespace {namespace}" if namespace else "all namespaces"
+    return f"{verb} {_kind(resource)} in {where}"
 
 
 def _names_one(said: Mapping[str, Any]) -> bool:
