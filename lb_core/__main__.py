@@ -11,6 +11,9 @@ import time
 
 from lb_core import answers
 
+MISUSED = 64
+"""The exit code of a command line that says nothing that can be done, here as everywhere."""
+
 
 def main() -> None:
     """Answer every line of standard input until it ends, or until nobody reads any more."""
@@ -28,11 +31,15 @@ def _explain() -> None:
     """Say how it is called, and end."""
     import argparse  # which programs that start a filter need not wait for
 
-    argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m lb_core",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args()
+    )
+    parser.parse_known_args()  # which ends for --help
+    parser.print_usage(sys.stderr)
+    print(f"{parser.prog}: {sys.argv[1]!r} is not understood", file=sys.stderr)
+    sys.exit(MISUSED)
 
 
 if __name__ == "__main__":

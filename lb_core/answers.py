@@ -8,7 +8,7 @@ are given; and the share rule of message-granular mode.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from lb_core import errors, model, plan, policy, pop, request, strategies
+from lb_core import errors, misspelt, model, plan, policy, pop, request, strategies
 from lb_core.inventory import SPAN
 from lb_core.model import Member, Queue, quote, shorten
 from lb_core.request import Fields, RawConsumer, RawQueue
@@ -33,6 +33,7 @@ def answer(line: bytes, clock: Clock) -> str:
 
 
 def _answer(fields: Fields, clock: Clock) -> Answer:
+    misspelt.check_request(fields)
     if "popShareQueueNum" in fields:
         return _share_queues(fields)
     if fields.get("strategy") == policy.STICKY:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lb_core import errors, model
+from lb_core import errors, misspelt, model
 from lb_core.model import Queue, quote, shorten
 from lb_core.policy import Zones, share, zone_names
 
@@ -180,6 +180,7 @@ def _consumer(place: int, value: object) -> RawConsumer:
         raise errors.BadRequestError(
             f"consumers: {quote(value)} at {place} is neither an id nor an object with an id"
         )
+    misspelt.check_consumer(value["id"], value)
     zone, capacity = value.get("zone"), value.get("capacity", 1)
     if zone is not None and not isinstance(zone, str):
         raise errors.BadRequestError(

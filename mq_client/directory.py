@@ -98,6 +98,10 @@ class Directory:
         if route != before and self.on_route_change is not None:
             self.on_route_change(route.topic, before, route)
 
+    def forget(self, topic: str) -> None:
+        """Know no route of a topic any more."""
+        self._routes.pop(topic, None)
+
 
 def checked_address(text: str) -> str:
     """Check that a text is host:port; the host may be a name, IPv4, or IPv6 in brackets or not."""

@@ -26,14 +26,39 @@ def as_table(columns: Sequence[str], rows: Iterable[Row]) -> str:
         bool(column) and all(isinstance(value, int) for value in column)
         for column in zip(*values, strict=True)
     ] or [False] * len(columns)
-    lines = [[name.upper().replace("_", " ") for name in columns], *texts]
-    return "\n".join(
-        "  ".join(
-            text.rjust(width) if is_right else text.ljust(width)
-            for text, width, is_right in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+    lines = [list(map(_head, columns)), *texts]
+    return "\n".join(_aligned(line, widths, right) for line in lines)
+
+
+class Growing:
+    """A table whose rows come one after the other: columns get wider where they must."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        """Have no row yet."""
+        self._columns = columns
+        self._widths = [len(_head(name)) for name in columns]
+        self._is_new = True
+
+    def add(self, row: Row) -> str:
+        """Write a row, and above the first one the names of the columns."""
+        values = [row[name] for name in self._columns]
+        texts = [one_line(value) for value in values]
+        self._widths = [max(pair) for pair in zip(self._widths, map(len, texts), strict=True)]
+        right = [isinstance(value, int) for value in values]
+        lines = [list(map(_head, self._columns)), texts] if self._is_new else [texts]
+        self._is_new = False
+        return "\n".join(_aligned(line, self._widths, right) for line in lines)
+
+
+def _head(name: str) -> str:
+    return name.upper().replace("_", " ")
+
+
+def _aligned(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    return "  ".join(
+        text.rjust(width) if is_right else text.ljust(width)
+        for text, width, is_right in zip(texts, widths, right, strict=True)
+    ).rstrip()
 
 
 def one_line(value: object) -> str:

@@ -60,6 +60,7 @@ class Client:
     users_topics = _runs(routing.users_topics)
     brokers = _runs(routing.brokers)
     put_topics = _runs(routing.put_topics)
+    delete_topic = _runs(routing.delete_topic)
     min_offset = _runs(offsets.min_offset)
     max_offset = _runs(offsets.max_offset)
     search_offset = _runs(offsets.search_offset)

@@ -108,6 +108,24 @@ def _described(topic: TopicConfig) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteTopic(Done):
+    """Delete a topic on a broker, with its messages and what groups committed for it."""
+
+    code: ClassVar[int] = 215
+    name: ClassVar[str] = "DELETE_TOPIC_IN_BROKER"
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetTopic(Done):
+    """Let a name server forget a topic."""
+
+    code: ClassVar[int] = 216
+    name: ClassVar[str] = "DELETE_TOPIC_IN_NAMESRV"
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
 class PutBrokerConfig(Done):
     """Change settings of a running broker. It writes its whole settings file anew."""
 

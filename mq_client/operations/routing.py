@@ -1,11 +1,11 @@
-"""Find topics and brokers, and make topics."""
+"""Find topics and brokers; make and delete topics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from mq_client import errors, flows
-from mq_client.commands import cluster
+from mq_client.commands import cluster, consuming
 from mq_client.commands.base import Request
 from mq_client.directory import Directory
 from mq_client.flows import Flow
@@ -168,3 +168,41 @@ def put_topics(
     request = cluster.PutTopics(tuple(configs))
     answers = yield from flows.ask_all(addresses, request, directory.times.answer)
     flows.all_good(answers)
+
+
+def delete_topic(directory: Directory, topic: str) -> Flow[None]:
+    """
+    Delete a topic on all its brokers, with its messages, and let the name servers forget it.
+
+    A broker out of reach would bring it back, so it is an error; calling again does the rest.
+    """
+    found = yield from route(directory, topic, max_age=0)
+    if lost := [broker.broker for broker in found.brokers if broker.master is None]:
+        raise errors.NoBrokerError(
+            f"topic {topic!r}: {', '.join(lost)} has no master now, and would keep the topic"
+        )
+    addresses = {broker.broker: broker.master or "" for broker in found.brokers}
+    request = cluster.DeleteTopic(topic)
+    answers = yield from flows.ask_all(addresses, request, directory.times.answer)
+    for broker, answer in answers.items():
+        if isinstance(answer, errors.UnexpectedError):
+            yield from _see_it_deleted(directory, addresses[broker], topic, answer)
+        elif isinstance(answer, errors.MqError):
+            raise answer
+    servers = {address: address for address in directory.name_servers}
+    flows.all_good(
+        (yield from flows.ask_all(servers, cluster.ForgetTopic(topic), directory.times.answer))
+    )
+    directory.forget(topic)
+
+
+def _see_it_deleted(
+    directory: Directory, address: str, topic: str, error: errors.MqError
+) -> Flow[None]:
+    """Look what an error has left: brokers without timed messages fail when all is deleted."""
+    request = consuming.GetTopicOffsets(topic)
+    try:
+        yield from flows.ask(address, request, directory.times.answer)
+    except errors.TopicUnknownError:
+        return
+    raise error

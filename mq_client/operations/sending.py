@@ -67,17 +67,19 @@ class To:
 
 def send(
     directory: Directory,
-    batch: Sequence[Message],
+    batch: Message | Sequence[Message],
     chooser: Chooser,
     group: str = "evenkeel",
     tries: int = 3,
 ) -> Flow[Sent]:
     """
-    Store messages of one topic, all in one queue, and wait until the broker has them.
+    Store a message, or several of one topic in one queue, and wait until the broker has them.
 
     At a failure the chooser picks again, after a pause that grows. A broker that fell silent may
     have stored them all the same, so with more than one try a message can be there twice.
     """
+    if isinstance(batch, Message):
+        batch = [batch]
     topic = messages.common_topic(batch)
     keys = _unique_keys(directory, batch)
     request_to = _encoded(batch, keys, group)

@@ -48,6 +48,15 @@ def test_what_was_sent_of_many_lines_is_told_in_lines_of_json(peer: Peer) -> Non
     _, printed, _ = run(peer, "send", "orders", "-o", "json", given=b"one\ntwo\n")
     rows = [json.loads(line) for line in printed.splitlines()]
     assert [row["broker"] for row in rows] == ["broker-a", "broker-a"]
+    assert all(row["msg_id"] for row in rows)
+
+
+def test_the_names_of_columns_stand_above_all_lines_that_were_sent(peer: Peer) -> None:
+    _, printed, _ = run(peer, "send", "orders", given=b"one\ntwo\nthree\n")
+    head, *rows = printed.splitlines()
+    assert head.split() == ["BROKER", "QUEUE", "OFFSET", "MSG", "ID"]
+    assert [row.split()[0] for row in rows] == ["broker-a"] * 3
+    assert [row.index("broker-a") for row in rows] == [head.index("BROKER")] * 3
 
 
 def test_a_failure_in_the_middle_tells_how_many_lines_were_sent(peer: Peer) -> None:
@@ -64,7 +73,15 @@ def test_a_failure_in_the_middle_tells_how_many_lines_were_sent(peer: Peer) -> N
         ["send", "orders", "x", "--queue", f"broker-a:{MANY_DIGITS}"],
         ["send", "orders", "x", "--queue", ""],
         ["send", "orders", "x", "--delay-level", MANY_DIGITS],
+        ["send", "orders", "x", "--delay-level", "99"],
+        ["send", "orders", "x", "--delay-level", "0"],
+        ["create-topic", "orders", "--queues", "0"],
+        ["reset-offsets", "billing", "orders"],
+        ["reset-offsets", "billing", "orders", "--to", "yesterday"],
+        ["route"],
+        ["nonsense"],
         ["--name-server", f"localhost:{MANY_DIGITS}", "topics"],
+        ["tail", "orders", "--from", "yesterday"],
         ["tail", "orders", "--sql", ""],
         ["tail", "orders", "--sql", "a > 1", "--tags", "b"],
     ],
@@ -72,7 +89,7 @@ def test_a_failure_in_the_middle_tells_how_many_lines_were_sent(peer: Peer) -> N
 )
 def test_wrong_arguments_are_wrong_usage(peer: Peer, arguments: list[str]) -> None:
     code, _, told = run(peer, *arguments)
-    assert code == 2
+    assert code == 64
     assert "Traceback" not in told
 
 

@@ -279,6 +279,47 @@ def test_what_is_wrong_is_said_by_name(request_: object, expected: str) -> None:
     assert len(answer["error"]["message"]) < 400
 
 
+@pytest.mark.parametrize(
+    ("request_", "complaint"),
+    [
+        (STICKY | {"prevous": {}}, "there is no field prevous; previous is meant?"),
+        (STICKY | {"Caller": "a"}, "there is no field Caller; caller is meant?"),
+        (STICKY | {"config": {"maxmoves": 1}}, "no field config.maxmoves; config.maxMoves is"),
+        (STICKY | {"maxMoves": 1}, "there is no field maxMoves; config.maxMoves is meant?"),
+        (STICKY | {"config": {"min_gain": 1}}, "no field config.min_gain; config.minGain is"),
+        (
+            STICKY | {"consumers": [{"id": "a", "capcity": 2}]},
+            "consumers: a: there is no field capcity; capacity is meant?",
+        ),
+        (
+            {"strategy": "CONSISTENT_HASH", "queues": QUEUES, "consumers": ["a"]}
+            | {"config": {"virtualNode": 3}},
+            "there is no field config.virtualNode; config.virtualNodes is meant?",
+        ),
+        (
+            {"popShareQueueNums": 1, "queues": QUEUES, "consumers": ["a"], "strategy": "AVG"},
+            "there is no field popShareQueueNums; popShareQueueNum is meant?",
+        ),
+        (
+            {"popShareQueueNum": 1, "queues": 4, "consumers": ["a"], "iner": "AVG"},
+            "there is no field iner; inner is meant?",
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_misspelt_field_is_refused_with_the_right_name(
+    request_: dict[str, object], complaint: str
+) -> None:
+    answer = ask(request_)
+    assert kind(answer) == "BadRequest"
+    assert complaint in answer["error"]["message"]
+
+
+def test_a_caller_may_keep_notes_of_its_own_in_a_request() -> None:
+    request = STICKY | {"id": 7, "note": "the third try", "config": {"comment": "none"}}
+    assert "assignment" in ask(request)
+
+
 def test_a_hostile_name_of_a_megabyte_is_only_a_name() -> None:
     name = "x" * 1_000_000
     assert ask(STICKY | {"consumers": [name]})["assignment"] == {name: [0, 1, 2, 3]}
@@ -341,4 +382,4 @@ def test_who_asks_how_it_is_called_is_told_and_not_waited_for() -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
     assert ended.stdout.startswith(b"usage: python -m lb_core")
     assert b"0002-the-filter.md" in ended.stdout
-    assert called("requests.json").returncode == 2
+    assert called("requests.json").returncode == 64

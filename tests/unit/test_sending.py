@@ -116,3 +116,9 @@ def test_round_robins_begin_at_different_queues() -> None:
 def test_a_queue_that_cannot_be_is_no_place_to_send_to(number: Any) -> None:
     with pytest.raises(errors.UsageError, match="is no queue"):
         To(Queue("orders", "broker-a", number))
+
+
+def test_one_message_need_not_stand_in_a_list() -> None:
+    here = stage()
+    flow = sending.send(here.directory, Message("orders", b"x"), RoundRobin(start=0))
+    assert here.play(flow, [HERE, STORED]).value.queue == STORED.queue

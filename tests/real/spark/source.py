@@ -4,14 +4,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from mq_client import blocking, errors
-from mq_client.commands.base import Done
+from mq_client.commands.cluster import DeleteTopic, ForgetTopic
 from mq_client.messages import Message
 from mq_client.operations.sending import To
 from mq_client.values import Queue
@@ -33,24 +32,6 @@ def ends_at(client: blocking.Client, topic: str, count: int) -> None:
         return sum(queue.max for queue in client.topic_offsets(topic).values())
 
     assert eventually(total, lambda found: found == count) == count
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteTopic(Done):
-    """Ask a broker to delete a topic with its messages."""
-
-    code: ClassVar[int] = 215
-    name: ClassVar[str] = "DELETE_TOPIC_IN_BROKER"
-    topic: str
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetTopic(Done):
-    """Ask a name server to forget a topic."""
-
-    code: ClassVar[int] = 216
-    name: ClassVar[str] = "DELETE_TOPIC_IN_NAMESRV"
-    topic: str
 
 
 def delete(rocketmq: RocketMq, topic: str) -> None:

@@ -1,0 +1,77 @@
+"""
+Refuses fields of a request that nearly have the name of one there is.
+
+A field that is left out has a default, so one that is misspelt would change the plan without a
+word. Names that resemble none are the caller's own notes, and are left alone.
+"""
+
+import difflib
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+
+from lb_core import errors
+from lb_core.model import shorten
+
+FIELDS = ("strategy", "queues", "consumers", "previous", "config", "caller", "popShareQueueNum")
+INNER = "inner"
+"""A field of requests for message-granular mode, and a setting of MACHINE_ROOM_NEARBY."""
+PINNED = "pinned"
+SETTINGS = {
+    "STICKY": ("zones", "draining", "weights", "minGain", "maxMoves"),
+    "CONSISTENT_HASH": ("virtualNodes",),
+    "MACHINE_ROOM": ("rooms",),
+    "MACHINE_ROOM_NEARBY": (INNER,),
+    "CONFIG": ("queues",),
+}
+"""By strategy; `pinned` belongs to all."""
+ALL_SETTINGS = frozenset({PINNED, *(name for names in SETTINGS.values() for name in names)})
+OF_CONSUMERS = ("id", "zone", "capacity")
+LIKENESS = 0.7
+LONGEST_NAME = 40
+MOST_NAMES = 100
+"""Longer names are no slips, and more of them are no request: they must not cost time."""
+
+
+def check_request(fields: Mapping[str, object]) -> None:
+    """Refuse a request whose own fields or settings are misspelt."""
+    config = fields.get("config")
+    settings = config if isinstance(config, Mapping) else {}
+    strategies = [fields.get("strategy"), fields.get(INNER), settings.get(INNER)]
+    names = {PINNED, *(name for each in strategies for name in SETTINGS.get(str(each), ()))}
+    outside = {f"config.{name}": name for name in ALL_SETTINGS.difference(FIELDS, {INNER})}
+    _check(fields, {*FIELDS, INNER}, {name: name for name in (*FIELDS, INNER)} | outside)
+    _check(settings, ALL_SETTINGS, {f"config.{name}": name for name in names}, "config.")
+
+
+def check_consumer(consumer: str, fields: Mapping[str, object]) -> None:
+    """Refuse a consumer that has a misspelt field."""
+    meant = {name: name for name in OF_CONSUMERS}
+    try:
+        _check(fields, set(OF_CONSUMERS), meant)
+    except errors.BadRequestError as error:
+        raise errors.BadRequestError(f"consumers: {shorten(consumer)}: {error}") from None
+
+
+def _check(
+    fields: Mapping[str, object],
+    known: AbstractSet[str],
+    meant: Mapping[str, str],
+    where: str = "",
+) -> None:
+    """Look at the fields that are not known; `meant` has the name of each place in a request."""
+    unknown = sorted(name for name in fields.keys() - known if len(name) <= LONGEST_NAME)
+    for name in unknown[:MOST_NAMES]:
+        if (nearest := _nearest(name, tuple(sorted(meant.items())))) is not None:
+            raise errors.BadRequestError(f"there is no field {where}{name}; {nearest} is meant?")
+
+
+@lru_cache(maxsize=1024)
+def _nearest(name: str, meant: tuple[tuple[str, str], ...]) -> str | None:
+    places = {_plain(each): place for place, each in meant}
+    found = difflib.get_close_matches(_plain(name), places, n=1, cutoff=LIKENESS)
+    return places[found[0]] if found else None
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("_", "").replace("-", "")

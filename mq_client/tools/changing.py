@@ -1,0 +1,81 @@
+"""Commands that change a cluster: topics are created and deleted, offsets of groups are reset."""
+
+import argparse
+
+from mq_client import errors
+from mq_client.blocking import Client
+from mq_client.tools import looking, printing
+from mq_client.values import Route, TopicConfig
+
+
+def create_topic(client: Client, options: argparse.Namespace) -> None:
+    """Create a topic, and show where it is. One that exists is never changed."""
+    known = _route(client, options.topic)
+    brokers = options.broker or None
+    if known is None:
+        client.put_topics([TopicConfig(options.topic, options.queues, options.queues)], brokers)
+    elif not _is_so(known, options):
+        there = ", ".join(f"{each.write_queues} queues on {each.broker}" for each in known.brokers)
+        raise errors.MqError(
+            f"topic {options.topic!r} exists already, with {there}: nothing is changed"
+        )
+    looking.show_route(client, options)
+
+
+def _route(client: Client, topic: str) -> Route | None:
+    try:
+        return client.route(topic, max_age=0)
+    except errors.TopicUnknownError:
+        return None
+
+
+def _is_so(known: Route, options: argparse.Namespace) -> bool:
+    names = {broker.broker for broker in known.brokers}
+    return (not options.broker or names == set(options.broker)) and all(
+        broker.read_queues == broker.write_queues == options.queues for broker in known.brokers
+    )
+
+
+def delete_topic(client: Client, options: argparse.Namespace) -> None:
+    """Delete a topic and its messages, on all brokers."""
+    offsets = client.topic_offsets(options.topic)
+    row = {
+        "topic": options.topic,
+        "queues": len(offsets),
+        "messages": sum(each.max - each.min for each in offsets.values()),
+    }
+    client.delete_topic(options.topic)
+    if printing.is_json(options):
+        printing.print_rows(options, list(row), [row])
+    else:
+        print(
+            f"topic {options.topic!r} is deleted: {row['queues']} queues with {row['messages']} "
+            "messages"
+        )
+
+
+def reset_offsets(client: Client, options: argparse.Namespace) -> None:
+    """Set where a group that nobody reads with goes on: at the begin, the end, or a time."""
+    places = printing.chosen(options, client.topic_offsets(options.topic))
+    wanted = {
+        queue: printing.offset_at(client, options.place, queue, offsets)
+        for queue, offsets in places.items()
+    }
+    if readers := client.member_ids(options.group, options.topic):
+        raise errors.MqError(
+            f"group {options.group!r} is read by {', '.join(readers)}: stop it first, or it "
+            "commits its own offsets again"
+        )
+    before = {queue: client.committed(options.group, queue) for queue in wanted}
+    client.commit(options.group, wanted)
+    rows = [
+        {
+            "broker": queue.broker,
+            "queue": queue.id,
+            "was": before[queue],
+            "now": offset,
+            "end": places[queue].max,
+        }
+        for queue, offset in wanted.items()
+    ]
+    printing.print_rows(options, ["broker", "queue", "was", "now", "end"], rows)

@@ -1,0 +1,128 @@
+"""Commands that look: routes, topics, members, lag, and messages as they come."""
+
+import argparse
+
+from mq_client import filters, tables
+from mq_client.blocking import Client
+from mq_client.filters import Filter
+from mq_client.messages import StoredMessage
+from mq_client.pulling import Position
+from mq_client.tables import Row
+from mq_client.tools import printing
+from mq_client.values import Lag
+
+
+def show_route(client: Client, options: argparse.Namespace) -> None:
+    """Show where a topic's queues are."""
+    columns = ["broker", "cluster", "read_queues", "write_queues", "perm", "addresses"]
+    rows = [
+        {
+            "broker": broker.broker,
+            "cluster": broker.cluster,
+            "read_queues": broker.read_queues,
+            "write_queues": broker.write_queues,
+            "perm": broker.perm,
+            "addresses": ", ".join(f"{n}={a}" for n, a in broker.addresses.items()),
+        }
+        for broker in client.route(options.topic).brokers
+    ]
+    printing.print_rows(options, columns, rows)
+
+
+def show_topics(client: Client, options: argparse.Namespace) -> None:
+    """List the topics."""
+    names = client.topics() if options.all else client.users_topics()
+    printing.print_rows(options, ["topic"], [{"topic": name} for name in names])
+
+
+def show_members(client: Client, options: argparse.Namespace) -> None:
+    """List who is connected for a group."""
+    found = client.members(options.group, options.topic)
+    rows = [
+        {
+            "client_id": member.client_id,
+            "address": member.address,
+            "language": member.language,
+            "subscription": found.subscriptions.get(options.topic),
+        }
+        for member in found.members
+    ]
+    printing.print_rows(options, ["client_id", "address", "language", "subscription"], rows)
+
+
+def show_lag(client: Client, options: argparse.Namespace) -> None:
+    """Show how far a group is behind, queue by queue."""
+    found = client.lag(options.group, options.topic)
+    rows = [_lag_row(client, options.group, lag) for lag in found]
+    printing.print_rows(options, ["broker", "queue", "committed", "end", "lag"], rows)
+    if not printing.is_json(options):
+        print(_sum(options.group, rows))
+
+
+def _lag_row(client: Client, group: str, lag: Lag) -> Row:
+    """Brokers answer 0 also where nothing is committed, so a 0 is asked for once more."""
+    committed: int | None = lag.consumer_offset
+    if committed == 0:
+        committed = client.committed(group, lag.queue)
+    return {
+        "broker": lag.queue.broker,
+        "queue": lag.queue.id,
+        "committed": committed,
+        "end": lag.broker_offset,
+        "lag": None if committed is None else lag.messages,
+    }
+
+
+def _sum(group: str, rows: list[Row]) -> str:
+    known = [row["lag"] for row in rows if row["lag"] is not None]
+    unknown = len(rows) - len(known)
+    if rows and not known:
+        return (
+            f"group {group!r} has committed nothing on these {_counted(unknown, 'queue')}: see "
+            "whether its name is right"
+        )
+    text = f"{_counted(sum(known), 'message')} behind on {_counted(len(known), 'queue')}"
+    return text + (f"; nothing is committed on {_counted(unknown, 'queue')}" if unknown else "")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def tail(client: Client, options: argparse.Namespace) -> None:
+    """Print messages as they come, until the end that was asked for or Ctrl-C."""
+    wanted = _wanted(options)
+    positions = [
+        Position(
+            queue,
+            printing.offset_at(client, options.start, queue, offsets),
+            None if options.follow else offsets.max,
+            wanted,
+        )
+        for queue, offsets in printing.chosen(options, client.topic_offsets(options.topic)).items()
+    ]
+    for batch in client.read(options.group, positions):
+        for message in batch.messages():
+            print(_line(message, printing.is_json(options)), flush=True)
+
+
+def _wanted(options: argparse.Namespace) -> Filter:
+    return filters.tags(options.tags or "*") if options.sql is None else filters.sql(options.sql)
+
+
+def _line(message: StoredMessage, is_json: bool) -> str:
+    body = message.body.decode(errors="backslashreplace")
+    if is_json:
+        return tables.as_json_line(
+            {
+                "broker": message.broker,
+                "queue": message.queue_id,
+                "offset": message.queue_offset,
+                "msg_id": message.msg_id,
+                "tags": message.tags,
+                "properties": dict(message.properties),
+                "body": body,
+            }
+        )
+    place = f"{message.broker} {message.queue_id}:{message.queue_offset}"
+    return tables.one_line(f"{place}  {message.tags or '-'}  {body}")
