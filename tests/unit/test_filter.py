@@ -282,14 +282,14 @@ def test_what_is_wrong_is_said_by_name(request_: object, expected: str) -> None:
 @pytest.mark.parametrize(
     ("request_", "complaint"),
     [
-        (STICKY | {"prevous": {}}, "there is no field prevous; previous is meant?"),
+        (STICKY | {"previously": {}}, "there is no field previously; previous is meant?"),
         (STICKY | {"Caller": "a"}, "there is no field Caller; caller is meant?"),
         (STICKY | {"config": {"maxmoves": 1}}, "no field config.maxmoves; config.maxMoves is"),
         (STICKY | {"maxMoves": 1}, "there is no field maxMoves; config.maxMoves is meant?"),
         (STICKY | {"config": {"min_gain": 1}}, "no field config.min_gain; config.minGain is"),
         (
-            STICKY | {"consumers": [{"id": "a", "capcity": 2}]},
-            "consumers: a: there is no field capcity; capacity is meant?",
+            STICKY | {"consumers": [{"id": "a", "capacities": 2}]},
+            "consumers: a: there is no field capacities; capacity is meant?",
         ),
         (
             {"strategy": "CONSISTENT_HASH", "queues": QUEUES, "consumers": ["a"]}
