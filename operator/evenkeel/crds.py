@@ -7,6 +7,7 @@ type's rules beside it.
 """
 
 import ast
+import functools
 import inspect
 import itertools
 import textwrap
@@ -157,6 +158,12 @@ def _object(kind: Kind) -> Schema:
 def _column(column: Column) -> Schema:
     wide = {"priority": 1} if column.is_wide else {}
     return {"name": column.name, "type": column.type, "jsonPath": column.path, **wide}
+
+
+@functools.cache
+def structural_of(kind: type[parts.Part]) -> Schema:
+    """Make the schema of a type once, for who only reads it."""
+    return structural(kind)
 
 
 def structural(kind: type[parts.Part]) -> Schema:

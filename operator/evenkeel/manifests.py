@@ -2,9 +2,11 @@
 Reads manifests: files of YAML documents, as kubectl takes and gives them.
 
 Of other kinds only ConfigMaps and Secrets are read, for ours name them; the rest is passed over.
+What an API server would refuse is refused.
 """
 
 import base64
+import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from evenkeel import objects, unknown_fields
+from evenkeel import objects, rules, unknown_fields
 from evenkeel.api import parts
 from evenkeel.api.groups import GroupSpec, GroupStatus
 from evenkeel.api.topics import TopicSpec, TopicStatus
@@ -21,12 +23,15 @@ from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
 
 API_VERSION = f"{parts.GROUP}/{parts.VERSION}"
+OURS = ("Topic", "ConsumerGroup")
 KINDS = {
     (API_VERSION, "Topic"),
     (API_VERSION, "ConsumerGroup"),
     ("v1", "ConfigMap"),
     ("v1", "Secret"),
 }
+LIKENESS = 0.85
+"""From here on another group of an API is ours misspelt."""
 Document = Mapping[str, Any]
 Kind = TypeVar("Kind")
 
@@ -44,7 +49,8 @@ class Manifests:
 def read(path: Path) -> Manifests:
     """Read a file."""
     try:
-        documents = list(_objects(list(yaml.safe_load_all(path.read_text(encoding="utf-8")))))
+        text = path.read_text(encoding="utf-8")
+        documents = list(_objects(list(yaml.load_all(text, _Loader)), path))
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -61,9 +67,11 @@ def read(path: Path) -> Manifests:
         match document.get("kind"):
             case "Topic":
                 topic = read_topic(_known(document, TopicSpec))
+                _follow_rules(document, TopicSpec)
                 found.topics[topic.head.key] = topic
             case "ConsumerGroup":
                 group = read_group(_known(document, GroupSpec))
+                _follow_rules(document, GroupSpec)
                 found.groups[group.head.key] = group
             case "ConfigMap":
                 key = objects.head(document["metadata"]).key
@@ -86,14 +94,57 @@ def read_group(document: Document) -> Group:
     return Group(objects.head(document["metadata"]), spec, status)
 
 
-def _objects(documents: list[Any]) -> Iterator[Document]:
+class _Loader(yaml.SafeLoader):
+    """Leaves times as strings, as kubectl does."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    letter: [each for each in known if each[0] != "tag:yaml.org,2002:timestamp"]
+    for letter, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _objects(documents: list[Any], path: Path) -> Iterator[Document]:
     """Find ours, in lists too, which is how kubectl gives several."""
     for document in documents:
         if isinstance(document, dict) and document.get("kind") == "List":
             items = document.get("items")
-            yield from _objects(items if isinstance(items, list) else [])
-        elif isinstance(document, dict) and _kind(document) in KINDS:
-            yield document
+            yield from _objects(items if isinstance(items, list) else [], path)
+        elif isinstance(document, dict):
+            _refuse_strange_kind(document, path)
+            if _kind(document) in KINDS:
+                yield document
+
+
+def _refuse_strange_kind(document: Document, path: Path) -> None:
+    """Refuse what is meant to be ours, and what is none of any system's."""
+    version, kind = document.get("apiVersion"), document.get("kind")
+    metadata = document.get("metadata")
+    name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+    who = f"{path}: {kind or 'an object'} {name}".rstrip()
+    if not kind:
+        raise ManifestError(f"{who}: it has no kind")
+    if not version and kind in OURS:
+        raise ManifestError(f"{who}: it has no apiVersion, as {API_VERSION}")
+    group = str(version).rpartition("/")[0]
+    if kind in OURS and version != API_VERSION and _resembles_ours(group):
+        raise ManifestError(f"{who}: there is no apiVersion {version}, but {API_VERSION}")
+    if version == API_VERSION and kind not in OURS:
+        meant = difflib.get_close_matches(str(kind).capitalize(), OURS, 1)
+        hint = f"; {meant[0]} may be meant" if meant else ""
+        raise ManifestError(f"{who}: there is no kind {kind} in {API_VERSION}{hint}")
+
+
+def _resembles_ours(group: str) -> bool:
+    return bool(difflib.get_close_matches(group, [parts.GROUP], cutoff=LIKENESS))
+
+
+def _follow_rules(document: Document, kind: type[parts.Part]) -> None:
+    """Refuse an object that the API server would refuse though its types are right."""
+    if found := rules.broken(document.get("spec") or {}, kind, "spec"):
+        raise ManifestError(
+            f"{document['kind']} {document['metadata']['name']}: {'; '.join(found)}"
+        )
 
 
 def _known(document: Document, kind: type[parts.Part]) -> Document:

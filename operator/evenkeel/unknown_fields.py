@@ -5,7 +5,6 @@ In a cluster the API server sees to that.
 """
 
 import difflib
-import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,12 +14,7 @@ from evenkeel.api.parts import Part
 
 def found(value: Any, kind: type[Part], path: str) -> Iterator[str]:
     """Say of each field that is not of this kind where it is, and what may be meant."""
-    yield from _found(value, _schema(kind), path)
-
-
-@functools.cache
-def _schema(kind: type[Part]) -> crds.Schema:
-    return crds.structural(kind)
+    yield from _found(value, crds.structural_of(kind), path)
 
 
 def _found(value: Any, schema: crds.Schema, path: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ import yaml
 
 from evenkeel import manifests
 from evenkeel.commands import frame
-from evenkeel.commands.codes import FAILED, NOTHING_MOVES, SOMETHING_MOVES
+from evenkeel.commands.codes import FAILED, MISUSED, NOTHING_MOVES, SOMETHING_MOVES
 from evenkeel.commands.facts import foresight
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Key
@@ -234,7 +234,7 @@ def test_what_kubectl_gives_is_read_from_a_pipe(
         ),
         (yaml.safe_dump(group()), "ConsumerGroup billing: there is no Topic orders"),
         (yaml.safe_dump_all([group(), group()]), "there are two of ConsumerGroup billing"),
-        (yaml.safe_dump({**HEAD, "kind": ["Topic"]}), "there is no ConsumerGroup in"),
+        (yaml.safe_dump({**HEAD, "kind": ["Topic"]}), "there is no kind ['Topic'] in evenkeel.dev"),
         (yaml.safe_dump({"kind": "List", "items": 5}), "there is no ConsumerGroup in"),
         ("[" * 3000, "it is nested too deep"),
         (
@@ -278,6 +278,27 @@ def test_what_cannot_be_is_an_error_that_names_the_object(
     assert code == FAILED
     assert complaint in shown
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize("count", ["-1", "1001", "many", "1.5"])
+def test_a_count_of_executors_that_no_job_may_have_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], count: str
+) -> None:
+    path = written(tmp_path, topic(), group(HALVES))
+    with pytest.raises(SystemExit) as ended:
+        frame.main(["plan", "-f", str(path), "--executors", count])
+    assert ended.value.code == MISUSED
+    assert f"{count!r} is no number of executors: 0 to 1000" in capsys.readouterr().err
+
+
+def test_what_an_api_server_refuses_has_no_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, topic(), group(HALVES, messageModel="Broadcasting"))
+    assert run(capsys, "-f", str(path)) == (
+        FAILED,
+        "evenkeel: ConsumerGroup billing: spec: Broadcasting is for groups without a job\n",
+    )
 
 
 def test_a_file_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from evenkeel.api.parts import Duration, KeyRef, Moment, ObjectName, Part, Rule,
 
 Quantity = Annotated[str, Meta(max_length=16, pattern="^[0-9]+(\\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi)?$")]
 Path = Annotated[str, Meta(min_length=1, max_length=2048)]
+MOST_EXECUTORS = 1000
 
 
 class Mode(enum.Enum):
@@ -111,7 +112,7 @@ class Job(Part, frozen=True):
     """Where Spark keeps offsets; it must outlive the pods."""
     image: Path | None = None
     """Image of driver and executors. Default: the operator's."""
-    executors: Annotated[int, Meta(ge=0, le=1000)] = 1
+    executors: Annotated[int, Meta(ge=0, le=MOST_EXECUTORS)] = 1
     """How many slots there are."""
     mode: Mode = Mode.STREAMING
     """Whether it runs on and on, or by the clock."""

@@ -5,12 +5,14 @@ Exit codes: 0 nothing that has an owner would move, 2 something would, 1 it cann
 """
 
 import argparse
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from evenkeel import manifests
 from evenkeel.api.groups import MessageModel
+from evenkeel.api.jobs import MOST_EXECUTORS
 from evenkeel.commands import options as told
 from evenkeel.commands import saying
 from evenkeel.commands.cluster import connecting, reading
@@ -44,10 +46,18 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-f", dest="file", metavar="FILE", help="manifests; - is stdin")
     where.add_argument("--cluster", action="store_true", help="what the cluster has: the default")
-    parser.add_argument("--executors", type=int, metavar="N", help="as if jobs had so many")
+    parser.add_argument("--executors", type=_executors, metavar="N", help="as if jobs had so many")
     told.of_output(parser)
     told.of_cluster(parser, everywhere=True)
     parser.set_defaults(command=_plan)
+
+
+def _executors(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,4}", text) or int(text) > MOST_EXECUTORS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of executors: 0 to {MOST_EXECUTORS}"
+        )
+    return int(text)
 
 
 def _plan(options: argparse.Namespace) -> int:

@@ -1,0 +1,105 @@
+"""
+What an API server refuses of an object in a file though its types are right.
+
+These are the rules of a schema in CEL, two entries of a list with the same key, and times that are
+none. The schema is the one of `crds/`, and so are the defaults that rules see. Rules about a change
+are left out, for a file does not say what there was.
+"""
+
+import functools
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from evenkeel import crds
+from evenkeel.api.parts import Part
+from evenkeel.crds import Schema
+
+OF_A_CHANGE = "oldSelf"
+Holds = Callable[[Any], bool]
+
+
+def broken(spec: object, kind: type[Part], path: str) -> list[str]:
+    """Say of everything that is refused where it is, and why."""
+    found: list[str] = []
+    _filled(spec, crds.structural_of(kind), path, found)
+    return found
+
+
+def _filled(value: object, schema: Schema, path: str, found: list[str]) -> object:
+    """Write out the defaults of a value, and note what is wrong with it, the innermost first."""
+    if isinstance(value, dict) and "properties" in schema:
+        value = _with_defaults(value, schema["properties"], path, found)
+    elif isinstance(value, dict) and "additionalProperties" in schema:
+        inner = schema["additionalProperties"]
+        value = {
+            name: _filled(each, inner, f"{path}.{name}", found) for name, each in value.items()
+        }
+    elif isinstance(value, list) and "items" in schema:
+        value = [
+            _filled(each, schema["items"], f"{path}[{number}]", found)
+            for number, each in enumerate(value)
+        ]
+        _note_duplicates(value, schema.get("x-kubernetes-list-map-keys", ()), path, found)
+    elif schema.get("format") == "date-time" and not _is_moment(value):
+        found.append(f"{path}: {value!r} is no date and time")
+    found += [
+        f"{path}: {rule['message']}"
+        for rule in schema.get("x-kubernetes-validations", ())
+        if OF_A_CHANGE not in rule["rule"] and not _test(rule["rule"])(value)
+    ]
+    return value
+
+
+def _with_defaults(
+    value: dict[str, Any], fields: Schema, path: str, found: list[str]
+) -> dict[str, object]:
+    """A null counts as nothing said, as it does for the API server."""
+    said = {name: each for name, each in value.items() if each is not None}
+    defaults = {name: each["default"] for name, each in fields.items() if "default" in each}
+    return {
+        name: _filled(each, fields.get(name, {}), f"{path}.{name}", found)
+        for name, each in (defaults | said).items()
+    }
+
+
+def _note_duplicates(value: list[Any], keys: list[str], path: str, found: list[str]) -> None:
+    seen = set()
+    for number, each in enumerate(value if keys else ()):
+        who = tuple(str(each.get(key)) for key in keys)
+        if who in seen:
+            shown = ", ".join(f"{key} {each.get(key)}" for key in keys)
+            found.append(f"{path}[{number}]: there are two with {shown}")
+        seen.add(who)
+
+
+def _is_moment(value: object) -> bool:
+    try:
+        datetime.fromisoformat(str(value))
+    except ValueError:
+        return False
+    return True
+
+
+@functools.cache
+def _test(rule: str) -> Holds:
+    from celpy.adapter import json_to_cel  # which commands that read no file need not wait for
+    from celpy.evaluation import CELEvalError
+
+    environment = _environment()
+    program = environment.program(environment.compile(rule))
+
+    def holds(value: Any) -> bool:
+        try:
+            return bool(program.evaluate({"self": json_to_cel(value)}))
+        except CELEvalError:  # of a field that is not there
+            return False
+
+    return holds
+
+
+@functools.cache
+def _environment() -> Any:
+    import celpy
+
+    return celpy.Environment()

@@ -1,0 +1,100 @@
+"""Specs that an API server takes, and others that it refuses: offline they must fare the same."""
+
+from typing import Any
+
+from evenkeel.api import parts
+from evenkeel.crds import CONSUMER_GROUP, TOPIC, Kind
+
+Spec = dict[str, Any]
+SERVERS = {"nameServers": ["mq:9876"]}
+QUEUES = {"broker": "broker-a", "readQueues": 8, "writeQueues": 8}
+STATIC = {"consumers": {"static": [{"id": "a"}]}}
+TOPICS = {"topics": [{"name": "orders"}]}
+GROUP: Spec = {**TOPICS, **STATIC}
+JOB: Spec = {
+    "sink": {"format": "parquet", "path": "/rows"},
+    "checkpoint": {"persistentVolumeClaim": "state"},
+}
+
+
+def of_job(**changes: Any) -> Spec:
+    return {**TOPICS, "job": {**JOB, **changes}}
+
+
+def by(**strategy: Any) -> Spec:
+    return {**GROUP, "strategy": strategy}
+
+
+def thing(kind: Kind, name: str, spec: Spec) -> Spec:
+    head = {"apiVersion": f"{parts.GROUP}/{parts.VERSION}", "kind": kind.name}
+    return {**head, "metadata": {"name": name}, "spec": spec}
+
+
+TAKEN: list[tuple[Kind, Spec]] = [
+    (TOPIC, SERVERS),
+    (TOPIC, {"route": [QUEUES]}),
+    (
+        TOPIC,
+        {**SERVERS, "topic": "orders%v2", "provision": {"readQueues": 8, "writeQueues": 8}},
+    ),
+    (TOPIC, {**SERVERS, "tls": {}, "credentialsSecretRef": {"name": "acl"}}),
+    (CONSUMER_GROUP, GROUP),
+    (CONSUMER_GROUP, {**GROUP, "messageModel": "Broadcasting"}),
+    (CONSUMER_GROUP, {**TOPICS, "consumers": {"podSelector": {"matchLabels": {"app": "a"}}}}),
+    (CONSUMER_GROUP, by(name="Sticky", sticky={"zones": "Require", "maxMoves": "25%"})),
+    (CONSUMER_GROUP, by(name="MachineRoom", machineRoom={"rooms": ["r1"]})),
+    (CONSUMER_GROUP, by(name="AveragelyByCircle", pinnedConsumers=["a"])),
+    (CONSUMER_GROUP, of_job()),
+    (CONSUMER_GROUP, of_job(mode="Scheduled", schedule={"cron": "*/10 * * * *"})),
+    (CONSUMER_GROUP, of_job(startFrom="Timestamp", startTimestamp="2026-11-21T08:00:00Z")),
+    (CONSUMER_GROUP, of_job(executor={"podTemplate": {"spec": {"nodeSelector": {"a": "b"}}}})),
+]
+REFUSED: list[tuple[Kind, Spec, str]] = [
+    (TOPIC, {}, "give either nameServers or route"),
+    (TOPIC, {**SERVERS, "route": [QUEUES]}, "give either nameServers or route"),
+    (TOPIC, {"nameServers": ["mq"]}, "spec.nameServers[0]"),
+    (TOPIC, {"nameServers": []}, "should have at least 1 items"),
+    (TOPIC, {"nameServers": "mq:9876"}, "must be of type array"),
+    (TOPIC, {"route": []}, "should have at least 1 items"),
+    (TOPIC, {"route": [QUEUES, QUEUES]}, 'Duplicate value: {"broker":"broker-a"}'),
+    (TOPIC, {"route": [{**QUEUES, "perm": "All"}]}, 'supported values: "Read"'),
+    (TOPIC, {"route": [QUEUES], "tls": {}}, "tls need nameServers"),
+    (TOPIC, {**SERVERS, "topic": "a b"}, "spec.topic"),
+    (TOPIC, {**SERVERS, "provision": {"readQueues": 0, "writeQueues": 1}}, "readQueues"),
+    (TOPIC, {**SERVERS, "provision": {"readQueues": 4, "writeQueues": 8}}, "nobody could read"),
+    (TOPIC, {**SERVERS, "refreshInterval": "soon"}, "spec.refreshInterval"),
+    (CONSUMER_GROUP, STATIC, "spec.topics: Required value"),
+    (CONSUMER_GROUP, {**STATIC, "topics": []}, "should have at least 1 items"),
+    (CONSUMER_GROUP, TOPICS, "give either job or consumers"),
+    (CONSUMER_GROUP, {**GROUP, "job": JOB}, "give either job or consumers"),
+    (CONSUMER_GROUP, {**TOPICS, "consumers": {}}, "give either podSelector or static"),
+    (
+        CONSUMER_GROUP,
+        {**of_job(), "messageModel": "Broadcasting"},
+        "Broadcasting is for groups",
+    ),
+    (CONSUMER_GROUP, by(name="Stickyy"), "Unsupported value"),
+    (CONSUMER_GROUP, by(name="Averagely", sticky={}), "sticky belongs to name: Sticky"),
+    (CONSUMER_GROUP, by(name="MachineRoom"), "MachineRoom needs machineRoom"),
+    (CONSUMER_GROUP, by(name="Config"), "Config needs config"),
+    (CONSUMER_GROUP, by(sticky={"minGain": "ten"}), "minGain"),
+    (CONSUMER_GROUP, by(sticky={"maxMoves": "101%"}), "maxMoves"),
+    (CONSUMER_GROUP, {**STATIC, "topics": [{"name": "t", "filter": {}}]}, "either tags or sql"),
+    (CONSUMER_GROUP, {**GROUP, "rebalance": {"grace": "-1s"}}, "rebalance.grace"),
+    (CONSUMER_GROUP, of_job(executors=-1), "executors"),
+    (CONSUMER_GROUP, of_job(executors="3"), "must be of type integer"),
+    (CONSUMER_GROUP, of_job(executors=10**12), "should be less than or equal to 1000"),
+    (CONSUMER_GROUP, of_job(mode="Scheduled"), "schedule belongs to mode: Scheduled"),
+    (CONSUMER_GROUP, of_job(schedule={"cron": "* * * * *"}), "schedule belongs to mode"),
+    (CONSUMER_GROUP, of_job(startFrom="Timestamp"), "startTimestamp belongs to startFrom"),
+    *(
+        (CONSUMER_GROUP, of_job(startFrom="Timestamp", startTimestamp=text), "startTimestamp")
+        for text in ("garbage", "", "2026-02-30T08:00:00Z", "2026-11-21T08:00:00")
+    ),
+    (CONSUMER_GROUP, of_job(checkpoint={}), "give persistentVolumeClaim or url"),
+    (CONSUMER_GROUP, of_job(sink={"path": "/rows"}), "give format or configMapRef"),
+    (CONSUMER_GROUP, of_job(transform={}), "give sql or configMapRef"),
+    (CONSUMER_GROUP, {**TOPICS, "job": {"sink": {"format": "noop"}}}, "checkpoint: Required"),
+    (CONSUMER_GROUP, of_job(driver={"memory": "much"}), "driver.memory"),
+]
+"""With what the API server says."""
