@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,15 @@ def test_kubectls_plugin_calls_itself_so(
     assert capsys.readouterr().err.startswith("kubectl evenkeel: the kubeconfig /no cannot be read")
 
 
+@pytest.fixture
+def _minds_ctrl_c() -> Iterator[None]:
+    """As a child does only if its parent does, which one in a shell's background does not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_minds_ctrl_c")
 def test_ctrl_c_ends_without_a_word(tmp_path: Path) -> None:
     manifests = tmp_path / "manifests"
     os.mkfifo(manifests)
