@@ -71,7 +71,7 @@ def test_lag_is_shown_queue_by_queue_with_its_sum(
     assert main(["lag", group, topic]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == ["broker-a", "1", "2", "5", "3"]
-    assert lines[-1] == "3 messages behind on 4 queues"
+    assert lines[-1] == "3 messages behind on 1 queue; nothing is committed on 3 queues"
 
 
 def test_a_group_that_nobody_knows_has_committed_nothing(
