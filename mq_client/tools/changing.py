@@ -14,7 +14,7 @@ def create_topic(client: Client, options: argparse.Namespace) -> None:
     brokers = options.broker or None
     if known is None:
         client.put_topics([TopicConfig(options.topic, options.queues, options.queues)], brokers)
-    elif not _is_so(known, options):
+    elif not _is_so(client, known, options):
         there = ", ".join(f"{each.write_queues} queues on {each.broker}" for each in known.brokers)
         raise errors.MqError(
             f"topic {options.topic!r} exists already, with {there}: nothing is changed"
@@ -29,9 +29,9 @@ def _route(client: Client, topic: str) -> Route | None:
         return None
 
 
-def _is_so(known: Route, options: argparse.Namespace) -> bool:
-    names = {broker.broker for broker in known.brokers}
-    return (not options.broker or names == set(options.broker)) and all(
+def _is_so(client: Client, known: Route, options: argparse.Namespace) -> bool:
+    brokers = options.broker or client.brokers().brokers
+    return {broker.broker for broker in known.brokers} == set(brokers) and all(
         broker.read_queues == broker.write_queues == options.queues for broker in known.brokers
     )
 

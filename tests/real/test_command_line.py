@@ -105,7 +105,8 @@ def test_a_topic_is_created_once_and_deleted(
     assert (row["broker"], row["read_queues"], row["write_queues"]) == ("broker-b", 3, 3)
     assert main(["send", unique_name, "hello"]) == 0
     assert main(create) == 0, "it is so already"
-    assert main(["create-topic", unique_name, "--queues", "2"]) == 1
+    assert main(["create-topic", unique_name, "--queues", "3"]) == 1, "it is on one broker only"
+    assert main([*create, "--queues", "2"]) == 1
     assert (
         f"topic {unique_name!r} exists already, with 3 queues on broker-b: nothing is changed"
         in capsys.readouterr().err

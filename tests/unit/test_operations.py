@@ -54,3 +54,51 @@ def test_a_broker_that_failed_twice_is_told_with_both_failures() -> None:
         match=r"^tried twice, first: no answer within 5 s; then: refused$",
     ):
         here.play(offsets.max_offset(here.directory, QUEUE), [HERE, silent, HERE, refused])
+
+
+ON_TWO = Route(
+    "orders",
+    (
+        BrokerRoute("broker-a", "c", {0: "a:1", 1: "a:2"}, 1, 1, 6),
+        BrokerRoute("broker-b", "c", {0: "b:1"}, 1, 1, 6),
+    ),
+)
+FAILED = errors.UnexpectedError("DELETE_TOPIC_IN_BROKER orders", "a:1", 1, "a null pointer")
+GONE = errors.TopicUnknownError("GET_TOPIC_STATS_INFO orders", "a:1", 17, "no topic")
+REFUSED = errors.NotPermittedError("DELETE_TOPIC_IN_BROKER orders", "a:1", 16, "no")
+
+
+def test_a_topic_is_deleted_on_all_masters_and_then_forgotten() -> None:
+    here = Stage()
+    here.directory.note(ON_TWO)
+    played = here.play(routing.delete_topic(here.directory, "orders"), [ON_TWO, None, None, None])
+    assert played.asked == ["ns:1", "a:1", "b:1", "ns:1"]
+    assert here.directory.last_route("orders") is None
+
+
+def test_a_broker_that_fails_after_it_has_deleted_all_has_deleted_it() -> None:
+    here = Stage()
+    script = [ON_TWO, FAILED, None, GONE, None]
+    played = here.play(routing.delete_topic(here.directory, "orders"), script)
+    assert played.asked == ["ns:1", "a:1", "b:1", "a:1", "ns:1"]
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        ([ON_TWO, FAILED, None, {}], errors.UnexpectedError),
+        ([ON_TWO, REFUSED, None], errors.NotPermittedError),
+        ([ON_TWO, None, errors.DeadlineError("silent")], errors.DeadlineError),
+        (
+            [Route("orders", (BrokerRoute("broker-a", "c", {1: "a:2"}, 1, 1, 6),))],
+            errors.NoBrokerError,
+        ),
+    ],
+    ids=["still there", "refused", "silent", "no master"],
+)
+def test_name_servers_forget_no_topic_that_a_broker_still_has(
+    script: list[Any], kind: type[errors.MqError]
+) -> None:
+    here = Stage()
+    with pytest.raises(kind):
+        here.play(routing.delete_topic(here.directory, "orders"), script)
