@@ -106,7 +106,11 @@ class Directory:
 def checked_address(text: str) -> str:
     """Check that a text is host:port; the host may be a name, IPv4, or IPv6 in brackets or not."""
     host, _, port = text.strip().rpartition(":")
-    if not host or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) < 1 << 16:
+    if (
+        not re.fullmatch(r"[^\s,;]+", host)
+        or not re.fullmatch("[0-9]{1,5}", port)
+        or not 0 < int(port) < 1 << 16
+    ):
         raise errors.UsageError(f"{text!r} is no address, as in localhost:9876 or [::1]:9876")
     return text.strip()
 

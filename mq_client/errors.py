@@ -94,6 +94,12 @@ class NotPermittedError(AnswerError):
     advice = "check access key, secret key and the topic's perm"
 
 
+class PermError(NotPermittedError):
+    """The topic or the broker may not be read, or written, now: its perm lacks READ or WRITE."""
+
+    advice = "the perm of the topic or broker lacks READ or WRITE now; what it holds is kept"
+
+
 class TopicUnknownError(AnswerError):
     """No such topic there."""
 
@@ -149,4 +155,7 @@ _BY_CODE: dict[int, type[AnswerError]] = {
 
 def refusal(request: str, address: str, code: int, remark: str | None) -> AnswerError:
     """Make the error that belongs to an answer's code."""
-    return _BY_CODE.get(code, AnswerError)(request, address, code, remark)
+    kind = _BY_CODE.get(code, AnswerError)
+    if kind is NotPermittedError and "ing message is forbidden" in (remark or ""):
+        kind = PermError
+    return kind(request, address, code, remark)

@@ -1,5 +1,6 @@
 """Pull ranges of queues into Arrow batches: what runs on executors."""
 
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ import pyarrow as pa
 
 from mq_client.blocking import Client
 from mq_client.filters import Filter
+from mq_client.operations import offsets, pulling
 from mq_client.pulling import Batch, Position
 from mq_client.values import Queue
 from spark_jobs import connections, schema
@@ -15,6 +17,8 @@ from spark_jobs.options import Cluster
 from spark_jobs.planning import DataLossError, Range
 
 log = logging.getLogger("evenkeel.source")
+LOOK_SECONDS = 2.0
+"""After so long without a message it is looked whether the queues end before what was planned."""
 
 
 def fetch(
@@ -69,25 +73,41 @@ def _batches(
 ) -> Iterator[Batch]:
     """Read them all. A broker that lost what was planned would never answer: that is an error."""
     reader = client.read(group, positions)
-    while not all(position.is_done for position in positions):
+    while left := [position for position in positions if not position.is_done]:
         is_silent = True
-        for batch in reader.within(patience):
+        for batch in reader.within(min(LOOK_SECONDS, patience)):
             is_silent = False
             yield batch
-        if is_silent:
-            for position in positions:
-                _see_end(client, position)
+        if is_silent and _see_ends(client, left):
+            # What is on its way for a queue that was cut off must not move it again.
+            reader = client.read(group, [position for position in left if not position.is_done])
 
 
-def _see_end(client: Client, position: Position) -> None:
-    if position.is_done or position.stop is None:
-        return
-    end = client.max_offset(position.queue)
-    if end < position.stop:
-        if not position.allow_gaps:
-            raise DataLossError(
-                f"{position.queue} ends at {end}, but was to be read up to {position.stop}: "
-                "the topic was made anew, or the broker lost messages"
-            )
-        position.gaps.append((max(end, position.next), position.stop))
-        position.next = position.stop
+def _see_ends(client: Client, positions: list[Position]) -> bool:
+    """Ask the masters whether the queues end too early; whether one was cut off there."""
+    tasks = [
+        client.start(offsets.master_max_offset(client.directory, position.queue))
+        for position in positions
+    ]
+    is_cut = False
+    for position, task in zip(positions, tasks, strict=True):
+        # What goes wrong here goes wrong for the pulls too: they say so after `patience`.
+        with contextlib.suppress(*pulling.MAY_PASS):
+            is_cut |= _see_end(position, client.wait(task))
+    return is_cut
+
+
+def _see_end(position: Position, end: int) -> bool:
+    """Cut a queue off at its end, once all before it was read."""
+    if position.stop is None or end >= position.stop:
+        return False
+    if not position.allow_gaps:
+        raise DataLossError(
+            f"{position.queue} ends at {end}, but was to be read up to {position.stop}: "
+            "the topic was made anew, or the broker lost messages"
+        )
+    if position.next < end:
+        return False
+    position.gaps.append((position.next, position.stop))
+    position.next = position.stop
+    return True

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -19,7 +19,7 @@ from pathlib import Path
 from mq_client import filters
 from mq_client.acl import Credentials
 from mq_client.blocking import Client
-from mq_client.directory import DEFAULT_TIMES, Times
+from mq_client.directory import DEFAULT_TIMES, Times, checked_address
 from mq_client.errors import UsageError
 from mq_client.filters import Filter
 from mq_client.values import Queue
@@ -33,6 +33,12 @@ READING = (
 STREAM = (*READING, "maxMessagesPerBatch", "maxBytesPerBatch")
 BATCH = (*READING, "endAt", "endTimestamp")
 SINK = (*CLUSTER, "topic", "group", "orderingKey")
+WHERE = {
+    STREAM: "a stream (spark.readStream)",
+    BATCH: "a batch read (spark.read)",
+    SINK: "the sink (df.write, df.writeStream)",
+}
+"""What takes which options, for errors."""
 SPARKS_OWN = ("checkpointlocation",)
 """What a streaming sink is told besides."""
 
@@ -104,6 +110,12 @@ class Reading:
     fail_on_data_loss: bool
     include_properties: bool
 
+    def reads(self, topic: str) -> bool:
+        """Whether this topic is asked for."""
+        if self.pattern is None:
+            return topic in self.topics
+        return re.fullmatch(self.pattern, topic) is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Sending:
@@ -156,13 +168,11 @@ def sending(options: Mapping[str, str]) -> Sending:
 class _Given:
     """Options by name, in any case."""
 
-    def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
+    def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
         names = {name.lower(): name for name in known}
         for name in options:
             if name.lower() not in names:
-                near = difflib.get_close_matches(name.lower(), names, 1)
-                hint = f"; did you mean {names[near[0]]}?" if near else ""
-                raise UsageError(f"option {name!r} is unknown here{hint}")
+                raise UsageError(_unknown(name, known))
         self._values = {names[name.lower()]: value for name, value in options.items()}
 
     def text(self, name: str, default: str | None = None) -> str | None:
@@ -201,6 +211,21 @@ class _Given:
         return found
 
 
+def _unknown(name: str, known: tuple[str, ...]) -> str:
+    """Say what is wrong with an option: it belongs to another kind, or is perhaps misspelt."""
+    others = [
+        where
+        for taken, where in WHERE.items()
+        if taken != known and name.lower() in map(str.lower, taken)
+    ]
+    lowered = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), lowered, 1, cutoff=0.9 if others else 0.6)
+    hint = f"; did you mean {lowered[near[0]]}?" if near else ""
+    if others:
+        return f"option {name!r} is for {' and '.join(others)}, not for {WHERE[known]}{hint}"
+    return f"option {name!r} is unknown here{hint}"
+
+
 def _of_environment() -> Credentials | None:
     access, secret = (os.environ.get(f"EVENKEEL_{name}_KEY") for name in ("ACCESS", "SECRET"))
     return Credentials(access, secret) if access and secret else None
@@ -214,13 +239,27 @@ def _cluster(given: _Given, *, takes_environment: bool = False) -> Cluster:
     if tls not in ("true", "false") and not Path(tls).is_file():
         raise UsageError(f"tls: {tls!r} is neither true nor false, and no file of authorities")
     return Cluster(
-        name_servers=given.needed("nameServers", "localhost:9876"),
+        name_servers=_name_servers(given.needed("nameServers", "localhost:9876")),
         credentials=Credentials(access, secret) if access and secret else None,
         tls=tls,
         request_timeout=given.seconds("requestTimeout", DEFAULT_TIMES.answer),
         fetch_deadline=given.seconds("fetchDeadline", DEFAULT_TIMES.patience),
         takes_environment=takes_environment,
     )
+
+
+def _name_servers(text: str) -> str:
+    """Check the addresses of name servers."""
+    if "," in text:
+        raise UsageError(
+            f"nameServers: {text!r} has commas; put ; between name servers, as in "
+            "'mq-1:9876;mq-2:9876'"
+        )
+    addresses = [each for each in text.split(";") if each.strip()]
+    try:
+        return ";".join(map(checked_address, addresses))
+    except UsageError as error:
+        raise UsageError(f"nameServers: {error}") from error
 
 
 def _check_pattern(pattern: str) -> None:
@@ -248,7 +287,10 @@ def _start(given: _Given, is_stream: bool, group: str | None) -> Place:
 def _end(given: _Given) -> Place:
     place = _place(given, "endAt", "endTimestamp", Edge.LATEST)
     if place.edge in (Edge.GROUP, Edge.EARLIEST):
-        raise UsageError("endAt: latest, timestamp and JSON of offsets are taken")
+        raise UsageError(
+            f"endAt: {place.edge.value!r} is not an end; take latest, timestamp, or offsets, as in "
+            f"{journal.EXAMPLE}"
+        )
     return place
 
 
@@ -264,7 +306,9 @@ def _place(given: _Given, name: str, time_name: str, default: Edge) -> Place:
         edge = Edge(text.lower())
     except ValueError:
         edges = ", ".join(each.value for each in Edge)
-        raise UsageError(f"{name}: {text!r} is none of {edges}, and no JSON of offsets") from None
+        raise UsageError(
+            f"{name}: {text!r} is neither one of {edges}, nor offsets, as in {journal.EXAMPLE}"
+        ) from None
     if (edge is Edge.TIMESTAMP) != (timestamp is not None):
         raise UsageError(f"{name}=timestamp and {time_name} belong together")
     return Place(edge, _milliseconds(time_name, timestamp) if timestamp else 0)
@@ -276,9 +320,15 @@ def _beside_offsets(default: Edge) -> Edge:
 
 def _offsets(name: str, text: str) -> Mapping[Queue, int]:
     try:
-        return journal.offsets(json.loads(text), least=EARLIEST)
+        written = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"{name}: {error}") from error
+        raise UsageError(
+            f"{name}: {text!r} is not JSON ({error}); offsets look like {journal.EXAMPLE}"
+        ) from error
+    try:
+        return journal.offsets(written, least=EARLIEST)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}; -2 is the earliest offset, -1 the latest") from error
 
 
 def _milliseconds(name: str, text: str) -> int:

@@ -9,7 +9,7 @@ is the same one.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from mq_client.errors import MqError, UsageError
+from mq_client.errors import MqError, NoBrokerError, UsageError
 from mq_client.values import Offsets, Queue
 
 
@@ -50,6 +50,10 @@ class Seen:
     """Brokers that did not answer, and why."""
     exhausted: frozenset[Queue] = frozenset()
     """Queues that can be read no more, and hold nothing that was not read."""
+    barred: frozenset[Queue] = frozenset()
+    """Queues that may not be read now, for the topic or the broker lacks the perm READ."""
+    by_slave: frozenset[tuple[str, str]] = frozenset()
+    """Topic and broker, where a slave answered for its master."""
 
     def up_to(self, last: Mapping[Queue, int], start: Mapping[Queue, int]) -> "Seen":
         """Leave out what came behind these ends; of a queue without one, all that was not read."""
@@ -62,6 +66,10 @@ class Seen:
     def is_closed(self, queue: Queue) -> bool:
         """Whether there is no such queue; where a broker is silent, nobody knows."""
         return (queue.topic, queue.broker) in self.answered and queue not in self.queues
+
+    def is_by_slave(self, queue: Queue) -> bool:
+        """Whether a slave answered for it, which does not know where the queue begins and ends."""
+        return (queue.topic, queue.broker) in self.by_slave
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +111,7 @@ def losses(start: Mapping[Queue, int], seen: Seen) -> list[Loss]:
     found = []
     for queue, offset in sorted(start.items()):
         ends = seen.queues.get(queue)
-        if queue in seen.exhausted:
+        if queue in seen.exhausted | seen.barred or seen.is_by_slave(queue):
             continue
         if seen.is_closed(queue):
             found.append(_closed(queue, offset))
@@ -146,11 +154,33 @@ def refuse(found: list[Loss]) -> None:
         )
 
 
-def check_end(end: Mapping[Queue, int], seen: Seen) -> None:
-    """Refuse to wait for messages that are not there yet."""
-    for queue, offset in sorted(end.items()):
-        if offset > seen.queues[queue].max:
-            raise UsageError(f"endAt: {queue} ends at {seen.queues[queue].max}, before {offset}")
+def check_ends(name: str, given: Mapping[Queue, int], seen: Seen) -> None:
+    """Refuse places behind the ends of queues: messages that are not there yet."""
+    for queue, offset in sorted(given.items()):
+        end = seen.queues[queue].max
+        if offset > end and seen.is_by_slave(queue):
+            raise NoBrokerError(
+                f"{name}: the slave of {queue} ends at {end}, before {offset}, and its master is "
+                "away; read again when it is back"
+            )
+        if offset > end:
+            raise UsageError(f"{name}: {queue} ends at {end}, before {offset}")
+
+
+def check_readable(found: Iterable[Range], seen: Seen) -> None:
+    """Refuse ranges that cannot be read now, as a read that does not wait must."""
+    for each in found:
+        if each.queue in seen.barred:
+            raise UsageError(
+                f"{each.queue} may not be read now: the perm of the topic or of the broker has "
+                "lost READ; give it back, or leave the topic out"
+            )
+        begin = seen.queues[each.queue].min
+        if each.start < begin and seen.is_by_slave(each.queue):
+            raise NoBrokerError(
+                f"{each.queue}: its slave begins at {begin}, behind {each.start}, and its master "
+                "is away; read again when it is back"
+            )
 
 
 def backlog(start: Mapping[Queue, int], seen: Seen) -> dict[Queue, int]:
@@ -162,20 +192,31 @@ def backlog(start: Mapping[Queue, int], seen: Seen) -> dict[Queue, int]:
     }
 
 
+def waiting(start: Mapping[Queue, int], seen: Seen) -> dict[Queue, int]:
+    """Count the same in those queues that may be read now."""
+    return {q: count for q, count in backlog(start, seen).items() if q not in seen.barred}
+
+
 def advance(
     start: Mapping[Queue, int], seen: Seen, new: Mapping[Queue, int], limits: Limits = NO_LIMITS
 ) -> dict[Queue, int]:
     """
     Tell where the next batch ends; `new` queues enter with where they begin.
 
-    Losses are passed over. A queue of a broker that did not answer stays where it is.
+    Losses are passed over. A queue that cannot be read now stays where it is.
     """
-    shares = limits.shares(backlog(start, seen))
+    shares = limits.shares(waiting(start, seen))
+    found = settled(start, seen)
+    return {queue: at + shares.get(queue, 0) for queue, at in found.items()} | dict(new)
+
+
+def settled(start: Mapping[Queue, int], seen: Seen) -> dict[Queue, int]:
+    """Tell where queues stand when losses are passed over; those that are closed are left out."""
     found = {queue: offset for queue, offset in start.items() if not seen.is_closed(queue)}
-    for queue in found.keys() & seen.queues.keys():
+    for queue in (found.keys() & seen.queues.keys()) - seen.barred:
         ends = seen.queues[queue]
-        found[queue] = min(max(found[queue], ends.min), ends.max) + shares.get(queue, 0)
-    return found | dict(new)
+        found[queue] = min(max(found[queue], ends.min), ends.max)
+    return found
 
 
 def ranges(start: Mapping[Queue, int], end: Mapping[Queue, int]) -> list[Range]:

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from mq_client import batch_body
 from mq_client.blocking import Client
 from mq_client.blocking.engine import Task
 from mq_client.errors import BadParameterError, UsageError
@@ -40,6 +41,10 @@ KINDS = {
 """The columns that mean something, with their types in Spark."""
 BATCH_MESSAGES, BATCH_BYTES = 256, 1024 * 1024
 IN_FLIGHT = 4
+_KEY = "0" * 32
+"""As long as the id that each message gets when it is sent."""
+_HEAD_BYTES = len(batch_body.encode([(0, b"", b"")]))
+"""What a batch adds to each message."""
 _Send = tuple[list[Message], Task[Sent]]
 
 
@@ -167,15 +172,22 @@ def _pieces(messages: Sequence[Message]) -> Iterator[list[Message]]:
     piece: list[Message] = []
     size = 0
     for message in messages:
-        if piece and (len(piece) == BATCH_MESSAGES or size + _size(message) > BATCH_BYTES):
+        added = _size(message)
+        if piece and (len(piece) == BATCH_MESSAGES or size + added > BATCH_BYTES):
             yield piece
             piece, size = [], 0
         piece.append(message)
-        size += _size(message)
+        size += added
     if piece:
         yield piece
 
 
 def _size(message: Message) -> int:
-    texts = itertools.chain.from_iterable(message.properties.items())
-    return len(message.body) + sum(map(len, texts))
+    """Tell how many bytes it takes in a batch, with all that is beside its body."""
+    texts = itertools.chain.from_iterable(message.wire_properties(_KEY).items())
+    return len(message.body) + _HEAD_BYTES + sum(_bytes(text) + 1 for text in texts)
+
+
+def _bytes(text: str) -> int:
+    # What cannot be encoded is refused when it is sent.
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

@@ -7,7 +7,7 @@ the executors, where it reads. So a reader holds no connection; it is made where
 
 import functools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,9 +21,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from mq_client import filters
 from mq_client.blocking import Client
-from mq_client.errors import UsageError
+from mq_client.errors import NoBrokerError, UsageError
 from mq_client.filters import Filter
 from mq_client.values import Queue
 from spark_jobs import fetch, journal, options, planning, schema, sink
@@ -57,6 +56,10 @@ class RocketMQ(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> sink.BoundedWriter:
         """Send the rows of a DataFrame."""
+        if overwrite:
+            raise UsageError(
+                "a topic cannot be overwritten, only appended to: write with .mode('append')"
+            )
         return sink.BoundedWriter(options.sending(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> sink.StreamWriter:  # noqa: N802
@@ -95,9 +98,11 @@ class _BoundedReader(DataSourceReader):
             seen = _all_of(observer.see())
             start = observer.place(self._reading.start, seen)
             end = observer.place(self._reading.end, seen)
-        planning.check_end(end, seen)
+        planning.check_ends("endAt", end, seen)
+        found = planning.ranges(start, end)
+        planning.check_readable(found, seen)
         _settle(planning.losses(start, seen), is_passed=not self._reading.fail_on_data_loss)
-        return [_Part(each, self._reading.wanted) for each in planning.ranges(start, end)]
+        return [_Part(each, self._reading.wanted) for each in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Where there is nothing to read, Spark asks for a part that it has made up.
@@ -133,29 +138,38 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark keeps no initial offset before the first batch is over, and asks for it anew when that
         batch runs again, when brokers may say something else or nothing.
         """
-        return _written({}, self._reading.wanted)
+        return journal.Entry({}, self._reading.wanted, is_begun=False).written()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read up to what is there when the next batch is planned."""
         self._is_bounded = True
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802
-        """Tell where the next batch ends."""
-        at, _ = understood(start)
-        seen = self._observer.see(at)
+        """
+        Tell where the next batch ends.
+
+        Topics that are read no more are set aside, with the places where they were left. One that
+        is read again goes on there; as a new one, it is journaled before it is read.
+        """
+        entry = journal.read(start)
+        at, back, aside = entry.parted(self._reading.reads)
+        seen = self._observer.see(at | back, is_new=not entry.is_begun)
         if self._is_bounded:
             if self._last is None:
                 self._last = {queue: ends.max for queue, ends in seen.queues.items()}
-            seen = seen.up_to(self._last, at)
-        _settle(planning.losses(at, seen), is_passed=self._passes_over_losses(start))
-        end = planning.advance(at, seen, self._new(at, seen), self._limits(at, seen))
-        return _written(end, self._reading.wanted)
+            seen = seen.up_to(self._last, at | back)
+        back = self._resumed(back, seen)
+        found = planning.losses(at | back, seen)
+        _settle(found, is_passed=self._passes_over_losses(start))
+        new = self._new(at | back, seen, entry.is_begun) | planning.settled(back, seen)
+        end = planning.advance(at, seen, new, self._limits(at, seen))
+        return journal.Entry(end, self._reading.wanted, aside).written()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """List a task's part for each queue with messages."""
-        at, _ = understood(start)
-        stop, wanted = understood(end)
-        return [_Part(each, wanted) for each in planning.ranges(at, stop)]
+        last = journal.read(end)
+        found = planning.ranges(journal.read(start).offsets, last.offsets)
+        return [_Part(each, last.wanted) for each in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Pull one part, on an executor."""
@@ -165,8 +179,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Tell the brokers how far the group is, for those who watch its lag."""
         if self._reading.commits:
-            at, _ = understood(end)
-            for broker, error in self._observer.commit(at).items():
+            heard = {
+                queue: offset
+                for queue, offset in journal.read(end).offsets.items()
+                if self._reading.reads(queue.topic) and queue.broker not in self._observer.silent
+            }
+            for broker, error in self._observer.commit(heard).items():
                 log.warning("the group's offsets on %s stay behind for now: %s", broker, error)
 
     def stop(self) -> None:
@@ -181,50 +199,56 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reading = self._reading
         if reading.most_bytes is None:
             return Limits(reading.most_messages)
-        waiting = {q: n for q, n in planning.backlog(at, seen).items() if n}
+        waiting = {q: n for q, n in planning.waiting(at, seen).items() if n}
         places = {queue: max(at[queue], seen.queues[queue].min) for queue in waiting}
         sizes = self._observer.message_bytes(places)
         return Limits(reading.most_messages, reading.most_bytes, sizes)
 
     def _begin(self, seen: Seen) -> dict[Queue, int]:
         """Tell where a query begins that has no checkpoint."""
-        return self._observer.place(self._reading.start, seen)
+        start = self._reading.start
+        begin = self._observer.place(start, seen)
+        planning.check_ends("startFrom", {queue: begin[queue] for queue in start.offsets}, seen)
+        return begin
 
-    def _new(self, at: dict[Queue, int], seen: Seen) -> dict[Queue, int]:
+    def _new(self, at: Mapping[Queue, int], seen: Seen, is_begun: bool) -> dict[Queue, int]:
         """Tell where queues begin that are not journaled yet."""
-        if not at:
+        if not is_begun:
             # Queues that were left out would be taken for new ones later, and read from the start.
-            return self._begin(_all_of(seen))
-        queues = {queue: ends for queue, ends in seen.queues.items() if queue not in at}
+            return self._begin(_by_masters(_all_of(seen)))
+        queues = {
+            queue: ends
+            for queue, ends in seen.queues.items()
+            if queue not in at and not seen.is_by_slave(queue)
+        }
         is_group = self._reading.start.edge is Edge.GROUP
         place = Place(Edge.GROUP if is_group else Edge.EARLIEST)
         return self._observer.place(place, replace(seen, queues=queues)) if queues else {}
 
-
-def _written(at: dict[Queue, int], wanted: Filter) -> dict[str, Any]:
-    return {
-        "filter": {"expression": wanted.expression, "kind": wanted.kind},
-        "offsets": journal.tree(at),
-    }
-
-
-def understood(written: dict[str, Any]) -> tuple[dict[Queue, int], Filter]:
-    """Read what a checkpoint holds: offsets, and the filter of the batch that ends there."""
-    try:
-        wanted, at = written["filter"], journal.offsets(written["offsets"])
-        make = filters.sql if wanted["kind"] == filters.SQL else filters.tags
-        return at, make(wanted["expression"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"this checkpoint was not written by the rocketmq source ({error!r}): "
-            "choose another checkpointLocation"
-        ) from error
+    def _resumed(self, back: dict[Queue, int], seen: Seen) -> dict[Queue, int]:
+        """Go on where a topic was left, or further if others of the group have read on."""
+        there = {queue: ends for queue, ends in seen.queues.items() if queue in back}
+        if not there or not self._reading.commits:
+            return back
+        stands = self._observer.stands(replace(seen, queues=there))
+        return back | {
+            queue: max(back[queue], min(stand, there[queue].max)) for queue, stand in stands.items()
+        }
 
 
 def _all_of(seen: Seen) -> Seen:
     """Refuse to go on without the brokers that did not answer."""
     for error in seen.silent.values():
         raise error
+    return seen
+
+
+def _by_masters(seen: Seen) -> Seen:
+    """Refuse to begin where only a slave has answered, which may not know the whole queue."""
+    for topic, broker in sorted(seen.by_slave):
+        raise NoBrokerError(
+            f"{topic}@{broker}: its master is away, and where a new query begins is for it to say"
+        )
     return seen
 
 

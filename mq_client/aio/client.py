@@ -63,6 +63,7 @@ class Client:
     delete_topic = _runs(routing.delete_topic)
     min_offset = _runs(offsets.min_offset)
     max_offset = _runs(offsets.max_offset)
+    master_max_offset = _runs(offsets.master_max_offset)
     search_offset = _runs(offsets.search_offset)
     topic_offsets = _runs(offsets.topic_offsets)
     committed = _runs(offsets.committed)

@@ -6,7 +6,8 @@ from mq_client import errors
 from mq_client.checks import INT64_MAX, is_whole
 from mq_client.commands import consuming
 from mq_client.directory import Directory
-from mq_client.flows import Flow, all_good
+from mq_client.flows import Flow, all_good, ask
+from mq_client.operations import routing
 from mq_client.operations.routing import Place, ask_broker, ask_brokers
 from mq_client.values import Lag, Offsets, Queue, checked_queue
 
@@ -21,6 +22,17 @@ def max_offset(directory: Directory, queue: Queue) -> Flow[int]:
     """Find the offset that the next message will have. It trails the send's answer a little."""
     request = consuming.GetMaxOffset(queue.topic, queue.id)
     return (yield from ask_broker(directory, Place.of(queue), request))
+
+
+def master_max_offset(directory: Directory, queue: Queue) -> Flow[int]:
+    """
+    Find the same at the master, and nowhere else: `NoBrokerError` while there is none.
+
+    A slave may be behind, so only a master can tell that messages are gone.
+    """
+    address = yield from routing.master(directory, queue.topic, queue.broker)
+    request = consuming.GetMaxOffset(queue.topic, queue.id)
+    return (yield from ask(address, request, directory.times.answer))
 
 
 def search_offset(directory: Directory, queue: Queue, timestamp_ms: int) -> Flow[int]:

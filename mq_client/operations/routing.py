@@ -9,7 +9,7 @@ from mq_client.commands import cluster, consuming
 from mq_client.commands.base import Request
 from mq_client.directory import Directory
 from mq_client.flows import Flow
-from mq_client.values import MASTER_ID, Cluster, Queue, Route, TopicConfig
+from mq_client.values import MASTER_ID, WRITE, Cluster, Queue, Route, TopicConfig
 
 Value = TypeVar("Value")
 OF_ROCKETMQ = frozenset(
@@ -130,6 +130,22 @@ def known_master(directory: Directory, queue: Queue) -> str | None:
     route = directory.last_route(queue.topic)
     broker = route.broker(queue.broker) if route else None
     return broker.master if broker else None
+
+
+def master(directory: Directory, topic: str, name: str) -> Flow[str]:
+    """
+    Look up where the master of a broker answers. `NoBrokerError` while it has none.
+
+    A name server with `supportActingMaster` writes a slave down as the master when that is gone;
+    then the topics cannot be written. Its list of all brokers tells the truth.
+    """
+    found = (yield from usable_route(directory, topic, max_age=0)).broker(name)
+    address = found.master if found else None
+    if found is not None and not found.perm & WRITE:
+        address = (yield from brokers(directory)).brokers.get(name, {}).get(MASTER_ID)
+    if address is None:
+        raise errors.NoBrokerError(f"topic {topic!r}: {name!r} has no master now")
+    return address
 
 
 def masters(directory: Directory, topic: str) -> Flow[dict[str, str]]:

@@ -183,7 +183,7 @@ class Driver:
         if plan.epoch not in self._known:
             self._hear()  # the source has heard of it first
         owners = self._known.get(plan.epoch, self._assignment).owners
-        query = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
+        query = session.query_id(self._spark)
         fetcher = Fetcher(self._reading, plan.wanted, self._tally, self._may_skip(plan))
         ddl = schema.ddl(self._reading.include_properties)
         tasks = executors.tasks(self._spark, cut(plan.ranges, owners, self._seats.present()))

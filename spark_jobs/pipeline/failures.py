@@ -7,7 +7,7 @@ from enum import Enum
 from mq_client import errors
 
 _RAISED = re.compile(r"^(?P<kind>[\w.]*\w(?:Error|Exception)): (?P<message>.*)$", re.MULTILINE)
-_PASSING = (errors.UnavailableError, errors.BusyError)
+_PASSING = (errors.UnavailableError, errors.BusyError, errors.PermError)
 _LASTING = (
     errors.UsageError, errors.NotPermittedError, errors.SubscriptionError,
     errors.TopicUnknownError, errors.CorruptMessageError,
@@ -55,6 +55,8 @@ def _cure(name: str, was_planned: bool) -> Cure:
     if was_planned and name == errors.TopicUnknownError.__name__:
         return Cure.TIME
     kind = getattr(errors, name, None)
+    if kind is not None and issubclass(kind, _PASSING):
+        return Cure.TIME
     if name in _LASTING_NAMES or (kind is not None and issubclass(kind, _LASTING)):
         return Cure.USER
-    return Cure.TIME if kind is not None and issubclass(kind, _PASSING) else Cure.RETRY
+    return Cure.RETRY

@@ -57,11 +57,11 @@ class Group:
                 return
             if error := self._work.exception():
                 log.error("the brokers are not told how far the group is", exc_info=error)
-        self._work = self._thread.submit(self._follow, dict(ends))
+        self._work = self._thread.submit(self._follow, self._mine(ends))
 
     def leave(self, ends: Mapping[Queue, int]) -> None:
         """Tell it a last time, and be no member any more; return when that is done."""
-        self._thread.submit(self._end, dict(ends)).result()
+        self._thread.submit(self._end, self._mine(ends)).result()
         self._thread.shutdown()
 
     def _follow(self, ends: Mapping[Queue, int]) -> None:
@@ -106,4 +106,9 @@ class Group:
 
     def lag(self, ends: Mapping[Queue, int]) -> dict[Queue, int]:
         """Count what each queue holds beyond these ends; brokers that are away are left out."""
-        return planning.backlog(ends, self._observer.see(ends))
+        mine = self._mine(ends)
+        return planning.backlog(mine, self._observer.see(mine))
+
+    def _mine(self, ends: Mapping[Queue, int]) -> dict[Queue, int]:
+        """Leave out topics that the job reads no more: others may read them in the group's name."""
+        return {queue: end for queue, end in ends.items() if self._reading.reads(queue.topic)}

@@ -12,7 +12,7 @@ lives, before the batch's own tasks can be made.
 import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,11 @@ from pyspark.sql.types import StructType
 from mq_client.errors import UsageError
 from mq_client.filters import Filter
 from mq_client.values import Queue
-from spark_jobs import options, planning
+from spark_jobs import journal, options, planning
 from spark_jobs.pipeline import skipping
 from spark_jobs.pipeline.assignments import InFiles, replace_file
 from spark_jobs.planning import Loss, Range, Seen
-from spark_jobs.source import StreamReader, understood
+from spark_jobs.source import StreamReader
 
 log = logging.getLogger("evenkeel.job")
 FORMAT = "evenkeel-plan"
@@ -119,10 +119,10 @@ class PlanReader(StreamReader):
             for queue, at in begin.items()
         }
 
-    def _new(self, at: dict[Queue, int], seen: Seen) -> dict[Queue, int]:
+    def _new(self, at: Mapping[Queue, int], seen: Seen, is_begun: bool) -> dict[Queue, int]:
         """Begin where the group stands, for a queue may have been closed, and be open again."""
-        found = super()._new(at, seen)
-        if not at or not found:
+        found = super()._new(at, seen, is_begun)
+        if not is_begun or not found:
             return found
         new = {queue: seen.queues[queue] for queue in found}
         stands = self._observer.stands(replace(seen, queues=new))
@@ -169,8 +169,7 @@ def committed(run: Path) -> tuple[dict[Queue, int], int]:
     if not file.exists():
         return {}, 0
     written = json.loads(file.read_bytes())
-    at, _ = understood(written)
-    return at, written["epoch"]
+    return journal.read(written).offsets, written["epoch"]
 
 
 def take_plan(run: Path) -> Plan:
@@ -178,15 +177,14 @@ def take_plan(run: Path) -> Plan:
     file = run / PLAN
     written = json.loads(file.read_bytes())
     file.unlink()  # a batch must not find the plan of another
-    at, _ = understood(written["start"])
-    stop, wanted = understood(written["end"])
+    start, end = journal.read(written["start"]), journal.read(written["end"])
     return Plan(
         written["end"]["epoch"],
-        planning.ranges(at, stop),
-        wanted,
-        stop,
+        planning.ranges(start.offsets, end.offsets),
+        end.wanted,
+        end.offsets,
         written["begun"],
         skipping.known(written["start"]),
         skipping.known(written["end"]),
-        planning.turned_back(at, stop),
+        planning.turned_back(start.offsets, end.offsets | end.aside),
     )

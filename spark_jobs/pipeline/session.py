@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.plan_source import PlanSource
+from spark_jobs.pipeline.users_part import UsersPartError
 from spark_jobs.source import RocketMQ
 
 SETTINGS = {
@@ -47,6 +48,21 @@ def opened(job: Job) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+
+
+def query_id(spark: SparkSession) -> str:
+    """
+    Tell the id of the query whose batch this thread runs: it is one a checkpoint.
+
+    Without it, two checkpoints would write into one folder.
+    """
+    found: str | None = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    if not found:
+        raise UsersPartError(
+            "Spark does not say which query this batch belongs to: PYSPARK_PIN_THREAD must not be "
+            "false"
+        )
+    return found
 
 
 def _conf(settings: Mapping[str, str]) -> SparkConf:

@@ -21,6 +21,7 @@ Caused by: java.lang.RuntimeException: more
         ("mq_client.errors.NoNameServerError: none of 1 answered", Cure.TIME),
         ("mq_client.errors.BusyError: later", Cure.TIME),
         ("mq_client.errors.NotPermittedError: wrong key", Cure.USER),
+        ("mq_client.errors.PermError: the topic[orders] pulling message is forbidden", Cure.TIME),
         ("mq_client.errors.TopicUnknownError: no topic", Cure.USER),
         ("mq_client.pulling.OffsetGoneError: offsets 1 to 2 are deleted", Cure.USER),
         ("spark_jobs.planning.DataLossError: messages are lost", Cure.USER),

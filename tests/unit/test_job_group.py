@@ -64,6 +64,15 @@ def test_only_news_are_told() -> None:
     assert brokers.told == [{A: 1, B: 2}, {A: 5}]
 
 
+def test_of_a_topic_that_the_job_reads_no_more_nothing_is_told() -> None:
+    """Others may read it in the group's name."""
+    brokers = Brokers()
+    job = Told(brokers)
+    job.hear({A: 1, Queue("payments", "broker-a", 0): 7})
+    assert brokers.told == [{A: 1}]
+    assert [each.rpartition(" ")[2] for each in brokers.members] == ["['orders']"]
+
+
 def test_all_is_told_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that was killed has forgotten what it had not written down."""
     monkeypatch.setattr(group, "TELL_ALL_SECONDS", 0.0)

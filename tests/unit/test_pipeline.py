@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -13,18 +14,19 @@ import pytest
 from prometheus_client import generate_latest
 
 from lb_core.slots import Slot, Slots
+from mq_client import filters
 from mq_client.errors import NoNameServerError, UsageError
 from mq_client.values import Offsets, Queue
-from spark_jobs import journal, options
+from spark_jobs import journal, options, planning
 from spark_jobs.options import Edge, Place
-from spark_jobs.pipeline import driver, job, plan_source, seats
+from spark_jobs.pipeline import driver, job, plan_source, seats, session
 from spark_jobs.pipeline.assignments import NOBODYS, Assignment, InFiles, replace_file
 from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.facts import Facts
 from spark_jobs.pipeline.fetching import Spec, Tallies, Tally, cut, this_executor
 from spark_jobs.pipeline.metrics import Metrics
+from spark_jobs.pipeline.users_part import UsersPartError
 from spark_jobs.planning import Range, Seen
-from spark_jobs.source import understood
 
 A, B, C, D = (Queue("orders", "broker-a", number) for number in range(4))
 ONE, TWO = Executor("1", "10.0.0.1", 1), Executor("2", "10.0.0.2", 2)
@@ -140,7 +142,7 @@ class Planned(plan_source.PlanReader):
 class Held:
     committed: dict[Queue, int]
 
-    def see(self, start: object = None) -> Seen:
+    def see(self, start: object, *, is_new: bool) -> Seen:
         queues = {A: Offsets(2, 10, 0), B: Offsets(3, 20, 0)}
         return Seen(queues, frozenset({("orders", "broker-a")}))
 
@@ -149,7 +151,7 @@ class Held:
         return {queue: ends.max if is_end else ends.min for queue, ends in seen.queues.items()}
 
     def stands(self, seen: Seen) -> dict[Queue, int]:
-        return self.committed
+        return {queue: at for queue, at in self.committed.items() if queue in seen.queues}
 
 
 @pytest.mark.parametrize(("stands", "begin"), [({B: 7}, 7), ({}, 3), ({B: 1}, 3), ({B: 99}, 20)])
@@ -160,8 +162,34 @@ def test_a_queue_that_is_open_again_goes_on_where_the_group_stands(
     source = Planned(tmp_path, "earliest", stands)
     wanted = {"expression": "*", "kind": "TAG"}
     start = {"epoch": 1, "filter": wanted, "group": "g", "offsets": journal.tree({A: 5})}
-    end, _ = understood(source.latestOffset(start, None))
-    assert end[B] == begin
+    end = journal.read(source.latestOffset(start, None))
+    assert end.offsets[B] == begin
+
+
+def test_a_topic_that_is_taken_out_of_a_job_is_no_part_of_its_plan(tmp_path: Path) -> None:
+    source = Planned(tmp_path, "earliest", {})
+    out = Queue("payments", "broker-a", 0)
+    written = {"epoch": 1, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
+    start = {**written, "offsets": journal.tree({A: 5, B: 3, out: 7})}
+    end = source.latestOffset(start, None)
+    source.partitions(start, end)
+    plan = plan_source.take_plan(tmp_path)
+    assert plan.ranges == [Range(A, 5, 10), Range(B, 3, 20)]
+    assert (plan.end, plan.turned_back) == ({A: 10, B: 20}, [])
+    assert journal.read(end).aside == {out: 7}
+    assert source.latestOffset(end, None)["aside"] == end["aside"]
+
+
+@pytest.mark.parametrize(("stands", "begin"), [({}, 5), ({A: 2}, 5), ({A: 8}, 8), ({A: 99}, 10)])
+def test_a_topic_that_is_back_goes_on_where_it_was_or_where_its_group_stands(
+    tmp_path: Path, stands: dict[Queue, int], begin: int
+) -> None:
+    source = Planned(tmp_path, "latest", stands)
+    written = {"epoch": 1, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
+    start = {**written, "offsets": {}, "aside": journal.tree({A: 5})}
+    end = source.latestOffset(start, None)
+    assert journal.read(end) == journal.Entry({A: begin, B: 3}, filters.EVERYTHING)
+    assert planning.ranges(journal.read(start).offsets, journal.read(end).offsets) == []
 
 
 def test_a_batch_finds_its_own_plan_and_no_other(tmp_path: Path) -> None:
@@ -345,3 +373,11 @@ def test_a_job_with_a_fault_of_its_user_ends_before_spark_starts(
     path = described(tmp_path, **changes(tmp_path))
     assert driver.run(job.load(path)) == driver.PERMANENT
     assert complaint in json.loads((tmp_path / "report.json").read_text())["error"]
+
+
+@pytest.mark.parametrize("found", [None, ""])
+def test_a_batch_whose_query_is_not_known_is_refused(found: str | None) -> None:
+    """Without pinned threads: two checkpoints would write into one folder."""
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=lambda _: found))
+    with pytest.raises(UsersPartError, match="PYSPARK_PIN_THREAD must not be false"):
+        session.query_id(spark)  # type: ignore[arg-type]  # all that is asked

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from mq_client import filters
+from mq_client import errors, filters
+from mq_client.operations import offsets as offsets_of_queues
 from mq_client.pulling import Batch, Position
 from mq_client.values import Queue
 from spark_jobs import connections, fetch, options
@@ -29,7 +30,13 @@ class Broker:
         self.positions = list(positions)
         return self
 
+    slow = 0
+    """How often it is waited for in vain."""
+
     def within(self, seconds: float) -> Iterator[Batch]:
+        if self.slow:
+            self.slow -= 1
+            return
         for position in self.positions:
             stop = position.cut(self.end)
             if position.next < stop:
@@ -38,13 +45,25 @@ class Broker:
                 first, position.next = position.next, stop
                 yield Batch(position.queue, first, stop, data)
 
-    def max_offset(self, queue: Queue) -> int:
-        return self.end
+    def start(self, asked: int | errors.MqError) -> int | errors.MqError:
+        return asked
+
+    def wait(self, asked: int | errors.MqError) -> int:
+        if isinstance(asked, errors.MqError):
+            raise asked
+        return asked
+
+    directory = None
+    master: errors.MqError | None = None
+
+    def master_max_offset(self, directory: object, queue: Queue) -> int | errors.MqError:
+        return self.master or self.end
 
 
 @pytest.fixture(autouse=True)
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     made = Broker()
+    monkeypatch.setattr(offsets_of_queues, "master_max_offset", made.master_max_offset)
 
     def client(cluster: Cluster) -> Broker:
         return made
@@ -90,3 +109,34 @@ def test_rows_and_gaps_make_up_what_was_planned_or_the_task_fails(broker: Broker
     assert [next(reading) for _ in range(4)] == [0, 1, 3, 4]
     with pytest.raises(DataLossError, match="offsets 0 to 4 gave 4 rows, and 0"):
         next(reading)
+
+
+@pytest.mark.parametrize("allow_gaps", [False, True])
+def test_while_the_master_is_away_the_end_of_a_range_is_waited_for(
+    broker: Broker, allow_gaps: bool
+) -> None:
+    """A slave that stands in for it may end earlier: that is no loss."""
+    broker.master = errors.NoBrokerError("broker-a has no master now")
+    gaps: list[Range] = []
+    reading = offsets(3, allow_gaps=allow_gaps, gaps=gaps)
+    assert [next(reading), next(reading)] == [0, 1]
+    asked: list[int] = []
+
+    def comes_back(directory: object, queue: Queue) -> int | errors.MqError:
+        asked.append(queue.id)
+        if len(asked) == 3:
+            broker.master, broker.end = None, 3
+        return broker.master or broker.end
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(offsets_of_queues, "master_max_offset", comes_back)
+        assert list(reading) == [2]
+    assert (len(asked), gaps) == (3, [])
+
+
+def test_a_range_is_cut_at_its_end_only_when_all_before_it_was_read(broker: Broker) -> None:
+    """A broker that is slow, and has lost the end: what it still has comes first."""
+    gaps: list[Range] = []
+    broker.slow = 2
+    assert list(offsets(5, allow_gaps=True, gaps=gaps)) == [0, 1]
+    assert gaps == [Range(QUEUE, 2, 5)]

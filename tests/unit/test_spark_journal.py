@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mq_client import filters
+from mq_client.errors import UsageError
 from mq_client.values import Queue
 from spark_jobs import journal
+from spark_jobs.journal import Entry
 
 OFFSETS = st.dictionaries(
     st.builds(Queue, st.sampled_from("abß"), st.sampled_from("ab"), st.integers(0, 20)),
@@ -43,29 +46,65 @@ def test_what_was_written_is_read_back(offsets: dict[Queue, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "written",
+    ("written", "said"),
     [
-        pytest.param([], id="a list"),
-        pytest.param("x", id="a text"),
-        pytest.param(None, id="nothing"),
-        pytest.param({"orders": 7}, id="no brokers"),
-        pytest.param({"orders": {"broker-a": 7}}, id="no queues"),
-        pytest.param({"orders": {"broker-a": {"x": 7}}}, id="a queue that is no number"),
-        pytest.param({"orders": {"broker-a": {"-1": 7}}}, id="a negative queue"),
-        pytest.param({"orders": {"broker-a": {" 1": 7}}}, id="a queue with a space"),
-        pytest.param({"orders": {"broker-a": {"0": "7"}}}, id="an offset as text"),
-        pytest.param({"orders": {"broker-a": {"0": 7.0}}}, id="an offset with a point"),
-        pytest.param({"orders": {"broker-a": {"0": True}}}, id="an offset that is a truth"),
-        pytest.param({"orders": {"broker-a": {"0": -1}}}, id="a negative offset"),
+        pytest.param([], "offsets must be an object, as in", id="a list"),
+        pytest.param("x", "offsets must be an object, as in", id="a text"),
+        pytest.param(None, "offsets must be an object, as in", id="nothing"),
+        pytest.param({"orders": 7}, "the brokers of topic 'orders' must", id="no brokers"),
+        pytest.param({"orders": {"a": 7}}, "the queues of topic 'orders' on 'a'", id="no queues"),
+        pytest.param({"orders": {"a": {"x": 7}}}, "a queue is a number", id="not a number"),
+        pytest.param({"orders": {"a": {"-1": 7}}}, "a queue is a number", id="a negative queue"),
+        pytest.param({"orders": {"a": {" 1": 7}}}, "a queue is a number", id="with a space"),
+        pytest.param({"orders": {"a": {"0": "7"}}}, "'7' is not an offset", id="as text"),
+        pytest.param({"orders": {"a": {"0": 7.0}}}, "7.0 is not an offset", id="with a point"),
+        pytest.param({"orders": {"a": {"0": True}}}, "True is not an offset", id="a truth"),
+        pytest.param({"orders": {"a": {"0": -1}}}, "-1 is not an offset", id="negative"),
     ],
 )
-def test_what_is_no_offsets_is_refused_with_an_example(written: Any) -> None:
-    with pytest.raises(ValueError, match=r'are no offsets, as in \{"topic"'):
+def test_an_error_says_which_part_of_offsets_is_wrong(written: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
         journal.offsets(written)
 
 
 def test_negative_offsets_are_read_where_they_mean_something() -> None:
     written = {"orders": {"broker-a": {"0": -2, "1": -1}}}
     assert list(journal.offsets(written, least=-2).values()) == [-2, -1]
-    with pytest.raises(ValueError, match="no offsets"):
+    with pytest.raises(ValueError, match="queue '0': -3 is not an offset from -2 on"):
         journal.offsets({"orders": {"broker-a": {"0": -3}}}, least=-2)
+
+
+# --- what a batch's end writes
+
+A, B = Queue("orders", "broker-a", 0), Queue("payments", "broker-a", 0)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Entry({}, filters.EVERYTHING, is_begun=False),
+        Entry({}, filters.EVERYTHING),
+        Entry({A: 3}, filters.tags("paid")),
+        Entry({A: 3}, filters.sql("amount > 3"), {B: 7}),
+        Entry({}, filters.EVERYTHING, {B: 7}),
+    ],
+    ids=["not begun", "no topic yet", "one", "one and one aside", "all aside"],
+)
+def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
+    assert journal.read(json.loads(json.dumps(entry.written()))) == entry
+
+
+def test_what_is_no_entry_is_refused() -> None:
+    no_entries: list[dict[str, Any]] = [{}, {"offsets": {}}, {"filter": {}, "offsets": {}}]
+    for written in no_entries:
+        with pytest.raises(UsageError, match="choose another checkpointLocation"):
+            journal.read(written)
+
+
+def test_topics_that_are_read_no_more_are_set_aside_and_come_back() -> None:
+    both = Entry({A: 3, B: 7}, filters.EVERYTHING)
+    assert both.parted(lambda topic: topic == "orders") == ({A: 3}, {}, {B: 7})
+    one = Entry({A: 4}, filters.EVERYTHING, {B: 7})
+    assert one.parted(lambda topic: topic == "orders") == ({A: 4}, {}, {B: 7})
+    assert one.parted(lambda _: True) == ({A: 4}, {B: 7}, {})
+    assert one.parted(lambda topic: topic == "payments") == ({}, {B: 7}, {A: 4})

@@ -1,13 +1,14 @@
 """What is made of the brokers' answers: who is silent, and what is no more."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
 from mq_client import errors
-from mq_client.values import BrokerRoute, Cluster, Offsets, Queue, Route
+from mq_client.values import READ, WRITE, BrokerRoute, Cluster, Offsets, Queue, Route
 from spark_jobs import options, planning
+from spark_jobs.asking import Said
 from spark_jobs.observing import Observer
 
 A0, A1 = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
@@ -30,6 +31,8 @@ class Fake:
     running: tuple[str, ...] = ("broker-a", "broker-b")
     queues: int = 2
     masters: bool = True
+    """Else all that runs are slaves."""
+    perm: int = READ | WRITE
     topics: list[str] | None = None
     route_later: dict[str, Answer] | None = None
     ends: dict[Queue, int | errors.MqError] = field(default_factory=dict)
@@ -41,15 +44,17 @@ class Fake:
         return self.topics
 
     def brokers(self) -> Cluster:
-        return Cluster({}, {name: {0: "x"} for name in self.running})
+        number = 0 if self.masters else 1
+        return Cluster({}, {name: {number: "x"} for name in self.running})
+
+    def broker(self, name: str) -> BrokerRoute:
+        return BrokerRoute(name, "c", {0 if self.masters else 1: "x"}, self.queues, 2, self.perm)
 
     def route(self, topic: str, max_age: float | None = None) -> Route:
         names = self.answers if self.route_later is None else self.route_later
         if not names:
             raise UNKNOWN
-        number = 0 if self.masters else 1
-        made = [BrokerRoute(name, "c", {number: "x"}, self.queues, 2, 6) for name in names]
-        return Route(topic, tuple(made))
+        return Route(topic, tuple(map(self.broker, names)))
 
 
 class Watched(Observer):
@@ -58,15 +63,16 @@ class Watched(Observer):
         super().__init__(cluster, options.reading(given, is_stream=True))  # type: ignore[arg-type]  # all that is needed
         self.cluster = cluster
 
-    def _end(self, queue: Queue) -> int:
-        end = self.cluster.ends[queue]
-        if isinstance(end, errors.MqError):
-            raise end
-        return end
+    def _ends(self, at: Mapping[Queue, str]) -> Mapping[Queue, int | errors.MqError]:
+        return {queue: self.cluster.ends[queue] for queue in at}
 
-    def _ask(self, topic: str) -> tuple[Route, Any]:
-        first = Fake(self.cluster.answers, queues=self.cluster.queues, masters=self.cluster.masters)
-        return first.route(topic), self.cluster.answers
+    def _ask(self, topics: set[str]) -> Mapping[str, list[Said] | errors.TopicUnknownError]:
+        cluster = self.cluster
+        said = [
+            Said(cluster.broker(name), answer, cluster.masters)
+            for name, answer in cluster.answers.items()
+        ]
+        return dict.fromkeys(topics, said or UNKNOWN)
 
 
 def test_queues_of_all_brokers_are_seen() -> None:
@@ -160,13 +166,63 @@ def test_a_topic_that_was_never_read_must_exist(answers: dict[str, Answer]) -> N
         Watched(Fake(answers)).see()
 
 
-def test_a_slave_that_is_behind_is_left_out_and_one_that_is_not_is_read() -> None:
-    cluster = Fake({"broker-a": held(5, 9)}, masters=False)
-    behind = Watched(cluster).see({A0: 6})
-    assert not behind.queues
-    assert behind.silent.keys() == {"broker-a"}
-    assert not behind.is_closed(A0)
-    assert Watched(cluster).see({A0: 5}).silent == {}
+@pytest.mark.parametrize(
+    ("answer", "start"),
+    [
+        (held(5, 9), {A0: 6, A1: 9}),
+        ({A0: Offsets(4, 9, 0), A1: Offsets(0, 9, 0)}, {A0: 3, A1: 9}),
+        ({A1: Offsets(0, 9, 0)}, {A0: 3, A1: 9}),
+    ],
+    ids=["it ends before", "it begins behind", "it does not know the queue"],
+)
+def test_what_a_slave_does_not_hold_is_left_out_and_is_no_loss(
+    answer: dict[Queue, Offsets], start: dict[Queue, int]
+) -> None:
+    cluster = Fake({"broker-a": answer}, masters=False)
+    seen = Watched(cluster).see(start)
+    assert seen.queues.keys() == {A1}
+    assert planning.losses(start, seen) == []
+    assert planning.advance(start, seen, {}) == start
+
+
+def test_a_slave_that_does_not_know_a_topic_yet_is_no_loss() -> None:
+    seen = Watched(Fake({"broker-a": UNKNOWN}, masters=False)).see({A0: 3})
+    assert seen.silent.keys() == {"broker-a"}
+    assert planning.losses({A0: 3}, seen) == []
+
+
+def test_a_slave_that_runs_and_is_not_in_the_route_is_no_loss() -> None:
+    seen = Watched(Fake({}, masters=False)).see({A0: 3})
+    assert seen.silent.keys() == {"broker-a"}
+    assert planning.losses({A0: 3}, seen) == []
+
+
+def test_a_slave_that_is_not_behind_is_read() -> None:
+    seen = Watched(Fake({"broker-a": held(5, 9)}, masters=False)).see({A0: 5, A1: 2})
+    assert (seen.silent, seen.queues[A1].max) == ({}, 9)
+    assert seen.is_by_slave(A0)
+
+
+# --- a perm without READ
+
+
+def test_queues_that_may_not_be_read_now_stay_where_they_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = Fake({"broker-a": {A0: Offsets(4, 9, 0), A1: Offsets(0, 9, 0)}}, perm=WRITE)
+    watched, start = Watched(cluster), {A0: 3, A1: 5}
+    watched.see(start)
+    seen = watched.see(start)
+    assert planning.losses(start, seen) == []
+    assert planning.advance(start, seen, {}) == start
+    assert planning.backlog(start, seen) == {A0: 5, A1: 4}
+    cluster.perm = READ
+    seen = watched.see(start)
+    assert planning.advance(start, seen, {}) == {A0: 9, A1: 9}
+    assert len(planning.losses(start, seen)) == 1
+    first, last = caplog.messages
+    assert first.startswith("orders@broker-a may not be read now: the perm")
+    assert last == "orders@broker-a is no longer closed to readers"
 
 
 def test_a_master_that_is_behind_is_seen_for_it_lost_messages() -> None:

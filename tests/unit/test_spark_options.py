@@ -62,6 +62,10 @@ def test_names_of_options_are_taken_in_any_case() -> None:
 # --- values
 
 
+def test_name_servers_are_parted_by_semicolons() -> None:
+    assert stream(nameServers=" a:1 ; [::1]:2 ;").cluster.name_servers == "a:1;[::1]:2"
+
+
 def test_topics_are_a_list_with_commas() -> None:
     assert stream(topics=" orders, payments ,,").topics == ("orders", "payments")
 
@@ -169,7 +173,13 @@ def test_a_start_is_offsets_and_an_edge_for_all_other_queues() -> None:
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss: 'maybe' is neither true nor false"),
         ({"includeProperties": "1"}, "includeProperties: '1' is neither true nor false"),
         ({"startFrom": "group"}, "startFrom: 'group' needs the option group"),
-        ({"startFrom": "begin"}, "startFrom: 'begin' is none of earliest, latest, group"),
+        ({"startFrom": "begin"}, "startFrom: 'begin' is neither one of earliest, latest, group"),
+        ({"startFrom": "[1]"}, "startFrom: '[1]' is neither one of"),
+        ({"nameServers": "a:1, b:2"}, "nameServers: 'a:1, b:2' has commas; put ; between"),
+        ({"nameServers": "a:1,b:2"}, "nameServers: 'a:1,b:2' has commas; put ; between"),
+        ({"nameServers": "a:1 b:2"}, "nameServers: 'a:1 b:2' is no address"),
+        ({"nameServers": "mq"}, "nameServers: 'mq' is no address"),
+        ({"orderingKey": "x"}, "option 'orderingKey' is for the sink"),
         ({"startFrom": "timestamp"}, "startFrom=timestamp and startTimestamp belong together"),
         (
             {"startFrom": "latest", "startTimestamp": "7"},
@@ -177,8 +187,14 @@ def test_a_start_is_offsets_and_an_edge_for_all_other_queues() -> None:
         ),
         ({"startTimestamp": "yesterday"}, "startTimestamp: 'yesterday' is no time, as in"),
         ({"startTimestamp": "2026-11-21T08:00:00"}, "is no time, as in"),
-        ({"startFrom": "{"}, "startFrom: "),
-        ({"startFrom": '{"orders": {"a": {"0": -3}}}'}, "startFrom: {'orders'"),
+        ({"startFrom": "{"}, "startFrom: '{' is not JSON (Expecting property name"),
+        ({"startFrom": "{'orders': {}}"}, "offsets look like {"),
+        ({"startFrom": '{"orders": 7}'}, "startFrom: the brokers of topic 'orders' must be an"),
+        (
+            {"startFrom": '{"orders": {"a": {"0": -3}}}'},
+            "startFrom: topic 'orders', broker 'a', queue '0': -3 is not an offset from -2 on; "
+            "-2 is the earliest offset, -1 the latest",
+        ),
     ],
     ids=str,
 )
@@ -199,19 +215,20 @@ def test_a_limit_is_a_whole_number_above_0(name: str, value: str) -> None:
 
 @pytest.mark.parametrize("edge", ["group", "earliest"])
 def test_an_end_is_not_at_the_start(edge: str) -> None:
-    with pytest.raises(UsageError, match="endAt: latest, timestamp and JSON"):
+    with pytest.raises(UsageError, match=f"endAt: '{edge}' is not an end; take latest"):
         bounded(endAt=edge)
 
 
-@pytest.mark.parametrize("name", ["endAt", "endTimestamp", "orderingKey"])
+@pytest.mark.parametrize("name", ["endAt", "endTimestamp", "ENDAT"])
 def test_a_stream_has_no_end(name: str) -> None:
-    with pytest.raises(UsageError, match=f"option '{name}' is unknown here"):
+    said = rf"option '{name}' is for a batch read \(spark.read\), not for a stream"
+    with pytest.raises(UsageError, match=said):
         stream(**{name: "latest"})
 
 
 @pytest.mark.parametrize("name", ["maxMessagesPerBatch", "maxBytesPerBatch"])
 def test_a_bounded_read_has_no_batches_to_limit(name: str) -> None:
-    with pytest.raises(UsageError, match=f"option '{name}' is unknown here"):
+    with pytest.raises(UsageError, match=f"option '{name}' is for a stream"):
         bounded(**{name: "10"})
 
 
@@ -234,7 +251,9 @@ def test_a_sink_passes_over_sparks_own_option() -> None:
 
 
 def test_a_sink_refuses_what_is_not_its_own() -> None:
-    with pytest.raises(UsageError, match="option 'topics' is unknown here; did you mean topic"):
+    with pytest.raises(
+        UsageError, match=r"option 'topics' is for .*, not for the sink .*; did you mean topic\?"
+    ):
         options.sending({"nameServers": "mq:9876", "topics": "orders"})
 
 

@@ -1,5 +1,7 @@
 """What the next micro-batch reads, from journaled offsets and what the brokers say."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -212,7 +214,27 @@ def test_available_now_still_sees_losses() -> None:
     assert len(planning.losses({A0: 5}, silent_before)) == 1
 
 
-def test_a_bounded_read_does_not_wait_for_messages_that_are_not_there() -> None:
-    planning.check_end({A0: 9}, seen({A0: (0, 9)}))
-    with pytest.raises(UsageError, match="orders@broker-a 0 ends at 9, before 10"):
-        planning.check_end({A0: 10}, seen({A0: (0, 9)}))
+def test_a_place_behind_the_end_of_a_queue_is_refused_at_once() -> None:
+    now = seen({A0: (0, 9)})
+    planning.check_ends("endAt", {A0: 9}, now)
+    with pytest.raises(UsageError, match="endAt: orders@broker-a 0 ends at 9, before 10"):
+        planning.check_ends("endAt", {A0: 10}, now)
+
+
+def test_a_bounded_read_refuses_what_may_not_be_read_now() -> None:
+    now = replace(seen({A0: (0, 9), A1: (0, 9)}), barred=frozenset({A0}))
+    planning.check_readable([Range(A1, 0, 9)], now)
+    with pytest.raises(UsageError, match=r"orders@broker-a 0 may not be read now: .* lost READ"):
+        planning.check_readable([Range(A0, 0, 9)], now)
+
+
+def test_what_a_slave_does_not_hold_is_its_masters_to_give() -> None:
+    now = replace(seen({A0: (3, 9)}), answered=frozenset(), by_slave=BROKERS)
+    planning.check_readable([Range(A0, 3, 9)], now)
+    planning.check_ends("endAt", {A0: 9}, now)
+    with pytest.raises(NoBrokerError, match="its slave begins at 3, behind 2, and its master"):
+        planning.check_readable([Range(A0, 2, 9)], now)
+    with pytest.raises(NoBrokerError, match=r"endAt: the slave of .* ends at 9, before 10"):
+        planning.check_ends("endAt", {A0: 10}, now)
+    assert planning.losses({A0: 2, A1: 5, B0: 5}, now) == []
+    assert planning.losses({A0: 10}, now) == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
 from mq_client.errors import UsageError
-from mq_client.messages import Message
+from mq_client.messages import Message, encode_batch
 from spark_jobs import options, sink
 from spark_jobs.options import Sending
 
@@ -128,20 +128,25 @@ def test_messages_are_kept_apart_by_topic_in_their_order() -> None:
 # --- pieces
 
 
-@given(st.lists(st.tuples(st.integers(0, 900_000), st.integers(0, 30_000)), max_size=30))
+@given(st.lists(st.tuples(st.integers(0, 900_000), st.integers(0, 14_000)), max_size=30))
 def test_pieces_hold_all_messages_in_order_and_are_not_too_large(
     sizes: list[tuple[int, int]],
 ) -> None:
+    """With all that a message has beside its body, and where a letter takes more than a byte."""
     found = [
-        Message("t", bytes(body), properties={"n": "x" * texts} if texts else {})
+        Message(
+            "t", bytes(body), "ß" * (texts // 8) or None, keys=("k" * (texts // 2 + 1),),
+            properties={"n": "ü" * (texts // 4)} if texts // 4 else {},
+        )
         for body, texts in sizes
-    ]
+    ]  # fmt: skip
     pieces = list(sink._pieces(found))
     assert [message for piece in pieces for message in piece] == found
     assert all(pieces)
     for piece in pieces:
-        size = sum(len(m.body) + sum(map(len, m.properties.values())) for m in piece)
-        assert len(piece) == 1 or size <= sink.BATCH_BYTES
+        encoded = encode_batch(piece, ["K" * 32] * len(piece))
+        assert len(piece) == 1 or len(encoded) <= sink.BATCH_BYTES
+        assert sum(map(sink._size, piece)) == len(encoded)
 
 
 def test_a_piece_holds_so_many_messages_at_most() -> None:

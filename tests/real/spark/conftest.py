@@ -30,6 +30,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.python.authenticate.socketTimeout", "120s")  # on a busy machine
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -4,13 +4,16 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from mq_client import blocking, errors
+from mq_client.commands.base import Request
 from mq_client.commands.cluster import DeleteTopic, ForgetTopic
+from mq_client.frames import Frame
 from mq_client.messages import Message
 from mq_client.operations.sending import To
 from mq_client.values import Queue
@@ -32,6 +35,24 @@ def ends_at(client: blocking.Client, topic: str, count: int) -> None:
         return sum(queue.max for queue in client.topic_offsets(topic).values())
 
     assert eventually(total, lambda found: found == count) == count
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOffset(Request[bytes]):
+    """Ask a broker to move a group's offset; it tells the group by its next pull."""
+
+    code: ClassVar[int] = 222
+    name: ClassVar[str] = "INVOKE_BROKER_TO_RESET_OFFSET"
+    topic: str
+    group: str
+    queue_id: int
+    offset: int
+    timestamp: int = 0
+    is_force: bool = True
+
+    def read(self, answer: Frame) -> bytes:
+        """Give the queues that it moved."""
+        return bytes(answer.body)
 
 
 def delete(rocketmq: RocketMq, topic: str) -> None:

@@ -3,17 +3,21 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import trustme
 from pyspark.sql import SparkSession
 
-from mq_client import blocking
+from mq_client import blocking, errors
 from mq_client.acl import Credentials
 from mq_client.commands.consuming import GetMaxOffset
 from mq_client.values import Queue
 from sandbox import asking, jars, rocketmq
 from sandbox.rocketmq import Broker, RocketMq
 from sandbox.waiting import eventually
+from spark_jobs import fetch, options, planning
+from spark_jobs.observing import Observer
+from spark_jobs.planning import Range
 from tests.real.secured import SECURED, tls_options
 from tests.real.spark.source import Source, bodies, delete, ends_at, send
 
@@ -154,9 +158,10 @@ def test_a_topic_that_is_gone_ends_or_is_passed_over_as_asked(
     assert source.run(failOnDataLoss="false", **given).bodies == []
 
 
-def test_a_slave_is_read_while_its_master_is_away(
+def test_a_slave_is_read_while_its_master_is_away_and_never_taken_for_it(
     spark: SparkSession, tmp_path: Path, unique_name: str
 ) -> None:
+    """What the slave does not have yet is waited for, also where losses would be passed over."""
     with (
         rocketmq.started(brokers=1, slaves=1) as mq,
         blocking.Client(mq.name_server.address) as client,
@@ -167,9 +172,34 @@ def test_a_slave_is_read_while_its_master_is_away(
         (slave,) = mq.slaves.values()
         asked = GetMaxOffset(unique_name, 0)
         assert eventually(lambda: asking.ask(slave.address, asked), lambda end: end == 2) == 2
-        mq.brokers["broker-a"].kill()
+        master = mq.brokers["broker-a"]
+        slave.kill()
+        send(client, queue, b"2", b"3")
+        ends_at(client, unique_name, 4)
+        master.kill()
+        slave.restart()
         found = Source(spark, mq.name_server.address, tmp_path).rows(topics=unique_name)
         assert bodies(found) == [b"0", b"1"]
+
+        given = {"nameServers": mq.name_server.address, "topics": unique_name}
+        reading = options.reading(given | {"fetchDeadline": "3s"}, is_stream=True)
+        gaps: list[Range] = []
+        planned = [Range(queue, 0, 4)]
+
+        def read() -> Iterator[pa.RecordBatch]:
+            return fetch.fetch(
+                planned, reading.cluster, "g", reading.wanted,
+                allow_gaps=True, include_properties=False, gaps=gaps,
+            )  # fmt: skip
+
+        with pytest.raises(errors.UnavailableError):
+            list(read())
+        observer = Observer(client, reading)
+        assert planning.losses({queue: 4}, observer.see({queue: 4})) == []
+        master.restart()
+        assert sum(batch.num_rows for batch in read()) == 4
+        assert gaps == []
+        assert observer.see({queue: 4}).queues[queue].max == 4
 
 
 def test_brokers_that_speak_tls_are_read_with_their_authority(

@@ -87,6 +87,25 @@ def test_a_message_that_no_broker_takes_is_an_error_that_names_it(
         writer.option("nameServers", source.name_servers).option("topic", topic).save()
 
 
+def test_a_frame_cannot_overwrite_a_topic(
+    spark: SparkSession, source: Source, client: blocking.Client, topic: str
+) -> None:
+    writer = spark.sql("SELECT 'x' AS body").write.format("rocketmq").mode("overwrite")
+    with pytest.raises(Exception, match=r"a topic cannot be overwritten.*mode\(.append.\)"):
+        writer.option("nameServers", source.name_servers).option("topic", topic).save()
+    ends_at(client, topic, 0)
+
+
+def test_rows_with_long_keys_are_sent_in_batches_that_brokers_take(
+    spark: SparkSession, source: Source, client: blocking.Client, topic: str
+) -> None:
+    rows = "string(id) AS body", "repeat('\u00df', 10 * 1024) AS keys", "repeat('t', 9000) AS tags"
+    writer = spark.range(300).selectExpr(*rows).coalesce(1).write.format("rocketmq")
+    writer = writer.mode("append").option("nameServers", source.name_servers)
+    writer.option("topic", topic).save()
+    assert sorted(int(each.body) for each in stored(client, topic, 300)) == list(range(300))
+
+
 def test_a_stream_is_sent_on_and_a_restart_sends_only_what_is_new(
     source: Source, client: blocking.Client, rocketmq: RocketMq, queue: Queue
 ) -> None:

@@ -11,12 +11,13 @@ from mq_client.commands.sending import SendBatch
 from mq_client.messages import Message
 from mq_client.operations.sending import To
 from mq_client.pulling import Position
-from mq_client.values import Queue
+from mq_client.values import WRITE, Queue, TopicConfig
+from sandbox import asking
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
 from tests.real import java_client
 from tests.real.java_client import JavaClient
-from tests.real.spark.source import Source, bodies, delete, ends_at, send
+from tests.real.spark.source import ResetOffset, Source, bodies, delete, ends_at, send
 
 # --- what a row holds
 
@@ -312,3 +313,80 @@ def test_a_topic_that_was_deleted_or_made_anew_is_an_error_or_passed_over_as_ask
     send(client, queue, b"b")
     ends_at(client, unique_name, 2)
     assert source.run(**given).bodies == [b"b"]
+
+
+def test_a_topic_that_is_taken_out_waits_and_goes_on_where_it_was_when_it_is_back(
+    source: Source, client: blocking.Client, rocketmq: RocketMq, topic: str, group: str
+) -> None:
+    """Nobody reads it or commits it meanwhile; so another consumer of the group may."""
+    other = f"{topic}-other"
+    rocketmq.create_topics({other: 1}, brokers=["broker-a"])
+    out, stays = Queue(topic, "broker-a", 0), Queue(other, "broker-a", 0)
+    both = {"topics": f"{topic},{other}", "startFrom": "earliest", "group": group}
+    send(client, out, b"out 0")
+    send(client, stays, b"stays 0")
+    ends_at(client, topic, 1)
+    ends_at(client, other, 1)
+    assert source.run(**both).bodies == [b"out 0", b"stays 0"]
+    client.commit(group, {out: 0})
+    send(client, out, b"out 1", b"out 2")
+    send(client, stays, b"stays 1")
+    ends_at(client, topic, 3)
+    ends_at(client, other, 2)
+    assert source.run(**both | {"topics": other}).bodies == [b"stays 1"]
+    send(client, stays, b"stays 2")
+    ends_at(client, other, 3)
+    assert source.run(**both | {"topics": other}).bodies == [b"stays 2"]
+    assert (client.committed(group, out), client.committed(group, stays)) == (0, 2)
+    client.commit(group, {out: 2})
+    assert source.run(**both).bodies == [b"out 2"]
+
+
+def test_a_pattern_that_matches_nothing_at_first_reads_its_first_topic_from_the_beginning(
+    source: Source, client: blocking.Client, rocketmq: RocketMq, unique_name: str
+) -> None:
+    given = {"topicPattern": f"{unique_name}.*"}
+    assert source.run(**given).bodies == []
+    rocketmq.create_topics({f"{unique_name}-first": 1}, brokers=["broker-a"])
+    send(client, Queue(f"{unique_name}-first", "broker-a", 0), b"0", b"1")
+    ends_at(client, f"{unique_name}-first", 2)
+    assert source.run(**given).bodies == [b"0", b"1"]
+
+
+def test_a_topic_that_may_not_be_read_now_holds_nothing_up_and_loses_nothing(
+    source: Source, client: blocking.Client, rocketmq: RocketMq, topic: str
+) -> None:
+    """Its perm has lost READ: the messages are there."""
+    other = f"{topic}-other"
+    rocketmq.create_topics({other: 1}, brokers=["broker-a"])
+    barred, free = Queue(topic, "broker-a", 0), Queue(other, "broker-a", 0)
+    given = {"topics": f"{topic},{other}", "startFrom": "earliest"}
+    assert source.run(**given).bodies == []
+    send(client, barred, b"barred")
+    send(client, free, b"free")
+    ends_at(client, topic, 1)
+    ends_at(client, other, 1)
+    client.put_topics([TopicConfig(topic, 2, 2, perm=WRITE)])
+    eventually(lambda: client.route(topic, max_age=0).readable, lambda queues: not queues)
+    assert source.run(**given).bodies == [b"free"]
+    with pytest.raises(Exception, match=f"{barred} may not be read now: .* lost READ"):
+        source.rows(topics=topic)
+    client.put_topics([TopicConfig(topic, 2, 2)])
+    eventually(lambda: client.route(topic, max_age=0).readable, lambda queues: len(queues) == 4)
+    assert source.run(**given).bodies == [b"barred"]
+
+
+def test_offsets_that_are_reset_at_the_broker_move_no_stream(
+    source: Source, client: blocking.Client, rocketmq: RocketMq, queue: Queue, group: str
+) -> None:
+    """The checkpoint leads: the broker gives a reset as the answer to the next pull."""
+    given = {"topics": queue.topic, "group": group, "startFrom": "earliest"}
+    send(client, queue, b"0", b"1")
+    ends_at(client, queue.topic, 2)
+    assert source.run(**given).bodies == [b"0", b"1"]
+    send(client, queue, b"2", b"3", b"4")
+    ends_at(client, queue.topic, 5)
+    reset = ResetOffset(queue.topic, group, queue.id, 4)
+    asking.ask(rocketmq.brokers[queue.broker].address, reset)
+    assert client.committed(group, queue) == 4
+    assert source.run(**given).bodies == [b"2", b"3", b"4"]

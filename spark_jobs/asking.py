@@ -1,0 +1,147 @@
+"""
+Ask all brokers of all topics at once what they hold.
+
+A broker that did not answer is not waited for again. A probe asks it on, apart from all others, and
+once that was answered the broker is asked as before. So a frozen broker costs one wait, not one for
+each topic and batch.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mq_client import errors, flows
+from mq_client.blocking import Client
+from mq_client.blocking.engine import Task
+from mq_client.commands.consuming import GetTopicOffsets
+from mq_client.operations import routing
+from mq_client.values import MASTER_ID, WRITE, BrokerRoute, Offsets, Queue, Route
+
+Ends = dict[Queue, Offsets]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one broker says of one topic."""
+
+    broker: BrokerRoute
+    answer: Ends | errors.MqError
+    is_master: bool = True
+    """Only a master knows where queues begin and end. A slave may be behind, or hold less."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    topic: str
+    error: errors.UnavailableError
+    """Why the broker is thought to be silent."""
+    task: Task[Ends]
+
+
+class Asker:
+    """Asks brokers what topics hold."""
+
+    def __init__(self, client: Client) -> None:
+        """Ask nothing yet."""
+        self._client = client
+        self._probes: dict[str, _Probe] = {}
+        """By address, of brokers that do not answer."""
+
+    def ask(self, topics: Iterable[str]) -> dict[str, list[Said] | errors.TopicUnknownError]:
+        """Find out, by topic, what its brokers say, or that no name server knows it."""
+        found: dict[str, list[Said] | errors.TopicUnknownError] = {}
+        routes: dict[str, Route] = {}
+        for topic, route in self._routes(topics).items():
+            if isinstance(route, Route):
+                routes[topic], found[topic] = route, []
+            else:
+                found[topic] = route
+        acting = self._acting(routes.values())
+        for topic, broker, answer in self._answers(routes):
+            is_master = broker.master is not None and broker.broker not in acting
+            said = found[topic]
+            assert isinstance(said, list)
+            said.append(Said(broker, answer, is_master))
+        return found
+
+    def _routes(self, topics: Iterable[str]) -> dict[str, Route | errors.TopicUnknownError]:
+        client = self._client
+        tasks = {
+            topic: client.start(routing.usable_route(client.directory, topic, max_age=0))
+            for topic in topics
+        }
+        found: dict[str, Route | errors.TopicUnknownError] = {}
+        for topic, task in tasks.items():
+            try:
+                found[topic] = client.wait(task)
+            except errors.TopicUnknownError as error:
+                found[topic] = error
+        return found
+
+    def _answers(
+        self, routes: Mapping[str, Route]
+    ) -> list[tuple[str, BrokerRoute, Ends | errors.MqError]]:
+        places = [
+            (topic, broker, address)
+            for topic, route in routes.items()
+            for broker in route.brokers
+            if (address := broker.address()) is not None
+        ]
+        self._look_at_probes({address for _, _, address in places})
+        silent = {address: probe.error for address, probe in self._probes.items()}
+        tasks = [
+            None if address in silent else self._client.start(self._question(address, topic))
+            for topic, _, address in places
+        ]
+        found: list[tuple[str, BrokerRoute, Ends | errors.MqError]] = []
+        for (topic, broker, address), task in zip(places, tasks, strict=True):
+            answer: Ends | errors.MqError
+            try:
+                answer = silent[address] if task is None else self._client.wait(task)
+            except errors.MqError as error:
+                answer = error
+                if isinstance(error, errors.UnavailableError) and address not in self._probes:
+                    self._probe(address, topic, error)
+            found.append((topic, broker, answer))
+        return found
+
+    def _look_at_probes(self, addresses: set[str]) -> None:
+        """Forget those that were answered, or whose broker is elsewhere; try the others again."""
+        for address, probe in list(self._probes.items()):
+            if address not in addresses:
+                del self._probes[address]
+            elif probe.task.is_done:
+                del self._probes[address]
+                try:
+                    probe.task.result()
+                except errors.UnavailableError as error:
+                    self._probe(address, probe.topic, error)
+                except errors.MqError:
+                    pass  # also an answer
+
+    def _probe(self, address: str, topic: str, error: errors.UnavailableError) -> None:
+        task = self._client.start(self._question(address, topic))
+        self._probes[address] = _Probe(topic, error, task)
+
+    def _question(self, address: str, topic: str) -> flows.Flow[Ends]:
+        return flows.ask(address, GetTopicOffsets(topic), self._client.directory.times.answer)
+
+    def _acting(self, routes: Iterable[Route]) -> set[str]:
+        """
+        Name the brokers whose master, as the routes have it, is a slave.
+
+        A name server with `supportActingMaster` writes a slave down as the master when that is
+        gone; then the topics cannot be written. Its list of all brokers tells the truth.
+        """
+        suspects = {
+            broker.broker
+            for route in routes
+            for broker in route.brokers
+            if broker.master is not None and not broker.perm & WRITE
+        }
+        if not suspects:
+            return suspects
+        try:
+            known = self._client.brokers().brokers
+        except (errors.UnavailableError, errors.BusyError):
+            return suspects
+        return {name for name in suspects if MASTER_ID not in known.get(name, {})}

@@ -1,0 +1,181 @@
+"""Brokers are asked side by side, and those known to be silent apart."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from mq_client import errors
+from mq_client.commands.cluster import GetRoute
+from mq_client.flows import Ask
+from mq_client.values import READ, WRITE, BrokerRoute, Cluster, Offsets, Queue, Route
+from spark_jobs.asking import Asker, Said
+from tests.scripted import Stage
+
+TOPICS = ["a", "b", "c", "d"]
+SECONDS = 5.0
+
+
+@dataclass
+class Question:
+    """A flow under way, which has asked one thing."""
+
+    flow: Generator[Any, Any, Any]
+    ask: Ask
+    deadline: float
+    is_done: bool = False
+    value: Any = None
+    error: errors.MqError | None = None
+
+    def result(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class Brokers:
+    """Two brokers that have all topics; the clock moves only while a silent one is waited for."""
+
+    def __init__(self) -> None:
+        self.directory = Stage(answer=SECONDS).directory
+        self.now = 0.0
+        self.silent: set[str] = set()
+        self.addresses = {"broker-a": "a:1", "broker-b": "b:1"}
+        self.perm = READ | WRITE
+        self.masters = {"broker-a", "broker-b"}
+        """As the list of all brokers has it; the routes may say something else."""
+        self.asked: list[str] = []
+        self._questions: list[Question] = []
+
+    def start(self, flow: Generator[Any, Any, Any]) -> Question:
+        ask = next(flow)
+        if not isinstance(ask.request, GetRoute):
+            self.asked.append(f"{ask.request.topic} {ask.address}")
+        question = Question(flow, ask, self.now + ask.timeout)
+        self._questions.append(question)
+        return question
+
+    def wait(self, question: Question) -> Any:
+        self._go_on()
+        if not question.is_done:
+            self.now = question.deadline
+            self._go_on()
+        return question.result()
+
+    def brokers(self) -> Cluster:
+        return Cluster({}, {name: {0: "x"} for name in self.masters})
+
+    def _go_on(self) -> None:
+        for question in [each for each in self._questions if not each.is_done]:
+            if question.ask.address not in self.silent:
+                self._end(question, self._answer(question.ask))
+            elif question.deadline <= self.now:
+                self._end(question, errors.DeadlineError("no answer"))
+
+    def _end(self, question: Question, answer: Any) -> None:
+        question.is_done = True
+        try:
+            if isinstance(answer, errors.MqError):
+                question.flow.throw(answer)
+            else:
+                question.flow.send(answer)
+        except StopIteration as stop:
+            question.value = stop.value
+        except errors.MqError as error:
+            question.error = error
+
+    def _answer(self, ask: Ask) -> Any:
+        topic: str = ask.request.topic  # type: ignore[attr-defined]  # both kinds have it
+        if topic == "unknown":
+            return errors.TopicUnknownError("X", ask.address, 17, "no topic")
+        if isinstance(ask.request, GetRoute):
+            made = [
+                BrokerRoute(name, "c", {0: address}, 1, 1, self.perm)
+                for name, address in self.addresses.items()
+            ]
+            return Route(topic, tuple(made))
+        return {Queue(topic, ask.address, 0): Offsets(0, 9, 0)}
+
+
+@pytest.fixture
+def brokers() -> Brokers:
+    return Brokers()
+
+
+@pytest.fixture
+def asker(brokers: Brokers) -> Asker:
+    return Asker(brokers)  # type: ignore[arg-type]  # all that is needed
+
+
+def silent(asker: Asker, topics: list[str] = TOPICS) -> set[str]:
+    """Ask, and name the brokers that did not answer."""
+    found = asker.ask(topics)
+    assert found.keys() == set(topics)
+    return {
+        each.broker.broker
+        for said in found.values()
+        if isinstance(said, list)
+        for each in said
+        if isinstance(each.answer, errors.UnavailableError)
+    }
+
+
+def test_all_brokers_are_asked_for_all_topics(asker: Asker, brokers: Brokers) -> None:
+    assert silent(asker) == set()
+    assert brokers.asked == [f"{topic} {place}" for topic in TOPICS for place in ("a:1", "b:1")]
+
+
+def test_a_frozen_broker_costs_one_wait_whatever_the_topics(asker: Asker, brokers: Brokers) -> None:
+    brokers.silent = {"b:1"}
+    assert silent(asker) == {"broker-b"}
+    assert brokers.now == SECONDS
+
+
+def test_a_broker_that_is_known_to_be_silent_is_not_waited_for_again(
+    asker: Asker, brokers: Brokers
+) -> None:
+    brokers.silent = {"b:1"}
+    silent(asker)
+    for _ in range(5):
+        assert silent(asker) == {"broker-b"}
+    assert brokers.now == SECONDS
+
+
+def test_a_broker_that_answers_its_probe_is_asked_as_before(asker: Asker, brokers: Brokers) -> None:
+    brokers.silent = {"b:1"}
+    silent(asker)
+    brokers.now += 2 * SECONDS  # between two batches
+    assert silent(asker) == {"broker-b"}
+    brokers.silent = set()
+    assert silent(asker) == set()
+    assert brokers.now == 3 * SECONDS
+
+
+def test_a_broker_that_has_moved_is_asked_at_its_new_place(asker: Asker, brokers: Brokers) -> None:
+    brokers.silent = {"b:1"}
+    silent(asker)
+    brokers.addresses["broker-b"] = "b:2"
+    assert silent(asker) == set()
+
+
+def test_a_topic_that_no_name_server_knows_is_told_beside_the_others(asker: Asker) -> None:
+    found = asker.ask(["a", "unknown"])
+    assert isinstance(found["a"], list)
+    assert isinstance(found["unknown"], errors.TopicUnknownError)
+
+
+@pytest.mark.parametrize(
+    ("perm", "masters", "expected"),
+    [(READ | WRITE, set(), True), (READ, {"broker-a", "broker-b"}, True), (READ, set(), False)],
+    ids=["writable", "read-only", "acting"],
+)
+def test_a_slave_that_acts_as_master_is_no_master(
+    asker: Asker, brokers: Brokers, perm: int, masters: set[str], expected: bool
+) -> None:
+    """As name servers with supportActingMaster write it down; then topics cannot be written."""
+    brokers.perm, brokers.masters = perm, masters
+    said = asker.ask(["a"])["a"]
+    assert isinstance(said, list)
+    assert [each.is_master for each in said] == [expected] * 2
+    assert all(isinstance(each, Said) for each in said)
