@@ -34,6 +34,7 @@ evenkeel.dev consumergroups/finalizers update
 coordination.k8s.io leases get create update patch
 rbac.authorization.k8s.io roles get create patch
 rbac.authorization.k8s.io rolebindings get create patch
+networking.k8s.io networkpolicies get create patch
 """
 OF_THE_CLUSTER = """
 - nodes list watch
@@ -148,7 +149,13 @@ def test_without_jobs_it_makes_no_pods_accounts_and_roles(helm: Helm) -> None:
     assert without < with_jobs
     assert {verb for _, resource, verb in without if resource == "pods"} == {"list", "watch"}
     kinds = {resource for _, resource, _ in without}
-    assert not kinds & {"roles", "rolebindings", "serviceaccounts", "persistentvolumeclaims"}
+    assert not kinds & {
+        "roles",
+        "rolebindings",
+        "serviceaccounts",
+        "persistentvolumeclaims",
+        "networkpolicies",
+    }
 
 
 def test_rights_may_be_given_by_somebody_else(helm: Helm) -> None:

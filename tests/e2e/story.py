@@ -203,7 +203,7 @@ def upgrade(it: CheckedShop) -> None:
 def end(it: CheckedShop) -> None:
     it.end_numbers()
     it.kubectl("-n", SHOP, "delete", GROUPS, GROUP, "--timeout=120s")
-    kinds = "pods,configmaps,leases,serviceaccounts,roles,rolebindings,services"
+    kinds = "pods,configmaps,leases,serviceaccounts,roles,rolebindings,networkpolicies,services"
     left = in_time(
         lambda: it.kubectl(
             "-n", SHOP, "get", kinds, "-l", f"evenkeel.dev/group={GROUP}", "-o", "name"

@@ -37,8 +37,50 @@ def test_all_objects_come_in_an_order_in_which_they_can_be_made() -> None:
         ("ConfigMap", "billing-job"),
         ("ConfigMap", "billing-driver"),
         ("Lease", "billing-driver"),
+        ("NetworkPolicy", "billing-driver"),
         ("Pod", "billing-driver"),
     ]
+
+
+def reaching(group: Group, port: int, protocol: str = "TCP") -> Document | None:
+    """Who reaches a port of the job's pods: the labels that they need; None if all do."""
+    spec = objects(group)["NetworkPolicy", "billing-driver"]["spec"]
+    assert spec["podSelector"] == {"matchLabels": {"evenkeel.dev/group": "billing"}}
+    (rule,) = [
+        rule
+        for rule in spec["ingress"]
+        for each in rule["ports"]
+        if each["protocol"] == protocol
+        and each.get("port", 1) <= port <= each.get("endPort", 65535)
+    ]
+    if "from" not in rule:
+        return None
+    (peer,) = rule["from"]
+    found: Document = peer["podSelector"]["matchLabels"]
+    return found
+
+
+def test_only_pods_of_the_group_reach_the_ports_of_spark() -> None:
+    own = {"evenkeel.dev/group": "billing"}
+    ports = [spark(a_group())[f"spark.{name}"] for name in ("driver.port", "blockManager.port")]
+    assert [reaching(a_group(), int(port)) for port in ports] == [own, own]
+    others = [1, 7077, 7080, 8090, 65535]
+    assert [reaching(a_group(), port) for port in others] == [None] * 5, "sidecars have some"
+    assert reaching(a_group(), 7078, "UDP") is None
+
+
+@pytest.mark.parametrize("who", ["driver", "executor"])
+def test_pods_in_their_nodes_network_cannot_be_let_in_by_their_labels(who: str) -> None:
+    shared: Document = {who: {"podTemplate": {"spec": {"hostNetwork": True}}}}
+    assert reaching(a_group(**shared), 7078) is None
+
+
+def test_sparks_traffic_needs_a_secret_and_is_encrypted_unless_the_user_says_otherwise() -> None:
+    found = spark(a_group())
+    assert found["spark.authenticate"] == found["spark.network.crypto.enabled"] == "true"
+    assert found["spark.network.crypto.saslFallback"] == "false", "it is weaker"
+    plain = {"spark.network.crypto.enabled": "false"}
+    assert spark(a_group(sparkConf=plain))["spark.network.crypto.enabled"] == "false"
 
 
 def test_every_object_belongs_to_the_group() -> None:

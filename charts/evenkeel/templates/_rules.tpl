@@ -47,6 +47,10 @@ has: who makes a Role must hold every right in it, and holding them is less than
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [get, create, patch]
+# Who reaches the ports at which driver and executors talk.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, create, patch]
 # update is also the driver's, which renews the Lease that the operator has made.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

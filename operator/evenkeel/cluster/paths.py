@@ -37,6 +37,7 @@ def one(resource: Resource, key: Key) -> str:
 def of(document: Mapping[str, Any]) -> str:
     """Where an object of a kind that we make is, by what it says of itself."""
     group, _, version = document["apiVersion"].rpartition("/")
-    plural = f"{document['kind'].lower()}s"
+    kind = document["kind"].lower()
+    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
     metadata = document["metadata"]
     return one((group, version, plural), Key(metadata["namespace"], metadata["name"]))

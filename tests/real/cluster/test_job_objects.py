@@ -3,18 +3,22 @@
 import dataclasses
 import json
 import re
+import socket
+import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
+import pyspark
 import pytest
 
 from evenkeel import manifests
 from evenkeel.cluster.api import APPLY
 from evenkeel.cluster.manifest import whole
 from evenkeel.objects import Group, Key, Topic
+from images.spark import entrypoint
 from sandbox import jars, process
 from sandbox.kubernetes import Cluster
 from sandbox.kubernetes_users import Answer, User
@@ -23,6 +27,12 @@ from sandbox.waiting import eventually
 from tests.real.cluster.running import Namespace
 
 ROOT = Path(__file__).parents[3]
+SPARK_HOME = Path(pyspark.__file__).parent
+RPC_REQUEST, RPC_FAILURE = b"\3", b"\5"
+"""Of Spark's network protocol."""
+A_JAVA_STRING = b"\xac\xed\0\5t\0\5hello"
+"""Whoever may send this may send any object."""
+REGISTERED = "Successfully registered with driver"
 RESTRICTED = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
 MERGE = "application/merge-patch+json"
 PATHS = {
@@ -31,6 +41,7 @@ PATHS = {
     "RoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
     "ConfigMap": ("/api/v1", "configmaps"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
+    "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies"),
     "Pod": ("/api/v1", "pods"),
 }
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -228,6 +239,7 @@ FORBIDDEN = [
     (CORE, "configmaps", "billing-job", "get patch update"),
     (CORE, "configmaps", "billing-driver", "delete update"),
     (LEASES, "leases", "", "get list create delete"),
+    ("networking.k8s.io", "networkpolicies", "", "get create patch update delete"),
     (LEASES, "leases", "billing-driver", "delete patch"),
     (OURS, "consumergroups", "", "get list watch"),
     (OURS, "consumergroups", "billing", "update patch delete"),
@@ -311,15 +323,47 @@ def spark(full: Made, account: User, tmp_path: Path) -> Iterator[process.Process
 
 
 def test_spark_makes_executors_with_these_rights_and_takes_them_away(
-    full: Made, spark: process.Process
+    full: Made, spark: process.Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark.wait_until(lambda: len(full.executors()) == 2, SPARK_SECONDS)
     for pod in full.executors():
         check_executor(pod)
     spark.wait_until(lambda: spark.has_said("the session is open"), SPARK_SECONDS)
+    environment = environment_of(full.executors()[0])
+    assert asked_by_a_stranger(environment["SPARK_DRIVER_URL"]) in (RPC_FAILURE, b"")
+    assert not spark.has_said("Received unexpected ask")
+    (tmp_path / "classpath").write_text(f"{SPARK_HOME}/jars/*")
+    monkeypatch.setattr(entrypoint, "ARCHIVED", tmp_path / "classpath")
+    with process.folder("evenkeel-executor-") as folder:
+        command = entrypoint.executor(environment)
+        executor = process.Process("executor", command, folder, environment)
+        executor.wait_until(lambda: executor.has_said(REGISTERED), SPARK_SECONDS)
     spark.stop(SPARK_SECONDS)
     assert full.executors() == []
     assert not re.search("(?i)forbidden", spark.log.read_text(errors="replace"))
+
+
+def environment_of(pod: Document) -> dict[str, str]:
+    """Tell what Spark has said to an executor, and what the kubelet would add."""
+    (main,) = (each for each in pod["spec"]["containers"] if each["name"] == "main")
+    said = {each["name"]: each["value"] for each in main["env"] if "value" in each}
+    name = pod["metadata"]["name"]
+    here = {"SPARK_EXECUTOR_POD_IP": "127.0.0.1", "SPARK_EXECUTOR_POD_NAME": name}
+    return {**said, **here, "SPARK_HOME": str(SPARK_HOME)}
+
+
+def asked_by_a_stranger(url: str) -> bytes:
+    """Send the driver an object as an executor does, but without a secret; the answer's kind."""
+    port = urlsplit(url).port
+    assert port is not None
+    host, endpoint = b"127.0.0.1", b"CoarseGrainedScheduler"
+    receiver = struct.pack(">?H", True, len(host)) + host + struct.pack(">I", port)
+    named = struct.pack(">H", len(endpoint)) + endpoint
+    message = struct.pack(">?", False) + receiver + named + A_JAVA_STRING
+    request = RPC_REQUEST + struct.pack(">qI", 1, len(message)) + message
+    with socket.create_connection((host.decode(), port), SPARK_SECONDS) as connection:
+        connection.sendall(struct.pack(">q", 8 + len(request)) + request)
+        return connection.makefile("rb").read(9)[8:]
 
 
 def check_executor(pod: Document) -> None:

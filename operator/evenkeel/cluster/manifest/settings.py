@@ -81,6 +81,10 @@ def settings(wanted: Wanted, executor: Document) -> dict[str, str]:
         "spark.kubernetes.executor.podTemplateFile": f"{places.JOB}/{places.EXECUTOR_TEMPLATE}",
         "spark.kubernetes.executor.podTemplateContainerName": merging.CONTAINER,
         **_not_taken_from(executor["spec"]),
+        # Spark makes a secret for each driver, and gives it to its executors' pods.
+        "spark.authenticate": "true",
+        "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.saslFallback": "false",
         # Without these, Spark would touch more than pods.
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",

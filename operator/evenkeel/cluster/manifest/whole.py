@@ -12,6 +12,7 @@ from evenkeel.cluster.manifest import (
     job,
     merging,
     names,
+    network,
     places,
     rights,
 )
@@ -56,6 +57,7 @@ def _objects(group: Group, made: "_Made") -> list[Document]:
             "kind": "Lease",
             "metadata": names.metadata(group, names.driver(group)),
         },
+        network.policy(group, [made.driver["spec"], made.template["spec"]]),
         _stamped(made.driver, made.restart_hash),
     ]
 
