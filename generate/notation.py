@@ -24,6 +24,7 @@ _PATTERNS = {
     "namespace": _LABEL,
     "percent": "(100|[1-9][0-9]?)%",
     "registry": "[A-Za-z0-9]+([.-][A-Za-z0-9]+)*(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*/?",
+    "server pattern": "[][A-Za-z0-9.*:/_-]+:([0-9]{1,5}|[*])",
     "service name": "[a-z]([a-z0-9-]*[a-z0-9])?",
     "short name": _LABEL,
     "tag": "[A-Za-z0-9_][A-Za-z0-9._-]*",

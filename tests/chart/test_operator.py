@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from evenkeel.control import allowing
 from tests.chart.rendering import (
     ALL_ON,
     CHART,
@@ -69,6 +70,16 @@ def test_namespaces_are_told_one_by_one(helm: Helm) -> None:
         "--namespace=alpha",
         "--namespace=beta",
     ]
+
+
+def test_name_servers_that_topics_may_name_are_told_one_by_one(helm: Helm) -> None:
+    """They are `nameServers.allowed`; the operator's own check takes them as they are."""
+    args = helm.template(EVERYTHING).container["args"]
+    patterns = ["*.mq.svc:9876", "10.0.0.0/8:*"]
+    assert [word for word in args if word.startswith("--allow")] == [
+        f"--allow-name-servers={pattern}" for pattern in patterns
+    ]
+    assert [allowing.checked(pattern) for pattern in patterns] == patterns
 
 
 def breaches(pod: Document) -> list[str]:

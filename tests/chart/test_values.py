@@ -103,6 +103,7 @@ ELSEWHERE = {
     "jobs.enabled": "test_rights.py",
     "jobs.image.digest": "test_operator.py",
     "monitoring.rules.disabled": "test_monitoring.py",
+    "nameServers.allowed": "test_operator.py",
     "networkPolicy.egress.enabled": "test_operator.py",
     "rbac.secrets.enabled": "test_rights.py",
     "test.timeout": "test_helm_test.py",

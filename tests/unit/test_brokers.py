@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,8 @@ from evenkeel.control.draining import Quiet
 from evenkeel.control.provision import Counts
 from evenkeel.control.provisioning import Task
 from evenkeel.control.topics import Unread
+from mq_client.acl import Credentials
+from mq_client.values import Lag
 
 
 @pytest.fixture
@@ -40,3 +43,72 @@ def test_nobody_waits_for_ever_for_who_does_not_answer(
     answer = asyncio.run(asked())
     assert isinstance(answer, Unread)
     assert "answered for 0.05 s" in answer.message
+
+
+def test_a_client_of_credentials_that_have_changed_is_closed_once_it_is_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else each rotation of a Secret would leave connections open, with what is no more."""
+    closed, now = list[str](), [0.0]
+
+    class Client:
+        def __init__(self, _: object, credentials: Credentials, tls: object) -> None:
+            self._secret = credentials.secret_key
+
+        async def lag(self, group: str, topic: str) -> list[Lag]:
+            return []
+
+        async def close(self) -> None:
+            closed.append(self._secret)
+
+    monkeypatch.setattr(brokers, "Client", Client)
+
+    async def asked() -> None:
+        found = Brokers(lambda: now[0])
+        before, after = (Cluster(("mq:1",), Credentials("key", it)) for it in ("old", "new"))
+        for at, cluster in ((0.0, before), (1.0, after), (brokers.IDLE_SECONDS, after)):
+            now[0] = at
+            await found.lags(cluster, "billing", "orders")
+        assert closed == []
+        now[0] = brokers.IDLE_SECONDS + 0.5
+        await found.lags(after, "billing", "orders")
+        await found.lags(after, "billing", "orders")
+        await found.close()
+
+    asyncio.run(asked())
+    assert sorted(closed) == ["new", "old"]
+
+
+def test_what_is_no_rocketmq_is_not_quoted() -> None:
+    """A Topic may name any address; what something else says there is nobody's to read."""
+    secret = b"HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\npassword=hunter2\n"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def answer() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(secret)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+
+        async def asked() -> object:
+            found = Brokers()
+            try:
+                return await found.route(Cluster((address,)), "orders")
+            finally:
+                await found.close()
+
+        told = asyncio.run(asked())
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert isinstance(told, Unread)
+    assert "is this the port of a RocketMQ broker or name server?" in told.message
+    assert "password" not in told.message
+    assert len(told.message) < 500

@@ -43,6 +43,8 @@ class Options:
     lease_namespace: str | None = None
     """Default: where the operator's own pod is."""
     terms: Terms = Terms()  # noqa: RUF009 it is frozen
+    allowed: Sequence[str] = ()
+    """Name servers that Topics may name, as patterns; none: any."""
 
 
 async def run(options: Options) -> None:
@@ -55,6 +57,7 @@ async def run(options: Options) -> None:
     async with Api(lambda: api.connection(settings)) as client:
         await client.refuse_strangers()
         operator = Operator(client, options.image, sees_nodes=not options.namespaces)
+        operator.world.allowed = options.allowed
         resync = Resync(client, operator.kinds, list(options.namespaces) or [None])
         registry = CollectorRegistry()
         objects = metrics.Objects(

@@ -20,7 +20,7 @@ from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, Forbidd
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import names, rights, whole
 from evenkeel.cluster.telling import Telling
-from evenkeel.control import conditions
+from evenkeel.control import allowing, conditions
 from evenkeel.control.brokers import Cluster, Trust
 from evenkeel.control.conditions import Finding
 from evenkeel.control.groups import Happened
@@ -46,6 +46,8 @@ class ClusterWorld:
         self._api = api
         self._heard = heard
         self.telling = Telling(api)
+        self.allowed: Sequence[str] = ()
+        """Name servers that Topics may name, as patterns; none: any."""
         self.topic_written: Callable[[Key], None] = lambda key: None
         self.group_written: Callable[[Key], None] = lambda key: None
 
@@ -118,6 +120,7 @@ class ClusterWorld:
 
     async def cluster(self, topic: Topic) -> Cluster:
         """Tell how to reach a topic's cluster, credentials included."""
+        allowing.refuse_others(topic, self.allowed)
         servers = tuple(topic.spec.name_servers or ())
         ref, credentials = topic.spec.credentials_secret_ref, None
         if ref is not None:

@@ -10,6 +10,8 @@ import kopf
 from evenkeel.cluster import app, lease
 from evenkeel.commands import options as told
 from evenkeel.commands.codes import DONE
+from evenkeel.control import allowing
+from evenkeel.errors import ManifestError
 
 LEASE_TERMS = (
     ("duration", 15.0, "others take over when it was not renewed for so long"),
@@ -47,6 +49,11 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
         "--lease-namespace", type=told.namespace, metavar="NAME",
         help="where the Lease is; where the operator is",
     )  # fmt: skip
+    parser.add_argument(
+        "--allow-name-servers", type=_pattern, action="append", default=[], metavar="PATTERN",
+        help="connect only to these for Topics, as in '*.mq.svc:9876' or 10.0.0.0/8:9876; may be "
+        "given several times. Default: to any",
+    )  # fmt: skip
     for name, seconds, what in LEASE_TERMS:
         parser.add_argument(
             f"--lease-{name}", type=float, default=seconds, metavar="SECONDS",
@@ -60,7 +67,12 @@ def _operator(options: argparse.Namespace) -> int:
     if complaint := _complaint(terms):
         options.refuse(complaint)
     found = app.Options(
-        options.namespace, options.port, options.image, options.lease_namespace, terms
+        options.namespace,
+        options.port,
+        options.image,
+        options.lease_namespace,
+        terms,
+        options.allow_name_servers,
     )
     kopf.configure(log_format=kopf.LogFormat.JSON)
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # else a line for each event
@@ -87,6 +99,13 @@ def _complaint(terms: lease.Terms) -> str:
     if terms.period <= 0:
         return f"--lease-period {terms.period:g} must be more than 0"
     return ""
+
+
+def _pattern(text: str) -> str:
+    try:
+        return allowing.checked(text)
+    except ManifestError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _port(text: str) -> int:

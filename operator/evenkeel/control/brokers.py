@@ -1,10 +1,15 @@
-"""Asks RocketMQ: one client for each cluster, whoever asks."""
+"""
+Asks RocketMQ: one client for each cluster, whoever asks.
+
+Credentials that have changed make another client. One that is not used any more is closed.
+"""
 
 import asyncio
 import functools
 import ssl
+import time
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,6 +25,8 @@ from mq_client.values import Lag, Member
 
 ANSWER_SECONDS = 10.0
 """For all servers together that must be asked about a topic."""
+IDLE_SECONDS = 300.0
+"""After this a client is closed. Whatever is looked at less often than that is worth a new one."""
 UNREACHABLE = "NameServerUnreachable"
 Value = TypeVar("Value")
 
@@ -59,9 +66,12 @@ class Cluster:
 class Brokers:
     """All clusters that objects name."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Connect to nothing yet."""
+        self._clock = clock
         self._clients: dict[Cluster, Client] = {}
+        self._used_at: dict[Cluster, float] = {}
+        self._closing: set[asyncio.Task[None]] = set()
         self.requests: Counter[str] = Counter()
         """Name server requests by how they ended."""
 
@@ -103,14 +113,26 @@ class Brokers:
         """Close all connections."""
         for client in self._clients.values():
             await client.close()
+        await asyncio.gather(*self._closing)
 
     def _client(self, cluster: Cluster) -> Client:
+        self._used_at[cluster] = self._clock()
+        self._close_idle()
         if cluster not in self._clients:
             tls = None if cluster.trust is None else cluster.trust.context()
             self._clients[cluster] = Client(
                 cluster.name_servers, credentials=cluster.credentials, tls=tls
             )
         return self._clients[cluster]
+
+    def _close_idle(self) -> None:
+        """Close what nobody has used for long: nothing takes so long that it is still in use."""
+        before = self._clock() - IDLE_SECONDS
+        for cluster in [each for each, used_at in self._used_at.items() if used_at < before]:
+            del self._used_at[cluster]
+            closing = asyncio.create_task(self._clients.pop(cluster).close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
 
 
 async def _in_time(answer: Awaitable[Value], silent: errors.MqError) -> Value:
