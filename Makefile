@@ -1,7 +1,7 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test e2e chaos mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
+.PHONY: help setup demo test e2e chaos histories mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
 	bench-handover bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
 
@@ -22,6 +22,9 @@ e2e: setup ## Run all of it on a node of its own, as root; minutes. ARGS goes to
 
 chaos: setup ## Events at random upon a group on a node of its own, as root; ARGS="--seed 7" repeats them
 	@$(IN_DEV) pytest tests/e2e/test_chaos.py $(ARGS)
+
+histories: setup ## Random histories of one queue on brokers that delete, lag and forget; minutes. ARGS="--seed 7" repeats them
+	@$(IN_DEV) pytest tests/histories/test_histories.py $(ARGS)
 
 mutations: setup ## Break the code line by line and see that the tests notice; minutes
 	@$(IN_DEV) tests.mutations $(ARGS)

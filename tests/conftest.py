@@ -21,6 +21,7 @@ _SEED = pytest.StashKey[int]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, metavar="N", help="seed of random tests; default: fresh")
+    parser.addoption("--histories", type=int, default=200, help="so many for `make histories`")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,7 +2,9 @@
 A relay on loopback in front of a real peer, which can do what networks do: delay, swallow, cut.
 
 `with Proxy("127.0.0.1:9876") as proxy` relays from `proxy.address`. What `swallows` says is lost
-from then on: the connection looks alive, and nothing comes through (a half-open connection).
+from then on: the connection looks alive, and nothing comes through (a half-open connection). From
+`hold` to `let_go` nothing comes through either, and nothing is lost. Connections that are made
+before it has a `target` are reset.
 """
 
 import asyncio
@@ -21,8 +23,10 @@ class Proxy:
         self.delay_seconds = 0.0
         self.swallows = False
         self.connections = 0
-        self._target = target
+        self.target = target
         self._loop = asyncio.new_event_loop()
+        self._is_open = asyncio.Event()
+        self._is_open.set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -42,6 +46,14 @@ class Proxy:
     def cut(self) -> None:
         """Reset all connections; new ones are taken."""
         self._do(self._cut())
+
+    def hold(self) -> None:
+        """Keep what comes; peers stop sending when the kernel's buffers are full."""
+        self._loop.call_soon_threadsafe(self._is_open.clear)
+
+    def let_go(self) -> None:
+        """Pass it all on."""
+        self._loop.call_soon_threadsafe(self._is_open.set)
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
@@ -65,7 +77,10 @@ class Proxy:
         self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter
     ) -> None:
         self.connections += 1
-        host, _, port = self._target.rpartition(":")
+        host, _, port = self.target.rpartition(":")
+        if not host:
+            to_client.transport.abort()
+            return
         from_peer, to_peer = await asyncio.open_connection(host, int(port))
         self._writers |= {to_client, to_peer}
         of_client, of_peer = self._takers(to_client, to_peer)
@@ -88,6 +103,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 await asyncio.sleep(self.delay_seconds)
+                await self._is_open.wait()
                 if not self.swallows:
                     take(data)
                     await writer.drain()

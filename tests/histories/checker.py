@@ -1,0 +1,190 @@
+"""
+Compares what a reader gave with what there was: whatever is missing must have a reason.
+
+Pure. `World` is what the history's player knows for sure of the queue; `Given` is what one read
+brought. `complaints` tells what no fact of the world explains; of a right reader it tells nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tests.histories.story import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A message, at the offset that is its number in `World.stored`."""
+
+    key: str
+    tag: str
+    kind: Kind
+    place: int
+    """In the commit log."""
+
+
+@dataclass(slots=True)
+class World:
+    """The queue as it is, on its master and on its slave."""
+
+    stored: list[Stored] = field(default_factory=list)
+    """By offset: all that were sent since the topic was made."""
+    deleted_below: int = 0
+    """Messages at lower places in the commit log are deleted."""
+    has_master: bool = True
+    slave_end: int | None = None
+    """Where the queue ends on the slave, where that is behind."""
+    is_readable: bool = True
+
+    def is_deleted(self, offset: int) -> bool:
+        """Whether the broker has deleted this message."""
+        return self.stored[offset].place < self.deleted_below
+
+    @property
+    def end(self) -> int:
+        """Where the queue ends."""
+        return len(self.stored)
+
+
+class End(Enum):
+    """How a read ended."""
+
+    DONE = "all was read"
+    WAITS = "the reader waited for more"
+    GONE = "it said that offsets are deleted"
+    FORBIDDEN = "it said that the topic may not be read"
+    UNAVAILABLE = "it said that the broker is not there, or behind"
+    BROKEN = "it said that a message is broken"
+    OTHER = "it failed in some other way"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A message as the reader gave it."""
+
+    offset: int
+    key: str
+
+
+@dataclass(slots=True)
+class Given:
+    """What one read brought."""
+
+    start: int
+    stop: int
+    """What was asked for: from `start` up to, without, `stop`."""
+    allow_gaps: bool
+    tags: str | None
+    rows: list[Row] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    refused: list[tuple[int, int]] = field(default_factory=list)
+    """Ranges that hold something broken, as the reader said by an error."""
+    next: int = 0
+    """Where it would read on."""
+    end: End = End.DONE
+    words: str = ""
+    """Of the error."""
+    pulls: int = 0
+    seconds: float = 0.0
+
+    def wants(self, message: Stored) -> bool:
+        """Whether the reader's filter lets it pass."""
+        return self.tags is None or message.tag in self.tags.split("||")
+
+
+QUICK_PULLS, PULLS_A_SECOND = 40, 40
+"""A reader that asks more often, beyond one question for every two messages, never pauses."""
+
+
+def complaints(world: World, given: Given) -> list[str]:
+    """Tell what is wrong with what a reader gave."""
+    return [*_rows(world, given), *_missing(world, given), *_end(world, given), *_pace(given)]
+
+
+def _rows(world: World, given: Given) -> Iterator[str]:
+    last = given.start - 1
+    for row in given.rows:
+        if row.offset <= last:
+            yield f"offset {row.offset} came after {last}: twice, or out of order"
+        last = row.offset
+        if not given.start <= row.offset < min(given.next, world.end):
+            yield f"offset {row.offset} came, but not from {given.start} up to {given.next}"
+            continue
+        message = world.stored[row.offset]
+        if row.key != message.key:
+            yield f"offset {row.offset} came as {row.key}, and is {message.key}"
+        if not given.wants(message):
+            yield f"offset {row.offset} came, though the filter leaves out {message.tag}"
+
+
+def _missing(world: World, given: Given) -> Iterator[str]:
+    came = {row.offset for row in given.rows}
+    skipped = _offsets(given.gaps)
+    refused = _offsets(given.refused)
+    if given.gaps and not given.allow_gaps:
+        yield f"gaps {given.gaps} were taken, and not allowed"
+    for offset in sorted(skipped & came):
+        yield f"offset {offset} came, and is in a gap"
+    lost, existing = [], []
+    for offset in range(given.start, min(given.next, world.end)):
+        message = world.stored[offset]
+        if offset in skipped:
+            if not world.is_deleted(offset) and given.wants(message):
+                existing.append(offset)
+        elif offset not in came and offset not in refused and given.wants(message):
+            lost.append(offset)
+    if lost:
+        yield f"offsets {_told(lost)} did not come, and no word was said of them"
+    if existing:
+        yield f"offsets {_told(existing)} were taken for lost, and are there"
+    for start, stop in given.refused:
+        if not _has_broken(world, given, start, stop):
+            yield f"offsets {start} to {stop - 1} were called broken, and are not"
+
+
+def _end(world: World, given: Given) -> Iterator[str]:
+    at = given.next
+    is_beyond = at >= world.end
+    is_behind = (
+        not world.has_master and world.slave_end is not None and world.slave_end < given.stop
+    )
+    match given.end:
+        case End.DONE:
+            if at != given.stop:
+                yield f"it said that all was read, at {at} of {given.stop}"
+        case End.GONE:
+            if given.allow_gaps or is_beyond or not world.is_deleted(at):
+                yield f"offset {at} was called deleted, and is not: {given.words}"
+        case End.FORBIDDEN:
+            if world.is_readable:
+                yield f"the topic may be read: {given.words}"
+        case End.WAITS | End.UNAVAILABLE:
+            if not is_behind and not is_beyond:
+                yield f"{given.end.value} at {at}, and all is there: {given.words}"
+        case End.BROKEN:
+            if not _has_broken(world, given, at, given.stop):
+                yield f"from {at} on nothing is broken: {given.words}"
+        case End.OTHER:
+            yield f"it failed at {at}: {given.words}"
+
+
+def _pace(given: Given) -> Iterator[str]:
+    fair = QUICK_PULLS + PULLS_A_SECOND * given.seconds + max(0, given.stop - given.start) / 2
+    if given.pulls > fair:
+        yield f"{given.pulls} pulls in {given.seconds:.1f} s: it does not pause"
+
+
+def _has_broken(world: World, given: Given, start: int, stop: int) -> bool:
+    return any(
+        message.kind is Kind.BROKEN
+        for message in world.stored[max(start, given.start) : min(stop, given.stop)]
+    )
+
+
+def _offsets(ranges: list[tuple[int, int]]) -> set[int]:
+    return {offset for start, stop in ranges for offset in range(start, stop)}
+
+
+def _told(offsets: list[int]) -> str:
+    shown = ", ".join(map(str, offsets[:5]))
+    return f"{shown} ... {offsets[-1]} ({len(offsets)})" if len(offsets) > 5 else shown

@@ -1,0 +1,124 @@
+"""
+How messages are deleted: by the broker itself, or as if, by the relay in front of it.
+
+A broker deletes nothing in its first minute. What it says while it does is known, so a relay can
+say it at once: offsets that are about to go are passed over, as code 20 or by messages that begin
+further on; later they are below the queue's beginning.
+"""
+
+import random
+import time
+from abc import ABC, abstractmethod
+from itertools import pairwise
+
+from mq_client import wire
+from mq_client.frames import Frame
+from tests.answers import Asked, said
+from tests.histories.checker import World
+from tests.histories.ground import Ground
+
+READS_BETWEEN = 3
+"""So often a queue is read after its messages are gone and before its beginning is known."""
+SETTLES_SECONDS = 4.0
+
+
+class Deleting(ABC):
+    """Deletes the oldest messages of a queue, in two steps that readers may come between."""
+
+    @abstractmethod
+    def begin(self, topic: str, world: World, rng: random.Random) -> None:
+        """Begin to delete."""
+
+    @abstractmethod
+    def is_over(self) -> bool:
+        """Whether both steps are done; asked before each read."""
+
+    @abstractmethod
+    def below(self, world: World) -> int:
+        """Tell below which place of the commit log messages are gone by now."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Leave no trace for the next history."""
+
+
+class ByBroker(Deleting):
+    """The real thing; for brokers that are older than a minute."""
+
+    def __init__(self, ground: Ground) -> None:
+        """Nothing is deleted yet."""
+        self._ground = ground
+        self._until = 0.0
+
+    def begin(self, topic: str, world: World, rng: random.Random) -> None:
+        """Ask both brokers."""
+        self._ground.delete_messages()
+        self._until = time.monotonic() + SETTLES_SECONDS
+
+    def is_over(self) -> bool:
+        """Leave the brokers some rounds."""
+        return time.monotonic() > self._until
+
+    def below(self, world: World) -> int:
+        """Ask the master; where it is lost, whoever is read from counts as well."""
+        return self._ground.deleted_below(with_slave=not world.has_master)
+
+    def forget(self) -> None:
+        """There is nothing to forget: what is deleted is deleted."""
+
+
+class ByRelay(Deleting):
+    """What clients would see of it."""
+
+    def __init__(self, ground: Ground) -> None:
+        """Nothing is deleted yet."""
+        self._answers = ground.answers
+        self._topic = ""
+        self._first = self._place = self._reads = 0
+
+    def begin(self, topic: str, world: World, rng: random.Random) -> None:
+        """Choose a first message that stays."""
+        self._topic = topic
+        self._first = rng.randint(self._first, world.end)
+        is_all = self._first == world.end
+        self._place = world.stored[-1].place + 1 if is_all else world.stored[self._first].place
+        self._reads = 0
+        self._answers.after = self._say
+
+    def is_over(self) -> bool:
+        """Count the reads in between."""
+        self._reads += 1
+        return self._reads > READS_BETWEEN
+
+    def below(self, world: World) -> int:
+        """Tell the chosen one's place."""
+        return self._place
+
+    def forget(self) -> None:
+        """Let answers pass."""
+        self._topic = ""
+        self._first = self._place = self._reads = 0
+        self._answers.after = lambda _, answer: answer
+
+    def _say(self, asked: Asked, answer: Frame) -> Frame:
+        if not asked.is_pull or asked.queue.topic != self._topic or asked.offset >= self._first:
+            return answer
+        if answer.code not in (0, 20):
+            return answer
+        if self._reads > READS_BETWEEN:
+            return said(
+                answer, 21, "OFFSET_TOO_SMALL", b"", next_offset=self._first, min_offset=self._first
+            )
+        left = self._left(answer.body) if answer.code == 0 else b""
+        if left:
+            return said(answer, body=left)
+        return said(answer, 20, "MESSAGE_WAS_REMOVING" if answer.code == 0 else answer.remark, b"")
+
+    def _left(self, body: bytes | memoryview) -> bytes:
+        data = bytes(body)
+        starts = [*wire.starts(data), len(data)]
+        return b"".join(
+            data[start:stop]
+            for start, stop in pairwise(starts)
+            if wire.HEAD.unpack_from(data, start)[5] >= self._first
+        )

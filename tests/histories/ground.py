@@ -1,0 +1,231 @@
+"""
+A master and a slave whose life is quick: small files that are deleted soon, and a relay between the
+two that can be held.
+
+Clients come in by `Answers`, which counts what is pulled.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mq_client import flows
+from mq_client.blocking import Client
+from mq_client.commands import cluster
+from mq_client.commands.base import Done, Request, Value_co, whole
+from mq_client.commands.cluster import GetRuntimeInfo
+from mq_client.commands.consuming import GetMaxOffset
+from mq_client.commands.sending import Send
+from mq_client.frames import Frame
+from mq_client.values import Queue, TopicConfig
+from sandbox import rocketmq
+from sandbox.rocketmq import Broker, RocketMq
+from sandbox.waiting import eventually
+from tests.answers import Answers
+from tests.proxy import Proxy
+
+PROPERTIES = {
+    "mappedFileSizeCommitLog": "65536",
+    "mappedFileSizeConsumeQueue": "2000",  # of 100 messages
+    "fileReservedTime": "0",
+    "deleteWhen": "99",  # never by the clock, only when it is told to
+    "cleanResourceInterval": "700",
+    "deleteCommitLogFilesInterval": "20",
+    "deleteConsumeQueueFilesInterval": "20",
+    "longPollingEnable": "false",
+    "shortPollingTimeMills": "200",
+    "registerNameServerPeriod": "60000",
+}
+DELETES_AFTER_SECONDS = 62.0
+"""A broker deletes nothing in its first minute."""
+ANSWER_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteExpired(Done):
+    """Ask a broker to delete all files of the commit log but the last, at its next occasions."""
+
+    code: ClassVar[int] = 329
+    name: ClassVar[str] = "DELETE_EXPIRED_COMMITLOG"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic(Done):
+    """Ask a broker to delete a topic with its messages."""
+
+    code: ClassVar[int] = 215
+    name: ClassVar[str] = "DELETE_TOPIC_IN_BROKER"
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOffset(Done):
+    """Ask a broker to let a group read a queue from elsewhere."""
+
+    code: ClassVar[int] = 222
+    name: ClassVar[str] = "INVOKE_BROKER_TO_RESET_OFFSET"
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+
+    def fields(self) -> dict[str, str]:
+        """Write the last one as Java does."""
+        return {
+            "group": self.group, "topic": self.topic, "queueId": str(self.queue_id),
+            "offset": str(self.offset), "timestamp": "0", "isForce": "true",
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Leave(Done):
+    """Tell a name server that a broker is gone."""
+
+    code: ClassVar[int] = 104
+    name: ClassVar[str] = "UNREGISTER_BROKER"
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FollowBy(Done):
+    """
+    Tell a slave by which address it gets its master's messages.
+
+    RocketMQ 5.4 has the property `haMasterAddress` for it, and forgets it while it starts; all that
+    it brings about is that the slave does not ask the name server for the address.
+    """
+
+    code: ClassVar[int] = 906
+    name: ClassVar[str] = "EXCHANGE_BROKER_HA_INFO"
+    master_ha_address: str
+    master_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendPlaced(Request[tuple[int, int]]):
+    """Send a message, and hear its offset and its place in the commit log."""
+
+    code: ClassVar[int] = Send.code
+    name: ClassVar[str] = Send.name
+    group: str
+    queue: Queue
+    content: bytes
+    properties: str
+    sys_flag: int
+
+    def fields(self) -> dict[str, str]:
+        """Say what a producer says."""
+        send = Send(self.group, self.queue, self.content, self.properties, 1, self.sys_flag)
+        return send.fields()
+
+    def body(self) -> bytes:
+        """Carry the message."""
+        return self.content
+
+    def read(self, answer: Frame) -> tuple[int, int]:
+        """Take the place out of the id that the broker made of it."""
+        return whole(answer, "queueOffset"), int(answer.fields["msgId"][-16:], 16)
+
+
+class Ground:
+    """The brokers, and what is done to them."""
+
+    def __init__(self, mq: RocketMq, slaves_way: Proxy, answers: Answers) -> None:
+        """Take what was started."""
+        self.mq = mq
+        self.answers = answers
+        self._slaves_way = slaves_way
+        (self.master,) = mq.brokers.values()
+        (self.slave,) = mq.slaves.values()
+        self._client = Client(mq.name_server.address)
+
+    @property
+    def both(self) -> tuple[Broker, Broker]:
+        """Master and slave."""
+        return self.master, self.slave
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def ask(self, address: str, request: Request[Value_co]) -> Value_co:
+        """Ask over one connection for all: a history asks a lot."""
+        return self._client.engine.run(flows.ask(address, request, ANSWER_SECONDS))
+
+    def ask_all(self, address: str, requests: Sequence[Request[Value_co]]) -> list[Value_co]:
+        """Ask all side by side."""
+        tasks = [
+            self._client.start(flows.ask(address, request, ANSWER_SECONDS)) for request in requests
+        ]
+        return [self._client.wait(task) for task in tasks]
+
+    def connect_slave(self) -> None:
+        """Have the slave follow its master by way of the relay."""
+        self.ask(self.slave.address, FollowBy(self._slaves_way.address, self.master.address))
+
+    def hold_slave(self) -> None:
+        """Let nothing of the master's come to its slave."""
+        self._slaves_way.hold()
+
+    def free_slave(self) -> None:
+        """Let everything come again."""
+        self._slaves_way.let_go()
+
+    def end(self, topic: str) -> int:
+        """Tell where the queue ends on the master."""
+        return self.ask(self.master.address, GetMaxOffset(topic, 0))
+
+    def slave_end(self, topic: str) -> int:
+        """Tell where the queue ends on the slave."""
+        return self.ask(self.slave.address, GetMaxOffset(topic, 0))
+
+    def lose_master(self) -> None:
+        """Take the master out of the route, though it runs."""
+        name = self.master.name
+        leave = Leave(name, self.master.address, rocketmq.CLUSTER, 0)
+        self.ask(self.mq.name_server.address, leave)
+
+    def find_master(self, topic: str) -> None:
+        """Have the master back in the route."""
+        self.master.register()
+        assert eventually(lambda: self.master.is_in_route(topic), bool)
+
+    def deleted_below(self, *, with_slave: bool) -> int:
+        """Tell where the master's commit log begins, or the slave's where that is further on."""
+        brokers = self.both if with_slave else (self.master,)
+        return max(
+            int(self.ask(broker.address, GetRuntimeInfo())["commitLogMinOffset"])
+            for broker in brokers
+        )
+
+    def delete_messages(self) -> None:
+        """Have both delete their oldest messages soon."""
+        for broker in self.both:
+            self.ask(broker.address, DeleteExpired())
+
+    def put(self, config: TopicConfig) -> None:
+        """Make or change a topic on both: by itself a slave copies them once a minute."""
+        for broker in self.both:
+            self.ask(broker.address, cluster.PutTopics((config,)))
+            assert eventually(lambda: broker.is_in_route(config.topic), bool)  # noqa: B023
+
+
+@contextlib.contextmanager
+def started() -> Iterator[Ground]:
+    """Run a name server, a master and a slave."""
+    with Proxy("") as slaves_way:
+        properties = {**PROPERTIES, "haMasterAddress": slaves_way.address}
+        with rocketmq.started(brokers=1, slaves=1, properties=properties) as mq:
+            host, _, port = mq.brokers["broker-a"].address.rpartition(":")
+            slaves_way.target = f"{host}:{int(port) + 1}"
+            with Answers(mq.name_server.address) as answers:
+                ground = Ground(mq, slaves_way, answers)
+                try:
+                    ground.connect_slave()
+                    yield ground
+                finally:
+                    ground.close()

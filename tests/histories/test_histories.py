@@ -1,0 +1,32 @@
+"""
+200 random histories of one queue on real brokers, which delete by themselves: `make histories`.
+
+Each has a seed of its own, counted from `--seed`. `--histories 1 --seed N` plays one again.
+"""
+
+import time
+
+import pytest
+
+from sandbox import jars
+from sandbox.waiting import eventually
+from tests.histories import ground, player
+from tests.histories.deleting import ByBroker
+
+pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+
+
+def test_whatever_a_reader_did_not_give_has_a_reason(
+    seed: int, pytestconfig: pytest.Config
+) -> None:
+    count = int(pytestconfig.getoption("histories"))
+    with ground.started() as brokers:
+        since = time.monotonic()
+        assert eventually(
+            lambda: time.monotonic() - since > ground.DELETES_AFTER_SECONDS,
+            bool, 2 * ground.DELETES_AFTER_SECONDS, 1.0,
+        )  # fmt: skip
+        deleting = ByBroker(brokers)
+        failures = [player.play(brokers, deleting, seed + number) for number in range(count)]
+    told = [str(failure) for failure in failures if failure]
+    assert not told, f"{len(told)} of {count} are unexplained\n" + "\n\n".join(told)
