@@ -15,11 +15,10 @@ from mq_client import wire
 from mq_client.frames import Frame
 from tests.answers import Asked, said
 from tests.histories.checker import World
-from tests.histories.ground import Ground
+from tests.histories.ground import DELETES_FOR_SECONDS, Ground
 
 READS_BETWEEN = 3
 """So often a queue is read after its messages are gone and before its beginning is known."""
-SETTLES_SECONDS = 4.0
 
 
 class Deleting(ABC):
@@ -53,10 +52,10 @@ class ByBroker(Deleting):
     def begin(self, topic: str, world: World, rng: random.Random) -> None:
         """Ask both brokers."""
         self._ground.delete_messages()
-        self._until = time.monotonic() + SETTLES_SECONDS
+        self._until = time.monotonic() + DELETES_FOR_SECONDS
 
     def is_over(self) -> bool:
-        """Leave the brokers some rounds."""
+        """Wait until it deletes no more: a slave that is held then would miss what it never got."""
         return time.monotonic() > self._until
 
     def below(self, world: World) -> int:

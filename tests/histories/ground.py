@@ -30,15 +30,17 @@ PROPERTIES = {
     "mappedFileSizeConsumeQueue": "2000",  # of 100 messages
     "fileReservedTime": "0",
     "deleteWhen": "99",  # never by the clock, only when it is told to
-    "cleanResourceInterval": "700",
-    "deleteCommitLogFilesInterval": "20",
-    "deleteConsumeQueueFilesInterval": "20",
+    "cleanResourceInterval": "100",
+    "deleteCommitLogFilesInterval": "10",
+    "deleteConsumeQueueFilesInterval": "10",
     "longPollingEnable": "false",
     "shortPollingTimeMills": "200",
     "registerNameServerPeriod": "60000",
 }
 DELETES_AFTER_SECONDS = 62.0
 """A broker deletes nothing in its first minute."""
+DELETES_FOR_SECONDS = 3.0
+"""Who asks a broker to delete has asked for the next 20 occasions."""
 ANSWER_SECONDS = 5.0
 
 

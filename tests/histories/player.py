@@ -21,8 +21,6 @@ from tests.histories.story import Delete, Event, Kind, Read, Reset, Send, Step
 SHORT_SECONDS = 1.0
 """So long is waited for what cannot come."""
 LONG_SECONDS = 60.0
-MOST_READS = 40
-"""While a broker deletes."""
 _ZLIB = 1
 _ENDS = {
     pulling.OffsetGoneError: End.GONE,
@@ -182,11 +180,10 @@ class _Player:
     def _delete(self, step: Delete) -> Iterator[Given]:
         """Read again and again, for it takes the broker a while, and steps in between."""
         self._deleting.begin(self._queue.topic, self.world, self._rng)
-        for _ in range(MOST_READS):
+        is_over = False
+        while not is_over:
             is_over = self._deleting.is_over()
             yield self._read(step.allow_gaps, step.tags, 0)
-            if is_over:
-                break
 
     def _read(self, allow_gaps: bool, tags: str | None, start: int) -> Given:
         world = self.world

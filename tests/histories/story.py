@@ -89,9 +89,9 @@ class _Maker:
         choices = [self._read] * 6
         if not self._is_lost:
             choices += [self._more] * 4
-            choices += [self._delete, self._delete, self._hold, self._reset, self._permit]
-            if not self._is_held:
-                choices.append(self._anew)
+            choices += [self._hold, self._reset, self._permit]
+            if not self._is_held:  # a slave never gets what its master has deleted before
+                choices += [self._delete, self._delete, self._anew]
         choices.append(self._lose)
         return self._rng.choice(choices)()
 
