@@ -40,6 +40,11 @@ class World:
         """Whether the broker has deleted this message."""
         return self.stored[offset].place < self.deleted_below
 
+    def waits_for_master(self, start: int, stop: int) -> bool:
+        """Whether the slave alone cannot settle it: what it lacks, the master may still have."""
+        is_behind = self.slave_end is not None and self.slave_end < stop
+        return is_behind or any(map(self.is_deleted, range(start, min(stop, self.end))))
+
     @property
     def end(self) -> int:
         """Where the queue ends."""
@@ -145,9 +150,7 @@ def _missing(world: World, given: Given) -> Iterator[str]:
 def _end(world: World, given: Given) -> Iterator[str]:
     at = given.next
     is_beyond = at >= world.end
-    is_behind = (
-        not world.has_master and world.slave_end is not None and world.slave_end < given.stop
-    )
+    is_with_master = not world.has_master and world.waits_for_master(at, given.stop)
     match given.end:
         case End.DONE:
             if at != given.stop:
@@ -159,7 +162,7 @@ def _end(world: World, given: Given) -> Iterator[str]:
             if world.is_readable:
                 yield f"the topic may be read: {given.words}"
         case End.WAITS | End.UNAVAILABLE:
-            if not is_behind and not is_beyond:
+            if not is_with_master and not is_beyond:
                 yield f"{given.end.value} at {at}, and all is there: {given.words}"
         case End.BROKEN:
             if not _has_broken(world, given, at, given.stop):

@@ -188,8 +188,10 @@ class _Player:
     def _read(self, allow_gaps: bool, tags: str | None, start: int) -> Given:
         world = self.world
         given = Given(start, max(world.end, start + int(start > world.end)), allow_gaps, tags)
-        is_behind = world.slave_end is not None and world.slave_end < given.stop
-        is_in_vain = start > world.end or (not world.has_master and is_behind)
+        world.deleted_below = self._deleting.below(world)
+        is_in_vain = start > world.end or (
+            not world.has_master and world.waits_for_master(start, given.stop)
+        )
         seconds, client = (SHORT_SECONDS, self._short) if is_in_vain else (LONG_SECONDS, self._long)
         wanted = filters.tags(tags or filters.ALL)
         position = pulling.Position(self._queue, start, given.stop, wanted, allow_gaps=allow_gaps)

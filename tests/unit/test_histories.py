@@ -46,6 +46,7 @@ RIGHT: list[tuple[World, Given]] = [
     (world(is_readable=False), given(next=0, end=End.FORBIDDEN)),
     (world(has_master=False, slave_end=4), given(*range(4), next=4, end=End.WAITS)),
     (world(has_master=False, slave_end=4), given(*range(4), next=4, end=End.UNAVAILABLE)),
+    (world(has_master=False, deleted_below=300), given(next=0, end=End.UNAVAILABLE)),
     (world(broken=5), given(*range(4), *range(8, 10), refused=[(4, 8)])),
     (world(broken=5), given(*range(4), next=4, end=End.BROKEN)),
     (world(2), given(start=5, stop=6, next=5, end=End.WAITS)),
