@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mq_client import errors, flows
+from mq_client import errors, filters, flows
 from mq_client.answers import Answer, Meaning
 from mq_client.commands.consuming import CheckFilter
 from mq_client.directory import LATE_POLL, Directory
@@ -104,6 +104,7 @@ def _with_more(
     one before should end. What does not follow on is thrown away, and asked for again one by one.
     """
     bodies = [batch.body]
+    start = position.ahead()
     size, step, at_once = len(batch.body), batch.stop - batch.first, 1
     full = position.cut(batch.first + MOST_MESSAGES)
     while size < ENOUGH_BYTES and position.next < min(end, full):
@@ -125,8 +126,23 @@ def _with_more(
             step, end = position.next - place or step, pulled.max_offset
         if position.next == before:
             break
+    if position.next > start.next and not (yield from _is_all_there(directory, group, start)):
+        position.catch_up(start)
+        return batch
     body = b"".join(bodies) if len(bodies) > 1 else batch.body
     return replace(batch, stop=position.next, body=body)
+
+
+def _is_all_there(directory: Directory, group: str, position: Position) -> Flow[bool]:
+    """Tell whether answers from this position on can miss nothing, whatever their filter hides."""
+    if position.wanted.is_everything:
+        return True
+    try:
+        address = yield from _address(directory, group, position)
+        seen = yield from _look(directory, group, position, address)
+    except errors.MqError:
+        return False  # as below
+    return seen.meaning is Meaning.MESSAGES
 
 
 def _pull_all(
@@ -150,7 +166,28 @@ def _pull(
     address = yield from _address(directory, group, position, known_route)
     timeout = directory.times.answer + POLL_MS / 1000 + LATE_POLL
     pulled = yield from flows.ask(address, position.request(group, POLL_MS), timeout)
-    return position.read(pulled), address == routing.known_master(directory, position.queue)
+    answer = position.read(pulled)
+    if answer.meaning in _MOVES_ON and not position.wanted.is_everything:
+        seen = yield from _look(directory, group, position, address)
+        answer = answer if seen.meaning is Meaning.MESSAGES else seen
+    return answer, address == routing.known_master(directory, position.queue)
+
+
+_MOVES_ON = (Meaning.MESSAGES, Meaning.PASSED_OVER)
+_ONE_MESSAGE = 1
+"""In bytes: a broker gives one message at least. It looks for it as far as for many."""
+
+
+def _look(directory: Directory, group: str, position: Position, address: str) -> Flow[Answer]:
+    """
+    Tell what there is at the position without its filter, after an answer with it.
+
+    A filter hides what a broker has just deleted. But brokers delete from a queue's beginning on,
+    so whoever finds the first message that an answer is about knows that none behind it is missing.
+    """
+    plain = replace(position, wanted=filters.EVERYTHING)
+    request = replace(plain.request(group, poll_ms=0), most_bytes=_ONE_MESSAGE)
+    return plain.read((yield from flows.ask(address, request, directory.times.answer)))
 
 
 def _address(

@@ -7,7 +7,6 @@ further on; later they are below the queue's beginning.
 """
 
 import random
-import time
 from abc import ABC, abstractmethod
 from itertools import pairwise
 
@@ -15,7 +14,7 @@ from mq_client import wire
 from mq_client.frames import Frame
 from tests.answers import Asked, said
 from tests.histories.checker import World
-from tests.histories.ground import DELETES_FOR_SECONDS, Ground
+from tests.histories.ground import Ground
 
 READS_BETWEEN = 3
 """So often a queue is read after its messages are gone and before its beginning is known."""
@@ -47,16 +46,17 @@ class ByBroker(Deleting):
     def __init__(self, ground: Ground) -> None:
         """Nothing is deleted yet."""
         self._ground = ground
-        self._until = 0.0
+        self._deletions: dict[str, int] = {}
 
     def begin(self, topic: str, world: World, rng: random.Random) -> None:
         """Ask both brokers."""
+        self._deletions = self._ground.deletions()
         self._ground.delete_messages()
-        self._until = time.monotonic() + DELETES_FOR_SECONDS
 
     def is_over(self) -> bool:
         """Wait until it deletes no more: a slave that is held then would miss what it never got."""
-        return time.monotonic() > self._until
+        seen = self._ground.deletions()
+        return all(count > self._deletions[name] for name, count in seen.items())
 
     def below(self, world: World) -> int:
         """Ask the master; where it is lost, whoever is read from counts as well."""

@@ -39,8 +39,8 @@ PROPERTIES = {
 }
 DELETES_AFTER_SECONDS = 62.0
 """A broker deletes nothing in its first minute."""
-DELETES_FOR_SECONDS = 3.0
-"""Who asks a broker to delete has asked for the next 20 occasions."""
+_HAS_DELETED = "manualDeleteFileSeveralTimes: 0"
+"""Who asks a broker to delete has asked for its next 20 occasions. This it says at the last."""
 ANSWER_SECONDS = 5.0
 
 
@@ -208,6 +208,10 @@ class Ground:
         """Have both delete their oldest messages soon."""
         for broker in self.both:
             self.ask(broker.address, DeleteExpired())
+
+    def deletions(self) -> dict[str, int]:
+        """Count how often each of both has come to an end of deleting."""
+        return {broker.name: broker.log.read_text().count(_HAS_DELETED) for broker in self.both}
 
     def put(self, config: TopicConfig) -> None:
         """Make or change a topic on both: by itself a slave copies them once a minute."""

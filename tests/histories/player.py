@@ -18,7 +18,7 @@ from tests.histories.deleting import Deleting
 from tests.histories.ground import ANSWER_SECONDS, DeleteTopic, Ground, ResetOffset, SendPlaced
 from tests.histories.story import Delete, Event, Kind, Read, Reset, Send, Step
 
-SHORT_SECONDS = 1.0
+SHORT_SECONDS = 0.5
 """So long is waited for what cannot come."""
 LONG_SECONDS = 60.0
 _ZLIB = 1

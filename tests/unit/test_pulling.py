@@ -157,16 +157,55 @@ def test_an_answer_in_between_gives_patience_anew() -> None:
     assert batch.stop == 8
 
 
+def filtered() -> Position:
+    return Position(QUEUE, 0, 9, filters.tags("paid"))
+
+
+THERE = (found(0, 1, 9), found(3, 4, 9))
+"""What a look without the filter finds: the first message of what was given."""
+
+
+def paid(*offsets: int, next_offset: int) -> Pulled:
+    body = b"".join(
+        stored.message(b"x", offset=offset, texts={"TAGS": "paid"}) for offset in offsets
+    )
+    return replace(pulled(PullStatus.FOUND, next_offset, 9), body=body)
+
+
 def test_small_answers_are_joined_while_there_is_more() -> None:
     here = stage()
-    position = Position(QUEUE, 0, wanted=filters.sql("amount > 10"))
-    here.directory.filters_understood.add(("a:1", position.wanted))
+    position = filtered()
     flow = pulling.next_batch(here.directory, "g", position)
-    answers = [found(0, 3, 9), pulled(PullStatus.NOTHING_MATCHED, 6, 9), found(6, 9, 9)]
-    batch, _, _ = here.play(flow, [route("a:1"), *answers])
+    answers = [paid(0, 2, next_offset=3), THERE[0], pulled(PullStatus.NOTHING_MATCHED, 6, 9)]
+    script = [route("a:1"), *answers, paid(7, next_offset=9), THERE[1]]
+    batch, _, _ = here.play(flow, script)
     assert batch is not None
-    assert offsets(batch) == [*range(3), *range(6, 9)]
+    assert offsets(batch) == [0, 2, 7]
     assert (batch.first, batch.stop, position.next) == (0, 9, 9)
+
+
+def test_what_a_filter_may_hide_is_looked_at_without_it() -> None:
+    """A broker that deletes gives the others that match, and no word of those that it lacks."""
+    here = stage()
+    position = filtered()
+    flow = pulling.next_batch(here.directory, "g", position)
+    gone = pulled(PullStatus.NOTHING_MATCHED, 5, 9, "MESSAGE_WAS_REMOVING")
+    answer = paid(7, next_offset=9)
+    with pytest.raises(OffsetGoneError, match="offsets 0 to 4 are deleted"):
+        here.play(flow, [route("a:1"), answer, gone, answer, gone])
+    assert position.next == 0
+
+
+def test_what_was_joined_is_not_given_where_a_look_misses_its_first_message() -> None:
+    here = stage()
+    position = filtered()
+    flow = pulling.next_batch(here.directory, "g", position)
+    gone = pulled(PullStatus.NOTHING_MATCHED, 5, 9, "MESSAGE_WAS_REMOVING")
+    script = [paid(0, next_offset=3), THERE[0], paid(7, next_offset=6), paid(8, next_offset=9)]
+    batch, _, _ = here.play(flow, [route("a:1"), *script, gone])
+    assert batch is not None
+    assert offsets(batch) == [0]
+    assert position.next == 3
 
 
 def test_several_places_are_asked_for_at_once_where_answers_should_end() -> None:
