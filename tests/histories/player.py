@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from mq_client import errors, filters, properties, pulling
 from mq_client.blocking import Client
+from mq_client.commands.consuming import GetMinOffset
 from mq_client.directory import Times
 from mq_client.values import READ, WRITE, Queue, TopicConfig
 from sandbox.waiting import eventually
@@ -101,11 +102,7 @@ class _Player:
             case Delete():
                 yield from self._delete(step)
             case Reset(part):
-                topic = self._queue.topic
-                offset = int(part * self.world.end)
-                master = self._ground.master.address
-                with contextlib.suppress(errors.GroupUnknownError):  # it has read nothing yet
-                    self._ground.ask(master, ResetOffset(self._group, topic, 0, offset))
+                self._reset(part)
             case Event():
                 self._happen(step)
 
@@ -142,6 +139,13 @@ class _Player:
         topic, end = self._queue.topic, self.world.end
         found = eventually(lambda: self._ground.slave_end(topic), lambda seen: seen == end)
         assert found == end, f"the slave of {topic} ends at {found}, not at {end}"
+
+    def _reset(self, part: float) -> None:
+        master = self._ground.master.address
+        first = self._ground.ask(master, GetMinOffset(self._queue.topic, 0))
+        offset = first + int(part * (self.world.end - first))
+        with contextlib.suppress(errors.GroupUnknownError):  # it has read nothing yet
+            self._ground.ask(master, ResetOffset(self._group, self._queue.topic, 0, offset))
 
     def _happen(self, event: Event) -> None:
         ground, world, topic = self._ground, self.world, self._queue.topic

@@ -8,7 +8,7 @@ from tests.histories.deleting import ByRelay
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 
-HISTORIES = 12
+HISTORIES = 10
 
 
 def test_whatever_a_reader_did_not_give_has_a_reason(seed: int) -> None:
