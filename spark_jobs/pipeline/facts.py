@@ -43,6 +43,7 @@ class Facts:
             "bytes": self.tally.bytes,
             "tasks": self.tally.tasks,
             "misplacedTasks": self.tally.misplaced,
+            "offsets": self.tally.offsets,
             "error": self.error,
             "skipped": self.skipped.report() if self.skipped else None,
         }

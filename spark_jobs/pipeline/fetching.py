@@ -43,6 +43,8 @@ class Tally(msgspec.Struct):
     misplaced: int = 0
     """Tasks that ran on another executor than they were meant for."""
     tasks: int = 0
+    offsets: int = 0
+    """That were to be read. Where nothing is filtered or lost, each gave a row."""
     gaps: list[Row] = []
     """Offsets that were lost, of batches that may pass over them."""
 
@@ -66,6 +68,7 @@ class Tallies(AccumulatorParam[Tally]):
         value1.bytes += value2.bytes
         value1.misplaced += value2.misplaced
         value1.tasks += value2.tasks
+        value1.offsets += value2.offsets
         value1.gaps += value2.gaps
         return value1
 
@@ -103,7 +106,8 @@ class Fetcher:
             yield batch
         is_misplaced = spec.executor is not None and spec.executor != this_executor()
         counted = {spec.slot or "": rows}
-        self.tally.add(Tally(counted, size, int(is_misplaced), 1, list(map(_row, gaps))))
+        offsets = sum(map(_size, map(_range, spec.ranges)))
+        self.tally.add(Tally(counted, size, int(is_misplaced), 1, offsets, list(map(_row, gaps))))
 
 
 def cut(

@@ -110,6 +110,7 @@ class _AtScrape(Collector):
         yield _counter("tasks", "Tasks that have pulled", tally.tasks)
         yield _counter("misplaced_tasks", "Of them, those on another executor", tally.misplaced)
         yield _counter("bytes", "Bytes of rows that were pulled", tally.bytes)
+        yield _counter("offsets", "Offsets that were to be read, filtered or not", tally.offsets)
         rows = CounterMetricFamily(f"{PREFIX}rows", "Rows that were pulled", labels=["slot"])
         for slot, count in list(tally.rows.items()):
             rows.add_metric([slot], count)

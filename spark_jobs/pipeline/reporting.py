@@ -20,7 +20,7 @@ from spark_jobs.pipeline.kube import Api, KubeError, MissingError
 
 log = logging.getLogger("evenkeel.job")
 KEY = "report.json"
-COUNTERS = frozenset({"batch", "rows", "bytes", "tasks", "misplacedTasks"})
+COUNTERS = frozenset({"batch", "rows", "bytes", "tasks", "misplacedTasks", "offsets"})
 COUNTERS_SECONDS = 10.0
 """Counters alone are written so often."""
 PATIENCE = Times(first_pause=1.0, longest_pause=10.0)

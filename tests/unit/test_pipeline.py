@@ -85,9 +85,9 @@ def test_a_slots_queues_are_dealt_by_size() -> None:
 def test_tallies_add_up() -> None:
     tallies = Tallies()
     total = tallies.zero(Tally())
-    for part in (Tally({"s-0": 2}, 10, 0, 1), Tally({"s-0": 3, "s-1": 1}, 5, 1, 1)):
+    for part in (Tally({"s-0": 2}, 10, 0, 1, 4), Tally({"s-0": 3, "s-1": 1}, 5, 1, 1, 5)):
         total = tallies.addInPlace(total, part)
-    assert total == Tally({"s-0": 5, "s-1": 1}, 15, 1, 2)
+    assert total == Tally({"s-0": 5, "s-1": 1}, 15, 1, 2, 9)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_an_assignment_may_leave_numbers_out_of_its_slots() -> None:
 
 
 def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
-    tally = Tally({"s-0": 5, "s-1": 7}, 900, 1, 4)
+    tally = Tally({"s-0": 5, "s-1": 7}, 900, 1, 4, 12)
     facts = Facts(3, 2, 41, {"s-0": ONE}, is_pinned=True, tally=tally, error=None)
     shown = Metrics(lambda: facts, lambda: {A: 6})
     shown.batch.observe(0.4)
@@ -257,9 +257,10 @@ def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
         found(f"evenkeel_job_{name}")
         for name in (
             "epoch_published", "epoch_adopted", "batch", "slots_filled", "pinned", "tasks_total",
-            "misplaced_tasks_total", "bytes_total", "failures_total", "batch_seconds_sum",
+            "misplaced_tasks_total", "offsets_total", "bytes_total", "failures_total",
+            "batch_seconds_sum",
         )
-    ] == [3, 2, 41, 1, 1, 4, 1, 900, 1, 0.4]  # fmt: skip
+    ] == [3, 2, 41, 1, 1, 4, 1, 12, 900, 1, 0.4]  # fmt: skip
     assert found("evenkeel_job_rows_total", {"slot": "s-1"}) == 7
     queue = {"topic": "orders", "broker": "broker-a", "queue": "0"}
     assert found("evenkeel_job_lag_messages", queue) == 6
