@@ -72,7 +72,7 @@ def said(
     **numbers: int,
 ) -> Frame:
     """
-    Change a pull's answer; what is not given stays.
+    Change a pull's answer; what is not given stays. The remark "" is none at all.
 
     Numbers: next_offset, min_offset, max_offset, and broker_id (where to pull next).
     """
@@ -80,7 +80,7 @@ def said(
     return replace(
         answer,
         code=answer.code if code is None else code,
-        remark=answer.remark if remark is None else remark,
+        remark=answer.remark if remark is None else remark or None,
         body=answer.body if body is None else body,
         fields={**answer.fields, **changed},
     )

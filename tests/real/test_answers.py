@@ -1,55 +1,266 @@
-"""What a reader makes of each answer that a broker may give to a pull."""
+"""
+What readers make of each answer that a broker may give to a pull: messages or an error by name.
 
-from collections.abc import Iterator
+A relay in front of a real broker puts the answers in. The real causes stand at the end, as far as
+their moment can be chosen: a file of the commit log that is gone, and a reset of a group's offset.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from mq_client import aio, answers, errors
 from mq_client.blocking import Client
+from mq_client.commands.base import Done, wire
+from mq_client.directory import Times
 from mq_client.frames import Frame
 from mq_client.messages import Message
 from mq_client.operations.sending import To
-from mq_client.pulling import Position
-from mq_client.values import Queue
-from sandbox import rocketmq
+from mq_client.pulling import MOST_MESSAGES, OffsetGoneError, Position
+from mq_client.values import Queue, TopicConfig
+from sandbox import asking, rocketmq
 from sandbox.waiting import eventually
 from tests.answers import Answers, Asked, said
 
-MESSAGES = 100
+MESSAGES, AT, NEXT = 100, 10, 40
+A_BATCH = 2000
+GROUP = "readers-of-answers"
+TIMES = Times(first_pause=0.02, longest_pause=0.1, patience=0.3)
+MOST_PULLS = 60
+"""Enough for all pulls of a case with their pauses; without pauses there are thousands."""
 
 
 @pytest.fixture
-def answers(rocketmq: rocketmq.RocketMq) -> Iterator[Answers]:
-    with Answers(rocketmq.name_server.address) as relay:
-        yield relay
-
-
-@pytest.fixture
-def reader(answers: Answers) -> Iterator[Client]:
-    with Client(answers.address) as opened:
+def relay(rocketmq: rocketmq.RocketMq) -> Iterator[Answers]:
+    with Answers(rocketmq.name_server.address) as opened:
         yield opened
 
 
 @pytest.fixture
 def filled(client: Client, queue: Queue) -> Queue:
     """The queue, with messages in it whose bodies are their offsets."""
-    client.send([Message(queue.topic, b"%d" % place) for place in range(MESSAGES)], To(queue))
-    eventually(lambda: client.max_offset(queue), lambda end: end == MESSAGES)
+    fill(client, queue, MESSAGES)
     return queue
 
 
-def test_a_relay_shows_a_reader_what_the_broker_said_or_what_a_rule_makes_of_it(
-    answers: Answers, reader: Client, filled: Queue
+def fill(client: Client, queue: Queue, count: int) -> None:
+    for first in range(0, count, A_BATCH):
+        places = range(first, min(first + A_BATCH, count))
+        client.send([Message(queue.topic, b"%d" % place) for place in places], To(queue))
+    eventually(lambda: client.max_offset(queue), lambda end: end == count)
+
+
+Read = Callable[[str, Position], list[int]]
+
+
+def read_blocking(name_server: str, position: Position) -> list[int]:
+    with Client(name_server, times=TIMES) as client:
+        batches = client.read(GROUP, [position])
+        return [int(message.body) for batch in batches for message in batch.messages()]
+
+
+def read_by_asyncio(name_server: str, position: Position) -> list[int]:
+    async def read() -> list[int]:
+        found: list[int] = []
+        async with aio.Client(name_server, times=TIMES) as client:
+            while (batch := await client.next_batch(GROUP, position)) is not None:
+                found += [int(message.body) for message in batch.messages()]
+        return found
+
+    return asyncio.run(read())
+
+
+@dataclass(frozen=True)
+class Case:
+    """An answer, and what comes of it where it does not change: a gap, or in vain, or an error."""
+
+    code: int
+    remark: str | None
+    next_offset: int
+    error: type[errors.MqError]
+    is_gap: bool = False
+    min_offset: int = 0
+
+    def put_into(self, answer: Frame) -> Frame:
+        return said(
+            answer, self.code, self.remark or "", b"", next_offset=self.next_offset,
+            min_offset=self.min_offset,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.remark} {self.next_offset}"
+
+
+LATER, GONE = errors.UnavailableError, OffsetGoneError
+CASES = [
+    Case(0, "FOUND", NEXT, GONE, is_gap=True),
+    Case(0, "FOUND", AT, LATER),
+    Case(19, "OFFSET_FOUND_NULL", NEXT, GONE, is_gap=True),
+    Case(19, "OFFSET_FOUND_NULL", AT, LATER),
+    Case(20, "MESSAGE_WAS_REMOVING", NEXT, GONE, is_gap=True),
+    Case(20, "MESSAGE_WAS_REMOVING", AT, LATER),
+    Case(20, "NO_MATCHED_MESSAGE", NEXT, GONE, is_gap=True),
+    Case(20, "NO_MATCHED_MESSAGE", AT, LATER),
+    Case(20, "OFFSET_TOO_SMALL", AT, LATER, min_offset=NEXT),
+    Case(20, "OFFSET_OVERFLOW_BADLY", AT, LATER),
+    Case(20, "NO_MESSAGE_IN_QUEUE", AT, LATER),
+    Case(20, "NO_MATCHED_LOGIC_QUEUE", AT, LATER),
+    Case(20, "OFFSET_FOUND_NULL", AT, LATER),
+    Case(20, "OFFSET_RESET", NEXT, LATER),
+    Case(20, None, AT, LATER),
+    Case(21, "OFFSET_TOO_SMALL", NEXT, GONE, is_gap=True, min_offset=NEXT),
+    Case(21, "OFFSET_OVERFLOW_BADLY", 3, LATER),
+    Case(21, "NO_MESSAGE_IN_QUEUE", 0, LATER),
+    Case(21, "NO_MATCHED_LOGIC_QUEUE", 0, LATER),
+    Case(21, "OFFSET_RESET", NEXT, LATER),
+    Case(21, "OFFSET_RESET", 0, LATER),
+    Case(20, "SOMETHING_NEW", NEXT, answers.UnknownAnswerError),
+    Case(1, "store getMessage return null", 0, errors.BusyError),
+    Case(16, "the topic pulling message is forbidden", 0, errors.NotPermittedError),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("read", [read_blocking, read_by_asyncio], ids=["blocking", "asyncio"])
+def test_no_answer_loses_messages_in_silence_or_keeps_the_broker_busy(
+    relay: Answers, filled: Queue, case: Case, read: Read
 ) -> None:
-    seen: list[tuple[int, int, str | None]] = []
+    times = 0
 
-    def nothing_at_first(asked: Asked, answer: Frame) -> Frame:
-        if not asked.is_pull:
+    def once(asked: Asked, answer: Frame) -> Frame:
+        nonlocal times
+        if not asked.is_pull or asked.offset != AT:
             return answer
-        seen.append((asked.offset, answer.code, answer.remark))
-        return said(answer, 19, "OFFSET_OVERFLOW_ONE", b"") if len(seen) == 1 else answer
+        times += 1
+        return case.put_into(answer) if times == 1 else answer
 
-    answers.after = nothing_at_first
-    (batch,) = reader.read("readers", [Position(filled, 10, MESSAGES)])
-    assert [int(message.body) for message in batch.messages()] == list(range(10, MESSAGES))
-    assert seen[:2] == [(10, 0, "FOUND")] * 2
-    assert answers.pulls[:2] == [(filled, 10)] * 2
+    def always(asked: Asked, answer: Frame) -> Frame:
+        return case.put_into(answer) if asked.is_pull and asked.offset == AT else answer
+
+    everything = list(range(AT, MESSAGES))
+    heals = issubclass(case.error, (LATER, GONE, errors.BusyError))
+    if heals:
+        relay.after = once
+        position = Position(filled, AT, MESSAGES)
+        assert read(relay.address, position) == everything
+        assert position.gaps == []
+    relay.after = always
+    position = Position(filled, AT, MESSAGES)
+    with pytest.raises(case.error):
+        read(relay.address, position)
+    assert (position.next, position.gaps) == (AT, [])
+    if case.is_gap:
+        position = Position(filled, AT, MESSAGES, allow_gaps=True)
+        assert read(relay.address, position) == everything[NEXT - AT :]
+        assert position.gaps == [(AT, NEXT)]
+    assert len(relay.pulls) <= MOST_PULLS
+
+
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [
+        (19, "OFFSET_OVERFLOW_ONE"), (19, "NO_MESSAGE_IN_QUEUE"), (19, "NO_MATCHED_LOGIC_QUEUE"),
+        (19, None), (20, "OFFSET_OVERFLOW_ONE"),
+    ],
+)  # fmt: skip
+def test_a_broker_that_says_at_once_that_it_ends_here_is_not_kept_busy(
+    relay: Answers, filled: Queue, code: int, remark: str | None
+) -> None:
+    relay.after = lambda asked, answer: (
+        said(answer, code, remark or "", b"", next_offset=AT) if asked.is_pull else answer
+    )
+    with Client(relay.address, times=TIMES) as reader:
+        reading = reader.read(GROUP, [Position(filled, AT, MESSAGES)])
+        assert list(reading.within(0.5)) == []
+        assert len(relay.pulls) <= MOST_PULLS
+        relay.after = lambda _, answer: answer
+        found = [int(message.body) for batch in reading for message in batch.messages()]
+    assert found == list(range(AT, MESSAGES))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reset(Done):
+    code: ClassVar[int] = 222
+    name: ClassVar[str] = "INVOKE_BROKER_TO_RESET_OFFSET"
+    group: str = wire("group")
+    topic: str = wire("topic")
+    queue_id: int = wire("queueId")
+    offset: int = wire("offset")
+    timestamp: int = wire("timestamp", default=0)
+    is_force: bool = wire("isForce", default=True)
+
+
+@pytest.mark.parametrize("offset", [0, 90], ids=["back", "ahead"])
+def test_a_reset_of_the_groups_offset_leaves_a_reader_where_it_is(
+    rocketmq: rocketmq.RocketMq, relay: Answers, client: Client, filled: Queue, offset: int
+) -> None:
+    client.commit(GROUP, {filled: AT})
+    seen: list[str | None] = []
+
+    def note(asked: Asked, answer: Frame) -> Frame:
+        if asked.is_pull:
+            seen.append(answer.remark)
+        return answer
+
+    relay.after = note
+    broker = rocketmq.brokers[filled.broker]
+    asking.ask(broker.address, _Reset(GROUP, filled.topic, filled.id, offset))
+    position = Position(filled, AT, MESSAGES)
+    assert read_blocking(relay.address, position) == list(range(AT, MESSAGES))
+    assert (seen[0], position.gaps) == ("OFFSET_RESET", [])
+
+
+def test_a_topic_that_may_not_be_read_is_no_loss(client: Client, filled: Queue) -> None:
+    position = Position(filled, AT, MESSAGES)
+    client.put_topics([TopicConfig(filled.topic, 2, 2, perm=2)])
+    with pytest.raises(errors.NotPermittedError, match=filled.topic):
+        client.next_batch(GROUP, position)
+    client.put_topics([TopicConfig(filled.topic, 2, 2)])
+    batch = client.next_batch(GROUP, position)
+    assert batch is not None
+    assert [int(message.body) for message in batch.messages()] == list(range(AT, MESSAGES))
+    assert position.gaps == []
+
+
+A_FILE = 1024 * 1024
+STORED = 30_000
+
+
+def test_what_a_broker_has_deleted_before_it_corrected_the_queue_is_an_error_or_a_gap() -> None:
+    """While a file of the commit log is gone the index still leads into it."""
+    with rocketmq.started(brokers=1, properties={"mappedFileSizeCommitLog": str(A_FILE)}) as mq:
+        mq.create_topics({"orders": 1})
+        broker, queue = mq.brokers["broker-a"], Queue("orders", "broker-a", 0)
+        with Client(mq.name_server.address) as client:
+            fill(client, queue, STORED)
+            broker.kill()
+            files = sorted(Path(broker.properties()["storePathRootDir"]).glob("commitlog/*"))
+            assert len(files) > 3
+            files[1].unlink()
+            broker.restart()
+            with Answers(mq.name_server.address) as relay:
+                seen: set[tuple[int, str | None]] = set()
+
+                def note(asked: Asked, answer: Frame) -> Frame:
+                    if asked.is_pull:
+                        seen.add((answer.code, answer.remark))
+                    return answer
+
+                relay.after = note
+                position = Position(queue, 0, STORED, allow_gaps=True)
+                found = read_blocking(relay.address, position)
+                assert (20, "MESSAGE_WAS_REMOVING") in seen
+                gone = {n for first, stop in position.gaps for n in range(first, stop)}
+                assert len(gone) > MOST_MESSAGES
+                assert sorted([*found, *gone]) == list(range(STORED))
+                strict = Position(queue, 0, STORED)
+                with pytest.raises(OffsetGoneError, match=f"offsets {min(gone)} to "):
+                    read_blocking(relay.address, strict)
+                assert strict.next == min(gone)
+                inside = Position(queue, max(gone) - 5, STORED)  # found further on
+                with pytest.raises(OffsetGoneError, match=f"to {max(gone)} are deleted"):
+                    read_blocking(relay.address, inside)
