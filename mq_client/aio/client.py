@@ -130,9 +130,15 @@ class Client:
                 return await asyncio.sleep(seconds)
 
     async def _ask(self, ask: Ask) -> Any:
+        now = asyncio.get_running_loop().time
+        until = now() + ask.timeout
         try:
-            link = await self._link(ask.address)
-            answer = await link.request(ask.request, ask.timeout)
+            try:
+                async with asyncio.timeout_at(until):
+                    link = await self._link(ask.address)
+            except TimeoutError:
+                raise errors.DeadlineError("no connection in time") from None
+            answer = await link.request(ask.request, until - now())
         except errors.UnavailableError as error:
             raise flows.failure(ask, error) from error
         return base.result(ask.request, answer, ask.address)

@@ -26,6 +26,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from mq_client import errors, flows
 from mq_client.blocking.link import Link, State
+from mq_client.blocking.names import Names
 from mq_client.commands import base
 from mq_client.connection import NEVER
 from mq_client.directory import IDLE_SECONDS, Directory
@@ -95,6 +96,7 @@ class Engine:
         """Locks that threads wait for, to be released when there is something new."""
         self._under_way: set[Task[Any]] = set()
         self._links: dict[str, Link] = {}
+        self._names = Names(self._wake)
         self._pauses: list[tuple[float, int, Task[Any]]] = []
         self._numbers = count()
         self._is_closed = False
@@ -197,6 +199,7 @@ class Engine:
                     self._ear.recv(4096)
             else:
                 key.data.ready(now)
+        self._names.deliver()
         self._tick(now)
 
     def _whole(self, work: Callable[[], None]) -> None:
@@ -328,7 +331,7 @@ class Engine:
             link.end("idle for too long")
         if link is None or link.state is State.ENDED:
             credentials = self._directory.credentials
-            link = Link(address, self._selector, self._pushed, credentials, self._tls)
+            link = Link(address, self._selector, self._pushed, credentials, self._tls, self._names)
             self._links[address] = link
             link.open(now, self._directory.times.connect)
         return link

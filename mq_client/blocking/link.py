@@ -1,7 +1,7 @@
 """
 One socket that never blocks: it connects, speaks TLS if told, writes what waits, reads frames.
 
-A link is opened by its first request and ends by its first failure; whoever needs the peer again
+A host's name is looked up by `names`, for that does block. A link is opened by its first request and ends by its first failure; whoever needs the peer again
 opens another one. It is driven by the engine, under the engine's lock.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 from mq_client import errors
 from mq_client.acl import Credentials
+from mq_client.blocking.names import Names, Places
 from mq_client.commands.base import Request
 from mq_client.connection import NEVER, Connection
 from mq_client.directory import host_and_port
@@ -30,6 +31,7 @@ _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 class State(Enum):
     """Where a link is in its life."""
 
+    LOOKING_UP = "the host's name is looked up"
     CONNECTING = "connecting"
     SHAKING_HANDS = "TLS handshake"
     OPEN = "open"
@@ -46,15 +48,17 @@ class Link:
         pushed: Callable[[Frame], None],
         credentials: Credentials | None,
         tls: ssl.SSLContext | None,
+        names: Names,
     ) -> None:
         """Prepare; nothing is sent before `open`."""
         self.address = address
-        self.state = State.CONNECTING
+        self.state = State.LOOKING_UP
         self.used_at = 0.0
         self._connect_by = NEVER
         self._selector = selector
         self._pushed = pushed
         self._tls = tls
+        self._names = names
         self._conversation: Connection[Waiter] = Connection(credentials)
         self._outbox: deque[memoryview] = deque()
         self._sock: socket.socket | None = None
@@ -67,10 +71,17 @@ class Link:
         self._connect_by = now + seconds
         host, port = host_and_port(self.address)
         try:
-            self._others = iter(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+            self._names.look_up(host, port, self._found)
         except (OSError, UnicodeError) as error:  # a name that IDNA refuses is the second
             self.end(f"the host is unknown: {error}")
+
+    def _found(self, places: Places | OSError) -> None:
+        if self.state is State.ENDED:
             return
+        if isinstance(places, OSError):
+            self.end(f"the host is unknown: {places}")
+            return
+        self._others = iter(places)
         self._try_next("no address left")
 
     @property
@@ -86,7 +97,7 @@ class Link:
 
     @property
     def _is_opening(self) -> bool:
-        return self.state in (State.CONNECTING, State.SHAKING_HANDS)
+        return self.state in (State.LOOKING_UP, State.CONNECTING, State.SHAKING_HANDS)
 
     def request(self, request: Request[Any], waiter: Waiter, now: float, deadline: float) -> None:
         """Send a request; the waiter is called once, with the answer or an error."""
@@ -114,7 +125,7 @@ class Link:
                 case State.OPEN:
                     self._flush()
                     self._read(now)
-                case State.ENDED:
+                case State.LOOKING_UP | State.ENDED:
                     pass
         except Exception as error:  # noqa: BLE001  # it ends this link, not the thread that leads
             if self.state is State.CONNECTING:

@@ -6,6 +6,7 @@ import logging
 import random
 import selectors
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -18,6 +19,7 @@ from mq_client import aio, blocking, errors, flows
 from mq_client.blocking import membership
 from mq_client.blocking.client import Client
 from mq_client.blocking.link import Link
+from mq_client.blocking.names import Names
 from mq_client.commands.base import Done
 from mq_client.commands.cluster import GetTopics
 from mq_client.connection import NEVER
@@ -72,7 +74,8 @@ def test_a_connection_wakes_its_client_until_it_is_open_and_never_once_it_has_en
 ) -> None:
     """A client that keeps one that has ended would look at it again and again, all the time."""
     with selectors.DefaultSelector() as selector:
-        link = Link(peer.address, selector, lambda _: None, None, None)
+        names = Names(lambda: None)
+        link = Link(peer.address, selector, lambda _: None, None, None, names)
         link.open(100.0, 3.0)
         assert link.wakes_at == 103.0
         link.end("the peer closed the connection")
@@ -172,6 +175,95 @@ def test_a_host_that_can_be_no_name_is_passed_over_by_asyncio_too(peer: Peer, ho
             return await client.topics()
 
     assert asyncio.run(main()) == ["orders"]
+
+
+class SlowNames:
+    """Answers about the host `slow` only when told to."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.may_end = threading.Event()
+        self.asked = 0
+        self._others = socket.getaddrinfo
+        patched.setattr(socket, "getaddrinfo", self._look_up)
+
+    def _look_up(self, host: str, *args: Any, **kwargs: Any) -> Any:
+        if host != "slow":
+            return self._others(host, *args, **kwargs)
+        if kwargs.get("flags", 0) & socket.AI_NUMERICHOST:
+            raise socket.gaierror("no number")
+        self.asked += 1
+        self.may_end.wait(SOON_SECONDS)
+        self.may_end.set()
+        return self._others("127.0.0.1", *args, **kwargs)
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowNames]:
+    slow = SlowNames(monkeypatch)
+    yield slow
+    slow.may_end.set()
+
+
+def slow_address(peer: Peer) -> str:
+    return peer.address.replace("127.0.0.1", "slow")
+
+
+def test_a_name_that_is_looked_up_for_long_delays_nobody_else(peer: Peer, names: SlowNames) -> None:
+    with Client(peer.address) as client:
+        waits = client.start(flows.ask(slow_address(peer), GetTopics(), SOON_SECONDS))
+        assert client.topics() == ["orders"]
+        assert not names.may_end.is_set()
+        names.may_end.set()
+        assert client.wait(waits) == ["orders"]
+
+
+def test_a_name_that_is_looked_up_for_long_ends_a_call_in_its_time(
+    peer: Peer, names: SlowNames
+) -> None:
+    with Client(slow_address(peer), times=Times(answer=0.05)) as client:
+        with pytest.raises(errors.NoNameServerError, match=r"slow:.* no answer within 0\.05 s"):
+            client.topics()
+        assert not names.may_end.is_set()
+
+
+def test_a_name_that_is_looked_up_for_long_ends_a_call_in_its_time_by_asyncio_too(
+    peer: Peer, names: SlowNames
+) -> None:
+    async def main() -> None:
+        async with aio.Client(slow_address(peer), times=Times(answer=0.05)) as client:
+            with pytest.raises(errors.NoNameServerError, match=r"no answer within 0\.05 s"):
+                await client.topics()
+            assert not names.may_end.is_set()
+            names.may_end.set()
+
+    asyncio.run(main())
+
+
+def test_a_name_is_looked_up_once_at_a_time(peer: Peer, names: SlowNames) -> None:
+    with Client(slow_address(peer), times=Times(connect=0.01, answer=0.05)) as client:
+        for _ in range(3):
+            with pytest.raises(errors.NoNameServerError):
+                client.topics()
+        assert names.asked == 1
+        names.may_end.set()
+        until(lambda: _answers(client))
+        assert names.asked <= 2
+
+
+def _answers(client: Client) -> bool:
+    with contextlib.suppress(errors.NoNameServerError):
+        return client.topics() == ["orders"]
+    return False
+
+
+def test_a_lookup_that_ends_when_its_client_is_closed_touches_nothing(
+    peer: Peer, names: SlowNames
+) -> None:
+    client = Client(slow_address(peer), times=Times(answer=0.05))
+    with client, pytest.raises(errors.NoNameServerError):
+        client.topics()
+    names.may_end.set()
+    until(lambda: not any("looks up" in thread.name for thread in threading.enumerate()))
 
 
 # --- the end
