@@ -1,8 +1,9 @@
 """
 One socket that never blocks: it connects, speaks TLS if told, writes what waits, reads frames.
 
-A host's name is looked up by `names`, for that does block. A link is opened by its first request and ends by its first failure; whoever needs the peer again
-opens another one. It is driven by the engine, under the engine's lock.
+A host's name is looked up by `names`, for that does block. A link is opened by its first request
+and ends by its first failure; whoever needs the peer again opens another one. It is driven by the
+engine, under the engine's lock.
 """
 
 import contextlib
