@@ -12,7 +12,7 @@ import time
 from lb_core import answers
 
 MISUSED = 64
-"""The exit code of a command line that says nothing that can be done, here as everywhere."""
+"""Exit code for wrong usage, the same in all commands."""
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """
 Refuses fields of a request that nearly have the name of one there is.
 
-A field that is left out has a default, so one that is misspelt would change the plan without a
-word. Names that resemble none are the caller's own notes, and are left alone.
+A field that is left out has a default, so a misspelt one would silently change the plan. Names that
+resemble none are the caller's own notes, and are ignored.
 """
 
 import difflib
@@ -30,7 +30,7 @@ OF_CONSUMERS = ("id", "zone", "capacity")
 LIKENESS = 0.7
 LONGEST_NAME = 40
 MOST_NAMES = 100
-"""Longer names are no slips, and more of them are no request: they must not cost time."""
+"""Longer names, and names beyond this count, are not compared: they must not cost time."""
 
 
 def check_request(fields: Mapping[str, object]) -> None:
@@ -59,11 +59,13 @@ def _check(
     meant: Mapping[str, str],
     where: str = "",
 ) -> None:
-    """Look at the fields that are not known; `meant` has the name of each place in a request."""
+    """Compare unknown fields with those that may be meant, which `meant` has by their place."""
     unknown = sorted(name for name in fields.keys() - known if len(name) <= LONGEST_NAME)
     for name in unknown[:MOST_NAMES]:
         if (nearest := _nearest(name, tuple(sorted(meant.items())))) is not None:
-            raise errors.BadRequestError(f"there is no field {where}{name}; {nearest} is meant?")
+            raise errors.BadRequestError(
+                f"there is no field {where}{name}; did you mean {nearest}?"
+            )
 
 
 @lru_cache(maxsize=1024)

@@ -34,10 +34,10 @@ examples:
 exit codes: 0 done, 1 the cluster could not answer or said no, 64 wrong usage, 130 Ctrl-C
 """
 MISUSED = 64
-"""As BSD has it, and the commands of `evenkeel`."""
+"""Exit code for wrong usage, the same as in `evenkeel`."""
 MOST_QUEUES = 65_535
 MOST_DELAY = 18
-"""Levels that a broker has unless it is told others; it takes a higher one for its last."""
+"""Levels that a broker has by default; it treats a higher one as its last."""
 Command = Callable[[Client, argparse.Namespace], None]
 
 
@@ -92,10 +92,10 @@ def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Ends with the same code as `evenkeel` for what it does not understand."""
+    """Exits with the same code as `evenkeel` on wrong usage."""
 
     def error(self, message: str) -> NoReturn:
-        """Say so, and how it is called."""
+        """Print the usage and the error, and exit."""
         self.print_usage(sys.stderr)
         self.exit(MISUSED, f"mq_client: {message}; see {self.prog} --help\n")
 

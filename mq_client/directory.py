@@ -99,7 +99,7 @@ class Directory:
             self.on_route_change(route.topic, before, route)
 
     def forget(self, topic: str) -> None:
-        """Know no route of a topic any more."""
+        """Forget the route of a topic."""
         self._routes.pop(topic, None)
 
 

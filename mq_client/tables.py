@@ -31,10 +31,10 @@ def as_table(columns: Sequence[str], rows: Iterable[Row]) -> str:
 
 
 class Growing:
-    """A table whose rows come one after the other: columns get wider where they must."""
+    """A table that is written row by row; columns widen when needed."""
 
     def __init__(self, columns: Sequence[str]) -> None:
-        """Have no row yet."""
+        """Start without rows."""
         self._columns = columns
         self._widths = [len(_head(name)) for name in columns]
         self._is_new = True

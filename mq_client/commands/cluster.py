@@ -118,7 +118,7 @@ class DeleteTopic(Done):
 
 @dataclass(frozen=True, slots=True)
 class ForgetTopic(Done):
-    """Let a name server forget a topic."""
+    """Remove a topic from a name server."""
 
     code: ClassVar[int] = 216
     name: ClassVar[str] = "DELETE_TOPIC_IN_NAMESRV"

@@ -188,9 +188,9 @@ def put_topics(
 
 def delete_topic(directory: Directory, topic: str) -> Flow[None]:
     """
-    Delete a topic on all its brokers, with its messages, and let the name servers forget it.
+    Delete a topic and its messages on all its brokers, and remove it from the name servers.
 
-    A broker out of reach would bring it back, so it is an error; calling again does the rest.
+    A broker out of reach would bring it back, so that is an error; calling again does the rest.
     """
     found = yield from route(directory, topic, max_age=0)
     if lost := [broker.broker for broker in found.brokers if broker.master is None]:
@@ -215,7 +215,7 @@ def delete_topic(directory: Directory, topic: str) -> Flow[None]:
 def _see_it_deleted(
     directory: Directory, address: str, topic: str, error: errors.MqError
 ) -> Flow[None]:
-    """Look what an error has left: brokers without timed messages fail when all is deleted."""
+    """Check that the topic is gone: a broker without timed messages fails after deleting it."""
     request = consuming.GetTopicOffsets(topic)
     try:
         yield from flows.ask(address, request, directory.times.answer)

@@ -1,4 +1,4 @@
-"""Commands that change a cluster: topics are created and deleted, offsets of groups are reset."""
+"""Commands that change a cluster: create and delete topics, reset the offsets of groups."""
 
 import argparse
 
@@ -9,7 +9,7 @@ from mq_client.values import Route, TopicConfig
 
 
 def create_topic(client: Client, options: argparse.Namespace) -> None:
-    """Create a topic, and show where it is. One that exists is never changed."""
+    """Create a topic and show its queues; a topic that exists is never changed."""
     known = _route(client, options.topic)
     brokers = options.broker or None
     if known is None:
@@ -55,7 +55,7 @@ def delete_topic(client: Client, options: argparse.Namespace) -> None:
 
 
 def reset_offsets(client: Client, options: argparse.Namespace) -> None:
-    """Set where a group that nobody reads with goes on: at the begin, the end, or a time."""
+    """Set where an idle group continues: at the beginning, the end, or a time."""
     places = printing.chosen(options, client.topic_offsets(options.topic))
     wanted = {
         queue: printing.offset_at(client, options.place, queue, offsets)

@@ -60,7 +60,7 @@ def show_lag(client: Client, options: argparse.Namespace) -> None:
 
 
 def _lag_row(client: Client, group: str, lag: Lag) -> Row:
-    """Brokers answer 0 also where nothing is committed, so a 0 is asked for once more."""
+    """Brokers answer 0 also where nothing is committed, so for a 0 the commit itself is read."""
     committed: int | None = lag.consumer_offset
     if committed == 0:
         committed = client.committed(group, lag.queue)

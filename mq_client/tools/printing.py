@@ -1,4 +1,4 @@
-"""Print rows as a table or as JSON, as the options say; and read what several options share."""
+"""Print rows as a table or as JSON, and read options that several commands share."""
 
 import argparse
 import re
@@ -18,7 +18,7 @@ def print_rows(options: argparse.Namespace, columns: Sequence[str], rows: Sequen
 
 
 def is_json(options: argparse.Namespace) -> bool:
-    """Whether a program reads it."""
+    """Whether the output is JSON."""
     found: bool = options.output == "json"
     return found
 
@@ -29,7 +29,7 @@ def number(text: str) -> int | None:
 
 
 def chosen(options: argparse.Namespace, offsets: dict[Queue, Offsets]) -> dict[Queue, Offsets]:
-    """Keep the queue that `--queue` names; all without it."""
+    """Keep the queue that `--queue` names, or all queues without that option."""
     found = {
         queue: place
         for queue, place in offsets.items()
@@ -41,7 +41,7 @@ def chosen(options: argparse.Namespace, offsets: dict[Queue, Offsets]) -> dict[Q
 
 
 def place(text: str) -> str:
-    """Take what says where to begin in a queue."""
+    """Accept a place in a queue: earliest, latest, or a time in milliseconds."""
     if text not in (EARLIEST, LATEST) and number(text) is None:
         raise argparse.ArgumentTypeError(
             f"{text[:40]!r} is none of earliest, latest, or milliseconds since 1970"
@@ -50,7 +50,7 @@ def place(text: str) -> str:
 
 
 def offset_at(client: Client, place: str, queue: Queue, offsets: Offsets) -> int:
-    """Find the offset that such a place means in a queue."""
+    """Find the offset of such a place in a queue."""
     if place in (EARLIEST, LATEST):
         return offsets.min if place == EARLIEST else offsets.max
     return client.search_offset(queue, int(place))

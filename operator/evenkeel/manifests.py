@@ -31,7 +31,7 @@ KINDS = {
     ("v1", "Secret"),
 }
 LIKENESS = 0.85
-"""From here on another group of an API is ours misspelt."""
+"""Similarity from which another API group counts as ours, misspelt."""
 Document = Mapping[str, Any]
 Kind = TypeVar("Kind")
 
@@ -117,7 +117,7 @@ def _objects(documents: list[Any], path: Path) -> Iterator[Document]:
 
 
 def _refuse_strange_kind(document: Document, path: Path) -> None:
-    """Refuse what is meant to be ours, and what is none of any system's."""
+    """Refuse a document without a kind, and one whose apiVersion or kind is nearly ours."""
     version, kind = document.get("apiVersion"), document.get("kind")
     metadata = document.get("metadata")
     name = metadata.get("name", "") if isinstance(metadata, dict) else ""

@@ -1,9 +1,9 @@
 """
-What an API server refuses of an object in a file though its types are right.
+Finds what an API server would refuse in an object of a file although its types are right.
 
-These are the rules of a schema in CEL, two entries of a list with the same key, and times that are
-none. The schema is the one of `crds/`, and so are the defaults that rules see. Rules about a change
-are left out, for a file does not say what there was.
+That is: rules of the schema in CEL, list entries with the same key, and invalid times. The schema
+and the defaults that rules see are those of `crds/`. Rules about changes are left out, because a
+file does not say what there was before.
 """
 
 import functools
@@ -20,7 +20,7 @@ Holds = Callable[[Any], bool]
 
 
 def broken(spec: object, kind: type[Part], path: str) -> list[str]:
-    """Say of everything that is refused where it is, and why."""
+    """Tell for each refused value where it is, and why."""
     found: list[str] = []
     _filled(spec, crds.structural_of(kind), path, found)
     return found

@@ -282,27 +282,33 @@ def test_what_is_wrong_is_said_by_name(request_: object, expected: str) -> None:
 @pytest.mark.parametrize(
     ("request_", "complaint"),
     [
-        (STICKY | {"previously": {}}, "there is no field previously; previous is meant?"),
-        (STICKY | {"Caller": "a"}, "there is no field Caller; caller is meant?"),
-        (STICKY | {"config": {"maxmoves": 1}}, "no field config.maxmoves; config.maxMoves is"),
-        (STICKY | {"maxMoves": 1}, "there is no field maxMoves; config.maxMoves is meant?"),
-        (STICKY | {"config": {"min_gain": 1}}, "no field config.min_gain; config.minGain is"),
+        (STICKY | {"previously": {}}, "there is no field previously; did you mean previous?"),
+        (STICKY | {"Caller": "a"}, "there is no field Caller; did you mean caller?"),
+        (
+            STICKY | {"config": {"maxmoves": 1}},
+            "no field config.maxmoves; did you mean config.maxMoves?",
+        ),
+        (STICKY | {"maxMoves": 1}, "there is no field maxMoves; did you mean config.maxMoves?"),
+        (
+            STICKY | {"config": {"min_gain": 1}},
+            "no field config.min_gain; did you mean config.minGain?",
+        ),
         (
             STICKY | {"consumers": [{"id": "a", "capacities": 2}]},
-            "consumers: a: there is no field capacities; capacity is meant?",
+            "consumers: a: there is no field capacities; did you mean capacity?",
         ),
         (
             {"strategy": "CONSISTENT_HASH", "queues": QUEUES, "consumers": ["a"]}
             | {"config": {"virtualNode": 3}},
-            "there is no field config.virtualNode; config.virtualNodes is meant?",
+            "there is no field config.virtualNode; did you mean config.virtualNodes?",
         ),
         (
             {"popShareQueueNums": 1, "queues": QUEUES, "consumers": ["a"], "strategy": "AVG"},
-            "there is no field popShareQueueNums; popShareQueueNum is meant?",
+            "there is no field popShareQueueNums; did you mean popShareQueueNum?",
         ),
         (
             {"popShareQueueNum": 1, "queues": 4, "consumers": ["a"], "iner": "AVG"},
-            "there is no field iner; inner is meant?",
+            "there is no field iner; did you mean inner?",
         ),
     ],
     ids=lambda each: each if isinstance(each, str) else "",

@@ -30,7 +30,7 @@ ANSWER_SECONDS = 15.0
 POD_SECONDS = 5.0
 """For what a pod answers: one that is gone keeps the API server waiting for longer."""
 ANSWER_BYTES, POD_BYTES = 256 * 2**20, 32 * 2**20
-"""More than 500 objects have, and more than the page of a driver that reads 100,000 queues."""
+"""Larger than 500 objects, and than the metrics of a driver that reads 100,000 queues."""
 A_PAGE = "500"
 LONGEST_COMPLAINT = 200
 

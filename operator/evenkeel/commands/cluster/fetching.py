@@ -16,20 +16,20 @@ PIECE_BYTES = 65536
 
 
 class TooLongError(ValueError):
-    """The answer is longer than what is wanted of it."""
+    """The answer is longer than its limit."""
 
 
 class Answer(NamedTuple):
-    """What was said, of whichever status."""
+    """An answer of any status."""
 
     status: int
     content: bytes
     redirect: str | None
-    """Where else to ask."""
+    """Where a redirect points; None for other answers."""
 
 
 class _AnyStatus(urllib.request.HTTPErrorProcessor):
-    """Passes every answer on: urllib follows redirects only of what this has made an error."""
+    """Passes every answer on: urllib follows a redirect only once this class made it an error."""
 
     def http_response(
         self, request: urllib.request.Request, response: http.client.HTTPResponse
@@ -55,7 +55,7 @@ def fetch(
     seconds: float,
     most_bytes: int,
 ) -> Answer:
-    """Ask once. An answer that is silent for so long, or not read after so long, is an OSError."""
+    """Ask once. Silence for so long, or an answer that takes longer in all, is an OSError."""
     until = time.monotonic() + seconds
     with by.open(request, timeout=seconds) as answer:
         content = _content(answer, until, seconds, most_bytes)
