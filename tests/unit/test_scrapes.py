@@ -110,6 +110,21 @@ def test_slow_ones_take_no_place_for_long(
         assert said(port, b"GET /metrics HTTP/1.1\r\n\r\n")[0] == 200
 
 
+@pytest.mark.parametrize("begun", [b"", b"GET /met"], ids=["silent", "half a request"])
+def test_slow_ones_are_sent_away_where_others_wait(
+    serve: Callable[[scrapes.Write], int], monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    """However long they could take: else a few of them would keep Prometheus out for minutes."""
+    monkeypatch.setattr(scrapes, "HEAD_SECONDS", 3600.0)
+    monkeypatch.setattr(scrapes, "HURRY_SECONDS", 0.02)
+    port = serve(everything)
+    with contextlib.ExitStack() as slow:
+        for _ in range(3 * scrapes.THREADS):
+            connection = socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS)
+            slow.enter_context(connection).sendall(begun)
+        assert said(port, b"GET /metrics HTTP/1.1\r\n\r\n")[0] == 200
+
+
 def test_whoever_does_not_take_the_answer_is_dropped(
     serve: Callable[[scrapes.Write], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
