@@ -186,5 +186,5 @@ def take_plan(run: Path) -> Plan:
         written["begun"],
         skipping.known(written["start"]),
         skipping.known(written["end"]),
-        planning.turned_back(start.offsets, end.offsets | end.aside),
+        planning.turned_back(start.aside | start.offsets, end.aside | end.offsets),
     )

@@ -180,6 +180,18 @@ def test_a_topic_that_is_taken_out_of_a_job_is_no_part_of_its_plan(tmp_path: Pat
     assert source.latestOffset(end, None)["aside"] == end["aside"]
 
 
+def test_a_topic_that_is_back_and_has_lost_messages_is_told_when_that_is_passed_over(
+    tmp_path: Path,
+) -> None:
+    source = Planned(tmp_path, "earliest", {}, skip="yes")
+    written = {"epoch": 1, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
+    start = {**written, "offsets": journal.tree({B: 3}), "aside": journal.tree({A: 50})}
+    end = source.latestOffset(start, None)
+    source.partitions(start, end)
+    (told,) = plan_source.take_plan(tmp_path).turned_back
+    assert (told.queue, journal.read(end).offsets[A]) == (A, 10)
+
+
 @pytest.mark.parametrize(("stands", "begin"), [({}, 5), ({A: 2}, 5), ({A: 8}, 8), ({A: 99}, 10)])
 def test_a_topic_that_is_back_goes_on_where_it_was_or_where_its_group_stands(
     tmp_path: Path, stands: dict[Queue, int], begin: int

@@ -2,14 +2,27 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 
 from mq_client import errors
-from mq_client.values import READ, WRITE, BrokerRoute, Cluster, Offsets, Queue, Route
+from mq_client.pulling import Position
+from mq_client.values import (
+    READ,
+    WRITE,
+    BrokerRoute,
+    Cluster,
+    Offsets,
+    Pulled,
+    PullStatus,
+    Queue,
+    Route,
+)  # fmt: skip
 from spark_jobs import options, planning
 from spark_jobs.asking import Said
 from spark_jobs.observing import Observer
+from tests.scripted import Stage
 
 A0, A1 = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
 B0 = Queue("orders", "broker-b", 0)
@@ -239,3 +252,17 @@ def test_without_a_name_server_a_pattern_goes_on_with_what_it_has() -> None:
     assert watched.see({A0: 3}).queues.keys() == {A0}
     with pytest.raises(errors.NoNameServerError):
         watched.see()
+
+
+# --- how large messages are
+
+
+def test_a_reset_of_the_groups_offset_is_no_sample_of_its_messages() -> None:
+    """The broker tells of it once, as the answer to a pull."""
+    stage = Stage()
+    watched = Watched(Fake({}))
+    watched._client = SimpleNamespace(directory=stage.directory)  # type: ignore[assignment]  # all that is asked
+    here = Route("orders", (BrokerRoute("broker-a", "c", {0: "a:1"}, 2, 2, READ | WRITE),))
+    reset = Pulled(PullStatus.OFFSET_MOVED, 90, 0, 100, 0, b"", "OFFSET_RESET")
+    found = Pulled(PullStatus.FOUND, 14, 0, 100, 0, bytes(400))
+    assert stage.play(watched._sample(Position(A0, 10)), [here, reset, found]).value == 100
