@@ -17,6 +17,8 @@ from mq_client.operations import routing
 from mq_client.values import MASTER_ID, WRITE, BrokerRoute, Offsets, Queue, Route
 
 Ends = dict[Queue, Offsets]
+GRACE_SECONDS = 0.25
+"""How long a probe of a broker that was not running may take to count in the same batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,28 @@ class _Probe:
     error: errors.UnavailableError
     """Why the broker is thought to be silent."""
     task: Task[Ends]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there was no connection, rather than no answer."""
+        return isinstance(self.error, errors.ConnectionLostError)
+
+    @property
+    def failure(self) -> errors.UnavailableError | None:
+        """Why it was not answered; None while it is under way."""
+        if self.task.is_done:
+            try:
+                self.task.result()
+            except errors.UnavailableError as error:
+                return error
+            except errors.MqError:
+                pass  # also an answer
+        return None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the broker answers again."""
+        return self.task.is_done and self.failure is None
 
 
 class Asker:
@@ -107,16 +131,19 @@ class Asker:
     def _look_at_probes(self, addresses: set[str]) -> None:
         """Forget those that were answered, or whose broker is elsewhere; try the others again."""
         for address, probe in list(self._probes.items()):
-            if address not in addresses:
+            if address not in addresses or probe.is_answered:
                 del self._probes[address]
-            elif probe.task.is_done:
-                del self._probes[address]
-                try:
-                    probe.task.result()
-                except errors.UnavailableError as error:
-                    self._probe(address, probe.topic, error)
-                except errors.MqError:
-                    pass  # also an answer
+            elif failure := probe.failure:
+                self._probe(address, probe.topic, failure)
+        lost = [probe for probe in self._probes.values() if probe.is_lost]
+        if lost:
+            # A broker that does not run refuses at once, and one that runs again is asked at once.
+            self._client.engine.wait(
+                lambda: all(probe.task.is_done for probe in lost), GRACE_SECONDS
+            )
+            for address, probe in list(self._probes.items()):
+                if probe.is_answered:
+                    del self._probes[address]
 
     def _probe(self, address: str, topic: str, error: errors.UnavailableError) -> None:
         task = self._client.start(self._question(address, topic))

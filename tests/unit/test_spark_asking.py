@@ -1,7 +1,8 @@
 """Brokers are asked side by side, and those known to be silent apart."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,6 +42,9 @@ class Brokers:
         self.directory = Stage(answer=SECONDS).directory
         self.now = 0.0
         self.silent: set[str] = set()
+        self.down: set[str] = set()
+        """These refuse connections."""
+        self.engine = SimpleNamespace(wait=self._look)
         self.addresses = {"broker-a": "a:1", "broker-b": "b:1"}
         self.perm = READ | WRITE
         self.masters = {"broker-a", "broker-b"}
@@ -62,6 +66,10 @@ class Brokers:
             self.now = question.deadline
             self._go_on()
         return question.result()
+
+    def _look(self, is_done: Callable[[], bool], seconds: float) -> bool:
+        self._go_on()
+        return is_done()
 
     def brokers(self) -> Cluster:
         return Cluster({}, {name: {0: "x"} for name in self.masters})
@@ -86,6 +94,8 @@ class Brokers:
             question.error = error
 
     def _answer(self, ask: Ask) -> Any:
+        if ask.address in self.down:
+            return errors.ConnectionLostError("refused")
         topic: str = ask.request.topic  # type: ignore[attr-defined]  # both kinds have it
         if topic == "unknown":
             return errors.TopicUnknownError("X", ask.address, 17, "no topic")
@@ -150,6 +160,14 @@ def test_a_broker_that_answers_its_probe_is_asked_as_before(asker: Asker, broker
     brokers.silent = set()
     assert silent(asker) == set()
     assert brokers.now == 3 * SECONDS
+
+
+def test_a_broker_that_runs_again_is_asked_at_once(asker: Asker, brokers: Brokers) -> None:
+    brokers.down = {"b:1"}
+    assert silent(asker) == silent(asker) == {"broker-b"}
+    brokers.down = set()
+    assert silent(asker) == set()
+    assert brokers.now == 0
 
 
 def test_a_broker_that_has_moved_is_asked_at_its_new_place(asker: Asker, brokers: Brokers) -> None:
