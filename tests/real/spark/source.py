@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -117,13 +118,19 @@ class Source:
         return batches
 
     def finish(self, writer: DataStreamWriter) -> None:
-        """Write what is there now."""
+        """Write what is there now. A query that Spark could not begin in time begins again."""
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
-        query = writer.trigger(availableNow=True).start()
-        try:
-            assert query.awaitTermination(WAIT_SECONDS), "the query does not end"
-        finally:
-            query.stop()
+        for is_last in (False, False, True):
+            query = writer.trigger(availableNow=True).start()
+            try:
+                assert query.awaitTermination(WAIT_SECONDS), "the query does not end"
+                return
+            except StreamingQueryException as error:
+                # Spark gives a new Python process 10 s, which a busy machine may exceed.
+                if is_last or "Python worker failed to connect back" not in str(error):
+                    raise
+            finally:
+                query.stop()
 
     @contextlib.contextmanager
     def running(self, **options: str) -> Iterator[tuple[Batches, StreamingQuery]]:
