@@ -87,8 +87,12 @@ class Ours:
             raise process.SandboxError(f"{self._topic}: no batches have messages of all queues")
 
     def finish(self, sent: Sent) -> None:
-        """Consume the rest, and end the job."""
+        """Consume the rest, and end the job; each offset that it was to read gave a row."""
         in_time(self._numbers, lambda it: sent.sure <= it)
+        report = self._group.report()
+        rows = sum(report["rows"].values())
+        if rows != report["offsets"]:
+            raise process.SandboxError(f"{self._topic}: {rows} rows of {report['offsets']} offsets")
         self._shop.kubectl("-n", SHOP, "delete", GROUPS, self._topic, "--timeout=120s")
 
     def owners(self) -> Mapping[Queue, str]:
