@@ -1,12 +1,12 @@
 """Pull ranges of queues into Arrow batches: what runs on executors."""
 
-import contextlib
 import logging
 from collections import Counter
 from collections.abc import Iterator
 
 import pyarrow as pa
 
+from mq_client import errors
 from mq_client.blocking import Client
 from mq_client.filters import Filter
 from mq_client.operations import offsets, pulling
@@ -73,27 +73,45 @@ def _batches(
 ) -> Iterator[Batch]:
     """Read them all. A broker that lost what was planned would never answer: that is an error."""
     reader = client.read(group, positions)
+    look = min(LOOK_SECONDS, patience)
+    looks: Counter[Queue] = Counter()
     while left := [position for position in positions if not position.is_done]:
         is_silent = True
-        for batch in reader.within(min(LOOK_SECONDS, patience)):
+        for batch in reader.within(look):
             is_silent = False
+            looks.clear()
             yield batch
-        if is_silent and _see_ends(client, left):
+        if is_silent and _see_ends(client, left, looks, patience / look):
             # What is on its way for a queue that was cut off must not move it again.
             reader = client.read(group, [position for position in left if not position.is_done])
 
 
-def _see_ends(client: Client, positions: list[Position]) -> bool:
-    """Ask the masters whether the queues end too early; whether one was cut off there."""
+def _see_ends(
+    client: Client, positions: list[Position], looks: Counter[Queue], most: float
+) -> bool:
+    """
+    Ask the masters whether the queues end too early; whether one was cut off there.
+
+    A master that says so many times that it has more, and gives nothing, is an error.
+    """
     tasks = [
         client.start(offsets.master_max_offset(client.directory, position.queue))
         for position in positions
     ]
     is_cut = False
     for position, task in zip(positions, tasks, strict=True):
-        # What goes wrong here goes wrong for the pulls too: they say so after `patience`.
-        with contextlib.suppress(*pulling.MAY_PASS):
-            is_cut |= _see_end(position, client.wait(task))
+        try:
+            end = client.wait(task)
+        except pulling.MAY_PASS:
+            continue  # what goes wrong here goes wrong for the pulls too: they say so in time
+        is_cut |= _see_end(position, end)
+        looks[position.queue] += 1
+        # With a filter there may be much to look through, and nothing to give.
+        if position.wanted.is_everything and not position.is_done and looks[position.queue] > most:
+            raise errors.UnavailableError(
+                f"{position.queue} from offset {position.next}: nothing comes, though the queue "
+                f"ends at {end}; see the log of its broker"
+            )
     return is_cut
 
 

@@ -140,3 +140,11 @@ def test_a_range_is_cut_at_its_end_only_when_all_before_it_was_read(broker: Brok
     broker.slow = 2
     assert list(offsets(5, allow_gaps=True, gaps=gaps)) == [0, 1]
     assert gaps == [Range(QUEUE, 2, 5)]
+
+
+def test_a_broker_that_has_more_and_never_gives_it_is_an_error(broker: Broker) -> None:
+    broker.slow = 20
+    assert list(offsets(2)) == [0, 1]
+    broker.slow = 40
+    with pytest.raises(errors.UnavailableError, match="broker-a 3 from offset 0: nothing comes"):
+        list(offsets(2))
