@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+FIRST_SECONDS = 1800.0
+"""Until the first sign: Spark may fetch packages before it starts, and a node may be busy."""
 LIMIT_SECONDS = 300.0
-"""Spark's start, and the end of a session, may take minutes on a busy node."""
+"""From one sign to the next. The end of a session may take minutes on a busy node."""
 
 
 class Alive:
@@ -22,6 +24,7 @@ class Alive:
     def __init__(
         self,
         end: Callable[[str], object],
+        first: float = FIRST_SECONDS,
         limit: float = LIMIT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -30,16 +33,17 @@ class Alive:
         self._limit = limit
         self._clock = clock
         self._seen_at = clock()
+        self._patience = first
         self._over = threading.Event()
 
     def sign(self) -> None:
         """Note that the loop turns."""
-        self._seen_at = self._clock()
+        self._seen_at, self._patience = self._clock(), self._limit
 
     @property
     def left(self) -> float:
         """Tell how many seconds the loop still has for its next sign."""
-        return max(0.0, self._seen_at + self._limit - self._clock())
+        return max(0.0, self._seen_at + self._patience - self._clock())
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -52,6 +56,6 @@ class Alive:
 
     def _watch(self) -> None:
         while left := self.left:
-            if self._over.wait(left):
+            if self._over.wait(min(left, self._limit / 10)):  # the first sign leaves less time
                 return
-        self._end(f"its loop has given no sign of life for {self._limit:g} s")
+        self._end(f"its loop has given no sign of life for {self._patience:g} s")

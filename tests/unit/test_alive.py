@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.pipeline import in_cluster, job, lease
-from spark_jobs.pipeline.alive import LIMIT_SECONDS, Alive
+from spark_jobs.pipeline.alive import FIRST_SECONDS, LIMIT_SECONDS, Alive
 from spark_jobs.pipeline.kube import JSON, Api
 from tests.unit.test_pipeline import described
 
@@ -41,7 +41,10 @@ def test_each_sign_gives_the_loop_its_whole_time_again() -> None:
     clock = Clock()
     alive = Alive(lambda why: None, clock=clock)
     clock.now = 200.0
-    assert alive.left == LIMIT_SECONDS - 200
+    assert alive.left == FIRST_SECONDS - 200, "Spark starts"
+    alive.sign()
+    clock.now += 10
+    assert alive.left == LIMIT_SECONDS - 10
     alive.sign()
     assert alive.left == LIMIT_SECONDS
     clock.now += LIMIT_SECONDS + 1
@@ -55,14 +58,14 @@ def test_a_loop_without_a_sign_ends_its_driver_and_says_why() -> None:
         said.append(why)
         ended.set()
 
-    with Alive(end, limit=0.01).watched():
+    with Alive(end, first=0.01).watched():
         assert ended.wait(WAIT_SECONDS)
     assert said == ["its loop has given no sign of life for 0.01 s"]
 
 
 def test_a_driver_that_is_done_is_not_ended() -> None:
     clock, said = Clock(), list[str]()
-    alive = Alive(said.append, limit=10, clock=clock)
+    alive = Alive(said.append, first=10, clock=clock)
     with alive.watched():
         pass
     clock.now = 20
