@@ -12,6 +12,8 @@ KILLED = 137
 """What a process that did not tell its exit code is taken to have ended with."""
 LOST = "ContainerStatusUnknown"
 """What a kubelet says of a container that it cannot find any more."""
+GATES = "ReadinessGatesNotReady"
+"""What a kubelet says of a pod that waits for more than its containers."""
 
 
 def read(body: Body) -> DriverSeen | None:
@@ -26,14 +28,29 @@ def read(body: Body) -> DriverSeen | None:
     if ending is not None:
         found = DriverSeen(DriverState.ENDED, identity, ending=ending)
     elif "deletionTimestamp" in metadata:
-        found = DriverSeen(DriverState.STOPPING, identity)
-    elif status.get("phase") == "Running":
-        found = DriverSeen(DriverState.RUNNING, identity)
+        ends_by = metadata["deletionTimestamp"]
+        found = DriverSeen(DriverState.STOPPING, identity, ends_by=ends_by)
+    elif status.get("phase") in ("Running", "Unknown"):
+        found = DriverSeen(DriverState.RUNNING, identity, is_silent=_is_silent(status))
     else:
         waits = waiting(status)
         text = f"the driver's pod {waits}" if waits else ""
         found = DriverSeen(DriverState.STARTING, identity, message=text)
     return found
+
+
+def _is_silent(status: Body) -> bool:
+    """
+    Find out whether the pod's node does not answer any more.
+
+    Then its Ready is taken back by the cluster, and what only the kubelet says stays as it was.
+    """
+    if status.get("phase") == "Unknown":
+        return True
+    found = {each["type"]: each for each in status.get("conditions") or ()}
+    ready, inside = found.get("Ready") or {}, found.get("ContainersReady") or {}
+    is_taken_back = ready.get("status") in ("False", "Unknown") and inside.get("status") == "True"
+    return is_taken_back and ready.get("reason") != GATES
 
 
 def _ending(status: Body) -> Ending | None:

@@ -17,6 +17,7 @@ from evenkeel.api.parts import Condition
 from evenkeel.api.topics import TopicStatus
 from evenkeel.cluster import paths, pods, reports, slices, starting
 from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, ForbiddenError, GoneError
+from evenkeel.cluster.expiry import Expiry
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import names, rights, whole
 from evenkeel.cluster.telling import Telling
@@ -44,6 +45,7 @@ class ClusterWorld:
         self._identities: dict[Key, tuple[object, str]] = {}
         """What groups said when their drivers' identities were worked out, which takes long."""
         self._api = api
+        self._expiry = Expiry(api)
         self._heard = heard
         self.telling = Telling(api)
         self.allowed: Sequence[str] = ()
@@ -96,6 +98,7 @@ class ClusterWorld:
     def forget(self, key: Key) -> None:
         """Keep nothing of a group that is gone."""
         self._identities.pop(key, None)
+        self._expiry.forget(key)
         self._heard.forget(key)
 
     async def start_driver(self, group: Group) -> None:
@@ -113,6 +116,13 @@ class ClusterWorld:
         if pod is not None and ending is not None and ending.is_certain:
             await starting.free_lease(self._api, group, pod.uid)
         await self._api.delete(_pod_of(group), {"gracePeriodSeconds": 0})
+
+    async def give_up_driver(self, group: Group) -> None:
+        """Remove by force a driver that nobody tells of, once its Lease has run out."""
+        pod = self._heard.pods.get(group.beside(names.driver(group)))
+        if pod is not None and await self._expiry.take_back(group, pod.uid):
+            at_once = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}}
+            await self._api.delete(_pod_of(group), at_once)
 
     def _topics(self, group: Group) -> dict[Key, Topic]:
         found = {key: self._heard.topics.get(key) for key in group.topic_keys}

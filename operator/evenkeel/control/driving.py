@@ -19,6 +19,10 @@ DONE, PERMANENT = 0, 78
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 STEADY_SECONDS = 600.0
 """A driver that ran for so long has not failed at once: the pauses begin anew."""
+LATE_SECONDS = 10.0
+"""Whoever sees to it that a driver ends may need so much longer than the time that it has."""
+GIVE_UP_SECONDS = 5.0
+"""Until it is tried again."""
 
 
 class Action(Enum):
@@ -29,6 +33,8 @@ class Action(Enum):
     STOP = "stop"
     CLEAR = "clear"
     """Take away one that has ended."""
+    GIVE_UP = "give up"
+    """Take away one of which nobody tells any more, once nothing of it can run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +59,18 @@ class Drive:
 
 def decide(driver: DriverSeen, wanted: Wanted, record: JobRecord | None, now: datetime) -> Drive:
     """Decide what becomes of a driver, and how the job is to be shown."""
+    if driver.state is not DriverState.ENDED and _is_lost(driver, now):
+        text = (
+            "nobody tells of the driver any more, as where its node is lost; another one starts "
+            "when its Lease was not renewed for as long as it holds"
+        )
+        lost = JobSeen(JobState.BACKING_OFF, text, driver.report, record)
+        return Drive(Action.GIVE_UP, lost, GIVE_UP_SECONDS)
     by_state: dict[DriverState, Callable[[], Drive]] = {
         DriverState.ABSENT: lambda: _of_none(wanted, record, now),
         DriverState.STARTING: lambda: _of_running(driver, wanted, record),
         DriverState.RUNNING: lambda: _of_running(driver, wanted, record),
-        DriverState.STOPPING: lambda: _stopping(driver, record),
+        DriverState.STOPPING: lambda: _stopping(driver, record, now),
         DriverState.ENDED: lambda: _of_ended(driver, wanted, record),
     }
     return by_state[driver.state]()
@@ -93,8 +106,17 @@ def _of_running(driver: DriverSeen, wanted: Wanted, record: JobRecord | None) ->
     return _nothing(_running(driver, message, record))
 
 
-def _stopping(driver: DriverSeen, record: JobRecord | None) -> Drive:
-    return _nothing(_running(driver, "it ends after its batch", record))
+def _is_lost(driver: DriverSeen, now: datetime) -> bool:
+    is_late = bool(driver.ends_by) and times.since(driver.ends_by, now) >= LATE_SECONDS
+    return driver.is_silent or is_late
+
+
+def _stopping(driver: DriverSeen, record: JobRecord | None, now: datetime) -> Drive:
+    found = _nothing(_running(driver, "it ends after its batch", record))
+    if not driver.ends_by:
+        return found
+    left = (datetime.fromisoformat(driver.ends_by) - now).total_seconds() + LATE_SECONDS
+    return replace(found, look_again_seconds=max(left, 0.0))
 
 
 def _running(driver: DriverSeen, message: str, record: JobRecord | None) -> JobSeen:

@@ -226,6 +226,8 @@ class Loop:
                 await self._world.stop_driver(group)
             case Action.CLEAR:
                 await self._world.clear_driver(group)
+            case Action.GIVE_UP:
+                await self._world.give_up_driver(group)
             case _:
                 pass
 

@@ -82,6 +82,10 @@ class DriverSeen:
     ending: Ending | None = None
     skipped: Skipped | None = None
     """By this driver."""
+    is_silent: bool = False
+    """Whether whoever should tell of it does not answer, as when its node is lost."""
+    ends_by: str = ""
+    """By when it is gone, or must be, once it was told to end."""
 
 
 ABSENT = DriverSeen(DriverState.ABSENT)

@@ -56,3 +56,6 @@ class World(Protocol):
 
     async def clear_driver(self, group: Group) -> None:
         """Clear away a driver that has ended."""
+
+    async def give_up_driver(self, group: Group) -> None:
+        """Clear away a driver that nobody tells of, if nothing of it can run any more."""

@@ -143,6 +143,9 @@ class FileWorld:
         """Clear away a driver that has ended."""
         self._prepared(group.head.key).clear()
 
+    async def give_up_driver(self, group: Group) -> None:
+        """Let it be: a process always tells how it is."""
+
     async def close(self) -> None:
         """End all jobs after their batches."""
         for each in self._drivers.values():

@@ -63,6 +63,20 @@ class Kubelet:
         }
         self._namespace.set_status(DRIVER, status)
 
+    def is_cut_off(self) -> None:
+        """Nobody hears of the driver's node: the cluster takes back that its pod is ready."""
+        conditions = [
+            {"type": "Ready", "status": "False"},
+            {"type": "ContainersReady", "status": "True"},
+        ]
+        self._namespace.set_status(DRIVER, {"phase": "Running", "conditions": conditions})
+
+    def holds_lease(self, driver: str, seconds: int) -> None:
+        """The driver has its Lease, and does not renew it."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace.name}/leases/{DRIVER}"
+        held = {"holderIdentity": driver, "leaseDurationSeconds": seconds}
+        self._namespace.patch(path, {"spec": held})
+
     def lost(self) -> None:
         """The driver's pod is given up with its node; of the container nobody knows."""
         self._namespace.set_status(DRIVER, {"phase": "Failed", "reason": "NodeLost"})
@@ -185,8 +199,7 @@ def test_the_lease_of_a_driver_that_was_seen_to_end_is_free_at_once(
     """One that may still run somewhere keeps it, until it is over."""
     first = kubelet.driver()
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{namespace.name}/leases/{DRIVER}"
-    held = {"holderIdentity": first, "leaseDurationSeconds": 30}
-    namespace.patch(lease, {"spec": held})
+    kubelet.holds_lease(first, seconds=30)
     kubelet.runs()
     if is_seen:
         kubelet.ended(137)
@@ -197,6 +210,31 @@ def test_the_lease_of_a_driver_that_was_seen_to_end_is_free_at_once(
     assert found is not None
     assert found["spec"].get("holderIdentity", "") == ("" if is_seen else first)
     assert found["spec"]["leaseDurationSeconds"] == 30
+
+
+def test_a_driver_on_a_lost_node_is_replaced_when_its_lease_has_run_out(
+    kubelet: Kubelet, namespace: Namespace
+) -> None:
+    """No kubelet is there that could end its pod, or tell that it has ended."""
+    first = kubelet.driver()
+    namespace.bind(DRIVER)
+    kubelet.runs()
+    kubelet.holds_lease(first, seconds=2)
+    kubelet.is_cut_off()
+    second = kubelet.driver(but=first)
+    namespace.bind(DRIVER)
+    kubelet.runs()
+    kubelet.holds_lease(second, seconds=2)
+    path = namespace.core("pods", DRIVER)
+    assert namespace.user.ask("DELETE", path, {"gracePeriodSeconds": 1}).status == 200
+    found = namespace.found(path)
+    assert found is not None
+    assert found["metadata"]["uid"] == second
+    status = namespace.until(
+        GROUPS, "billing", lambda it: condition(it, "JobRunning") == ("False", "BackingOff")
+    )
+    assert "its Lease" in json.dumps(status["conditions"])
+    kubelet.driver(but=second)
 
 
 def test_a_driver_that_fails_is_replaced_and_one_that_cannot_go_on_is_not(
