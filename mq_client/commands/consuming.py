@@ -196,6 +196,19 @@ def _queue(node: Node) -> Queue:
 
 
 @dataclass(frozen=True, slots=True)
+class GetReaders(Request[list[str]]):
+    """Ask for the groups that read a topic: who subscribes to it now, or has ever committed."""
+
+    code: ClassVar[int] = 300
+    name: ClassVar[str] = "QUERY_TOPIC_CONSUME_BY_WHO"
+    topic: str
+
+    def read(self, answer: Frame) -> list[str]:
+        """Sort their names."""
+        return sorted(map(str, parsed(answer).items("groupList")))
+
+
+@dataclass(frozen=True, slots=True)
 class GetMemberIds(Request[list[str]]):
     """Ask for the ids of a group's clients, each once."""
 

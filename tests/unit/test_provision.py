@@ -18,7 +18,7 @@ from evenkeel.control.topics import SOON_SECONDS
 from mq_client import errors
 from mq_client.commands.base import Request
 from mq_client.commands.cluster import GetCluster
-from mq_client.commands.consuming import GetOffset, GetTopicOffsets
+from mq_client.commands.consuming import GetOffset, GetReaders, GetTopicOffsets
 from mq_client.directory import Directory
 from mq_client.flows import Ask, AskAll, Flow
 from mq_client.frames import Frame
@@ -191,6 +191,8 @@ class Played:
             case PutSettings():
                 self.counts = request.counts
                 return None
+            case GetReaders():
+                return sorted({group for group, _ in self.committed})
             case GetOffset():
                 key = request.group, request.queue_id
                 missing = errors.OffsetUnknownError("", "", 22, "")
@@ -281,7 +283,7 @@ def test_a_cluster_without_brokers_is_no_cluster_that_is_as_asked() -> None:
         Brokers().step(counts(4))
 
 
-@pytest.mark.parametrize("request_type", [GetTopicOffsets, GetOffset])
+@pytest.mark.parametrize("request_type", [GetTopicOffsets, GetOffset, GetReaders])
 def test_what_a_broker_does_not_tell_is_not_drained(request_type: type) -> None:
     silent = Played(counts(4, 2), defaultdict(int, {3: 1}), fails={request_type: AWAY})
     brokers = Brokers(a=silent, b=Played(counts(4, 2)))
@@ -320,6 +322,22 @@ def test_lowering_waits_for_the_last_message_and_for_producers() -> None:
     brokers.step(counts(2))
     assert broker.counts == counts(2)
     assert brokers.step(counts(2)) == Outcome(Step(), (A,))
+
+
+def test_lowering_waits_for_groups_that_only_the_brokers_know() -> None:
+    """Each is asked about on all brokers, though it has committed on one only."""
+    read = Played(counts(4, 2), defaultdict(int, {3: 5}), {("of-java", 3): 5})
+    unread = Played(counts(4, 2), defaultdict(int, {3: 5}))
+    brokers = Brokers(a=read, b=unread)
+    brokers.readers = []
+    brokers.step(counts(2))
+    brokers.seconds += QUIET_SECONDS
+    behind = brokers.step(counts(2))
+    assert (read.counts, unread.counts) == (counts(2), counts(4, 2))
+    assert behind.waits == ("of-java has not read all of orders@broker-b 3",)
+    unread.committed["of-java", 3] = 5
+    brokers.step(counts(2))
+    assert unread.counts == counts(2)
 
 
 class Traffic:
@@ -388,7 +406,9 @@ def test_whatever_happens_no_message_is_left_in_a_closed_queue(seed: int) -> Non
             for broker in brokers.brokers.values():
                 broker.fails = {}
                 if rng.random() < 0.1:
-                    asked = rng.choice([GetSettings, GetTopicOffsets, GetOffset, PutSettings])
+                    asked = rng.choice(
+                        [GetSettings, GetTopicOffsets, GetOffset, GetReaders, PutSettings]
+                    )
                     broker.fails = {asked: AWAY}
             traffic.flow()
             brokers.step(goal)

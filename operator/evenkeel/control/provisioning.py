@@ -14,7 +14,7 @@ from evenkeel.control.provision import Counts, Outcome
 from evenkeel.control.topic_settings import GetSettings, PutSettings
 from mq_client import errors
 from mq_client.commands.base import Request
-from mq_client.commands.consuming import GetOffset, GetTopicOffsets
+from mq_client.commands.consuming import GetOffset, GetReaders, GetTopicOffsets
 from mq_client.directory import Directory
 from mq_client.flows import Ask, AskAll, Flow
 from mq_client.operations import routing
@@ -30,7 +30,7 @@ class Task:
     topic: str
     goal: Counts
     readers: Callable[[], Sequence[str]]
-    """Names its groups; called only when queues close."""
+    """Names groups that brokers may not know yet; called only when queues close."""
     quiet: Quiet
 
 
@@ -39,7 +39,10 @@ def step(directory: Directory, task: Task) -> Flow[Outcome]:
     masters = yield from _masters(directory)
     there = yield from masters.ask({name: GetSettings(task.topic) for name in masters.addresses})
     route = {name: found.counts if found else None for name, found in there.items()}
-    drain = yield from _drain(masters, task, provision.to_drain(task.goal, route), directory.now())
+    having = [name for name, counts in route.items() if counts is not None]
+    closing = provision.to_drain(task.goal, route)
+    readers = (yield from _readers(masters, task, having)) if closing else set()
+    drain = yield from _drain(masters, task, closing, sorted(readers))
     decided = provision.next_step(task.goal, route, drain.drained)
     puts = {
         name: PutSettings(task.topic, counts, there[name]) for name, counts in decided.puts.items()
@@ -53,7 +56,7 @@ def _masters(directory: Directory) -> Flow["_Masters"]:
     known = (yield from routing.brokers(directory)).brokers
     if not known:
         raise errors.NoBrokerError("the name server knows no broker now")
-    found = _Masters(directory.times.answer)
+    found = _Masters(directory.times.answer, directory.now())
     for name, addresses in sorted(known.items()):
         if MASTER_ID in addresses:
             found.addresses[name] = addresses[MASTER_ID]
@@ -62,8 +65,14 @@ def _masters(directory: Directory) -> Flow["_Masters"]:
     return found
 
 
+def _readers(masters: "_Masters", task: Task, having: Sequence[str]) -> Flow[set[str]]:
+    """Ask all brokers that have the topic who reads it; most groups are nobody's objects."""
+    told = yield from masters.ask({name: GetReaders(task.topic) for name in having})
+    return {group for found in told.values() for group in found} | set(task.readers())
+
+
 def _drain(
-    masters: "_Masters", task: Task, closing: Mapping[str, range], now: float
+    masters: "_Masters", task: Task, closing: Mapping[str, range], readers: Sequence[str]
 ) -> Flow[Drain]:
     """Ask what queues that close still hold, and who has not read it."""
     told = yield from masters.ask({name: GetTopicOffsets(task.topic) for name in closing})
@@ -73,8 +82,7 @@ def _drain(
         for queue, found in table.items()
         if queue.broker == name and queue.id in closing[name]
     }
-    quiet = task.quiet.note({queue: found.max for queue, found in offsets.items()}, now)
-    readers = task.readers() if closing else []
+    quiet = task.quiet.note({queue: found.max for queue, found in offsets.items()}, masters.now)
     committed = yield from masters.committed(readers, draining.holding(offsets))
     sure = {queue: found for queue, found in offsets.items() if queue.broker not in masters.failed}
     return draining.drain(sure, committed, quiet)
@@ -83,7 +91,8 @@ def _drain(
 class _Masters:
     """The masters of a cluster. Who has failed is asked nothing more."""
 
-    def __init__(self, answer_seconds: float) -> None:
+    def __init__(self, answer_seconds: float, now: float) -> None:
+        self.now = now
         self.addresses: dict[str, str] = {}
         self.failed: dict[str, errors.MqError] = {}
         self._answer_seconds = answer_seconds

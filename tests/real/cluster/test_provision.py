@@ -107,14 +107,19 @@ def test_fewer_queues_wait_for_a_group_that_has_not_read_them(
     namespace.until(TOPICS, "orders", is_as_asked)
     closing = Queue(asked["topic"], "broker-b", 3)
     client.send([Message(closing.topic, b"1"), Message(closing.topic, b"2")], To(closing))
-    client.commit(group, {closing: 1})
+    of_others = f"{group}-of-others"  # no ConsumerGroup here
+    for reader_name in (group, of_others):
+        client.commit(reader_name, {closing: 1})
     resize(namespace, "orders", 2)
-    behind = f"{group} has not read all of {closing}"
-    waits = namespace.until(TOPICS, "orders", lambda it: behind in message(it, "Provisioned"))
+    behind = [f"{name} has not read all of {closing}" for name in (group, of_others)]
+    waits = namespace.until(
+        TOPICS, "orders", lambda it: all(each in message(it, "Provisioned") for each in behind)
+    )
     assert condition(waits, "Provisioned") == ("False", "Draining")
     assert condition(waits, "Ready") == ("True", "RouteRead")
     assert routed(client, closing.topic) == {"broker-a": (4, 2), "broker-b": (4, 2)}
-    client.commit(group, {closing: 2})
+    for reader_name in (group, of_others):
+        client.commit(reader_name, {closing: 2})
     namespace.until(TOPICS, "orders", is_as_asked, DRAIN_SECONDS)
     assert routed(client, closing.topic) == {"broker-a": (2, 2), "broker-b": (2, 2)}
 
