@@ -3,8 +3,10 @@
 import random
 from typing import Any
 
-from evenkeel import manifests, planning
-from evenkeel.api.groups import Assigned, GroupStatus, OwnedQueues
+import pytest
+
+from evenkeel import crds, manifests, planning
+from evenkeel.api.groups import MOST_ASSIGNED, Assigned, GroupStatus, OwnedQueues
 from evenkeel.cluster import slices
 from evenkeel.cluster.heard import Heard
 from evenkeel.objects import Group, Key
@@ -37,6 +39,20 @@ def test_what_fits_stays_in_the_status(rng: random.Random) -> None:
     found = group(assignments(rng, 100))
     assert slices.cut(found, found.status) == []
     assert slices.sliced(found.status, []) == found.status
+
+
+@pytest.mark.parametrize(("count", "is_cut"), [(1000, False), (1001, True)])
+def test_more_consumers_than_a_status_takes_are_cut_however_short(
+    count: int, *, is_cut: bool
+) -> None:
+    short = group([Assigned(f"c-{number}") for number in range(count)])
+    cut = slices.cut(short, short.status)
+    assert bool(cut) is is_cut
+    assert [each for part in cut for each in slices.read(part) or ()] == (
+        short.status.assignments if is_cut else []
+    )
+    limits = crds.definition(next(it for it in crds.KINDS if it.plural == "consumergroups"))
+    assert f"'maxItems': {MOST_ASSIGNED}" in str(limits)
 
 
 def test_slices_put_together_are_what_was_cut(rng: random.Random) -> None:

@@ -26,6 +26,8 @@ from evenkeel.api.parts import (
 
 MOST_OWNED = 4096
 """Entries in which one consumer's queues stand."""
+MOST_ASSIGNED = 1000
+"""Consumers that stand in a status itself."""
 
 
 class MessageModel(enum.Enum):
@@ -312,7 +314,7 @@ class GroupStatus(Part, frozen=True):
     """The same, at best, for so many queues and consumers."""
     lag: int | None = None
     """Messages behind, about; not said where no broker tells."""
-    assignments: Annotated[list[Assigned], Meta(max_length=1000)] = []
+    assignments: Annotated[list[Assigned], Meta(max_length=MOST_ASSIGNED)] = []
     """Who reads what."""
     job: JobRecord | None = None
     """How the job's driver has ended, for the next start depends on it."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from evenkeel.api.groups import Assigned, GroupStatus
+from evenkeel.api.groups import MOST_ASSIGNED, Assigned, GroupStatus
 from evenkeel.cluster.manifest import names
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.errors import ManifestError
@@ -27,7 +27,7 @@ MOST_BYTES = 512 * 1024
 def cut(group: Group, status: GroupStatus) -> list[Document]:
     """Make the ConfigMaps for a group's next status; none if it fits."""
     texts = [msgspec.json.encode(each) for each in status.assignments]
-    if sum(map(len, texts)) <= MOST_BYTES:
+    if len(texts) <= MOST_ASSIGNED and sum(map(len, texts)) <= MOST_BYTES:
         return []
     return [_config_map(group, status.epoch, text) for text in _packed(texts)]
 

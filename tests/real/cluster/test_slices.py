@@ -1,6 +1,7 @@
 """An assignment that is too long for a status: ConfigMaps hold it, and all else is the same."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 from sandbox.kubernetes import Cluster
 from sandbox.statuses import Document, condition, loads
@@ -70,6 +71,23 @@ def test_a_long_assignment_stands_in_slices_and_goes_on_after_a_restart(
     assert set(before) - set(after) == {f"c-{CONSUMERS - 1}"}
     moved = second["moved"]
     assert 0 < moved < 30  # of 12,600: what the one who left had, and nothing else
+
+
+def test_one_consumer_more_than_a_status_takes_stands_in_a_slice(
+    kubernetes: Cluster, namespace: Namespace
+) -> None:
+    route = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
+    namespace.make("Topic", "orders", {"route": route})
+    names = [f"shop-{number}" for number in range(1001)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: namespace.pod(name, {"app": "shop"}), names))
+    of_pods = {"podSelector": {"matchLabels": {"app": "shop"}}}
+    group = {"topics": [{"name": "orders"}], "consumers": of_pods}
+    namespace.make("ConsumerGroup", "many", group)
+    with running(kubernetes, namespace):
+        status = namespace.until(GROUPS, "many", lambda it: it.get("slices"))
+    assert condition(status, "Ready") == ("True", "Assigned")
+    assert shares(namespace, status).keys() == set(names)
 
 
 def test_a_status_whose_slices_are_gone_waits_and_says_how_to_go_on(
