@@ -53,6 +53,8 @@ class BrokerRoute:
     read_queues: int
     write_queues: int
     perm: int
+    zone: str | None = None
+    """Where the broker says that it stands."""
 
     @property
     def master(self) -> str | None:

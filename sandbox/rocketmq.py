@@ -76,6 +76,9 @@ _BROKER_PROPERTIES = {
 }
 
 
+NO_ZONES: Mapping[str, str] = {}
+
+
 class RouteError(process.SandboxError):
     """The name server does not show what was registered with it."""
 
@@ -90,7 +93,9 @@ class _Java:
     options: Sequence[str]
     credentials: acl.Credentials | None
 
-    def start(self, name: str, main: str, properties: Mapping[str, str]) -> process.Process:
+    def start(
+        self, name: str, main: str, properties: Mapping[str, str], environment: Mapping[str, str]
+    ) -> process.Process:
         home = self.place.path / name
         home.mkdir(exist_ok=True)
         settings = home / "start.properties"
@@ -103,7 +108,8 @@ class _Java:
             f"-Drmq.logback.configurationFile={logging}",
             "-cp", self.libraries, main, "-c", settings,
         ]  # fmt: skip
-        return process.Process(name, command, self.place, {"ROCKETMQ_HOME": str(home)})
+        own = {"ROCKETMQ_HOME": str(home), **environment}
+        return process.Process(name, command, self.place, own)
 
 
 class Server(server.Server):
@@ -120,6 +126,10 @@ class Server(server.Server):
         """Say how it is configured; asked at each start."""
         return {"listenPort": str(self.port), "bindAddress": "127.0.0.1"}
 
+    def environment(self) -> dict[str, str]:
+        """Say what its process is told besides."""
+        return {}
+
     @property
     def address(self) -> str:
         """Where it listens, as `127.0.0.1:port`."""
@@ -130,7 +140,7 @@ class Server(server.Server):
         self._process.stop(_STOP_SECONDS)
 
     def _started(self) -> process.Process:
-        return self._java.start(self.name, self.main, self.properties())
+        return self._java.start(self.name, self.main, self.properties(), self.environment())
 
     def _is_ready(self) -> bool:
         if self._process.has_said(_SAYS_WHEN_IT_GIVES_UP):
@@ -197,6 +207,7 @@ class Broker(Server):
         name_server: NameServer,
         java: _Java,
         properties: Mapping[str, str],
+        zone: str,
     ) -> None:
         """Claim ports. Its number is 0 when it is the master itself."""
         super().__init__(f"{master}-slave-{number}" if number else master, java)
@@ -204,12 +215,17 @@ class Broker(Server):
         self._number = number
         self._name_server = name_server
         self._properties = properties
+        self._zone = zone
         name_server.brokers.append(self)
 
     @property
     def is_slave(self) -> bool:
         """Whether it follows a master."""
         return self._number != MASTER_ID
+
+    def environment(self) -> dict[str, str]:
+        """Let it tell the name server where it stands."""
+        return {"ROCKETMQ_ZONE": self._zone} if self._zone else {}
 
     def move(self) -> None:
         """Restart it on another port, with its data."""
@@ -302,13 +318,14 @@ def started(
     heap: str = "256m",
     java_options: Sequence[str] = (),
     credentials: acl.Credentials | None = None,
+    zones: Mapping[str, str] = NO_ZONES,
 ) -> Iterator[RocketMq]:
     """
     Run a name server and brokers named `broker-a`, `broker-b` and so on, each with its slaves.
 
     `properties` are RocketMQ's and go to all brokers. `heap` bounds each Java's; `java_options`
     go to each Java after our own, so they win. `credentials` are for brokers that `properties` tell
-    to ask for them.
+    to ask for them. `zones` are those of brokers, by name.
     """
     java = jars.java()
     if java is None:
@@ -316,7 +333,7 @@ def started(
     libraries = jars.classpath(*LIBRARIES)
     with contextlib.ExitStack() as claims, process.folder("evenkeel-rocketmq-") as place:
         common = _Java(java, libraries, place, [f"-Xmx{heap}", *java_options], credentials)
-        mq = _prepared(brokers, slaves, common, properties or {})
+        mq = _prepared(brokers, slaves, common, properties or {}, zones)
         servers = [mq.name_server, *mq.brokers.values(), *mq.slaves.values()]
         for server in servers:
             claims.callback(server.release)
@@ -329,12 +346,18 @@ def started(
         yield mq
 
 
-def _prepared(brokers: int, slaves: int, java: _Java, properties: Mapping[str, str]) -> RocketMq:
+def _prepared(
+    brokers: int,
+    slaves: int,
+    java: _Java,
+    properties: Mapping[str, str],
+    zones: Mapping[str, str],
+) -> RocketMq:
     """Put all together, nothing started yet."""
     name_server = NameServer(java)
     made = [
-        Broker(f"broker-{letter}", number, name_server, java, properties)
-        for letter in string.ascii_lowercase[:brokers]
+        Broker(name, number, name_server, java, properties, zones.get(name, ""))
+        for name in (f"broker-{letter}" for letter in string.ascii_lowercase[:brokers])
         for number in range(slaves + 1)
     ]
     return RocketMq(

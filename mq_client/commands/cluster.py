@@ -35,6 +35,7 @@ def _broker_route(queues: Node, data: Node | None) -> BrokerRoute:
         read_queues=queues.number("readQueueNums"),
         write_queues=queues.number("writeQueueNums"),
         perm=queues.number("perm"),
+        zone=(data and data.maybe_text("zoneName")) or None,
     )
 
 

@@ -21,15 +21,16 @@ from tests.real import java_client
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 TOPIC_QUEUES = 2
+ZONES = {"broker-a": "zone-a", "broker-b": "zone-b"}
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session", name="rocketmq")
 def _rocketmq() -> Iterator[rocketmq.RocketMq]:
-    """Two brokers, shared by the whole run: leave them as they were."""
+    """Two brokers, each in a zone, shared by the whole run: leave them as they were."""
     with contextlib.ExitStack() as running:
         try:
-            mq = running.enter_context(rocketmq.started(brokers=2))
+            mq = running.enter_context(rocketmq.started(brokers=2, zones=ZONES))
         except jars.JarsError as error:
             pytest.skip(f"NO REAL ROCKETMQ: {error}")
         yield mq

@@ -1,5 +1,6 @@
 """Topics that are made and resized: what is said of it, and who may do it."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +15,8 @@ from evenkeel.control.rivals import Rivals
 from evenkeel.control.topics import SOON_SECONDS, Decision, Sight, Unread
 from evenkeel.objects import Group, Topic
 from mq_client import errors
+from mq_client.commands.cluster import GetRoute
+from mq_client.frames import Frame
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 A, B = "broker-a", "broker-b"
@@ -41,6 +44,27 @@ def condition(decision: Decision, kind: str) -> tuple[str, str, str] | None:
 
 def said(outcome: Outcome | Unread, route: list[BrokerQueues] | Unread) -> Decision:
     return topics.decide(asking(), Sight(route, outcome), NOW)
+
+
+def test_a_route_carries_the_zone_that_a_broker_tells_the_name_server() -> None:
+    """As RocketMQ 5 has it: ROCKETMQ_ZONE or -Drocketmq.zone of the broker; 4.9 knows none."""
+    counts = {"readQueueNums": 4, "writeQueueNums": 4, "perm": 6}
+    zones = {A: {"zoneName": "eu-1a"}, B: {"zoneName": None}, "broker-c": {}, "broker-d": {}}
+    answer = {
+        "queueDatas": [{"brokerName": name, **counts} for name in zones],
+        "brokerDatas": [
+            {"brokerName": name, "cluster": "c", "brokerAddrs": {"0": "h:1"}, **zone}
+            for name, zone in zones.items()
+            if name != "broker-d"
+        ],
+    }
+    route = GetRoute("orders").read(Frame(0, 1, body=json.dumps(answer).encode()))
+    assert {each.broker: each.zone for each in topics.brokers(route)} == {
+        A: "eu-1a",
+        B: None,
+        "broker-c": None,
+        "broker-d": None,
+    }
 
 
 def test_a_topic_that_is_as_asked_is_looked_at_when_its_route_is() -> None:

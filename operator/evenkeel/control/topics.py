@@ -19,6 +19,8 @@ from mq_client import values
 SOON_SECONDS = 2.0
 """Until the next look at what is under way."""
 UNKNOWN = "TopicUnknown"
+MOST_ZONE = 253
+"""Letters that a status takes of a zone; those of Kubernetes are no longer."""
 AWAY_SECONDS = 600.0
 """
 So long the queues of a broker that the name server has dropped keep their owners.
@@ -144,7 +146,13 @@ def _is_under_way(sight: Sight, kept: Sequence[Finding]) -> bool:
 def brokers(route: values.Route) -> list[BrokerQueues]:
     """Say a route as the status does."""
     found = [
-        BrokerQueues(each.broker, each.read_queues, each.write_queues, _perm(each.perm))
+        BrokerQueues(
+            each.broker,
+            each.read_queues,
+            each.write_queues,
+            _perm(each.perm),
+            zone=each.zone[:MOST_ZONE] if each.zone else None,
+        )
         for each in route.brokers
         if each.perm & (values.READ | values.WRITE)
     ]

@@ -391,8 +391,9 @@ def test_a_job_waits_until_nobody_else_is_seen_to_read_in_its_name(
     servers = {"nameServers": [rocketmq.name_server.address]}
     namespace.change("topics", "orders", {"spec": servers})
     waits("OtherDriver", elsewhere)
-    others = client.join(group, "someone@else", everything)
-    driver.leave()
-    waits("ForeignConsumers", "someone@else")
-    others.leave()
-    Kubelet(namespace).driver()
+    with blocking.Client(rocketmq.name_server.address) as second:
+        others = second.join(group, "someone@else", everything)
+        driver.leave()
+        waits("ForeignConsumers", "someone@else")
+        others.leave()
+        Kubelet(namespace).driver()

@@ -52,6 +52,24 @@ def test_a_topic_gets_its_route_from_the_name_server(
     assert status["observedGeneration"] == 1
 
 
+def test_queues_stay_in_the_zone_that_their_broker_tells_the_name_server(
+    operator: RunningOperator, namespace: Namespace, rocketmq: RocketMq, topic: str
+) -> None:
+    spec = {"topic": topic, "nameServers": [rocketmq.name_server.address]}
+    namespace.make("Topic", "orders", spec)
+    status = namespace.until("topics", "orders", is_ready)
+    assert [each["zone"] for each in status["brokers"]] == ["zone-a", "zone-b"]
+    there = {"static": [{"id": "a", "zone": "zone-b"}, {"id": "b", "zone": "zone-a"}]}
+    group = {"topics": [{"name": "orders"}], "consumers": there}
+    namespace.make("ConsumerGroup", "billing", group)
+    assigned = namespace.until(GROUPS, "billing", is_ready)
+    shares = {each["consumer"]: each["queues"] for each in assigned["assignments"]}
+    assert {name: [part["broker"] for part in parts] for name, parts in shares.items()} == {
+        "a": ["broker-b"],
+        "b": ["broker-a"],
+    }
+
+
 def test_a_topic_that_is_nowhere_says_what_to_do(
     operator: RunningOperator, namespace: Namespace, rocketmq: RocketMq
 ) -> None:
