@@ -49,7 +49,12 @@ def said(outcome: Outcome | Unread, route: list[BrokerQueues] | Unread) -> Decis
 def test_a_route_carries_the_zone_that_a_broker_tells_the_name_server() -> None:
     """As RocketMQ 5 has it: ROCKETMQ_ZONE or -Drocketmq.zone of the broker; 4.9 knows none."""
     counts = {"readQueueNums": 4, "writeQueueNums": 4, "perm": 6}
-    zones = {A: {"zoneName": "eu-1a"}, B: {"zoneName": None}, "broker-c": {}, "broker-d": {}}
+    zones: dict[str, dict[str, str | None]] = {
+        A: {"zoneName": "eu-1a"},
+        B: {"zoneName": None},
+        "broker-c": {},
+        "broker-d": {},
+    }
     answer = {
         "queueDatas": [{"brokerName": name, **counts} for name in zones],
         "brokerDatas": [
