@@ -146,30 +146,36 @@ class _Run(NamedTuple):
 
 
 def _first_run(body: bytes | memoryview, queue: Queue, asked: int) -> _Run:
-    first = expected = -1
+    first, expected = NOWHERE, asked
     place, end, head_at = 0, len(body), _HEAD.unpack_from
-    while place < end:
-        try:
+    try:
+        while place < end:
             size, offset, sys_flag = head_at(body, place)
-        except struct.error as error:
-            raise _UnreadableError from error
-        if size < wire.LEAST:
-            raise _UnreadableError
-        if first < 0:
-            first = expected = offset
-        if offset > expected:
-            break
-        is_batch = sys_flag & wire.WRAPPED == wire.WRAPPED
-        count = _count(body[place : place + size], queue) if is_batch else 1
-        if offset < expected or offset + count <= asked:
-            raise errors.ProtocolError(
-                f"{queue} from offset {asked}: the broker sent a message with offset {offset}; "
-                "such offsets are those of a static topic or of a light one (LMQ), which this "
-                "client does not read"
-            )
-        expected = offset + count
-        place += size
-    return _Run(NOWHERE, NOWHERE, 0) if first < 0 else _Run(first, expected, place)
+            if offset != expected or sys_flag & wire.INNER_BATCH or size < wire.LEAST:
+                if size < wire.LEAST:
+                    raise _UnreadableError
+                if place and offset > expected:
+                    break
+                is_batch = sys_flag & wire.WRAPPED == wire.WRAPPED
+                count = _count(body[place : place + size], queue) if is_batch else 1
+                if offset + count <= asked or (place and offset < expected):
+                    raise _misplaced(queue, asked, offset)
+                expected = offset + count - 1
+            if not place:
+                first = offset
+            expected += 1
+            place += size
+    except struct.error as error:
+        raise _UnreadableError from error
+    return _Run(first, expected, place)
+
+
+def _misplaced(queue: Queue, asked: int, offset: int) -> errors.ProtocolError:
+    return errors.ProtocolError(
+        f"{queue} from offset {asked}: the broker sent a message with offset {offset}; such "
+        "offsets are those of a static topic or of a light one (LMQ), which this client does not "
+        "read"
+    )
 
 
 def _count(message: bytes | memoryview, queue: Queue) -> int:

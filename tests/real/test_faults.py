@@ -15,6 +15,7 @@ from mq_client.pulling import Position
 from mq_client.values import Queue, TopicConfig
 from sandbox import asking, jars, rocketmq
 from sandbox.waiting import eventually
+from tests.answers import Answers
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 
@@ -132,7 +133,7 @@ def test_a_broker_that_stays_away_is_an_error_that_names_it_when_patience_ends(
         assert position.next == 0
 
 
-def test_a_slave_is_read_while_the_master_is_gone_and_the_master_again_afterwards() -> None:
+def test_a_slave_is_read_while_the_master_is_gone_and_one_that_lags_loses_nothing() -> None:
     with rocketmq.started(brokers=1, slaves=1) as mq, Client(mq.name_server.address) as client:
         mq.create_topics({"orders": 1})
         (queue,) = client.route("orders", max_age=0).readable
@@ -149,3 +150,20 @@ def test_a_slave_is_read_while_the_master_is_gone_and_the_master_again_afterward
         master.restart()
         send_numbers(client, [queue], 10)
         assert offsets_up_to(30, client, position) == list(range(20, 30))
+        assert eventually(lambda: asking.ask(slave.address, asked), lambda end: end == 30) == 30
+        slave.kill()
+        send_numbers(client, [queue], 10)
+        master.kill()
+        slave.restart()
+        behind = Position(queue, 35, 40, allow_gaps=True)
+        with (
+            Answers(mq.name_server.address) as relay,
+            Client(relay.address, times=Times(patience=1.0)) as reader,
+        ):
+            with pytest.raises(errors.UnavailableError, match="from offset 35: tried in vain"):
+                reader.next_batch("readers", behind)
+            assert (behind.next, behind.gaps) == (35, [])
+            assert 2 <= len(relay.pulls) <= 10  # with pauses from 0.1 s on
+        master.restart()
+        assert offsets_up_to(40, client, behind) == list(range(35, 40))
+        assert behind.gaps == []
