@@ -1,6 +1,7 @@
 """What the operator makes of what a job's driver reports."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,6 +34,11 @@ def test_what_an_earlier_driver_has_passed_over_is_not_this_one_s() -> None:
     assert with_report({"phase": "Running"}, driver="driver-0").skipped is None
 
 
+def told_to_end(number: int) -> pods.Pod:
+    found = executor(number, phase="Running")
+    return replace(found, is_going=True, is_ready=False)
+
+
 def test_executors_whose_pods_have_not_failed_and_that_fill_no_slot_are_on_their_way() -> None:
     labels = {"evenkeel.dev/group": "billing", "spark-role": "driver"}
     metadata = {"namespace": "mq", "name": "billing-driver", "uid": UID, "labels": labels}
@@ -43,11 +49,14 @@ def test_executors_whose_pods_have_not_failed_and_that_fill_no_slot_are_on_their
         executor(3, phase="Pending"),
         executor(4, phase="Failed"),
         executor(5, "another-driver", phase="Pending"),
+        told_to_end(6),
     ]
-    seated = {"driver": UID, "slots": {"billing-0": {"executor": "1"}}}
+    slots = {"billing-0": {"executor": "1"}, "billing-1": {"executor": "6"}}
+    seated = {"driver": UID, "slots": slots}
     seen = reports.with_report(driver, json.dumps(seated), found, lambda node: None)
     assert seen.report is not None
-    assert seen.report.coming == {"2", "3"}
+    assert seen.report.slots.keys() == {"billing-0"}
+    assert seen.report.coming == {"2", "3", "6"}, "the last one makes room when its batch is done"
 
 
 NO_NODE = [{"type": "PodScheduled", "status": "False", "message": "too few cores"}]

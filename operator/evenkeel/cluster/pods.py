@@ -26,6 +26,7 @@ class Pod:
     is_ready: bool
     is_going: bool
     """Whether it has ended, or is told to."""
+    has_ended: bool
     waits: str
     """Why it does not run, if that is more than that it starts."""
     driver: DriverSeen | None
@@ -47,6 +48,7 @@ def read(body: Mapping[str, Any]) -> Pod:
         owners[0]["uid"],
         is_ready=found.get("Ready") == "True" and phase == "Running" and not is_going,
         is_going=is_going,
+        has_ended=phase in OVER,
         waits="" if is_going or phase == "Running" else driver_pods.waiting(status),
         driver=driver_pods.read(body),
     )

@@ -59,9 +59,9 @@ def with_report(
         for slot, seat in found.slots.items()
         if (pod := by_id.get(seat.executor)) is not None and not pod.is_going
     }
-    seated = {seat.executor for seat in found.slots.values()}
-    alive = {name for name, pod in by_id.items() if name and not pod.is_going}
-    coming = frozenset(alive - seated)
+    # One that is told to end does so after its batch; only then does Spark ask for the next one.
+    alive = {name for name, pod in by_id.items() if name and not pod.has_ended}
+    coming = frozenset(alive - {seat.executor for seat in slots.values()})
     report = Report(found.adopted_epoch, slots, found.pinned, found.error, coming)
     return replace(seen, report=report)
 

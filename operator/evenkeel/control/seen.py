@@ -32,7 +32,7 @@ class Report:
     is_pinned: bool = False
     error: str | None = None
     coming: frozenset[str] = frozenset()
-    """Executors, by their ids, that are on their way: they start, and have not failed."""
+    """Executors, by their ids, that start or make room for one, and have not failed."""
 
 
 @dataclass(frozen=True, slots=True)
