@@ -9,6 +9,7 @@ must not be changed. Compressed bodies and inner batches are expanded into a cop
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from mq_client import errors, filters, gather, messages, properties, rows, wire
 from mq_client.gather import Bytes
@@ -16,9 +17,11 @@ from mq_client.property_columns import Properties
 from mq_client.rows import Rows
 
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
+LATEST_MS = (2**63 - 1) // 1_000_000
+"""In 2262. Neither pandas nor numpy takes a later time, nor one as far before 1970."""
 SCHEMA = pa.schema(
     [
-        pa.field(name, kind, nullable=False)
+        pa.field(name, kind, nullable=kind == TIMESTAMP)
         for name, kind in {
             "topic": pa.string(),
             "broker_name": pa.string(),
@@ -47,12 +50,15 @@ def read(
     wanted: filters.Filter = filters.EVERYTHING,
     check_crc: bool = True,
     expanded_max: int = messages.EXPANDED_MAX,
+    unreadable: list[messages.Unreadable] | None = None,
 ) -> pa.RecordBatch:
     """
     Read the messages with offsets from `first` up to, without, `stop`, whose tag is wanted.
 
     Raises what `messages.decode` raises for the same bytes: `ProtocolError` where they are no
-    messages, `CorruptMessageError` where a checksum is wrong or a body does not expand.
+    messages, `CorruptMessageError` where a checksum is wrong or a body does not expand. With a list
+    `unreadable`, messages of the second kind are added to it, and the others are read. A timestamp
+    that cannot be true is null: its producer chose it.
     """
     octets = np.frombuffer(data, np.uint8)
     starts = np.array(wire.starts(memoryview(data).cast("B")), np.int64)
@@ -62,7 +68,19 @@ def read(
             rows.check_crc(octets, found)
         octets, found = rows.expand(octets, found, expanded_max)
     except (rows.RefusedError, errors.ProtocolError) as error:
-        raise _refusal(data, broker, check_crc, expanded_max) from error
+        refusal = _refusal(data, broker, check_crc, expanded_max)
+        if unreadable is None or not isinstance(refusal, errors.CorruptMessageError):
+            raise refusal from error
+        whole = messages.without_unreadable(
+            data, broker, unreadable, first=first, stop=stop, wanted=wanted,
+            check_crc=check_crc, expanded_max=expanded_max,
+        )  # fmt: skip
+        if len(whole) == len(data):
+            raise refusal from error  # only all of them together expand beyond the limit
+        return read(
+            whole, broker=broker, first=first, stop=stop, wanted=wanted, check_crc=check_crc,
+            expanded_max=expanded_max,
+        )  # fmt: skip
     return _batch(octets, _wanted(octets, _between(found, first, stop), wanted), broker)
 
 
@@ -79,6 +97,13 @@ def message_ids(batch: pa.RecordBatch, texts: Properties | None = None) -> pa.Ar
 def binary(column: pa.Array) -> pa.Array:
     """Copy a column of views into one of plain binaries, for those who do not know views."""
     return column.cast(pa.binary())
+
+
+def _timestamps(found: NDArray[np.int64]) -> pa.Array:
+    is_wrong = (found > LATEST_MS) | (found < -LATEST_MS)
+    if not is_wrong.any():
+        return gather.numbers(found, TIMESTAMP)
+    return pa.array(found, pa.int64(), mask=is_wrong).cast(TIMESTAMP)
 
 
 def _between(found: Rows, first: int | None, stop: int | None) -> Rows:
@@ -107,8 +132,8 @@ def _batch(data: Bytes, found: Rows, broker: str) -> pa.RecordBatch:
         gather.numbers(found.queue_offset, pa.int64()),
         gather.numbers(found.flag, pa.int32()),
         gather.numbers(found.sys_flag, pa.int32()),
-        gather.numbers(found.born, TIMESTAMP),
-        gather.numbers(found.stored, TIMESTAMP),
+        _timestamps(found.born),
+        _timestamps(found.stored),
         gather.numbers(found.reconsume_times, pa.int32()),
         gather.numbers(found.place, pa.int64()),
         gather.binary(data, found.host, found.host_length),

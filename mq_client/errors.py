@@ -27,6 +27,7 @@ class CorruptMessageError(ProtocolError):
     def __init__(self, complaint: str, topic: str, queue_id: int, offset: int) -> None:
         """Name the message."""
         super().__init__(f"topic {topic!r} queue {queue_id} offset {offset}: {complaint}")
+        self.complaint = complaint
         self.topic = topic
         self.queue_id = queue_id
         self.offset = offset

@@ -14,6 +14,8 @@ from struct import Struct
 
 from mq_client import batch_body, compression, errors, properties, wire
 from mq_client.checks import INT32_MAX, INT64_MAX, is_whole
+from mq_client.filters import EVERYTHING, Filter
+from mq_client.values import Queue
 
 TOPIC_MAX = 127
 EXPANDED_MAX = 256 * 1024 * 1024
@@ -172,6 +174,32 @@ class StoredMessage:
         return _host(self.store_address)
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A message that is there and cannot be read: its body is not what was sent."""
+
+    message: StoredMessage
+    """As it is stored: the body is neither checked nor expanded."""
+    reason: str
+    stop: int
+    """Behind its last offset: the body may have held a batch of messages."""
+
+    @property
+    def queue(self) -> Queue:
+        """Where it is."""
+        return Queue(self.message.topic, self.message.broker, self.message.queue_id)
+
+    @property
+    def first(self) -> int:
+        """Its first offset."""
+        return self.message.queue_offset
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether its body held messages, of which nobody knows how many there were."""
+        return self.message.sys_flag & wire.WRAPPED == wire.WRAPPED
+
+
 def _are_texts(values: Iterable[object]) -> bool:
     try:
         "".join(values)  # type: ignore[arg-type]  # the quickest way to find out
@@ -239,6 +267,52 @@ def decode(
         yield from (_inner(outer, part, place) for place, part in enumerate(parts))
 
 
+def without_unreadable(
+    data: bytes | bytearray | memoryview,
+    broker: str,
+    unreadable: list[Unreadable],
+    *,
+    first: int | None = None,
+    stop: int | None = None,
+    wanted: Filter = EVERYTHING,
+    check_crc: bool = True,
+    expanded_max: int = EXPANDED_MAX,
+) -> bytes:
+    """
+    Leave out what cannot be read, and add it to a list; each message is tried for itself.
+
+    What lies before `first`, or from `stop` on, or is not wanted, is not added. Nobody knows the
+    tags in a batch that is broken.
+    """
+    view = memoryview(data).cast("B")
+    whole: list[memoryview] = []
+    begun = [*wire.starts(view), len(view)]
+    for start, end in pairwise(begun):
+        record = view[start:end]
+        try:
+            list(decode(record, broker, check_crc=check_crc, expanded_max=expanded_max))
+        except errors.CorruptMessageError as error:
+            found = _unreadable(record, broker, error.complaint, view[end:], stop)
+            is_asked_for = (stop is None or found.first < stop) and found.stop > (first or 0)
+            if is_asked_for and (found.is_batch or wanted.matches(found.message.tags)):
+                unreadable.append(found)
+        else:
+            whole.append(record)
+    return b"".join(whole)
+
+
+def _unreadable(
+    record: memoryview, broker: str, reason: str, following: memoryview, stop: int | None
+) -> Unreadable:
+    message, _ = _parsed(record, broker, _length_of_topic(record))
+    found = Unreadable(message, reason, message.queue_offset + 1)
+    if not found.is_batch:
+        return found
+    if len(following) >= wire.LEAST:
+        (stop,) = _INT64.unpack_from(following, wire.QUEUE_OFFSET)
+    return replace(found, stop=max(found.stop, stop or 0))
+
+
 def _stored(record: memoryview, start: int, broker: str, check_crc: bool) -> StoredMessage | None:
     """Read a message as it is, with its stored body. None: it is a blank."""
     (magic,) = _UINT32.unpack_from(record, wire.MAGIC)
@@ -247,12 +321,17 @@ def _stored(record: memoryview, start: int, broker: str, check_crc: bool) -> Sto
     if magic not in (wire.V1, wire.V2):
         raise errors.ProtocolError(f"message at byte {start}: magic number {magic:#x} is unknown")
     try:
-        message, crc = _parsed(record, broker, _UINT8 if magic == wire.V1 else _INT16)
+        message, crc = _parsed(record, broker, _length_of_topic(record))
     except struct.error as error:
         raise errors.ProtocolError(f"message at byte {start} is broken: {error}") from error
     if check_crc and (found := wire.crc(message.body)) != crc:
         raise _corrupt(message, f"the checksum of its body is {found:#x}, not {crc:#x}")
     return message
+
+
+def _length_of_topic(record: memoryview) -> Struct:
+    (magic,) = _UINT32.unpack_from(record, wire.MAGIC)
+    return _UINT8 if magic == wire.V1 else _INT16
 
 
 def _parsed(record: memoryview, broker: str, length: Struct) -> tuple[StoredMessage, int]:

@@ -26,17 +26,30 @@ from mq_client.values import MASTER_ID, Pulled, Queue, checked_queue
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mq_client.messages import StoredMessage
+    from mq_client.messages import StoredMessage, Unreadable
 
 MOST_MESSAGES = 4096
 MOST_BYTES = 8 * 1024 * 1024
 """What is asked for at most; brokers give less by their own settings."""
 ENOUGH_BYTES = 4 * 1024 * 1024
 """Answers are joined up to so many bytes, or `MOST_MESSAGES`: a broker gives 32 by default."""
+READER_BYTES = 64 * 1024 * 1024
+"""What the batches of all queues of a reader hold at once, about."""
+LEAST_BYTES = 64 * 1024
+"""A queue gets no less of that, however many there are."""
 MOST_AT_ONCE = 8
 """Pulls of one queue under way at once, while small answers are joined."""
 POLL_MS = 15_000
 """How long a broker holds a pull while there is nothing. RocketMQ's clients ask for the same."""
+
+
+def share(budget: int, queues: int) -> int:
+    """
+    Tell how large a batch may get where so many queues are pulled side by side.
+
+    Each needs twice its size for a moment, when its answers are joined.
+    """
+    return min(ENOUGH_BYTES, max(LEAST_BYTES, budget // (2 * max(1, queues))))
 
 
 class OffsetGoneError(errors.MqError):
@@ -63,24 +76,35 @@ class Batch:
     body: bytes | memoryview = field(repr=False)
     wanted: Filter = filters.EVERYTHING
 
-    def messages(self) -> "list[StoredMessage]":
-        """Read them as values."""
+    def messages(self, unreadable: "list[Unreadable] | None" = None) -> "list[StoredMessage]":
+        """
+        Read them as values.
+
+        A message whose body is broken is a `CorruptMessageError`; with a list for those, it is
+        added to that and left out.
+        """
         from mq_client import messages
 
-        found = messages.decode(self.body, self.queue.broker)
+        body: bytes | memoryview = self.body
+        if unreadable is not None:
+            body = messages.without_unreadable(
+                body, self.queue.broker, unreadable,
+                first=self.first, stop=self.stop, wanted=self.wanted,
+            )  # fmt: skip
+        found = messages.decode(body, self.queue.broker)
         return [
             message
             for message in found
             if self.first <= message.queue_offset < self.stop and self.wanted.matches(message.tags)
         ]
 
-    def columns(self) -> "pa.RecordBatch":
-        """Read them as Arrow columns. Needs numpy and pyarrow."""
+    def columns(self, unreadable: "list[Unreadable] | None" = None) -> "pa.RecordBatch":
+        """Read them as Arrow columns, else as `messages`. Needs numpy and pyarrow."""
         from mq_client import columns
 
         return columns.read(
             self.body, broker=self.queue.broker, first=self.first, stop=self.stop,
-            wanted=self.wanted,
+            wanted=self.wanted, unreadable=unreadable,
         )  # fmt: skip
 
 
@@ -114,10 +138,10 @@ class Position:
         """Whether all was read that was asked for."""
         return self.stop is not None and self.next >= self.stop
 
-    def request(self, group: str, poll_ms: int) -> Pull:
-        """Ask for what comes next."""
+    def request(self, group: str, poll_ms: int, most_bytes: int = MOST_BYTES) -> Pull:
+        """Ask for what comes next; one message comes, however large it is."""
         return Pull(
-            group, self.queue.topic, self.queue.id, self.next, MOST_MESSAGES, MOST_BYTES,
+            group, self.queue.topic, self.queue.id, self.next, MOST_MESSAGES, most_bytes,
             poll_ms, self.wanted,
         )  # fmt: skip
 

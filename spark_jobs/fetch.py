@@ -9,6 +9,7 @@ import pyarrow as pa
 from mq_client import errors
 from mq_client.blocking import Client
 from mq_client.filters import Filter
+from mq_client.messages import Unreadable
 from mq_client.operations import offsets, pulling
 from mq_client.pulling import Batch, Position
 from mq_client.values import Queue
@@ -30,11 +31,13 @@ def fetch(
     allow_gaps: bool,
     include_properties: bool,
     gaps: list[Range] | None = None,
+    unreadable: list[Unreadable] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """
     Give the messages of these ranges, as rows; the order within a queue is kept.
 
-    What was lost, and passed over as allowed, is added to `gaps` at the end.
+    What was lost, and passed over as allowed, is added to `gaps` at the end. A message that is
+    there and cannot be read is added to `unreadable` if that is given; else it counts as lost.
     """
     positions = [
         Position(each.queue, each.start, each.stop, wanted, allow_gaps=allow_gaps)
@@ -42,23 +45,43 @@ def fetch(
     ]
     client = connections.client(cluster)
     counts: Counter[Queue] = Counter()
-    for batch in _batches(client, group, positions, cluster.fetch_deadline):
-        rows = batch.columns()
+    lost: list[Range] = []
+    for batch in _batches(client, group, positions, cluster):
+        broken: list[Unreadable] = []
+        may_pass_over = allow_gaps or unreadable is not None
+        rows = batch.columns(broken if may_pass_over else None)
         counts[batch.queue] += rows.num_rows
         if rows.num_rows:
             yield schema.rows(rows, include_properties)
+        for each in broken:
+            log.warning("%s: offset %d cannot be read: %s", batch.queue, each.first, each.reason)
+            part = _part(batch, each)
+            counts[batch.queue] += part.stop - part.start
+            if unreadable is None:
+                lost.append(part)
+            else:
+                unreadable.append(each)
     if wanted.is_everything:
-        for each, position in zip(ranges, positions, strict=True):
-            _see_sum(each, counts[each.queue], position)
-    for position in positions:
-        for first, stop in position.gaps:
-            log.warning("messages are lost: %s: offsets %d to %d", position.queue, first, stop - 1)
-            if gaps is not None:
-                gaps.append(Range(position.queue, first, stop))
+        for planned, position in zip(ranges, positions, strict=True):
+            _see_sum(planned, counts[planned.queue], position)
+    lost += [Range(position.queue, *gap) for position in positions for gap in position.gaps]
+    for gap in lost:
+        log.warning("messages are lost: %s: offsets %d to %d", gap.queue, gap.start, gap.stop - 1)
+    if gaps is not None:
+        gaps += lost
+
+
+def _part(batch: Batch, broken: Unreadable) -> Range:
+    """Tell which offsets of a batch a message takes that cannot be read."""
+    return Range(batch.queue, max(batch.first, broken.first), min(batch.stop, broken.stop))
 
 
 def _see_sum(planned: Range, rows: int, position: Position) -> None:
-    """Refuse to end a task whose rows and gaps do not make up what was planned."""
+    """
+    Refuse to end a task whose rows and gaps do not make up what was planned.
+
+    Messages that cannot be read count among the rows.
+    """
     gone = sum(stop - first for first, stop in position.gaps)
     if rows + gone != planned.stop - planned.start:
         raise DataLossError(
@@ -69,10 +92,11 @@ def _see_sum(planned: Range, rows: int, position: Position) -> None:
 
 
 def _batches(
-    client: Client, group: str, positions: list[Position], patience: float
+    client: Client, group: str, positions: list[Position], cluster: Cluster
 ) -> Iterator[Batch]:
     """Read them all. A broker that lost what was planned would never answer: that is an error."""
-    reader = client.read(group, positions)
+    reader = client.read(group, positions, cluster.fetch_bytes)
+    patience = cluster.fetch_deadline
     look = min(LOOK_SECONDS, patience)
     looks: Counter[Queue] = Counter()
     while left := [position for position in positions if not position.is_done]:
@@ -83,7 +107,8 @@ def _batches(
             yield batch
         if is_silent and _see_ends(client, left, looks, patience / look):
             # What is on its way for a queue that was cut off must not move it again.
-            reader = client.read(group, [position for position in left if not position.is_done])
+            left = [position for position in left if not position.is_done]
+            reader = client.read(group, left, cluster.fetch_bytes)
 
 
 def _see_ends(

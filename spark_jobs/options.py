@@ -22,6 +22,7 @@ from mq_client.blocking import Client
 from mq_client.directory import DEFAULT_TIMES, Times, checked_address
 from mq_client.errors import UsageError
 from mq_client.filters import Filter
+from mq_client.pulling import READER_BYTES
 from mq_client.values import Queue
 from spark_jobs import journal
 
@@ -29,6 +30,7 @@ CLUSTER = ("nameServers", "accessKey", "secretKey", "tls", "requestTimeout")
 READING = (
     *CLUSTER, "topics", "topicPattern", "group", "tags", "sqlFilter", "startFrom", "startTimestamp",
     "failOnDataLoss", "includeProperties", "fetchDeadline",
+    "fetchMemory",
 )  # fmt: skip
 STREAM = (*READING, "maxMessagesPerBatch", "maxBytesPerBatch")
 BATCH = (*READING, "endAt", "endTimestamp")
@@ -77,6 +79,8 @@ class Cluster:
     """`true`, `false`, or a file of the authorities to trust."""
     request_timeout: float = DEFAULT_TIMES.answer
     fetch_deadline: float = DEFAULT_TIMES.patience
+    fetch_bytes: int = READER_BYTES
+    """What one task holds of pulled messages that it has not given yet, about."""
     takes_environment: bool = False
     """Whether EVENKEEL_ACCESS_KEY and EVENKEEL_SECRET_KEY are for this cluster."""
 
@@ -244,6 +248,7 @@ def _cluster(given: _Given, *, takes_environment: bool = False) -> Cluster:
         tls=tls,
         request_timeout=given.seconds("requestTimeout", DEFAULT_TIMES.answer),
         fetch_deadline=given.seconds("fetchDeadline", DEFAULT_TIMES.patience),
+        fetch_bytes=given.number("fetchMemory") or READER_BYTES,
         takes_environment=takes_environment,
     )
 

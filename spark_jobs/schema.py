@@ -1,11 +1,16 @@
 """The columns of a row, as docs/spark.md lists them, and how decoded messages become rows."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from mq_client import columns, properties
+from mq_client.messages import Unreadable
 from mq_client.property_columns import Properties
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+ERROR_COLUMN = "_error"
+"""What is wrong with a row: a transform sets it, and messages that cannot be read have it."""
 _COLUMNS = {
     "topic": ("string", pa.string()),
     "broker_name": ("string", pa.string()),
@@ -47,6 +52,39 @@ def rows(batch: pa.RecordBatch, include_properties: bool) -> pa.RecordBatch:
     names = _names(include_properties)
     arrays = [made[name] if name in made else batch[name] for name in names]
     return pa.RecordBatch.from_arrays(arrays, schema=_arrow(include_properties))
+
+
+def unreadable(found: Sequence[Unreadable], include_properties: bool) -> pa.RecordBatch:
+    """Make rows of messages whose bodies are broken, and a last column that says why."""
+    rows = [
+        {
+            "topic": each.message.topic,
+            "broker_name": each.message.broker,
+            "queue_id": each.message.queue_id,
+            "queue_offset": each.first,
+            "msg_id": each.message.msg_id,
+            "keys": each.message.properties.get(properties.KEYS),
+            "tags": each.message.tags,
+            "body": each.message.body,
+            "properties": list(each.message.properties.items()),
+            "born_timestamp": _microseconds(each.message.born_timestamp_ms),
+            "store_timestamp": _microseconds(each.message.store_timestamp_ms),
+            "reconsume_times": each.message.reconsume_times,
+            ERROR_COLUMN: f"{each.queue} offset {each.first}: {each.reason}",
+        }
+        for each in found
+    ]
+    kind = _arrow(include_properties).append(pa.field(ERROR_COLUMN, pa.string()))
+    return pa.RecordBatch.from_pylist(rows, schema=kind)
+
+
+def unreadable_ddl(include_properties: bool) -> str:
+    """Write their schema for Spark."""
+    return f"{ddl(include_properties)}, {ERROR_COLUMN} string"
+
+
+def _microseconds(milliseconds: int) -> int | None:
+    return milliseconds * 1000 if abs(milliseconds) <= columns.LATEST_MS else None
 
 
 def _arrow(include_properties: bool) -> pa.Schema:

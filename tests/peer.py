@@ -34,6 +34,8 @@ class Peer:
         self.let_go = threading.Event()
         self.refuses: Callable[[Frame], int] = lambda _: 0
         """Tells the code of a refusal, or 0."""
+        self.asked_bytes: set[int] = set()
+        """How much pulls asked for at most."""
         self.topics = ["orders"]
         self.bodies: list[bytes] = []
         """Of the messages that were sent."""
@@ -82,6 +84,7 @@ class Peer:
             case GetTopics.code:
                 return answer(frame, body={"topicList": self.topics})
             case Pull.code:
+                self.asked_bytes.add(int(frame.fields["maxMsgBytes"]))
                 return pulled(frame)
             case Send.code:
                 self.bodies.append(bytes(frame.body))

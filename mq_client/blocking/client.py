@@ -21,7 +21,7 @@ from mq_client.flows import Flow
 from mq_client.machine import Machine
 from mq_client.notices import Listeners
 from mq_client.operations import membership, offsets, pulling, routing, sending
-from mq_client.pulling import Position
+from mq_client.pulling import READER_BYTES, Position
 
 Value = TypeVar("Value")
 P = ParamSpec("P")
@@ -90,9 +90,13 @@ class Client:
         self.engine.wait(lambda: task.is_done)
         return task.result()
 
-    def read(self, group: str, positions: Iterable[Position]) -> Reader:
-        """Pull many queues side by side: iterate over the batches as they come."""
-        return Reader(self.engine, self.directory, group, positions)
+    def read(self, group: str, positions: Iterable[Position], budget: int = READER_BYTES) -> Reader:
+        """
+        Pull many queues side by side: iterate over the batches as they come.
+
+        All that waits to be given has about `budget` bytes.
+        """
+        return Reader(self.engine, self.directory, group, positions, budget)
 
     def join(
         self,

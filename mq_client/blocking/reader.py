@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from mq_client.blocking.engine import Engine, Task
 from mq_client.directory import Directory
 from mq_client.operations import pulling
-from mq_client.pulling import Batch, Position
+from mq_client.pulling import READER_BYTES, Batch, Position, share
 
 
 class Reader:
@@ -14,8 +14,9 @@ class Reader:
     Keeps one pull under way for each queue, and gives batches as they arrive.
 
     The next pull of a queue is sent before its batch is given, so the broker works while the caller
-    does. Thus at most one batch a queue waits, however slow the caller is. The order within a queue
-    is the broker's; between queues there is none.
+    does. Thus at most one batch a queue waits, however slow the caller is, and all of them together
+    hold `budget` bytes, about: the more queues there are, the smaller are their batches. The order
+    within a queue is the broker's; between queues there is none.
 
     A position moves when its batch is given, not before: whoever leaves off may read on with the
     same positions. A queue whose pull failed raises the error; iterating again pulls it again. A
@@ -23,13 +24,19 @@ class Reader:
     """
 
     def __init__(
-        self, engine: Engine, directory: Directory, group: str, positions: Iterable[Position]
+        self,
+        engine: Engine,
+        directory: Directory,
+        group: str,
+        positions: Iterable[Position],
+        budget: int = READER_BYTES,
     ) -> None:
         """Send the first pulls."""
         self._engine = engine
         self._directory = directory
         self._group = group
         self._positions = list(positions)
+        self._budget = budget
         self._pulled: dict[int, Position] = {}
         self._arrived: deque[tuple[int, Position, Task[Batch | None]]] = deque()
         self._pull_all()
@@ -57,6 +64,7 @@ class Reader:
 
     def _pull_all(self) -> None:
         """Pull the queues for which no pull is under way."""
+        self._share = share(self._budget, sum(not each.is_done for each in self._positions))
         for number, position in enumerate(self._positions):
             if number not in self._pulled:
                 self._pull(number, position.ahead())
@@ -64,5 +72,5 @@ class Reader:
     def _pull(self, number: int, ahead: Position) -> None:
         if not ahead.is_done:
             self._pulled[number] = ahead
-            flow = pulling.next_batch(self._directory, self._group, ahead)
+            flow = pulling.next_batch(self._directory, self._group, ahead, self._share)
             self._engine.start(flow, lambda task: self._arrived.append((number, ahead, task)))

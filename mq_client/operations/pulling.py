@@ -11,32 +11,50 @@ from mq_client.directory import LATE_POLL, Directory
 from mq_client.flows import Ask, AskAll, Flow, Pause
 from mq_client.operations import routing
 from mq_client.operations.routing import Place
-from mq_client.pulling import ENOUGH_BYTES, MOST_AT_ONCE, MOST_MESSAGES, POLL_MS, Batch, Position
+from mq_client.pulling import (
+    ENOUGH_BYTES,
+    LEAST_BYTES,
+    MOST_AT_ONCE,
+    MOST_BYTES,
+    MOST_MESSAGES,
+    POLL_MS,
+    Batch,
+    Position,
+)  # fmt: skip
 from mq_client.values import MASTER_ID, Pulled
 
 MAY_PASS = (errors.UnavailableError, errors.BusyError, errors.TopicUnknownError)
 """Errors after which the same pull may work: a broker that restarts is unknown for a while."""
 
 
-def next_batch(directory: Directory, group: str, position: Position) -> Flow[Batch | None]:
+def next_batch(
+    directory: Directory, group: str, position: Position, enough: int | None = None
+) -> Flow[Batch | None]:
     """
     Pull the next messages of a queue, however long that takes; None at the sequence's end.
+
+    Answers are joined until they have `enough` bytes, by default `ENOUGH_BYTES`. A broker gives one
+    message however large it is.
 
     Failures are tried again for `patience` seconds; then the last one is raised, and the position
     stands where it was, as it does when the flow is given up half-way.
     """
+    enough = ENOUGH_BYTES if enough is None else enough
     ahead = position.ahead()
     batch = None
     while batch is None and not ahead.is_done:
-        answer = yield from _pull_patiently(directory, group, ahead)
+        answer = yield from _pull_patiently(directory, group, ahead, enough)
         batch = ahead.take(answer)
         if batch is not None:
-            batch = yield from _with_more(directory, group, ahead, batch, answer.pulled.max_offset)
+            end = answer.pulled.max_offset
+            batch = yield from _with_more(directory, group, ahead, batch, end, enough)
     position.catch_up(ahead)
     return batch
 
 
-def _pull_patiently(directory: Directory, group: str, position: Position) -> Flow[Answer]:
+def _pull_patiently(
+    directory: Directory, group: str, position: Position, enough: int
+) -> Flow[Answer]:
     """
     Pull until an answer says how to go on.
 
@@ -49,7 +67,9 @@ def _pull_patiently(directory: Directory, group: str, position: Position) -> Flo
     while True:
         asked_at = directory.now()
         try:
-            answer, is_masters = yield from _pull(directory, group, position, failing_since is None)
+            answer, is_masters = yield from _pull(
+                directory, group, position, enough, failing_since is None
+            )
             _refuse(position, answer, is_masters)
         except MAY_PASS as error:
             now = directory.now()
@@ -95,23 +115,25 @@ def _refuse(position: Position, answer: Answer, is_masters: bool) -> None:
 
 
 def _with_more(
-    directory: Directory, group: str, position: Position, batch: Batch, end: int
+    directory: Directory, group: str, position: Position, batch: Batch, end: int, enough: int
 ) -> Flow[Batch]:
     """
     Pull on without waiting, as long as there is more and the batch is small.
 
     Answers tend to bring equally many messages, so several are asked for at once, each where the
-    one before should end. What does not follow on is thrown away, and asked for again one by one.
+    one before should end, but no more than there is room for. What does not follow on is thrown
+    away, and asked for again one by one.
     """
     bodies = [batch.body]
     start = position.ahead()
     size, step, at_once = len(batch.body), batch.stop - batch.first, 1
     full = position.cut(batch.first + MOST_MESSAGES)
-    while size < ENOUGH_BYTES and position.next < min(end, full):
+    while size < enough and position.next < min(end, full):
         before = position.next
-        places = range(before, min(end, full), step)[:at_once]
+        room_for = max(1, (enough - size) * len(bodies) // max(1, size))
+        places = range(before, min(end, full), step)[: min(at_once, room_for)]
         at_once = min(2 * at_once, MOST_AT_ONCE)
-        answers = yield from _pull_all(directory, group, position, places)
+        answers = yield from _pull_all(directory, group, position, places, enough)
         for place, pulled in zip(places, answers, strict=False):  # answers end where one failed
             if place != position.next:
                 at_once = 1
@@ -146,26 +168,28 @@ def _is_all_there(directory: Directory, group: str, position: Position) -> Flow[
 
 
 def _pull_all(
-    directory: Directory, group: str, position: Position, places: Sequence[int]
+    directory: Directory, group: str, position: Position, places: Sequence[int], enough: int
 ) -> Flow[list[Pulled]]:
     """Pull at several places at once; the answers up to the first that is a failure or a gap."""
     try:
         address = yield from _address(directory, group, position)
     except errors.MqError:
         return []  # what is there is given first; the next call meets the error again, or not
-    requests = [replace(position, next=place).request(group, poll_ms=0) for place in places]
+    most = _most_bytes(enough)
+    requests = [replace(position, next=place).request(group, 0, most) for place in places]
     asks = tuple(Ask(address, request, directory.times.answer) for request in requests)
     pulled = yield AskAll(asks)
     return list(itertools.takewhile(lambda answer: isinstance(answer, Pulled), pulled))
 
 
 def _pull(
-    directory: Directory, group: str, position: Position, known_route: bool
+    directory: Directory, group: str, position: Position, enough: int, known_route: bool
 ) -> Flow[tuple[Answer, bool]]:
     """Pull once; the answer, and whether the master gave it."""
     address = yield from _address(directory, group, position, known_route)
     timeout = directory.times.answer + POLL_MS / 1000 + LATE_POLL
-    pulled = yield from flows.ask(address, position.request(group, POLL_MS), timeout)
+    request = position.request(group, POLL_MS, _most_bytes(enough))
+    pulled = yield from flows.ask(address, request, timeout)
     answer = position.read(pulled)
     if answer.meaning in _MOVES_ON and not position.wanted.is_everything:
         seen = yield from _look(directory, group, position, address)
@@ -188,6 +212,10 @@ def _look(directory: Directory, group: str, position: Position, address: str) ->
     plain = replace(position, wanted=filters.EVERYTHING)
     request = replace(plain.request(group, poll_ms=0), most_bytes=_ONE_MESSAGE)
     return plain.read((yield from flows.ask(address, request, directory.times.answer)))
+
+
+def _most_bytes(enough: int) -> int:
+    return MOST_BYTES if enough >= ENOUGH_BYTES else max(LEAST_BYTES, enough)
 
 
 def _address(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenkeel import times
+from evenkeel import quantities, times
 from evenkeel.api.groups import MessageFilter
 from evenkeel.api.jobs import Job, Sink
 from evenkeel.api.parts import KeyRef
@@ -16,6 +16,9 @@ from evenkeel.errors import ManifestError
 from evenkeel.objects import SKIP, Group, Key, Topic
 
 Document = dict[str, Any]
+MIB = 1024 * 1024
+LEAST_FETCH_MIB, MOST_FETCH_MIB = 16, 256
+"""Of what a task holds by default: less is slow, more is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Places:
     checkpoint: str
     files: Mapping[KeyRef, str] = field(default_factory=dict)
     """The users' Python files."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Folders of the Secrets that sinks take options from, by the Secrets' names."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Options of the source that must not be seen elsewhere."""
 
@@ -61,6 +66,13 @@ def refs(group: Group) -> list[KeyRef]:
     return [part.config_map_ref for part in parts if part and part.config_map_ref]
 
 
+def secrets(group: Group) -> list[str]:
+    """List the Secrets that sinks of a job take options from."""
+    job = _job(group)
+    sinks = (job.sink, job.dead_letter)
+    return sorted({each.options_from.name for each in sinks if each and each.options_from})
+
+
 def _job(group: Group) -> Job:
     if group.spec.job is None:
         raise ManifestError(f"{group} has no job")
@@ -86,10 +98,19 @@ def _source(group: Group, job: Job, topics: Mapping[Key, Topic]) -> dict[str, st
             "startTimestamp": job.start_timestamp,
             "maxMessagesPerBatch": None if most is None else str(most),
             "fetchDeadline": f"{times.seconds(job.fetch_deadline):g}s",
+            "fetchMemory": str(_fetch_bytes(job)),
             "failOnDataLoss": str(job.fail_on_data_loss).lower(),
             **_filter(group),
         }
     )
+
+
+def _fetch_bytes(job: Job) -> int:
+    """Tell what a task may hold: each core of an executor has a task, and Java most of the rest."""
+    if job.fetch_memory is not None:
+        return max(1, quantities.mib(job.fetch_memory)) * MIB
+    part = quantities.mib(job.executor.memory) // (16 * job.executor.cores)
+    return min(max(part, LEAST_FETCH_MIB), MOST_FETCH_MIB) * MIB
 
 
 def _filter(group: Group) -> dict[str, str]:
@@ -110,7 +131,15 @@ def _transform(job: Job, places: Places) -> Document | None:
 def _sink(sink: Sink, places: Places) -> Document:
     if sink.config_map_ref is not None:
         return {"file": places.files[sink.config_map_ref]}
-    return _without_none({"format": sink.format, "path": sink.path, "options": sink.options})
+    secret = sink.options_from
+    return _without_none(
+        {
+            "format": sink.format,
+            "path": sink.path,
+            "options": sink.options,
+            "optionsFrom": secret and places.options[secret.name],
+        }
+    )
 
 
 def _without_none(document: Document) -> Document:

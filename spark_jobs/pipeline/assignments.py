@@ -45,6 +45,9 @@ class Assignments(Protocol):
     def report(self, report: Mapping[str, Any]) -> None:
         """Say how far the job is."""
 
+    def confirm(self) -> None:
+        """Return only if no other driver has taken over; asked before what cannot be undone."""
+
 
 class _Queues(msgspec.Struct, frozen=True):
     topic: str
@@ -103,6 +106,9 @@ class InFiles:
         except OSError as error:
             log.error("the report cannot be written: %s", error)  # the job need not end for it
         self._written = text
+
+    def confirm(self) -> None:
+        """Trust whoever starts drivers: a file keeps no other one away."""
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -11,12 +11,12 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mq_client.directory import Times
@@ -28,7 +28,8 @@ from spark_jobs.pipeline import executors, in_cluster, plan_source, session, ski
 from spark_jobs.pipeline.assignments import NOBODYS, Assignment, Assignments, InFiles
 from spark_jobs.pipeline.facts import Facts
 from spark_jobs.pipeline.failures import Cure, Failure, judge
-from spark_jobs.pipeline.fetching import Fetcher, Tallies, Tally, cut
+from spark_jobs.pipeline.fetching import Fetcher, Tallies, Tally, Unread, cut
+from spark_jobs.pipeline.files import NotThereError
 from spark_jobs.pipeline.group import Group
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.metrics import Metrics
@@ -36,6 +37,8 @@ from spark_jobs.pipeline.plan_source import Plan
 from spark_jobs.pipeline.seats import Seats
 from spark_jobs.pipeline.skipping import Skipped
 from spark_jobs.pipeline.users_part import UsersPart
+from spark_jobs.pipeline.writing import Writing
+from spark_jobs.planning import Range
 
 log = logging.getLogger("evenkeel.job")
 LOOK_SECONDS = 0.5
@@ -146,7 +149,7 @@ class Driver:
             error = self._failure or query.exception()
         if error is None:
             return None
-        if isinstance(error, users_part.UsersPartError):
+        if isinstance(error, (users_part.UsersPartError, NotThereError)):
             return Failure(str(error), Cure.USER)
         text = str(error) if self._failure is None else f"{type(error).__name__}: {error}"
         return judge(text, was_planned=self._failure is not None)
@@ -182,26 +185,28 @@ class Driver:
         self._seats.drain(self._drained)
         if plan.epoch not in self._known:
             self._hear()  # the source has heard of it first
-        owners = self._known.get(plan.epoch, self._assignment).owners
         query = session.query_id(self._spark)
-        fetcher = Fetcher(self._reading, plan.wanted, self._tally, self._may_skip(plan))
+        fetcher = Fetcher(
+            self._reading, plan.wanted, self._tally, self._may_skip(plan),
+            has_dead_letters=self._users.bury is not None,
+        )  # fmt: skip
         ddl = schema.ddl(self._reading.include_properties)
-        tasks = executors.tasks(self._spark, cut(plan.ranges, owners, self._seats.present()))
-        rows = tasks.mapInArrow(fetcher, ddl)
+        rows = self._tasks(plan, plan.ranges).mapInArrow(fetcher, ddl)
         self._metrics.planning.observe(time.time() - plan.begun)
-        if not self._users.is_once:
-            rows.persist()
-        try:
-            good, bad = users_part.split(self._users.transform(rows))
-            if bad is not None and self._users.bury is None:
-                raise users_part.UsersPartError(
-                    "the transform sets _error, and the job has no deadLetter for such rows"
-                )
-            self._users.write(good, query, number)
-            if bad is not None and self._users.bury is not None:
-                self._users.bury(bad, query, number)
-        finally:
-            rows.unpersist()
+        Writing(self._users, query, number, lambda: self._unreadable(plan)).write(rows)
+
+    def _tasks(self, plan: Plan, ranges: Sequence[Range]) -> DataFrame:
+        owners = self._known.get(plan.epoch, self._assignment).owners
+        return executors.tasks(self._spark, cut(ranges, owners, self._seats.present()))
+
+    def _unreadable(self, plan: Plan) -> DataFrame | None:
+        """Pull what the tasks of this batch could not read, to write it as it is."""
+        found = self._tally.value.unreadable_in(plan.ranges)
+        if not found:
+            return None
+        log.warning("messages that cannot be read go to the dead letters: %s", found)
+        ddl = schema.unreadable_ddl(self._reading.include_properties)
+        return self._tasks(plan, found).mapInArrow(Unread(self._reading, plan.wanted), ddl)
 
     def _look(self) -> None:
         self._hear()
@@ -301,7 +306,7 @@ def _run(job: Job, assignments: Assignments, stop: threading.Event) -> int:
         reading = options.reading(job.source, is_stream=True)
         if not reading.commits:
             raise UsageError("source: a job needs the option group")
-        users = users_part.read(job)
+        users = users_part.read(job, assignments.confirm)
         with session.opened(job) as spark:
             driver = Driver(spark, job, reading, users, assignments)
             _when_told(driver.stop)

@@ -15,9 +15,11 @@ import msgspec
 import pyarrow as pa
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
+from mq_client.errors import UnavailableError
 from mq_client.filters import Filter
+from mq_client.messages import Unreadable
 from mq_client.values import Queue
-from spark_jobs import fetch, planning
+from spark_jobs import fetch, planning, schema
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.executors import Executor, Task
 from spark_jobs.planning import Range
@@ -47,11 +49,22 @@ class Tally(msgspec.Struct):
     """That were to be read. Where nothing is filtered or lost, each gave a row."""
     gaps: list[Row] = []
     """Offsets that were lost, of batches that may pass over them."""
+    unreadable: list[Row] = []
+    """Of messages that are there and cannot be read, where they go to the dead letters."""
 
     @property
     def lost(self) -> list[Range]:
         """What was lost; a task that runs again tells of it again."""
         return planning.merged(map(_range, self.gaps))
+
+    def unreadable_in(self, ranges: Sequence[Range]) -> list[Range]:
+        """Tell which messages in these ranges cannot be read."""
+        spans = {each.queue: each for each in ranges}
+        return [
+            each
+            for each in planning.merged(map(_range, self.unreadable))
+            if (span := spans.get(each.queue)) and span.start <= each.start < span.stop
+        ]
 
 
 class Tallies(AccumulatorParam[Tally]):
@@ -70,6 +83,7 @@ class Tallies(AccumulatorParam[Tally]):
         value1.tasks += value2.tasks
         value1.offsets += value2.offsets
         value1.gaps += value2.gaps
+        value1.unreadable += value2.unreadable
         return value1
 
 
@@ -82,6 +96,8 @@ class Fetcher:
     tally: Accumulator[Tally]
     is_skipping: bool = False
     """Whether it passes over what is lost, for somebody has asked for that."""
+    has_dead_letters: bool = False
+    """Whether messages that cannot be read are told of, and go there."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pull what the specs say."""
@@ -92,6 +108,7 @@ class Fetcher:
     def _pull(self, spec: Spec) -> Iterator[pa.RecordBatch]:
         rows = size = 0
         gaps: list[Range] = []
+        unreadable: list[Unreadable] = []
         for batch in fetch.fetch(
             list(map(_range, spec.ranges)),
             self.reading.cluster,
@@ -100,14 +117,42 @@ class Fetcher:
             allow_gaps=self.is_skipping or not self.reading.fail_on_data_loss,
             include_properties=self.reading.include_properties,
             gaps=gaps if self.is_skipping else None,
+            unreadable=unreadable if self.has_dead_letters else None,
         ):
             rows += batch.num_rows
             size += batch.nbytes
             yield batch
         is_misplaced = spec.executor is not None and spec.executor != this_executor()
         counted = {spec.slot or "": rows}
+        lost, broken = list(map(_row, gaps)), list(map(_broken_row, unreadable))
         offsets = sum(map(_size, map(_range, spec.ranges)))
-        self.tally.add(Tally(counted, size, int(is_misplaced), 1, offsets, list(map(_row, gaps))))
+        self.tally.add(Tally(counted, size, int(is_misplaced), 1, offsets, lost, broken))
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Pulls messages that cannot be read once more, for the dead letters; goes to executors."""
+
+    reading: Reading
+    wanted: Filter
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Give a row for each that the specs name: as it is stored, and what is wrong with it."""
+        for batch in batches:
+            for text in batch["value"].to_pylist():
+                for row in msgspec.json.decode(text, type=Spec).ranges:
+                    yield self._pull(_range(row))
+
+    def _pull(self, part: Range) -> pa.RecordBatch:
+        found: list[Unreadable] = []
+        for _ in fetch.fetch(
+            [part], self.reading.cluster, self.reading.group, self.wanted,
+            allow_gaps=False, include_properties=False, unreadable=found,
+        ):  # fmt: skip
+            pass
+        if not found:
+            raise UnavailableError(f"{part.queue}: offset {part.start} could not be read before")
+        return schema.unreadable(found, self.reading.include_properties)
 
 
 def cut(
@@ -139,6 +184,11 @@ def _task(slot: str | None, where: Executor | None, part: Sequence[Range]) -> Ta
 
 def _row(part: Range) -> Row:
     return part.queue.topic, part.queue.broker, part.queue.id, part.start, part.stop
+
+
+def _broken_row(found: Unreadable) -> Row:
+    message = found.message
+    return message.topic, message.broker, message.queue_id, found.first, found.stop
 
 
 def _range(row: Row) -> Range:

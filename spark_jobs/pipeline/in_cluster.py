@@ -28,10 +28,17 @@ class InCluster:
     """Follows the file that holds what was heard, and reports to a file and to the cluster."""
 
     def __init__(
-        self, files: InFiles, reporting: Reporting, overdue: Overdue, alive: Alive, holder: str
+        self,
+        files: InFiles,
+        held: Lease,
+        reporting: Reporting,
+        overdue: Overdue,
+        alive: Alive,
+        holder: str,
     ) -> None:
         """Begin with what was heard already."""
         self._files = files
+        self._held = held
         self._reporting = reporting
         self._overdue = overdue
         self._alive = alive
@@ -47,6 +54,10 @@ class InCluster:
         self._files.report(report)
         self._overdue.follow(report.get("executors", ()))
         self._reporting.tell({**report, "driver": self._holder})
+
+    def confirm(self) -> None:
+        """Make sure of the Lease."""
+        self._held.confirm()
 
 
 @contextmanager
@@ -68,4 +79,4 @@ def only_driver(job: Job, where: Kubernetes, stop: threading.Event) -> Iterator[
     alive = Alive(lease.end_at_once)
     with held.kept(), hearing.kept_up(), reporting.kept_up(), overdue.kept_up(), alive.watched():
         files = InFiles(job.assignments, job.report)
-        yield InCluster(files, reporting, overdue, alive, where.holder)
+        yield InCluster(files, held, reporting, overdue, alive, where.holder)

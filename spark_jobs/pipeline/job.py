@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from mq_client.errors import UsageError
+from spark_jobs.pipeline import sink_paths
 
 POD_UID = "EVENKEEL_POD_UID"
 
@@ -23,6 +24,8 @@ class Sink(_Strict, frozen=True):
     format: str | None = None
     path: str | None = None
     options: dict[str, str] = {}
+    options_from: str | None = None
+    """A folder of files: each is an option more, by its name. A mounted Secret is one."""
     file: str | None = None
 
 
@@ -76,6 +79,8 @@ def load(path: str | Path) -> Job:
     for name, sink in (("sink", job.sink), ("deadLetter", job.dead_letter)):
         if sink and (sink.format is None) == (sink.file is None):
             raise UsageError(f"job {path}: {name} needs either format or file")
+    _check_paths(path, job)
+    job = _with_options(path, job)
     if job.transform.sql and job.transform.file:
         raise UsageError(f"job {path}: transform takes either sql or file")
     if job.kubernetes is None:
@@ -84,6 +89,37 @@ def load(path: str | Path) -> Job:
         return msgspec.structs.replace(job, kubernetes=_named(job.kubernetes))
     except UsageError as error:
         raise UsageError(f"job {path}: kubernetes.{error}") from error
+
+
+def _with_options(path: str | Path, job: Job) -> Job:
+    """Read options that the job's file does not hold, for others may read that."""
+    sinks = {"sink": job.sink, "dead_letter": job.dead_letter}
+    try:
+        read = {
+            name: msgspec.structs.replace(
+                each, options=each.options | _read_options(Path(each.options_from))
+            )
+            for name, each in sinks.items()
+            if each and each.options_from
+        }
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"job {path}: optionsFrom cannot be read: {error}") from error
+    return msgspec.structs.replace(job, **read)
+
+
+def _read_options(folder: Path) -> dict[str, str]:
+    files = [each for each in sorted(folder.iterdir()) if not each.name.startswith(".")]
+    return {each.name: each.read_text(encoding="utf-8").removesuffix("\n") for each in files}
+
+
+def _check_paths(path: str | Path, job: Job) -> None:
+    """Refuse dead letters that would replace what the sink writes, or be read as a part of it."""
+    sink, dead = job.sink.path, job.dead_letter.path if job.dead_letter else None
+    if sink and dead and sink_paths.overlap(sink, dead):
+        raise UsageError(
+            f"job {path}: deadLetter.path {dead} and sink.path {sink} are the same, or one lies in "
+            "the other; give them places apart"
+        )
 
 
 def _named(found: Kubernetes) -> Kubernetes:

@@ -4,9 +4,10 @@ Lets one driver run at a time: a Lease, as Kubernetes' own controllers use it.
 Clocks of machines differ, so each process goes by what it has measured itself: a driver waits until
 it has seen another's Lease unchanged for as long as that holds, and ends at the latest when its own
 was not renewed for `deadline`, counted from before the last request that succeeded. The difference
-of the two is the time that it has to be gone.
+of the two is the time that it has to be gone. The clock is one that goes on while a machine sleeps.
 
 One thread renews. Another one looks at the clock alone, so that no request can keep it from that.
+Before something is done that cannot be undone, `confirm` asks once more.
 """
 
 import contextlib
@@ -29,6 +30,8 @@ TRY_AGAIN = 75
 """The driver's exit code, as where it is told to stop while it waits."""
 END_SECONDS = 15.0
 """So long a driver that ends waits to give its Lease back."""
+LOOK_SECONDS = 0.2
+"""So often the clock is looked at: a wait would stand still while a machine sleeps."""
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 Spec = Mapping[str, Any]
@@ -49,6 +52,15 @@ class Terms:
 
 
 TERMS = Terms()
+
+
+def now() -> float:
+    """Tell the seconds since this machine started, those of its sleep included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class LostError(Exception):
+    """Another driver may have taken over: nothing may be done any more."""
 
 
 def free_in(spec: Spec, holder: str, unchanged_for: float) -> float:
@@ -84,6 +96,7 @@ class Lease:
         holder: str,
         lose: Callable[[str], object],
         terms: Terms = TERMS,
+        clock: Callable[[], float] = now,
     ) -> None:
         """Ask for nothing yet. `lose` is called, from any thread, when this driver must end."""
         self._api = api
@@ -91,12 +104,15 @@ class Lease:
         self._holder = holder
         self._lose = lose
         self._terms = terms
+        self._clock = clock
         self._seen: dict[str, Any] = {}
         self._changed_at = 0.0
         """When it was first seen as it is."""
         self._renewed_at = 0.0
         self._over = threading.Event()
         self._is_lost = False
+        self._asking = threading.Lock()
+        """A Lease is written by one thread at a time: what the other has seen would be old."""
 
     def take(self, stop: threading.Event) -> bool:
         """Wait until it is free, and take it; False if told to stop before."""
@@ -123,12 +139,27 @@ class Lease:
             self._over.set()
             renewing.join(END_SECONDS)
 
+    def confirm(self) -> None:
+        """
+        Renew it, and return only if that succeeded: for a while no other driver begins.
+
+        An API that does not answer is asked again, until this driver must end anyway.
+        """
+        while not self._is_lost:
+            is_renewed = self._renewed()
+            self._end_if_late()
+            if self._is_lost or (not is_renewed and self._over.wait(self._terms.pause)):
+                break
+            if is_renewed:
+                return
+        raise LostError(f"the Lease {self._path} is not this driver's any more")
+
     def _why_not(self) -> str:
         """Take it if it is free; else tell why it is not ours."""
         try:
             self._look()
             spec = self._seen["spec"]
-            if free_in(spec, self._holder, time.monotonic() - self._changed_at) > 0:
+            if free_in(spec, self._holder, self._clock() - self._changed_at) > 0:
                 return f"the Lease {self._path} is held by {spec['holderIdentity']}"
             self._hold()
         except MissingError:
@@ -141,12 +172,12 @@ class Lease:
         found = self._api.ask("GET", self._path)
         found.setdefault("spec", {})
         if found["spec"] != self._seen.get("spec"):
-            self._changed_at = time.monotonic()
+            self._changed_at = self._clock()
         self._seen = found
 
     def _hold(self) -> None:
         """Take or renew it, unless it has changed since it was seen."""
-        begun = time.monotonic()
+        begun = self._clock()
         spec = held_by(self._holder, self._seen["spec"], self._terms.duration, datetime.now(tz=UTC))
         self._write(spec)
         self._renewed_at = begun
@@ -162,27 +193,35 @@ class Lease:
             self._give_back()
 
     def _renewed(self) -> bool:
+        with self._asking:
+            return self._try_to_renew()
+
+    def _try_to_renew(self) -> bool:
         try:
             try:
                 self._hold()
             except ConflictError:
+                held = self._seen["spec"].get("leaseTransitions")
                 self._look()
-                other = self._seen["spec"].get("holderIdentity")
-                if other not in (None, "", self._holder):
-                    self._end(f"{other} holds the Lease {self._path}")
-                else:
-                    self._hold()
+                spec = self._seen["spec"]
+                if spec.get("leaseTransitions") != held:
+                    who = spec.get("holderIdentity") or "another driver, which has ended,"
+                    self._end(f"{who} has taken the Lease {self._path}")
+                    return False
+                self._hold()
         except KubeError as error:
             log.warning("the Lease is not renewed: %s", error)
             return False
         return True
 
     def _guard(self) -> None:
+        while not self._is_lost and not self._over.wait(min(LOOK_SECONDS, self._terms.period)):
+            self._end_if_late()
+
+    def _end_if_late(self) -> None:
         deadline = self._terms.deadline
-        while not self._over.wait(max(0.0, self._renewed_at + deadline - time.monotonic())):
-            if time.monotonic() - self._renewed_at >= deadline:
-                self._end(f"the Lease {self._path} could not be renewed for {deadline:g} s")
-                return
+        if self._clock() - self._renewed_at >= deadline:
+            self._end(f"the Lease {self._path} could not be renewed for {deadline:g} s")
 
     def _end(self, why: str) -> None:
         self._is_lost = True

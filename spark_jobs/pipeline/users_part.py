@@ -11,12 +11,11 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 
 from spark_jobs.pipeline.failures import Cure, judge
+from spark_jobs.pipeline.files import Files
 from spark_jobs.pipeline.job import Job, Sink, Transform
 
-ERROR_COLUMN = "_error"
 Write = Callable[[DataFrame, str, int], None]
 """Takes the rows of a batch, the id of the query (one a checkpoint), and the batch's number."""
 
@@ -34,16 +33,16 @@ class UsersPart:
     bury: Write | None
     """Takes the rows in which the transform set an error."""
     is_once: bool
-    """Whether the rows are read by one action only, as far as we know."""
+    """Whether the sink reads its rows once, as far as we know."""
 
 
-def read(job: Job) -> UsersPart:
-    """Read it all, before anything runs."""
+def read(job: Job, confirm: Callable[[], None]) -> UsersPart:
+    """Read it all, before anything runs; `confirm` is called before files are replaced."""
     return UsersPart(
         _transform(job.transform),
-        _sink(job.sink),
-        _sink(job.dead_letter) if job.dead_letter else None,
-        is_once=job.dead_letter is None and job.sink.file is None,
+        _sink(job.sink, confirm),
+        _sink(job.dead_letter, confirm) if job.dead_letter else None,
+        is_once=job.sink.file is None,
     )
 
 
@@ -56,20 +55,12 @@ def _transform(chosen: Transform) -> Callable[[DataFrame], DataFrame]:
     return lambda rows: rows
 
 
-def _sink(chosen: Sink) -> Write:
+def _sink(chosen: Sink, confirm: Callable[[], None]) -> Write:
     if chosen.file is not None:
         return _function(chosen.file, "write")
     if chosen.path is not None:
-        return lambda rows, query, batch: _to_files(rows, chosen, query, batch)
-    return lambda rows, query, batch: _writer(rows, chosen).mode("append").save()
-
-
-def split(rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
-    """Part good rows from those in which the transform set an error."""
-    if ERROR_COLUMN not in rows.columns:
-        return rows, None
-    is_good = F.col(ERROR_COLUMN).isNull()
-    return rows.where(is_good).drop(ERROR_COLUMN), rows.where(~is_good)
+        return Files(chosen, confirm)
+    return lambda rows, query, batch: _append(rows, chosen)
 
 
 def _named(path: str, change: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
@@ -94,15 +85,9 @@ def _by_sql(rows: DataFrame, text: str) -> DataFrame:
         raise UsersPartError(f"transform.sql: {error}") from error
 
 
-def _to_files(rows: DataFrame, chosen: Sink, query: str, batch: int) -> None:
-    """Replace what this batch wrote before: a batch that runs twice leaves one copy."""
-    path = f"{chosen.path}/query={query}/batch={batch}"
-    _writer(rows, chosen).mode("overwrite").save(path)
-
-
-def _writer(rows: DataFrame, chosen: Sink) -> Any:
+def _append(rows: DataFrame, chosen: Sink) -> None:
     assert chosen.format is not None
-    return rows.write.format(chosen.format).options(**chosen.options)
+    rows.write.format(chosen.format).options(**chosen.options).mode("append").save()
 
 
 def _function(path: str, name: str) -> Callable[..., Any]:

@@ -9,6 +9,9 @@ import pytest
 from mq_client import batch_body, columns, errors, filters, messages, wire
 from mq_client.compression import Codec
 from mq_client.property_columns import Properties
+from mq_client.pulling import Batch
+from mq_client.values import Queue
+from spark_jobs import schema
 from tests import stored
 
 LONG = b"a body that is too long for a view to hold"
@@ -313,3 +316,68 @@ def test_a_name_that_is_twice_among_very_many_names_counts_once() -> None:
     texts = [f"name-{number}\x01{number}\x02".encode() for number in range(3000)]
     maps = texts_of(*texts, b"a\x01b\x02a\x01c\x02").to_maps()
     assert maps[3000].as_py() == [("a", "c")]
+
+
+@pytest.mark.parametrize("born", [1 << 62, -(1 << 62), columns.LATEST_MS + 1, -(1 << 63)])
+def test_a_time_that_cannot_be_true_is_null_and_its_message_is_read(born: int) -> None:
+    """A producer chooses it; 2**62 is more than a timestamp of microseconds can hold."""
+    batch = read(stored.message(b"a", born_ms=born) + stored.message(b"b", stored_ms=born))
+    assert batch["born_timestamp"].is_null().to_pylist() == [True, False]
+    assert batch["store_timestamp"].is_null().to_pylist() == [False, True]
+    assert schema.rows(batch, include_properties=False)["born_timestamp"].null_count == 1
+
+
+@pytest.mark.parametrize("born", [columns.LATEST_MS, -columns.LATEST_MS, 0])
+def test_a_time_that_pandas_takes_stays(born: int) -> None:
+    batch = read(stored.message(b"a", born_ms=born))
+    rows = schema.rows(batch, include_properties=False)
+    assert rows["born_timestamp"].cast(pa.timestamp("ns", "UTC")).cast(pa.int64()).to_pylist() == [
+        born * 1_000_000
+    ]
+
+
+BROKEN = {
+    "checksum": (stored.message(b"x", offset=7, crc=1), "the checksum of its body is"),
+    "no zlib": (
+        stored.message(b"x", offset=7, sys_flag=stored.flag_of(Codec.ZLIB)),
+        "the ZLIB body ends too early",
+    ),
+    "codec": (stored.message(b"x", offset=7, sys_flag=0x701), "compression 7 is unknown"),
+}
+
+
+@pytest.mark.parametrize(("broken", "reason"), BROKEN.values(), ids=BROKEN)
+def test_what_cannot_be_read_is_set_apart_with_its_bytes_and_the_rest_is_read(
+    broken: bytes, reason: str
+) -> None:
+    data = stored.message(offset=6) + broken + stored.compressed(LONG, Codec.LZ4, offset=8)
+    queue = Queue("orders", "b", 3)
+    in_columns: list[messages.Unreadable] = []
+    as_values: list[messages.Unreadable] = []
+    batch = Batch(queue, 6, 9, data)
+    assert offsets(batch.columns(in_columns)) == [6, 8]
+    assert [each.queue_offset for each in batch.messages(as_values)] == [6, 8]
+    assert in_columns == as_values
+    (found,) = in_columns
+    assert (found.first, found.stop, found.message.body) == (7, 8, b"x")
+    assert reason in found.reason
+
+
+def test_a_broken_batch_reaches_to_the_next_message_or_to_the_end() -> None:
+    broken = stored.message(b"x", offset=6, sys_flag=wire.WRAPPED)
+    found: list[messages.Unreadable] = []
+    data = broken + stored.message(offset=9)
+    assert offsets(columns.read(data, broker="b", stop=20, unreadable=found)) == [9]
+    columns.read(broken, broker="b", stop=20, unreadable=found)
+    assert [(each.first, each.stop) for each in found] == [(6, 9), (6, 20)]
+
+
+def test_what_was_not_asked_for_is_not_set_apart() -> None:
+    broken = [stored.message(offset=n, crc=1, texts=b"TAGS\x01a\x02") for n in (3, 4, 5)]
+    found: list[messages.Unreadable] = []
+    columns.read(b"".join(broken), broker="b", first=4, stop=5, unreadable=found)
+    assert [each.first for each in found] == [4]
+    found.clear()
+    wanted = filters.tags("b")
+    columns.read(b"".join(broken), broker="b", wanted=wanted, unreadable=found)
+    assert found == []

@@ -3,6 +3,8 @@
 import asyncio
 import importlib.util
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from evenkeel.control import loop as control_loop
 from evenkeel.control.groups import Happened
 from evenkeel.control.loop import Loop
 from evenkeel.embedded import driver
+from evenkeel.embedded.alone import NotAloneError, alone
 from evenkeel.embedded.driver import MissingToolError
 from evenkeel.embedded.world import FileWorld
 from evenkeel.objects import Key
@@ -87,6 +90,55 @@ def test_a_job_hears_of_executors_to_drain_as_soon_as_the_file_says_so(tmp_path:
         await world.close()
 
     asyncio.run(body())
+
+
+def test_no_other_user_of_the_machine_reads_a_jobs_secrets(tmp_path: Path) -> None:
+    file = tmp_path / "job.json"
+    file.write_text("{}")
+    file.chmod(0o644)
+    driver.write_private(file, '{"secretKey": "x"}')
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.read_text() == '{"secretKey": "x"}'
+
+
+def test_options_of_a_sink_are_written_as_a_volume_has_them(tmp_path: Path) -> None:
+    file = tmp_path / "billing.yaml"
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "database"},
+              "stringData": {"password": "x"}}  # fmt: skip
+    topic = {**TOPIC, "spec": {"nameServers": ["mq:9876"]}}
+    sink = {"format": "jdbc", "optionsFrom": {"name": "database"}}
+    job = {"sink": sink, "checkpoint": {"url": "/state"}}
+    billing = {**group(), "spec": {"topics": [{"name": "orders"}], "job": job}}
+    file.write_text(yaml.safe_dump_all([topic, billing, secret]))
+
+    async def body() -> None:
+        world = FileWorld(file, tmp_path / "state", lambda key, what: None)
+        world.look()
+        found = world.group(BILLING)
+        assert found is not None
+        world.identity(found)
+
+    asyncio.run(body())
+    option = tmp_path / "state" / "default" / "billing" / "options-database" / "password"
+    assert option.read_text() == "x"
+    assert stat.S_IMODE(option.stat().st_mode) == 0o600
+
+
+def test_two_runs_of_one_folder_or_one_file_are_kept_apart(tmp_path: Path) -> None:
+    file, other = tmp_path / "billing.yaml", tmp_path / "other.yaml"
+    (tmp_path / "link.yaml").symlink_to(file)
+    with alone(file, tmp_path / "state"):
+        _refused(other, tmp_path / "state", f"process {os.getpid()}; give another one by --state")
+        _refused(tmp_path / "link.yaml", tmp_path / "x", r"link\.yaml is run by another evenkeel")
+        with alone(other, tmp_path / "x"):
+            pass
+    with alone(file, tmp_path / "state"):
+        pass
+
+
+def _refused(file: Path, folder: Path, why: str) -> None:
+    with pytest.raises(NotAloneError, match=why), alone(file, folder):
+        pass
 
 
 def test_a_rebalance_that_is_asked_for_waits_for_nothing(

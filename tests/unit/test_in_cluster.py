@@ -4,6 +4,7 @@ import http.client
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,8 @@ from mq_client.errors import UsageError
 from spark_jobs.pipeline import job, kube
 from spark_jobs.pipeline.assignments import InFiles
 from spark_jobs.pipeline.hearing import Hearing
-from spark_jobs.pipeline.kube import Api, KubeError
-from spark_jobs.pipeline.lease import free_in, held_by
+from spark_jobs.pipeline.kube import Api, ConflictError, KubeError
+from spark_jobs.pipeline.lease import Lease, LostError, Terms, free_in, held_by, now
 from spark_jobs.pipeline.overdue import Overdue
 from spark_jobs.pipeline.reporting import Reporting, due_in, report
 from tests import http_answers
@@ -57,6 +58,72 @@ def test_a_lease_counts_its_holders_and_keeps_what_it_does_not_know() -> None:
     later = datetime(2025, 1, 1, 12, 0, 5, tzinfo=UTC)
     assert held_by("me", taken, 30, later) == {**taken, "renewTime": "2025-01-01T12:00:05.000000Z"}
     assert held_by("you", taken, 30, later)["leaseTransitions"] == 2
+
+
+def leased(api: Api, clock: list[float], **terms: float) -> tuple[Lease, list[str]]:
+    """A Lease that `me` has taken, and what it has said when it was lost."""
+    lost: list[str] = []
+    found = Lease(api, "/lease", "me", lost.append, Terms(**terms), lambda: clock[0])
+    assert found.take(threading.Event())
+    return found, lost
+
+
+def held(who: str, transitions: int = 1) -> dict[str, Any]:
+    return {"spec": {"holderIdentity": who, "leaseTransitions": transitions}}
+
+
+def test_a_driver_whose_machine_has_slept_ends_at_once() -> None:
+    """The clock jumps, as it does for a machine that wakes up; nothing waits for so long."""
+    clock, is_lost = [0.0], threading.Event()
+    api = Scripted({"spec": {}}, held("me"))
+    lease = Lease(api, "/lease", "me", lambda _: is_lost.set(), Terms(), lambda: clock[0])
+    assert lease.take(threading.Event())
+    with lease.kept():
+        clock[0] = 40.0
+        assert is_lost.wait(20)
+
+
+def test_the_clock_of_a_lease_counts_the_time_that_a_machine_sleeps() -> None:
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert before <= now() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def test_a_lease_is_renewed_before_what_cannot_be_undone() -> None:
+    api = Scripted({"spec": {}}, held("me"), held("me"))
+    lease, lost = leased(api, [0.0])
+    lease.confirm()
+    assert api.asked == ["/lease"] * 3
+    assert lost == []
+
+
+@pytest.mark.parametrize("holder", ["other", ""], ids=["runs", "has ended"])
+def test_nothing_is_done_any_more_once_another_driver_had_the_lease(holder: str) -> None:
+    api = Scripted({"spec": {}}, held("me", 1), ConflictError("old"), held(holder, 2))
+    lease, lost = leased(api, [0.0])
+    with pytest.raises(LostError):
+        lease.confirm()
+    assert len(lost) == 1
+
+
+def test_a_lease_that_the_operator_gave_back_too_soon_is_taken_again() -> None:
+    api = Scripted({"spec": {}}, held("me", 1), ConflictError("old"), held("", 1), held("me", 2))
+    lease, lost = leased(api, [0.0])
+    lease.confirm()
+    assert lost == []
+
+
+def test_nothing_is_done_while_the_lease_cannot_be_made_sure_of() -> None:
+    clock = [0.0]
+
+    class Silent(Scripted):
+        def ask(self, *given: Any, **more: Any) -> Any:
+            clock[0] += 10.0
+            return super().ask(*given, **more)
+
+    lease, lost = leased(Silent({"spec": {}}, held("me")), clock, pause=0.0)
+    with pytest.raises(LostError):
+        lease.confirm()
+    assert lost == ["the Lease /lease could not be renewed for 25 s"]
 
 
 FACTS = {
@@ -114,7 +181,10 @@ class Scripted(Api):
     def _next(self) -> Any:
         if not self._script:
             raise KubeError("the script has ended")
-        return self._script.pop(0)
+        found = self._script.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
 
 
 def group(epoch: int, version: str = "1", **more: Any) -> dict[str, Any]:

@@ -247,6 +247,35 @@ def test_a_file_that_is_named_twice_is_mounted_once() -> None:
     assert len(volumes(pod)["evenkeel-files"]["projected"]["sources"]) == 1
 
 
+def test_options_from_a_secret_are_the_drivers_alone_and_never_in_a_config_map() -> None:
+    sink = {"format": "jdbc", "options": {"url": "jdbc:x"}, "optionsFrom": {"name": "database"}}
+    group = a_group(sink=sink, deadLetter=sink)
+    written, template = files(group)
+    assert written["sink"]["optionsFrom"] == "/etc/evenkeel-options/database"
+    assert written["sink"]["options"] == {"url": "jdbc:x"}
+    pod = driver(group)
+    volume = volumes(pod)[mounted(pod)["/etc/evenkeel-options/database"]]
+    assert volume["secret"] == {"secretName": "database"}
+    assert "/etc/evenkeel-options/database" not in mounted(template)
+
+
+@pytest.mark.parametrize(
+    ("executor", "asked", "mib"),
+    [
+        ({"memory": "1Gi"}, None, 64),
+        ({"memory": "4Gi", "cores": 4}, None, 64),
+        ({"memory": "1500Mi", "cores": 16}, None, 16),
+        ({"memory": "64Gi"}, None, 256),
+        ({"memory": "1Gi"}, "8Mi", 8),
+    ],
+)
+def test_what_a_task_holds_follows_from_an_executors_memory(
+    executor: Document, asked: str | None, mib: int
+) -> None:
+    written, _ = files(a_group(executor=executor, fetchMemory=asked))
+    assert written["source"]["fetchMemory"] == str(mib * 1024 * 1024)
+
+
 def test_a_job_without_files_mounts_none() -> None:
     assert "/etc/evenkeel-files" not in mounted(driver(a_group()))
 

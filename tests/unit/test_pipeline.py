@@ -394,3 +394,17 @@ def test_a_batch_whose_query_is_not_known_is_refused(found: str | None) -> None:
     spark = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=lambda _: found))
     with pytest.raises(UsersPartError, match="PYSPARK_PIN_THREAD must not be false"):
         session.query_id(spark)  # type: ignore[arg-type]  # all that is asked
+
+
+def test_options_of_a_sink_come_from_files_too(tmp_path: Path) -> None:
+    """As a mounted Secret has them: beside its entries lie links of the kubelet's own."""
+    folder = tmp_path / "secret"
+    (folder / "..data").mkdir(parents=True)
+    (folder / "password").write_text("x\n")
+    (folder / "user").write_text("billing")
+    sink = {"format": "jdbc", "options": {"user": "me", "url": "u"}, "optionsFrom": str(folder)}
+    read = job.load(described(tmp_path, sink=sink)).sink
+    assert read.options == {"user": "billing", "url": "u", "password": "x"}
+    sink["optionsFrom"] = str(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="optionsFrom cannot be read"):
+        job.load(described(tmp_path, sink=sink))

@@ -252,6 +252,15 @@ def test_what_is_large_enough_is_given_at_once(stop: int, size: int) -> None:
     assert batch.body is answer.body
 
 
+def test_no_more_is_asked_for_at_once_than_there_is_room_for() -> None:
+    here = stage()
+    flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 0), 250_000)
+    script = [found(first, first + 3, 99, size=30_000) for first in (0, 3, 6)]
+    batch, _, _ = here.play(flow, [route("a:1"), *script])
+    assert batch is not None
+    assert (batch.first, batch.stop) == (0, 9)
+
+
 @pytest.mark.parametrize(
     "ending",
     [

@@ -6,7 +6,7 @@ from mq_client import errors
 from mq_client.blocking import Client
 from mq_client.commands.consuming import Pull
 from mq_client.frames import Frame
-from mq_client.pulling import Batch, Position
+from mq_client.pulling import ENOUGH_BYTES, LEAST_BYTES, READER_BYTES, Batch, Position, share
 from mq_client.values import Queue
 from tests.peer import END, Peer
 
@@ -75,6 +75,18 @@ def test_a_queue_that_failed_is_pulled_again_by_who_iterates_again(
             failures += 1
     assert failures == 2
     assert offsets(given) == everything(2)
+
+
+@pytest.mark.parametrize(
+    ("queues", "size"), [(1, ENOUGH_BYTES), (8, ENOUGH_BYTES), (48, 699_050), (5000, LEAST_BYTES)]
+)
+def test_queues_share_what_a_reader_may_hold(queues: int, size: int) -> None:
+    assert share(READER_BYTES, queues) == size
+
+
+def test_a_reader_asks_for_no_more_than_each_queues_share(peer: Peer, client: Client) -> None:
+    assert offsets(list(client.read("g", positions(4), 2 * 1024 * 1024))) == everything(4)
+    assert peer.asked_bytes == {256 * 1024}
 
 
 @pytest.fixture

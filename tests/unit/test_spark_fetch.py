@@ -2,14 +2,19 @@
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+import pyarrow as pa
 import pytest
 
 from mq_client import errors, filters
+from mq_client.errors import CorruptMessageError, UnavailableError
+from mq_client.messages import Unreadable
 from mq_client.operations import offsets as offsets_of_queues
 from mq_client.pulling import Batch, Position
 from mq_client.values import Queue
 from spark_jobs import connections, fetch, options
 from spark_jobs.options import Cluster
+from spark_jobs.pipeline.fetching import Spec, Tally, Unread
 from spark_jobs.planning import DataLossError, Range
 from tests import stored
 
@@ -22,11 +27,13 @@ class Broker:
 
     end = 2
     skipped: frozenset[int] | set[int] = frozenset()
+    broken: frozenset[int] = frozenset()
+    """Offsets of messages whose checksum is wrong."""
 
     def __init__(self) -> None:
         self.positions: list[Position] = []
 
-    def read(self, group: str, positions: Iterable[Position]) -> "Broker":
+    def read(self, group: str, positions: Iterable[Position], budget: int) -> "Broker":
         self.positions = list(positions)
         return self
 
@@ -41,7 +48,9 @@ class Broker:
             stop = position.cut(self.end)
             if position.next < stop:
                 present = [n for n in range(position.next, stop) if n not in self.skipped]
-                data = b"".join(stored.message(offset=n) for n in present)
+                data = b"".join(
+                    stored.message(offset=n, crc=1 if n in self.broken else None) for n in present
+                )
                 first, position.next = position.next, stop
                 yield Batch(position.queue, first, stop, data)
 
@@ -73,11 +82,15 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 
 def offsets(
-    stop: int, *, allow_gaps: bool = False, gaps: list[Range] | None = None
+    stop: int,
+    *,
+    allow_gaps: bool = False,
+    gaps: list[Range] | None = None,
+    unreadable: list[Unreadable] | None = None,
 ) -> Iterator[int]:
     for batch in fetch.fetch(
         [Range(QUEUE, 0, stop)], CLUSTER, "g", filters.EVERYTHING,
-        allow_gaps=allow_gaps, include_properties=False, gaps=gaps,
+        allow_gaps=allow_gaps, include_properties=False, gaps=gaps, unreadable=unreadable,
     ):  # fmt: skip
         yield from batch["queue_offset"].to_pylist()
 
@@ -148,3 +161,50 @@ def test_a_broker_that_has_more_and_never_gives_it_is_an_error(broker: Broker) -
     broker.slow = 40
     with pytest.raises(errors.UnavailableError, match="broker-a 3 from offset 0: nothing comes"):
         list(offsets(2))
+
+
+def test_a_message_that_cannot_be_read_is_an_error_unless_somebody_said_what_to_do(
+    broker: Broker,
+) -> None:
+    broker.broken = frozenset({1})
+    with pytest.raises(CorruptMessageError, match="queue 3 offset 1: the checksum"):
+        list(offsets(2))
+
+
+def test_a_message_that_cannot_be_read_is_a_gap_where_gaps_are_allowed(broker: Broker) -> None:
+    broker.broken = frozenset({0})
+    gaps: list[Range] = []
+    assert list(offsets(2, allow_gaps=True, gaps=gaps)) == [1]
+    assert gaps == [Range(QUEUE, 0, 1)]
+
+
+def test_a_message_that_cannot_be_read_is_set_apart_for_the_dead_letters(broker: Broker) -> None:
+    broker.broken = frozenset({0})
+    found: list[Unreadable] = []
+    gaps: list[Range] = []
+    assert list(offsets(2, gaps=gaps, unreadable=found)) == [1]
+    assert [(each.first, each.stop) for each in found] == [(0, 1)]
+    assert gaps == []
+
+
+def test_a_task_for_the_dead_letters_gives_a_row_for_each_message_that_cannot_be_read(
+    broker: Broker,
+) -> None:
+    broker.broken = frozenset({1})
+    reading = options.reading({"nameServers": "mq:9876", "topics": "orders"}, is_stream=True)
+    spec = Spec(None, None, [("orders", "broker-a", 3, 1, 2)])
+    asked = pa.RecordBatch.from_pydict({"value": [msgspec.json.encode(spec).decode()]})
+    (rows,) = Unread(reading, filters.EVERYTHING)([asked])
+    assert rows["queue_offset"].to_pylist() == [1]
+    assert rows["body"].to_pylist() == [b"hello"]
+    assert rows["_error"].to_pylist()[0].startswith("orders@broker-a 3 offset 1: the checksum")
+    broker.broken = frozenset()
+    with pytest.raises(UnavailableError, match="could not be read before"):
+        list(Unread(reading, filters.EVERYTHING)([asked]))
+
+
+def test_what_tasks_tell_twice_is_buried_once_and_only_by_its_own_batch() -> None:
+    rows = [("orders", "broker-a", 3, first, first + 1) for first in (1, 7, 1)]
+    tally = Tally(unreadable=rows)
+    assert tally.unreadable_in([Range(QUEUE, 5, 9)]) == [Range(QUEUE, 7, 8)]
+    assert tally.unreadable_in([Range(QUEUE, 0, 5)]) == [Range(QUEUE, 1, 2)]

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from evenkeel.api.parts import Duration, KeyRef, Moment, ObjectName, Part, Rule, Text
+from evenkeel.api.parts import Duration, KeyRef, LocalRef, Moment, ObjectName, Part, Rule, Text
 
 Quantity = Annotated[str, Meta(max_length=16, pattern="^[0-9]+(\\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi)?$")]
 Path = Annotated[str, Meta(min_length=1, max_length=2048)]
@@ -45,6 +45,7 @@ class Transform(Part, frozen=True):
 class Sink(Part, frozen=True):
     RULES: ClassVar = (
         Rule("has(self.format) != has(self.configMapRef)", "give format or configMapRef"),
+        Rule("!has(self.optionsFrom) || has(self.format)", "optionsFrom belongs to format"),
     )
 
     format: Text | None = None
@@ -53,6 +54,8 @@ class Sink(Part, frozen=True):
     """Where files go."""
     options: Annotated[dict[str, str], Meta(max_length=128)] = {}
     """Options of the format."""
+    options_from: LocalRef | None = None
+    """A Secret of the same namespace: each of its keys is an option more, and wins."""
     config_map_ref: KeyRef | None = None
     """A Python file with write(df, query_id, batch_id)."""
 
@@ -128,6 +131,8 @@ class Job(Part, frozen=True):
     """Most messages of one batch."""
     fetch_deadline: Duration = "60s"
     """How long a task waits for a broker that is away."""
+    fetch_memory: Quantity | None = None
+    """What one task holds of pulled messages. Default: a 16th of an executor's memory, by cores."""
     fail_on_data_loss: bool = True
     """Stop when messages are gone that were not read."""
     allow_foreign_consumers: bool = False

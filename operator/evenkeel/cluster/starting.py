@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from evenkeel import job_file
 from evenkeel.cluster import paths
-from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, GoneError
+from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, ForbiddenError, GoneError
 from evenkeel.cluster.manifest import names, whole
 from evenkeel.errors import EvenkeelError, ManifestError
 from evenkeel.objects import Group, Key, Topic
@@ -59,6 +59,9 @@ async def _refuse_without_what_it_names(api: Api, group: Group) -> None:
         found = await _named(api, group, "ConfigMap", paths.CONFIG_MAPS, ref.name)
         if ref.key not in {**(found.get("data") or {}), **(found.get("binaryData") or {})}:
             raise ManifestError(f"{group}: ConfigMap {ref.name} has no entry {ref.key}; add it")
+    for name in job_file.secrets(group):
+        with contextlib.suppress(ForbiddenError):  # Secrets may be kept from the operator
+            await _named(api, group, "Secret", paths.SECRETS, name)
 
 
 async def _named(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evenkeel.control.loop import Loop
 from evenkeel.embedded import driver
+from evenkeel.embedded.alone import alone
 from evenkeel.embedded.screen import Screen
 from evenkeel.embedded.world import FileWorld
 
@@ -32,7 +33,13 @@ async def run(file: Path, folder: Path) -> None:
 async def running(file: Path, folder: Path, screen: Screen) -> AsyncIterator[FileWorld]:
     """Run for as long as this lasts."""
     driver.refuse_if_missing()
-    world = FileWorld(file, folder, screen.hear)
+    with alone(file, folder):
+        async with _started(FileWorld(file, folder, screen.hear), screen) as world:
+            yield world
+
+
+@asynccontextmanager
+async def _started(world: FileWorld, screen: Screen) -> AsyncIterator[FileWorld]:
     loop = Loop(world)
     with screen.showing(world):
         world.attach(loop)

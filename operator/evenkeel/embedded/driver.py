@@ -84,7 +84,7 @@ class Driver:
         file = self.folder / "job.json"
         master = {"spark.master": _master(self.workers, job["spark"])}
         whole = {**job, "spark": {**master, **job["spark"]}}
-        file.write_text(json.dumps(whole, indent=2), encoding="utf-8")
+        write_private(file, json.dumps(whole, indent=2))  # it holds the credentials
         with self.log.open("ab") as log_file:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "spark_jobs.pipeline", str(file),
@@ -234,6 +234,13 @@ def _environment() -> dict[str, str]:
 
 def _die_with_parent() -> None:
     _LIBC.prctl(_SET_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that nobody else on this machine may read, also if it was there before."""
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_text(text, encoding="utf-8")
 
 
 def written(path: Path, document: object) -> None:

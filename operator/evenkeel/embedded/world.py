@@ -6,6 +6,7 @@ Status is kept in memory, and in a file that the next run begins with, so that e
 
 import hashlib
 import logging
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -186,6 +187,7 @@ class FileWorld:
             str(folder / "report.json"),
             job.checkpoint.url,
             {ref: self._python_file(group, ref, folder) for ref in job_file.refs(group)},
+            {name: self._options_folder(group, name, folder) for name in job_file.secrets(group)},
             self._credentials(topics[group.topic_keys[0]]),
         )
         found = job_file.written(group, topics, places)
@@ -205,6 +207,18 @@ class FileWorld:
             raise ManifestError(f"{group}: there is no ConfigMap {key} with an entry {ref.key}")
         path = folder / f"{ref.name}-{ref.key}"
         path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def _options_folder(self, group: Group, name: str, folder: Path) -> str:
+        """Write a Secret as a volume of a pod has it."""
+        key = group.beside(name)
+        if key not in self._objects.secrets:
+            raise ManifestError(f"{group}: there is no Secret {key}, which a sink names")
+        path = folder / f"options-{name}"
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
+        for entry, text in self._objects.secrets[key].items():
+            driver.write_private(path / entry, text)
         return str(path)
 
     def _credentials(self, topic: Topic) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What becomes of a job's batches, offsets and exit code when something goes wrong."""
 
+import base64
 import itertools
 import json
 import shutil
@@ -9,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mq_client import blocking
+from mq_client import blocking, flows
+from mq_client.commands.sending import Send
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
 from mq_client.pulling import Position
@@ -97,6 +99,84 @@ def test_rows_with_an_error_go_to_the_dead_letters_and_a_batch_is_pulled_once(
         assert committed(client, running) == 20
     assert bodies(tmp_path / "rows") == list(range(0, 20, 2))
     assert bodies(tmp_path / "dead") == list(range(1, 20, 2))
+
+
+def test_each_row_is_written_once_though_the_transform_changes_its_mind_and_rows_get_lost(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
+) -> None:
+    """
+    A service fails at the first call of a row, so each look at the rows gives others.
+
+    Between sink and dead letters, executors forget what they keep, as when they are lost.
+    """
+    users, calls = tmp_path / "users.py", tmp_path / "calls"
+    calls.mkdir()
+    users.write_text(
+        f"""
+import pathlib
+from pyspark.sql import functions as F
+
+CALLS = pathlib.Path("{calls}")
+
+def ask(body):
+    is_first = not (CALLS / body).exists()
+    (CALLS / body).touch()
+    return "the service is away" if is_first and int(body) % 5 == 0 else None
+
+def transform(df):
+    rows = df.selectExpr("CAST(body AS string) body")
+    return rows.withColumn("_error", F.udf(ask, "string")("body"))
+
+def write(df, query, batch):
+    df.write.mode("overwrite").json(f"{tmp_path}/rows/batch={{batch}}")
+    if not (CALLS / "forgotten").exists():
+        (CALLS / "forgotten").touch()
+        kept = df.sparkSession.sparkContext._jsc.getPersistentRDDs()
+        for number in list(kept):
+            kept[number].unpersist(True)
+"""
+    )
+    dead = {"format": "json", "path": str(tmp_path / "dead")}
+    file = {"file": str(users)}
+    send(20)
+    with job(
+        tmp_path, client, rocketmq, topic,
+        transform=file, sink=file, deadLetter=dead, mode="Scheduled",
+    ) as running:  # fmt: skip
+        assert ended(running) == DONE, running.log
+        assert committed(client, running) == 20
+    good, bad = bodies(tmp_path / "rows"), bodies(tmp_path / "dead")
+    assert sorted(good + bad) == list(range(20))
+
+
+def test_a_message_that_cannot_be_read_stops_nobody_who_has_dead_letters(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
+) -> None:
+    """One producer's clock is wrong by 146 million years, another one's zlib stream is none."""
+    send(3)
+    queue = client.route(topic).readable[0]
+    broker = client.route(topic).broker(queue.broker)
+    assert broker is not None
+    assert broker.master is not None
+    for request in (
+        Send("poison", queue, b"3", "", born_ms=1 << 62),
+        Send("poison", queue, b"this is no zlib", "KEYS\x01k\x02", born_ms=1, sys_flag=0x301),
+        Send("poison", queue, b"4", "", born_ms=1),
+    ):
+        client.engine.run(flows.ask(broker.master, request, 10.0))
+    with job(tmp_path, client, rocketmq, topic, mode="Scheduled") as running:
+        assert ended(running) == PERMANENT
+        assert "the ZLIB body does not expand" in running.report["error"]
+        running.parts["deadLetter"] = {"format": "json", "path": str(tmp_path / "dead")}
+        running.start()
+        assert ended(running) == DONE, running.log
+        assert committed(client, running) == 6
+    assert bodies(tmp_path / "rows") == list(range(5))
+    (dead,) = [line for part in tmp_path.glob("dead/*/*/part*") for line in part.open()]
+    found = json.loads(dead)
+    assert base64.b64decode(found["body"]) == b"this is no zlib"
+    assert (found["topic"], found["keys"]) == (topic, "k")
+    assert "the ZLIB body does not expand" in found["_error"]
 
 
 def test_rows_with_an_error_and_nowhere_to_go_end_the_job(

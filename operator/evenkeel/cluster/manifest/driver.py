@@ -8,7 +8,7 @@ from evenkeel.cluster.manifest import merging, names, places, pods
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.cluster.manifest.pods import Wanted
 
-_JOB, _FILES = "evenkeel-job", "evenkeel-files"
+_JOB, _FILES, _OPTIONS = "evenkeel-job", "evenkeel-files", "evenkeel-options"
 _FROM_THE_POD = {"EVENKEEL_POD_UID": "metadata.uid", "SPARK_LOCAL_HOSTNAME": "status.podIP"}
 """The second is where Spark listens, and where executors call: a pod's name leads nobody there."""
 _PORTS = {
@@ -35,6 +35,7 @@ def pod(wanted: Wanted) -> Document:
 
 def _spec(wanted: Wanted) -> Document:
     refs = sorted(set(job_file.refs(wanted.group)), key=lambda ref: (ref.name, ref.key))
+    secrets = list(enumerate(job_file.secrets(wanted.group)))
     process = wanted.job.driver
     container = {
         "name": merging.CONTAINER,
@@ -52,6 +53,10 @@ def _spec(wanted: Wanted) -> Document:
         "volumeMounts": [
             {"name": _JOB, "mountPath": places.JOB, "readOnly": True},
             *({"name": _FILES, "mountPath": places.FILES, "readOnly": True} for _ in refs[:1]),
+            *(
+                {"name": f"{_OPTIONS}-{n}", "mountPath": places.options(name), "readOnly": True}
+                for n, name in secrets
+            ),
         ],
     }
     return {
@@ -61,6 +66,7 @@ def _spec(wanted: Wanted) -> Document:
         "volumes": [
             {"name": _JOB, "configMap": {"name": names.job(wanted.group)}},
             *({"name": _FILES, "projected": {"sources": _sources(refs)}} for _ in refs[:1]),
+            *({"name": f"{_OPTIONS}-{n}", "secret": {"secretName": name}} for n, name in secrets),
         ],
     }
 

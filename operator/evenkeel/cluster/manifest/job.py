@@ -21,6 +21,7 @@ def document(wanted: Wanted, topics: Mapping[Key, Topic], executor: Document) ->
         report=f"{places.WORK}/report.json",
         checkpoint=places.checkpoint(wanted.group, wanted.job),
         files={ref: places.file(ref) for ref in job_file.refs(wanted.group)},
+        options={name: places.options(name) for name in job_file.secrets(wanted.group)},
         secrets={"tls": wanted.access.option} if wanted.access.option else {},
     )
     found = job_file.written(wanted.group, topics, inside)

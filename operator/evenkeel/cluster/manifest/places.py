@@ -10,6 +10,8 @@ EXECUTOR_TEMPLATE = "executor.json"
 """JSON, which is YAML too, and the same to all who read it: 12e4 between quotes stays a text."""
 FILES = "/etc/evenkeel-files"
 """The users' Python files, in a folder for each ConfigMap."""
+OPTIONS = "/etc/evenkeel-options"
+"""Options of sinks, in a folder for each Secret."""
 AUTHORITIES = "/etc/evenkeel-tls"
 AUTHORITIES_FILE = "ca.crt"
 STATE = "/state"
@@ -25,6 +27,11 @@ METRICS_PORT = 8090
 def file(ref: KeyRef) -> str:
     """Find one of the users' files."""
     return f"{FILES}/{ref.name}/{ref.key}"
+
+
+def options(secret: str) -> str:
+    """Find the options that a Secret holds."""
+    return f"{OPTIONS}/{secret}"
 
 
 def checkpoint(group: Group, job: Job) -> str:

@@ -1,0 +1,96 @@
+"""What becomes of a sink's files when batches run again, and where they are not what they seem."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs.pipeline.files import Files, NotThereError
+from spark_jobs.pipeline.job import Sink
+from spark_jobs.pipeline.lease import LostError
+from spark_jobs.pipeline.users_part import UsersPart
+from spark_jobs.pipeline.writing import Writing
+
+
+class Asked:
+    """Counts how often it was asked whether the driver still leads; it may say no."""
+
+    def __init__(self, *, leads: bool = True) -> None:
+        self.times = 0
+        self._leads = leads
+
+    def __call__(self) -> None:
+        self.times += 1
+        if not self._leads:
+            raise LostError("no more")
+
+
+@pytest.fixture
+def numbers(spark: SparkSession) -> DataFrame:
+    """Six rows in three partitions, one of which is empty."""
+    return spark.range(0, 9, 1, 3).where("id < 3 OR id > 5")
+
+
+def read(spark: SparkSession, folder: Path) -> list[int]:
+    return sorted(row.id for row in spark.read.json(str(folder / "query=q" / "batch=1")).collect())
+
+
+def files(folder: Path, asked: Asked | None = None) -> Files:
+    return Files(Sink(format="json", path=str(folder)), asked or Asked())
+
+
+def test_a_batch_that_runs_again_replaces_its_files_once_its_driver_is_sure_to_lead(
+    spark: SparkSession, numbers: DataFrame, tmp_path: Path
+) -> None:
+    asked = Asked()
+    write = files(tmp_path, asked)
+    write(numbers, "q", 1)
+    assert asked.times == 0
+    write(numbers.where("id > 1"), "q", 1)
+    assert asked.times == 1
+    assert read(spark, tmp_path) == [2, 6, 7, 8]
+
+
+def test_a_driver_that_leads_no_more_leaves_what_its_successor_has_written(
+    spark: SparkSession, numbers: DataFrame, tmp_path: Path
+) -> None:
+    files(tmp_path)(numbers, "q", 1)
+    with pytest.raises(LostError):
+        files(tmp_path, Asked(leads=False))(numbers.where("false"), "q", 1)
+    assert read(spark, tmp_path) == [0, 1, 2, 6, 7, 8]
+
+
+def test_files_that_the_driver_does_not_see_are_an_error(
+    numbers: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when each pod has a folder of its own: the driver finds its own one, and nothing in it."""
+    write = files(tmp_path / "rows")
+    monkeypatch.setattr(Files, "_listed", lambda *_: None)
+    with pytest.raises(NotThereError, match=r"wrote [23] files of batch 1, and the driver sees 0"):
+        write(numbers, "q", 1)
+
+
+def test_dead_letters_that_replace_rows_by_another_name_are_an_error(
+    numbers: DataFrame, tmp_path: Path
+) -> None:
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "link").symlink_to("rows")
+    sinks = files(tmp_path / "rows"), files(tmp_path / "link")
+    users = UsersPart(lambda rows: rows.selectExpr("id", "IF(id > 5, 'no', NULL) _error"), *sinks,
+                      is_once=True)  # fmt: skip
+    with pytest.raises(NotThereError, match="the dead letters have replaced 2 files of the sink"):
+        Writing(users, "q", 1, lambda: None).write(numbers)
+
+
+def test_rows_of_a_transform_and_messages_that_cannot_be_read_are_buried_together(
+    spark: SparkSession, numbers: DataFrame, tmp_path: Path
+) -> None:
+    sinks = files(tmp_path / "rows"), files(tmp_path / "dead")
+    users = UsersPart(lambda rows: rows.selectExpr("id", "IF(id > 7, 'no', NULL) _error"), *sinks,
+                      is_once=True)  # fmt: skip
+    broken = spark.sql("SELECT 'orders' topic, 'x' id, 'it is broken' _error")
+    Writing(users, "q", 1, lambda: broken).write(numbers)
+    assert read(spark, tmp_path / "rows") == [0, 1, 2, 6, 7]
+    dead = spark.read.json(f"{tmp_path}/dead/query=q/batch=1")
+    found = {tuple(row) for row in dead.select("id", "_id", "topic", "_error").collect()}
+    assert found == {(8, None, None, "no"), (None, "x", "orders", "it is broken")}
