@@ -53,15 +53,6 @@ class DeleteExpired(Done):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteTopic(Done):
-    """Ask a broker to delete a topic with its messages."""
-
-    code: ClassVar[int] = 215
-    name: ClassVar[str] = "DELETE_TOPIC_IN_BROKER"
-    topic: str
-
-
-@dataclass(frozen=True, slots=True)
 class ResetOffset(Done):
     """Ask a broker to let a group read a queue from elsewhere."""
 

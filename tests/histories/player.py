@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from mq_client import errors, filters, properties, pulling
 from mq_client.blocking import Client
+from mq_client.commands.cluster import DeleteTopic
 from mq_client.commands.consuming import GetMinOffset
 from mq_client.directory import Times
 from mq_client.values import READ, WRITE, Queue, TopicConfig
@@ -16,7 +17,7 @@ from sandbox.waiting import eventually
 from tests.histories import checker, story
 from tests.histories.checker import End, Given, Row, Stored, World
 from tests.histories.deleting import Deleting
-from tests.histories.ground import ANSWER_SECONDS, DeleteTopic, Ground, ResetOffset, SendPlaced
+from tests.histories.ground import ANSWER_SECONDS, Ground, ResetOffset, SendPlaced
 from tests.histories.story import Delete, Event, Kind, Read, Reset, Send, Step
 
 SHORT_SECONDS = 0.5
