@@ -1,4 +1,4 @@
-"""The command that sends: one message, or the lines of the standard input."""
+"""The command `send`: one message, or each line of the standard input."""
 
 import argparse
 import os
