@@ -47,11 +47,21 @@ class RefusedError(Exception):
 
 def serve(port: int, write: Write) -> None:
     """Answer from now on, in threads of their own; an `OSError` if the port cannot be had."""
-    listener = socket.create_server(("", port))
+    listener = _opened(port)
     for number in range(THREADS):
         threading.Thread(
             target=_keep_answering, args=(listener, write), name=f"scrape-{number}", daemon=True
         ).start()
+
+
+def _opened(port: int) -> socket.socket:
+    """Open the port on all addresses of the pod, which may be of IPv4, of IPv6, or of both."""
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        except OSError:  # IPv6 may be there and turned off
+            log.debug("port %d is not open for IPv6", port)
+    return socket.create_server(("", port))
 
 
 def _keep_answering(listener: socket.socket, write: Write) -> None:

@@ -15,6 +15,7 @@ from evenkeel.control.provision import Counts, Outcome, Step
 from evenkeel.control.provisioning import Task
 from evenkeel.control.topic_settings import GetSettings, PutSettings, Settings
 from evenkeel.control.topics import SOON_SECONDS
+from evenkeel.errors import EvenkeelError
 from mq_client import errors
 from mq_client.commands.base import Request
 from mq_client.commands.cluster import GetCluster
@@ -218,9 +219,10 @@ class Brokers:
         self.quiet = Quiet()
         self.readers = ["billing"]
         self.before_a_write: Callable[[], None] = lambda: None
+        self.refuse: Callable[[], None] = lambda: None
 
     def step(self, goal: Counts) -> Outcome:
-        task = Task("orders", goal, lambda: self.readers, self.quiet)
+        task = Task("orders", goal, lambda: self.readers, self.quiet, self.refuse)
         return self._played(provisioning.step(self.directory, task))
 
     def _played(self, flow: Flow[Outcome]) -> Outcome:
@@ -261,6 +263,21 @@ def test_a_topic_is_made_and_then_nothing_is_left_to_do() -> None:
     again = brokers.step(counts(4))
     assert again == Outcome(Step(), (A, B))
     assert not again.is_under_way
+
+
+def test_brokers_are_told_nothing_by_who_leads_no_more() -> None:
+    """They would take it from anybody."""
+
+    def refuse() -> None:
+        raise EvenkeelError("this process leads no more")
+
+    brokers = Brokers(a=Played(None), b=Played(counts(4)))
+    brokers.refuse = refuse
+    with pytest.raises(EvenkeelError, match="leads no more"):
+        brokers.step(counts(4))
+    assert brokers.brokers[A].counts is None
+    brokers.brokers[A].counts = counts(4)
+    assert brokers.step(counts(4)).step == Step()  # nothing is to be done, so nobody is asked
 
 
 def test_a_broker_out_of_reach_leaves_the_others_alone() -> None:

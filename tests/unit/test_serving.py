@@ -39,12 +39,12 @@ def registry(*collectors: Collector) -> CollectorRegistry:
 async def open_port(
     port: int,
     shown: CollectorRegistry | None = None,
-    is_ready: Callable[[], bool] = lambda: True,
-    is_sick: Callable[[], bool] = lambda: False,
+    why_not_ready: Callable[[], str] = str,
+    why_sick: Callable[[], str] = str,
 ) -> AsyncIterator[None]:
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
-        serving(port, shown or registry(), is_ready, is_sick),
+        serving(port, shown or registry(), why_not_ready, why_sick),
     ):
         yield
 
@@ -72,7 +72,7 @@ def parts(answer: bytes) -> tuple[int, dict[str, str], bytes]:
 
 def test_a_port_that_is_taken_is_one_sentence() -> None:
     async def body(port: int) -> None:
-        async with serving(port, CollectorRegistry(), lambda: True, lambda: False):
+        async with serving(port, CollectorRegistry(), str, str):
             pytest.fail("two have the same port")
 
     with socket.create_server(("0.0.0.0", 0)) as taken:
@@ -83,7 +83,7 @@ def test_a_port_that_is_taken_is_one_sentence() -> None:
 
 def test_any_free_port_is_told(caplog: pytest.LogCaptureFixture) -> None:
     async def body() -> None:
-        async with serving(0, CollectorRegistry(), lambda: True, lambda: False):
+        async with serving(0, CollectorRegistry(), str, str):
             told = re.search(r"answering on port (\d+)", caplog.text)
             assert told is not None
             code, _, _ = await page(int(told[1]), "/healthz")
@@ -120,11 +120,10 @@ def test_metrics_are_in_the_format_that_prometheus_asks_for(port: int) -> None:
 
 def test_health_and_readiness_tell_what_is_wrong(port: int) -> None:
     async def body() -> None:
-        async with open_port(port, is_ready=lambda: False, is_sick=lambda: True):
-            assert (await page(port, "/healthz"))[::2] == (
-                503, b"the watches do not tell of changes\n",
-            )  # fmt: skip
-            assert (await page(port, "/readyz"))[::2] == (503, b"not everything was listed yet\n")
+        not_ready, sick = "the pods cannot be\nlisted", "the last list is 400 s old"
+        async with open_port(port, why_not_ready=lambda: not_ready, why_sick=lambda: sick):
+            assert (await page(port, "/healthz"))[::2] == (503, f"{sick}\n".encode())
+            assert (await page(port, "/readyz"))[::2] == (503, b"the pods cannot be listed\n")
 
     asyncio.run(body())
 

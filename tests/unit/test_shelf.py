@@ -11,7 +11,8 @@ import pytest
 from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.lists import Heads, Whole
-from evenkeel.cluster.resync import Kind, Resync
+from evenkeel.cluster.resync import Resync
+from evenkeel.cluster.scopes import Kind
 from evenkeel.cluster.selectors import Selectors
 from evenkeel.cluster.shelf import Shelf
 from evenkeel.errors import ManifestError

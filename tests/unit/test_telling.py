@@ -25,7 +25,7 @@ class Api:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    async def create(self, path: str, document: dict[str, Any]) -> None:
+    async def ask_unfenced(self, method: str, path: str, document: dict[str, Any]) -> None:
         await asyncio.sleep(0)
         if document["message"] == "refused":
             raise AwayError(f"the API server does not answer POST {path}")
@@ -66,7 +66,7 @@ def test_an_api_server_that_hangs_does_not_keep_the_operator_from_ending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Hanging(Api):
-        async def create(self, path: str, document: dict[str, Any]) -> None:
+        async def ask_unfenced(self, method: str, path: str, document: dict[str, Any]) -> None:
             await asyncio.Event().wait()
 
     async def end() -> None:

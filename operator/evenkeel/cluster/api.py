@@ -4,6 +4,8 @@ Calls to the Kubernetes API: JSON in, JSON out, with a time limit and errors tha
 kopf watches; all that is read on purpose or written goes through here.
 """
 
+import asyncio
+import contextlib
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +18,7 @@ import msgspec
 import yaml
 
 from evenkeel.cluster import reaching
+from evenkeel.cluster.fence import Fence
 from evenkeel.cluster.lists import HEADS_ONLY, Heads, Whole
 from evenkeel.errors import EvenkeelError
 
@@ -101,8 +104,15 @@ def connection(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:
 class Api:
     """One API server."""
 
-    def __init__(self, connect: Callable[[], kopf.ConnectionInfo]) -> None:
-        """Connect to nothing yet. `connect` is asked again now and then: tokens change."""
+    def __init__(
+        self, connect: Callable[[], kopf.ConnectionInfo], fence: Fence | None = None
+    ) -> None:
+        """
+        Connect to nothing yet. `connect` is asked again now and then: tokens change.
+
+        Nothing is written but for what the fence allows, and where nobody has to lead.
+        """
+        self._fence = fence or Fence()
         self._connect = connect
         self._info = connect()
         self._read_at = time.monotonic()
@@ -172,12 +182,13 @@ class Api:
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return await self.ask("PATCH", path, document, APPLY, query)
 
-    async def delete(self, path: str, options: Document | None = None) -> None:
-        """Delete an object, unless it is gone already."""
-        try:
+    async def delete(self, path: str, uid: str, grace_seconds: int | None = None) -> None:
+        """Delete this object, unless it is gone already, or was made again under its name."""
+        options: Document = {"preconditions": {"uid": uid}}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        with contextlib.suppress(GoneError, ConflictError):
             await self.ask("DELETE", path, options)
-        except GoneError:
-            return
 
     async def ask(
         self,
@@ -187,7 +198,23 @@ class Api:
         kind: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> Document:
-        """Ask anything."""
+        """Ask anything. Only who leads may write, and an answer after its lead is none."""
+        seconds = ANSWER_SECONDS if method == "GET" else self._fence.seconds_left()
+        try:
+            async with asyncio.timeout(min(seconds, ANSWER_SECONDS)):
+                return await self.ask_unfenced(method, path, body, kind, query)
+        except TimeoutError as error:
+            raise AwayError(f"the API server does not answer {method} {path} in time") from error
+
+    async def ask_unfenced(
+        self,
+        method: str,
+        path: str,
+        body: Document | None = None,
+        kind: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> Document:
+        """Ask anything, whoever leads: for the Lease itself, and for what does no harm."""
         headers = {"Content-Type": kind}
         data = None if body is None else msgspec.json.encode(body)
         return await self._asked(Document, method, path, headers, data, query)

@@ -6,8 +6,10 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import kopf
 from prometheus_client import CollectorRegistry
@@ -15,16 +17,19 @@ from prometheus_client import CollectorRegistry
 from evenkeel.cluster import api, watching
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.calls import Calls
+from evenkeel.cluster.fence import Fence
 from evenkeel.cluster.lease import Lease, Terms
 from evenkeel.cluster.manifest import names
 from evenkeel.cluster.operator import Operator
 from evenkeel.cluster.resync import A_PAGE, Resync
 from evenkeel.cluster.serving import serving
 from evenkeel.control import metrics
+from evenkeel.errors import EvenkeelError
 from evenkeel.objects import DEFAULT_NAMESPACE, Key
 
-WATCH_SECONDS = 300  # the API server takes whole ones only
-REQUEST_SECONDS = 30.0
+END_SECONDS = 20.0
+"""For all that has to end: what still hangs then is ended with the process."""
+FAILED = 1
 KEPT_SECONDS = 0.1
 BORN_AT_ONCE = 20_000
 """Objects; most are gone again by then, so looking for garbage hardly ever means all of it."""
@@ -53,12 +58,14 @@ async def run(options: Options) -> None:
     settings = _settings(options)
     info = api.connection(settings)
     stop = asyncio.Event()
-    listed = asyncio.Event()
-    async with Api(lambda: api.connection(settings)) as client:
+    fence = Fence()
+    async with Api(lambda: api.connection(settings), fence) as client:
         await client.refuse_strangers()
         operator = Operator(client, options.image, sees_nodes=not options.namespaces)
         operator.world.allowed = options.allowed
         resync = Resync(client, operator.kinds, list(options.namespaces) or [None])
+        operator.world.fence = fence
+        operator.world.why_unseen = resync.scopes.unseen
         registry = CollectorRegistry()
         objects = metrics.Objects(
             operator.heard.topics.all,
@@ -73,8 +80,11 @@ async def run(options: Options) -> None:
         where = options.lease_namespace or info.default_namespace or DEFAULT_NAMESPACE
         # A container that is restarted is the same one again, and goes on with its own lease.
         identity = f"{socket.gethostname()}_{os.getpid()}"
-        lease = Lease(client, Key(where, LEASE), identity, options.terms)
-        async with serving(options.port, registry, listed.is_set, lambda: resync.is_sick):
+        lease = Lease(client, Key(where, LEASE), identity, options.terms, fence)
+        lease.in_trouble = resync.look_now
+        async with serving(
+            options.port, registry, resync.scopes.why_not_ready, lambda: resync.why_sick
+        ):
             not_kopfs = asyncio.all_tasks()
             enough = asyncio.Event()
             watches = await kopf.spawn_tasks(
@@ -87,13 +97,21 @@ async def run(options: Options) -> None:
             )
             for number in (signal.SIGINT, signal.SIGTERM):  # kopf's would end the watches first
                 asyncio.get_running_loop().add_signal_handler(number, stop.set)
-            watching_all = asyncio.create_task(kopf.run_tasks(watches, ignored=not_kopfs))
-            leading = asyncio.create_task(_lead(lease, operator, resync, listed))
+            leading = asyncio.create_task(_lead(lease, operator, resync))
             told = asyncio.create_task(stop.wait())
-            await asyncio.wait((watching_all, leading, told), return_when=asyncio.FIRST_COMPLETED)
-            await _ended(leading)
-            enough.set()
-            await watching_all
+            await asyncio.wait((*watches, leading, told), return_when=asyncio.FIRST_COMPLETED)
+            ended = [task for task in watches if task.done()]
+            with _ending_in_time():
+                told.cancel()
+                await _ended(leading)
+                enough.set()
+                (result,) = await asyncio.gather(
+                    kopf.run_tasks(watches, ignored=not_kopfs), return_exceptions=True
+                )
+            if ended:
+                raise EvenkeelError(_why(ended[0]))
+            if result is not None:
+                raise result
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
@@ -103,9 +121,25 @@ async def _ended(task: asyncio.Task[None]) -> None:
         await task
 
 
-async def _lead(lease: Lease, operator: Operator, resync: Resync, listed: asyncio.Event) -> None:
+def _why(ended: asyncio.Task[Any]) -> str:
+    """Say why all watches have ended, as one of kopf's tasks did."""
+    error = None if ended.cancelled() else ended.exception()
+    text = f"kopf's {ended.get_name()} has ended: {error!r}"
+    return f"the watches have ended, so that this process has to start anew: {text}"
+
+
+@contextlib.contextmanager
+def _ending_in_time() -> Iterator[None]:
+    """End the process by force where something hangs that should end now."""
+    end = threading.Timer(END_SECONDS, os._exit, (FAILED,))
+    end.daemon = True
+    end.start()
+    yield
+    end.cancel()
+
+
+async def _lead(lease: Lease, operator: Operator, resync: Resync) -> None:
     await resync.begin()
-    listed.set()
     gc.collect()
     gc.freeze()  # what is known of a cluster stays: looking for garbage in it takes long
     async with asyncio.TaskGroup() as tasks:
@@ -116,12 +150,10 @@ async def _lead(lease: Lease, operator: Operator, resync: Resync, listed: asynci
 def _settings(options: Options) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     watching.keep_hands_off(settings)
+    watching.be_patient(settings)
     settings.scanning.disabled = bool(options.namespaces)  # it would need rights on all of them
-    settings.watching.server_timeout = WATCH_SECONDS
     settings.watching.chunk_size = A_PAGE  # else a whole cluster's pods are in memory at once,
     settings.queueing.idle_timeout = KEPT_SECONDS  # and stay there for as long as this
-    settings.watching.connect_timeout = REQUEST_SECONDS
-    settings.networking.request_timeout = REQUEST_SECONDS
     settings.watching.label_selectors["", "v1", "configmaps"] = names.GROUP_LABEL
     return settings
 

@@ -33,8 +33,16 @@ class Calls(Collector):
             self._resync.missed,
         )
         yield GaugeMetricFamily(
-            f"{PREFIX}list_age_seconds", "Since lists and watches were compared", self._resync.age
+            f"{PREFIX}list_age_seconds", "Since something was listed that may be", self._resync.age
         )
+        refused = GaugeMetricFamily(
+            f"{PREFIX}namespace_refused",
+            "Whether something may not be listed there, so that nothing is decided",
+            labels=["namespace"],
+        )
+        for namespace, is_refused in self._resync.scopes.refused().items():
+            refused.add_metric([namespace], is_refused)
+        yield refused
         build = GaugeMetricFamily(f"{PREFIX}build_info", "Always 1", labels=["version"])
         build.add_metric([__version__], 1)
         yield build

@@ -9,14 +9,14 @@ lease back. Time here is what this process has measured since it saw the lease c
 import asyncio
 import logging
 import math
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from evenkeel.cluster import paths
+from evenkeel.cluster import fence, paths
 from evenkeel.cluster.api import Api, ConflictError, Document, GoneError
+from evenkeel.cluster.fence import Fence
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Key
 
@@ -38,8 +38,10 @@ class Terms:
 class Lease:
     """One candidate."""
 
-    def __init__(self, api: Api, key: Key, identity: str, terms: Terms) -> None:
-        """Ask for nothing yet."""
+    def __init__(self, api: Api, key: Key, identity: str, terms: Terms, own: Fence) -> None:
+        """Ask for nothing yet. Its own fence is open while this candidate leads."""
+        self._fence = own
+        own.close()
         self._api = api
         self._key = key
         self._identity = identity
@@ -47,6 +49,8 @@ class Lease:
         self._seen: Document | None = None
         self._seen_at = 0.0
         self.is_leading = False
+        self.in_trouble: Callable[[], None] = lambda: None
+        """Is told when nobody answers."""
 
     async def keep(
         self, begin: Callable[[], Awaitable[None]], end: Callable[[], Awaitable[None]]
@@ -54,7 +58,7 @@ class Lease:
         """Lead whenever that is possible, until cancelled; then give the lease back."""
         try:
             while True:
-                renewed = time.monotonic()
+                renewed = fence.now()
                 if await self._tried():
                     await self._lead(renewed, begin, end)
                 await asyncio.sleep(self._terms.period)
@@ -71,32 +75,44 @@ class Lease:
     ) -> None:
         log.info("%s leads", self._identity)
         self.is_leading = True
+        self._open_fence(renewed)
         await begin()
-        while time.monotonic() - renewed < self._terms.deadline:
+        while fence.now() - renewed < self._terms.deadline:
             await asyncio.sleep(self._terms.period)
-            now = time.monotonic()
+            now = fence.now()
             try:
                 async with asyncio.timeout(self._terms.deadline - (now - renewed)):
                     if await self._tried():
                         renewed = now
+                        self._open_fence(renewed)
                     elif self._is_anothers():
                         break
             except (TimeoutError, ValueError):
                 break
         log.warning("%s leads no more", self._identity)
+        self._fence.close()
         await self._stop(end)
 
+    def _open_fence(self, renewed: float) -> None:
+        self._fence.open(renewed + self._terms.deadline, renewed + self._terms.duration)
+
     async def _stop(self, end: Callable[[], Awaitable[None]]) -> None:
+        """Let what has begun end, as far as that is in time, and begin nothing more."""
         self.is_leading = False
         await end()
+        self._fence.close()
 
     async def _tried(self) -> bool:
         """Take or renew the lease, if it is free or ours."""
         try:
-            return await self._take()
+            async with asyncio.timeout(self._terms.deadline):
+                return await self._take()
         except EvenkeelError as error:
             log.warning("the lease %s: %s", self._key, error)
-            return False
+        except TimeoutError:
+            log.warning("the lease %s: the API server does not answer", self._key)
+        self.in_trouble()
+        return False
 
     async def _take(self) -> bool:
         path = paths.one(paths.LEASES, self._key)
@@ -106,14 +122,14 @@ class Lease:
             await self._made()
             return True
         if self._seen is None or found["spec"] != self._seen["spec"]:
-            self._seen, self._seen_at = found, time.monotonic()
+            self._seen, self._seen_at = found, fence.now()
         if self._is_anothers() and not self._is_over(found):
             return False
         try:
-            self._seen = await self._api.replace(path, self._held(found))
+            self._seen = await self._api.ask_unfenced("PUT", path, self._held(found))
         except ConflictError:
             return False
-        self._seen_at = time.monotonic()
+        self._seen_at = fence.now()
         return True
 
     def _is_anothers(self) -> bool:
@@ -122,7 +138,7 @@ class Lease:
 
     def _is_over(self, found: Document) -> bool:
         seconds = found["spec"].get("leaseDurationSeconds") or self._terms.duration
-        return time.monotonic() - self._seen_at > seconds
+        return fence.now() - self._seen_at > seconds
 
     async def _made(self) -> None:
         document = {
@@ -131,10 +147,9 @@ class Lease:
             "metadata": {"name": self._key.name, "namespace": self._key.namespace},
             "spec": {},
         }
-        self._seen = await self._api.create(
-            paths.listed(paths.LEASES, self._key.namespace), self._held(document)
-        )
-        self._seen_at = time.monotonic()
+        place = paths.listed(paths.LEASES, self._key.namespace)
+        self._seen = await self._api.ask_unfenced("POST", place, self._held(document))
+        self._seen_at = fence.now()
 
     def _held(self, found: Document) -> Document:
         spec: dict[str, Any] = found.get("spec") or {}
@@ -156,8 +171,7 @@ class Lease:
             return
         spec = {**self._seen["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
         try:
-            await self._api.replace(
-                paths.one(paths.LEASES, self._key), {**self._seen, "spec": spec}
-            )
+            place = paths.one(paths.LEASES, self._key)
+            await self._api.ask_unfenced("PUT", place, {**self._seen, "spec": spec})
         except EvenkeelError as error:
             log.warning("the lease %s is not given back: %s", self._key, error)

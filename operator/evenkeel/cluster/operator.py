@@ -4,7 +4,7 @@ from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import names
-from evenkeel.cluster.resync import Kind
+from evenkeel.cluster.scopes import Kind
 from evenkeel.cluster.selectors import Labels, Selectors
 from evenkeel.cluster.world import ClusterWorld
 from evenkeel.control.loop import Loop

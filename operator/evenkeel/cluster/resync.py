@@ -4,52 +4,45 @@ Lists everything now and then, and compares with what was heard.
 kopf does not tell of objects that went while a watch was down, and a watch can die unseen. So what
 a list has and the watch has not told some seconds later is taken from the list, and counted: a
 process whose watches miss something round after round calls itself sick, and is started anew.
+
+In between it glances: it lists a single object, to know whether lists work. One that does not is
+tried again soon, and each kind in each namespace is listed on its own, so none waits for another.
 """
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenkeel.cluster import paths
-from evenkeel.cluster.api import Api, GoneError
+from evenkeel.cluster.api import Api
 from evenkeel.cluster.lists import Item, Page
+from evenkeel.cluster.scopes import Kind, Scope, Scopes
 from evenkeel.cluster.shelf import Shelf
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Head, Key, head
 
 log = logging.getLogger("evenkeel")
 Ask = Callable[[str, Mapping[str, str]], Awaitable[Page[Item]]]
-ROUND_SECONDS = 60.0
 LATE_SECONDS = 10.0
 """What the watch has not told by then it will not tell."""
 A_PAGE = 500
-SICK_ROUNDS = 3
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+FIRST_AT_ONCE = 4
+"""Lists of whole objects side by side, for they take memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of objects: where they are, what was heard, and who is told of news."""
+class Pace:
+    """How often is listed."""
 
-    resource: tuple[str, str, str]
-    """Group, version, plural."""
-    shelf: Shelf[Any]
-    changed: Callable[[Key], None]
-    is_namespaced: bool = True
-    label: str = ""
-    """Only objects that have it."""
-
-    @property
-    def name(self) -> str:
-        """Say it in the plural."""
-        return self.resource[2]
-
-    def path(self, namespace: str | None) -> str:
-        """Find where they are listed."""
-        return paths.listed(self.resource, namespace if self.is_namespaced else None)
+    compare: float = 60.0
+    glance: float = 20.0
+    again: float = 5.0
+    """What could not be listed."""
+    first_again: float = 1.0
+    """The same, the first time."""
 
 
 @dataclass(slots=True)
@@ -80,98 +73,165 @@ class _Suspects:
 class Resync:
     """Compares for ever."""
 
-    def __init__(self, api: Api, kinds: Sequence[Kind], namespaces: Sequence[str | None]) -> None:
+    def __init__(
+        self,
+        api: Api,
+        kinds: Sequence[Kind],
+        namespaces: Sequence[str | None],
+        pace: Pace | None = None,
+    ) -> None:
         """List nothing yet."""
         self._api = api
-        self._kinds = kinds
-        self._namespaces = namespaces
-        self._rounds_missed = 0
-        self._compared_at = time.monotonic()
+        self._pace = pace or Pace()
+        self._alarm = asyncio.Event()
+        self.scopes = Scopes(kinds, namespaces, time.monotonic())
         self.missed = 0
         """Changes that the watches have not told."""
 
     @property
     def age(self) -> float:
-        """Tell how many seconds ago lists and watches were compared."""
-        return time.monotonic() - self._compared_at
+        """Tell for how many seconds something was not listed."""
+        return self.scopes.age(time.monotonic())
 
     @property
-    def is_sick(self) -> bool:
-        """Whether the watches have failed to tell again and again."""
-        return self._rounds_missed >= SICK_ROUNDS
+    def why_sick(self) -> str:
+        """Say why this process had better be started anew; empty if not."""
+        return self.scopes.why_sick(time.monotonic())
+
+    def look_now(self) -> None:
+        """Glance at once, as somebody else was not answered."""
+        self._alarm.set()
 
     async def begin(self) -> None:
-        """List everything for the first time, however long it takes until that works."""
-        pause = FIRST_PAUSE
-        for kind in self._kinds:
-            while True:
-                try:
-                    async for item in self._listed(kind, self._api.page):
-                        if kind.shelf.take(item):
-                            kind.changed(head(item["metadata"]).key)
-                    break
-                except EvenkeelError as error:
-                    log.warning("%s; tried again in %g s", _explained(kind, error), pause)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+        """
+        List everything for the first time, however long it takes until that works.
+
+        A namespace without rights is left out as yet. What is in none is waited for: where zones
+        are unknown, queues would move.
+        """
+        room = asyncio.Semaphore(FIRST_AT_ONCE)
+        async with asyncio.TaskGroup() as tasks:
+            for scope in self.scopes.all:
+                tasks.create_task(self._begin(scope, room))
 
     async def run(self) -> None:
         """Compare until cancelled."""
-        while True:
-            await asyncio.sleep(ROUND_SECONDS)
-            try:
-                missed = sum([await self.compare(kind) for kind in self._kinds])
-            except EvenkeelError as error:
-                log.warning("what is there cannot be listed: %s", error)
-                continue
-            self._compared_at = time.monotonic()
-            self.missed += missed
-            self._rounds_missed = self._rounds_missed + 1 if missed else 0
+        async with asyncio.TaskGroup() as tasks:
+            for scope in self.scopes.all:
+                tasks.create_task(self._follow(scope))
 
     async def compare(self, kind: Kind, late_seconds: float = LATE_SECONDS) -> int:
         """Compare once; how much the watch has missed."""
-        first = _Suspects(kind.shelf.uids())
+        return sum([await self._compare(each, late_seconds) for each in self.scopes.of(kind)])
+
+    async def _begin(self, scope: Scope, room: asyncio.Semaphore) -> None:
+        pause = self._pace.first_again
+        while True:
+            async with room:
+                if await self._worked(scope, self._take_all(scope)):
+                    return
+            if scope.may_be_left_out:
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, self._pace.again)
+
+    async def _follow(self, scope: Scope) -> None:
+        due = time.monotonic() + self._pace.compare * random.uniform(0.5, 1)  # noqa: S311 no secret
+        while True:
+            await self._rest(scope)
+            if not scope.is_listed:
+                await self._worked(scope, self._take_all(scope))
+            elif not await self._worked(scope, self._glance(scope)):
+                due = 0.0  # as soon as that works, to see what was missed
+            elif time.monotonic() >= due and await self._worked(scope, self._round(scope)):
+                due = time.monotonic() + self._pace.compare
+
+    async def _rest(self, scope: Scope) -> None:
+        if scope.trouble:
+            await asyncio.sleep(self._pace.again)
+            return
+        seconds = self._pace.glance * random.uniform(0.8, 1)  # noqa: S311 no secret
+        try:
+            async with asyncio.timeout(seconds):
+                await self._alarm.wait()
+        except TimeoutError:
+            return
+        self._alarm.clear()  # all who waited are awake
+
+    async def _worked(self, scope: Scope, work: Awaitable[None]) -> bool:
+        """Do what lists something; whether it could be listed."""
+        try:
+            await work
+        except EvenkeelError as error:
+            if scope.note_trouble(error):
+                log.warning("the %s cannot be listed, it is tried again: %s", scope, scope.trouble)
+                self._tell_all(scope)
+            return False
+        if scope.note_list(time.monotonic()):
+            log.info("the %s can be listed again", scope)
+            self._tell_all(scope)
+        return True
+
+    def _tell_all(self, scope: Scope) -> None:
+        """Have everything looked at that rests on what can be seen, or cannot."""
+        for key in scope.uids():
+            scope.kind.changed(key)
+
+    async def _take_all(self, scope: Scope) -> None:
+        async for item in self._listed(scope, self._api.page):
+            if scope.kind.shelf.take(item):
+                scope.kind.changed(head(item["metadata"]).key)
+
+    async def _glance(self, scope: Scope) -> None:
+        await self._api.heads(scope.path, {**_query(scope), "limit": "1"})
+
+    async def _round(self, scope: Scope) -> None:
+        missed = await self._compare(scope, LATE_SECONDS)
+        self.missed += missed
+        scope.rounds_missed = scope.rounds_missed + 1 if missed else 0
+
+    async def _compare(self, scope: Scope, late_seconds: float) -> int:
+        kind, shelf = scope.kind, scope.kind.shelf
+        first = _Suspects(scope.uids())
         first.gone = dict(first.known)
-        async for bare in self._listed(kind, self._api.heads):
+        async for bare in self._listed(scope, self._api.heads):
             found = bare.head
             first.gone.pop(found.key, None)
-            if kind.shelf.is_behind(found):
+            if shelf.is_behind(found):
                 first.behind[found.key] = found
         if not first.behind and not first.gone:
             return 0
         await asyncio.sleep(late_seconds)
         missed = set()
-        async for item in self._listed(kind, self._api.page):
+        async for item in self._listed(scope, self._api.page):
             now = head(item["metadata"])
             first.gone.pop(now.key, None)
-            if now.key not in first.behind or first.was_told_gone(kind.shelf, now.key):
+            if now.key not in first.behind or first.was_told_gone(shelf, now.key):
                 continue
-            if first.is_missed(kind.shelf, now):
+            if first.is_missed(shelf, now):
                 missed.add(now.key)
-            if kind.shelf.take(item):
+            if shelf.take(item):
                 kind.changed(now.key)
         for key, uid in first.gone.items():
-            if kind.shelf.uid(key) == uid:
+            if shelf.uid(key) == uid:
                 missed.add(key)
-                kind.shelf.drop(key)
+                shelf.drop(key)
                 kind.changed(key)
         for key in missed:
             log.warning("the watch has not told what became of %s %s", kind.name, key)
         return len(missed)
 
-    async def _listed(self, kind: Kind, ask: Ask[Item]) -> AsyncIterator[Item]:
-        for namespace in self._namespaces if kind.is_namespaced else [None]:
-            query = {"limit": str(A_PAGE), **({"labelSelector": kind.label} if kind.label else {})}
-            while True:
-                page = await ask(kind.path(namespace), query)
-                for item in page.items or ():
-                    yield item
-                if not page.metadata.more:
-                    break
-                query["continue"] = page.metadata.more
+    async def _listed(self, scope: Scope, ask: Ask[Item]) -> AsyncIterator[Item]:
+        query = _query(scope)
+        while True:
+            page = await ask(scope.path, query)
+            for item in page.items or ():
+                yield item
+            if not page.metadata.more:
+                break
+            query["continue"] = page.metadata.more
 
 
-def _explained(kind: Kind, error: EvenkeelError) -> str:
-    if isinstance(error, GoneError):
-        return f"{error}: is the kind installed? kubectl apply -f crds/"
-    return str(error)
+def _query(scope: Scope) -> dict[str, str]:
+    label = {"labelSelector": scope.kind.label} if scope.kind.label else {}
+    return {"limit": str(A_PAGE), **label}

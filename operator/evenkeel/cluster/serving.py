@@ -1,8 +1,10 @@
 """Answers Prometheus and the kubelet: /metrics, /healthz, /readyz, and nothing else."""
 
 import asyncio
+import contextlib
 import logging
 import os
+import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -17,36 +19,28 @@ from evenkeel.errors import EvenkeelError
 
 log = logging.getLogger("evenkeel")
 
-ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 it is for the pod's network
-
 
 @asynccontextmanager
 async def serving(
     port: int,
     registry: CollectorRegistry,
-    is_ready: Callable[[], bool],
-    is_sick: Callable[[], bool],
+    why_not_ready: Callable[[], str],
+    why_sick: Callable[[], str],
 ) -> AsyncIterator[None]:
-    """Answer for as long as this lasts."""
+    """Answer for as long as this lasts. What is well says nothing."""
 
     async def health() -> Answer:
         # That it answers shows that the event loop turns.
-        if is_sick():
-            return _not_yet("the watches do not tell of changes")
-        return answering.line("ok")
+        return _said(why_sick())
 
     async def readiness() -> Answer:
-        return answering.line("ok") if is_ready() else _not_yet("not everything was listed yet")
+        return _said(why_not_ready())
 
     scrapes = _Scrapes(registry)
     desk = answering.Desk({"/metrics": scrapes.answer, "/healthz": health, "/readyz": readiness})
     try:
         server = await asyncio.start_server(
-            desk.serve,
-            ALL_ADDRESSES,
-            port,
-            limit=answering.HEAD_BYTES,
-            backlog=answering.MOST_CONNECTIONS,
+            desk.serve, sock=_opened(port), limit=answering.HEAD_BYTES
         )
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
@@ -62,8 +56,23 @@ async def serving(
         await scrapes.close()
 
 
-def _not_yet(why: str) -> Answer:
-    return answering.line(why, HTTPStatus.SERVICE_UNAVAILABLE)
+def _opened(port: int) -> socket.socket:
+    """Open the port on all addresses of the pod, which may be of IPv4, of IPv6, or of both."""
+    if socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):  # IPv6 may be there and turned off
+            return socket.create_server(
+                ("::", port),
+                family=socket.AF_INET6,
+                backlog=answering.MOST_CONNECTIONS,
+                dualstack_ipv6=True,
+            )
+    return socket.create_server(("", port), backlog=answering.MOST_CONNECTIONS)
+
+
+def _said(trouble: str) -> Answer:
+    if not trouble:
+        return answering.line("ok")
+    return answering.line(" ".join(trouble.split()), HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 class _Scrapes:

@@ -7,6 +7,7 @@ contents.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -63,6 +64,12 @@ def read(body: Mapping[str, Any]) -> list[Assigned] | None:
     except msgspec.DecodeError as error:
         name = body["metadata"]["name"]
         raise ManifestError(f"ConfigMap {name}: {ENTRY} cannot be read: {error}") from error
+
+
+def epoch_of(name: str) -> int:
+    """Read of which epoch a slice is; 0 for a name that is none of a slice."""
+    found = re.search(r"-epoch-(\d+)-[^-]+$", name)
+    return int(found[1]) if found else 0
 
 
 def _packed(texts: Iterable[bytes]) -> Iterator[bytes]:

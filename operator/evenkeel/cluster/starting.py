@@ -6,6 +6,7 @@ executor for ever, and only the driver's log would say why it gets none.
 """
 
 import contextlib
+import re
 from collections.abc import Mapping
 
 from evenkeel import job_file
@@ -14,6 +15,11 @@ from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, Forbidd
 from evenkeel.cluster.manifest import names, whole
 from evenkeel.errors import EvenkeelError, ManifestError
 from evenkeel.objects import Group, Key, Topic
+
+MOST_PREFIX = 58
+"""Letters of `generateName` that the API server uses."""
+RANDOM = "bcdfghjklmnpqrstvwxz2456789"
+"""What it adds."""
 
 
 async def start_driver(api: Api, group: Group, topics: Mapping[Key, Topic], image: str) -> None:
@@ -81,6 +87,16 @@ async def _try_executor(api: Api, group: Group, pod: Document) -> None:
     try:
         await api.try_to_create(paths.listed(paths.PODS, group.head.key.namespace), pod)
     except ApiError as error:
+        why = without_random_name(str(error), pod["metadata"]["generateName"])
         raise EvenkeelError(
-            f"{group}: its executors would be refused; see spec.job.executor: {error}"
+            f"{group}: its executors would be refused; see spec.job.executor: {why}"
         ) from error
+
+
+def without_random_name(text: str, prefix: str) -> str:
+    """
+    Say of a refused object only how its name begins, as the API server has made up the rest.
+
+    Else each attempt would have another reason, and the status would be written each time.
+    """
+    return re.sub(f"({re.escape(prefix[:MOST_PREFIX])})[{RANDOM}]{{5}}(?![a-z0-9])", r"\1*", text)

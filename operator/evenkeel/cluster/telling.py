@@ -8,9 +8,12 @@ no failure.
 import asyncio
 import contextlib
 import logging
+import time
+from dataclasses import replace
 
 from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api
+from evenkeel.cluster.brake import Brake
 from evenkeel.cluster.events import event
 from evenkeel.control.groups import Happened
 from evenkeel.errors import EvenkeelError
@@ -30,9 +33,16 @@ class Telling:
         self._api = api
         self._waiting: asyncio.Queue[tuple[Group, Happened]] = asyncio.Queue(MOST_WAITING)
         self._task: asyncio.Task[None] | None = None
+        self._brake = Brake()
 
     def tell(self, group: Group, what: Happened) -> None:
-        """Have it told soon."""
+        """Have it told soon, unless the same was told of it too often."""
+        held = self._brake.let_through((group.head.uid, what.reason), time.monotonic())
+        if held is None:
+            return
+        if held:
+            text = f"{what.message} ({held} more of this reason were held back)"
+            what = replace(what, message=text)
         try:
             self._waiting.put_nowait((group, what))
         except asyncio.QueueFull:
@@ -56,7 +66,7 @@ class Telling:
             group, what = await self._waiting.get()
             place = paths.listed(paths.EVENTS, group.head.key.namespace)
             try:
-                await self._api.create(place, event(group, what))
+                await self._api.ask_unfenced("POST", place, event(group, what))
             except EvenkeelError as error:
                 log.warning("%s: no Event: %s", group, error)
             self._waiting.task_done()

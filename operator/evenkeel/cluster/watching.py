@@ -2,19 +2,59 @@
 What kopf watches for us, and nothing more: it never writes to any object.
 
 Left alone it would copy each object to compare it with what it has written there, and would take
-away the finalizer that all operators made with kopf share.
+away the finalizer that all operators made with kopf share. And a minute of 403 or 5xx would end a
+watch, and all others with it: it asks nine times, and then gives up. Here each watch asks on for
+ever, by itself. What else ends one, as garbage does, ends all, and then this process has to end.
 """
 
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import kopf
 
 from evenkeel.api import parts
-from evenkeel.cluster.resync import Kind
+from evenkeel.cluster.scopes import Kind
 from evenkeel.objects import head
 
 FINALIZER = f"{parts.GROUP}/nothing"
+WATCH_SECONDS = 20  # the API server takes whole ones only
+"""
+A watch ends and goes on where it was: that shows soon whether anybody is there.
+
+Where packets are lost without a word, nothing else does.
+"""
+SILENT_SECONDS = WATCH_SECONDS + 4.0
+"""By then the API server has ended a watch, if it is there."""
+REQUEST_SECONDS = 15.0
+CONNECT_SECONDS = 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 4.0
+
+
+class ForEver:
+    """Pauses between attempts, of which there is no last one; each watch has its own."""
+
+    def __init__(self, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
+        """Begin with this pause."""
+        self._first = first
+        self._longest = longest
+
+    def __iter__(self) -> Iterator[float]:
+        """Begin anew."""
+        pause = self._first
+        while True:
+            yield pause * random.uniform(0.8, 1)  # noqa: S311 nothing secret
+            pause = min(2 * pause, self._longest)
+
+
+def be_patient(settings: kopf.OperatorSettings) -> None:
+    """Let no watch end because nobody answers, refuses or is silent."""
+    settings.networking.error_backoffs = ForEver()
+    settings.networking.request_timeout = REQUEST_SECONDS
+    settings.networking.connect_timeout = CONNECT_SECONDS
+    settings.watching.server_timeout = WATCH_SECONDS
+    settings.watching.client_timeout = SILENT_SECONDS
+    settings.watching.connect_timeout = CONNECT_SECONDS
 
 
 def keep_hands_off(settings: kopf.OperatorSettings) -> None:

@@ -18,8 +18,10 @@ from evenkeel.api.topics import TopicStatus
 from evenkeel.cluster import paths, pods, reports, slices, starting
 from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, ForbiddenError, GoneError
 from evenkeel.cluster.expiry import Expiry
+from evenkeel.cluster.fence import Fence
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import names, rights, whole
+from evenkeel.cluster.secrets import Secrets
 from evenkeel.cluster.telling import Telling
 from evenkeel.control import allowing, conditions
 from evenkeel.control.brokers import Cluster, Trust
@@ -47,11 +49,14 @@ class ClusterWorld:
         self._api = api
         self._expiry = Expiry(api)
         self._heard = heard
+        self._secrets = Secrets(api)
         self.telling = Telling(api)
         self.allowed: Sequence[str] = ()
         """Name servers that Topics may name, as patterns; none: any."""
         self.topic_written: Callable[[Key], None] = lambda key: None
         self.group_written: Callable[[Key], None] = lambda key: None
+        self.fence = Fence()
+        self.why_unseen: Callable[[str], str | None] = lambda namespace: None
 
     def topic(self, key: Key) -> Topic | None:
         """Find a topic; None if it is gone."""
@@ -64,6 +69,10 @@ class ClusterWorld:
     def groups(self) -> Iterable[Group]:
         """List all groups."""
         return self._heard.all_groups()
+
+    def unseen(self, namespace: str) -> str | None:
+        """Say why what is in a namespace cannot be seen as a whole; None if it can."""
+        return self.why_unseen(namespace)
 
     def pods(self, group: Group) -> Sequence[Member] | None:
         """List the pods that `podSelector` selects."""
@@ -107,22 +116,29 @@ class ClusterWorld:
 
     async def stop_driver(self, group: Group) -> None:
         """Let the driver end after its batch."""
-        await self._api.delete(_pod_of(group))
+        await self._delete_driver(group)
 
     async def clear_driver(self, group: Group) -> None:
         """Clear away a driver that has ended, and what it could not give back itself."""
-        pod = self._heard.pods.get(group.beside(names.driver(group)))
+        pod = self._heard.pods.get(_driver_of(group))
         ending = pod.driver.ending if pod is not None and pod.driver is not None else None
         if pod is not None and ending is not None and ending.is_certain:
             await starting.free_lease(self._api, group, pod.uid)
-        await self._api.delete(_pod_of(group), {"gracePeriodSeconds": 0})
+        await self._delete_driver(group, grace_seconds=0)
+
+    async def _delete_driver(self, group: Group, grace_seconds: int | None = None) -> None:
+        """Delete the driver that was seen, and no other one of its name."""
+        key = _driver_of(group)
+        uid = self._heard.pods.uid(key)
+        if uid is not None:
+            await self._api.delete(paths.one(paths.PODS, key), uid, grace_seconds)
 
     async def give_up_driver(self, group: Group) -> None:
         """Remove by force a driver that nobody tells of, once its Lease has run out."""
-        pod = self._heard.pods.get(group.beside(names.driver(group)))
+        key = _driver_of(group)
+        pod = self._heard.pods.get(key)
         if pod is not None and await self._expiry.take_back(group, pod.uid):
-            at_once = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}}
-            await self._api.delete(_pod_of(group), at_once)
+            await self._api.delete(paths.one(paths.PODS, key), pod.uid, grace_seconds=0)
 
     def _topics(self, group: Group) -> dict[Key, Topic]:
         found = {key: self._heard.topics.get(key) for key in group.topic_keys}
@@ -151,9 +167,14 @@ class ClusterWorld:
         try:
             found.context()
         except (ssl.SSLError, ValueError) as error:
+            self._secrets.doubt(Key(topic.head.key.namespace, name))
             text = f"{topic}: ca.crt of Secret {name} holds no certificates in PEM: {error}"
             raise MissingError(SECRET_INCOMPLETE, text) from error
         return found
+
+    def refuse_unless_leading(self) -> None:
+        """Raise if somebody else may lead by now."""
+        self.fence.seconds_left()
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status, unless the object has changed meanwhile."""
@@ -179,7 +200,7 @@ class ClusterWorld:
         for each in happened:
             self.telling.tell(group, each)
         if written.slices or group.status.slices:
-            await self._clear_slices(group, written.slices)
+            await self._clear_slices(group, written)
 
     async def _make_slices(
         self, group: Group, status: GroupStatus, cut: Sequence[Document]
@@ -195,11 +216,17 @@ class ClusterWorld:
             await starting.refuse_unless_ours(self._api, group, role)
             await self._api.apply(paths.of(role), role)
 
-    async def _clear_slices(self, group: Group, kept: Sequence[str]) -> None:
-        """Delete what the newest status does not name; who reads an older one looks again."""
+    async def _clear_slices(self, group: Group, written: GroupStatus) -> None:
+        """
+        Delete what the status does not name that was written; who reads an older one looks again.
+
+        A slice of a later epoch is somebody else's who leads by now, and may not be named yet.
+        """
         for key in self._heard.slices_of(group.head.key):
-            if key.name not in kept:
-                await self._api.delete(paths.one(paths.CONFIG_MAPS, key))
+            uid = self._heard.config_maps.uid(key)
+            is_later = slices.epoch_of(key.name) > written.epoch
+            if key.name not in written.slices and not is_later and uid is not None:
+                await self._api.delete(paths.one(paths.CONFIG_MAPS, key), uid)
 
     async def _write_status(
         self,
@@ -245,7 +272,7 @@ class ClusterWorld:
     async def _secret(self, topic: Topic, name: str, *entries: str) -> dict[str, str]:
         key = Key(topic.head.key.namespace, name)
         try:
-            found = await self._api.get(paths.one(paths.SECRETS, key))
+            found = await self._secrets.get(key)
         except GoneError as error:
             raise MissingError("SecretNotFound", f"{topic}: there is no Secret {key}") from error
         except ForbiddenError as error:
@@ -253,19 +280,20 @@ class ClusterWorld:
             raise MissingError("SecretForbidden", text) from error
         data: dict[str, str] = found.get("data") or {}
         if missing := sorted(entry for entry in entries if not data.get(entry)):
+            self._secrets.doubt(key)
             raise MissingError(
                 SECRET_INCOMPLETE, f"{topic}: Secret {key} has no {' and no '.join(missing)}"
             )
         try:
             return {entry: base64.b64decode(data[entry]).decode() for entry in entries}
         except ValueError as error:
+            self._secrets.doubt(key)
             text = f"{topic}: Secret {key}: {' or '.join(entries)} is no text: {error}"
             raise MissingError(SECRET_INCOMPLETE, text) from error
 
 
-def _pod_of(group: Group) -> str:
-    key = group.head.key
-    return paths.one(paths.PODS, Key(key.namespace, key.name + names.DRIVER_SUFFIX))
+def _driver_of(group: Group) -> Key:
+    return group.beside(names.driver(group))
 
 
 def _refused(found: Topic | Group, error: ApiError) -> list[Condition]:

@@ -40,7 +40,10 @@ def stuck(group: Group, seen: Seen, reason: str, message: str) -> list[Finding]:
     kept = "the assignment stays as it was" if group.status.epoch else "nothing was assigned yet"
     holds = None if group.status.epoch else False
     assigned = Finding("Assigned", holds, reason, kept)
-    return [Finding("Ready", False, reason, message), assigned, *about_job(group, seen)]
+    job = about_job(group, seen)
+    if job and seen.unseen is not None:
+        job = [Finding("JobRunning", None, reason, seen.unseen)]
+    return [Finding("Ready", False, reason, message), assigned, *job]
 
 
 def _assigned(group: Group, seen: Seen, plan: Plan) -> Finding:

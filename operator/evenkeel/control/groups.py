@@ -87,6 +87,8 @@ def is_wanted(group: Group, conflict: Conflict | None) -> bool:
 
 
 def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
+    if seen.unseen is not None:
+        raise planning.MissingError("NamespaceForbidden", f"{group}: {seen.unseen}")
     if group.spec.job is not None:
         planning.refuse_long_name(group)
     elif seen.job is not None:

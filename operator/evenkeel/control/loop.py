@@ -172,7 +172,8 @@ class Loop:
             return places.readers(place, self._world.groups(), self._world.topic)
 
         goal = provision.wanted(spec)
-        return Task(topic.topic, goal, readers, self._quiet[topic.head.key])
+        refuse = self._world.refuse_unless_leading
+        return Task(topic.topic, goal, readers, self._quiet[topic.head.key], refuse)
 
     def _group_rests(self, key: Key) -> float | None:
         """Tell when to come again, if all is as it was when there was nothing to do."""

@@ -88,7 +88,8 @@ class Observer:
         """Look."""
         rival, claims = self._rival(group)
         conflict = rival or self._other_readers(group)
-        drive = self._drive(group, conflict)
+        is_seen = self._world.unseen(group.head.key.namespace) is None
+        drive = self._drive(group, conflict) if is_seen else None
         if drive is not None and drive.action is Action.START:
             drive = replace(drive, job=self._starting(group, drive.job))
         seen = self._seen(group, conflict, drive.job if drive else None)
@@ -117,6 +118,7 @@ class Observer:
             weights=self._rates.get(group.head.key, Rates()).weights,
             lag=counted.lag if counted is not None and counted.lags else None,
             conflict=conflict,
+            unseen=self._world.unseen(group.head.key.namespace),
             skipped=self._world.driver(group.head.key).skipped if job is not None else None,
         )
 

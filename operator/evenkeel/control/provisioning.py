@@ -32,6 +32,8 @@ class Task:
     readers: Callable[[], Sequence[str]]
     """Names groups that brokers may not know yet; called only when queues close."""
     quiet: Quiet
+    refuse: Callable[[], None] = lambda: None
+    """Raises if nothing may be written any more."""
 
 
 def step(directory: Directory, task: Task) -> Flow[Outcome]:
@@ -47,6 +49,8 @@ def step(directory: Directory, task: Task) -> Flow[Outcome]:
     puts = {
         name: PutSettings(task.topic, counts, there[name]) for name, counts in decided.puts.items()
     }
+    if puts:
+        task.refuse()  # brokers would take it from anybody
     yield from masters.ask(puts)
     return Outcome(decided, tuple(route), drain.waits, masters.failed)
 

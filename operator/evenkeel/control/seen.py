@@ -140,4 +140,6 @@ class Seen:
     conflict: Conflict | None = None
     claims: Sequence[TopicClaim] = ()
     """Which topics are the group's and no other's."""
+    unseen: str | None = None
+    """Why what is around it cannot be seen, for a missing right."""
     skipped: Skipped | None = None

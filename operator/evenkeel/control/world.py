@@ -28,6 +28,9 @@ class World(Protocol):
     def groups(self) -> Iterable[Group]:
         """List all groups."""
 
+    def unseen(self, namespace: str) -> str | None:
+        """Say why what is in a namespace cannot be seen as a whole; None if it can."""
+
     def pods(self, group: Group) -> Sequence[Member] | None:
         """List the pods that `podSelector` selects; None while they cannot be seen."""
 
@@ -39,6 +42,9 @@ class World(Protocol):
 
     async def cluster(self, topic: Topic) -> Cluster:
         """Tell how to reach a topic's cluster, credentials included."""
+
+    def refuse_unless_leading(self) -> None:
+        """Raise if somebody else may lead by now: asked before what nothing else would refuse."""
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status, unless the object has changed meanwhile."""

@@ -80,6 +80,10 @@ class FileWorld:
         """List all groups."""
         return self._objects.groups.values()
 
+    def unseen(self, namespace: str) -> str | None:
+        """Everything is seen here."""
+        return None
+
     def pods(self, group: Group) -> Sequence[Member] | None:
         """There are no pods here."""
         return None
@@ -102,6 +106,9 @@ class FileWorld:
         secrets = self._credentials(topic)
         credentials = Credentials(secrets["accessKey"], secrets["secretKey"]) if secrets else None
         return Cluster(tuple(topic.spec.name_servers or ()), credentials)
+
+    def refuse_unless_leading(self) -> None:
+        """Nobody else leads here."""
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,12 +29,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What it gets instead of the real answer; status 0: the connection is cut."""
+    """What it gets instead of the real answer; `CUT` and `SILENCE` are no answers."""
 
     status: int
     body: object = field(default_factory=lambda: {"message": "a fault of the test"})
 
 
+CUT, SILENCE = Answer(0), Answer(-1)
+"""The connection is cut; or it stays open, and nobody ever answers on it, not even later."""
 Fault = Callable[[Call], Answer | None]
 """What becomes of a request; None: it goes through."""
 
@@ -49,6 +52,7 @@ class FaultyApi:
         self._url = url
         self._claim = ports.claim()
         self._watches: set[asyncio.Task[object]] = set()
+        self._silent: weakref.WeakSet[asyncio.Task[object]] = weakref.WeakSet()
         self._loop = asyncio.new_event_loop()
         self._is_up = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -71,6 +75,10 @@ class FaultyApi:
     def drop_watches(self) -> None:
         """Cut all watches that are open."""
         self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in set(self._watches)])
+
+    def silence_watches(self) -> None:
+        """Let all watches that are open stay so, and tell nothing any more."""
+        self._loop.call_soon_threadsafe(lambda: self._silent.update(self._watches))
 
     def close(self) -> None:
         """Answer no more."""
@@ -133,6 +141,8 @@ class FaultyApi:
             response.content_type = answer.content_type
             await response.prepare(request)
             async for chunk in answer.content.iter_any():
+                if asyncio.current_task() in self._silent:
+                    await asyncio.Event().wait()
                 await response.write(chunk)
             with suppress(ConnectionError):
                 await response.write_eof()
@@ -140,6 +150,8 @@ class FaultyApi:
 
 
 async def _instead(request: web.Request, answer: Answer) -> web.StreamResponse:
+    if answer == SILENCE:
+        await asyncio.Event().wait()
     if answer.status:
         return web.json_response(answer.body, status=answer.status)
     assert request.transport is not None

@@ -1,0 +1,157 @@
+"""
+An API server that answers 503, 403 or nothing for a while, and a namespace whose rights are taken.
+
+The operator lives through it, its probes tell the truth meanwhile, and it works again by itself
+soon after the end. `make outages` lets each last for two minutes.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.kubernetes import Cluster
+from sandbox.statuses import Document, loads
+from sandbox.waiting import eventually
+from tests.real.cluster.faulty import SILENCE, Answer, Call, Fault, FaultyApi, faulty
+from tests.real.cluster.running import Namespace, RunningOperator
+
+ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
+GROUPS = "consumergroups"
+RECOVERY_SECONDS = 30.0
+OUTAGES = {"503": Answer(503), "403": Answer(403), "nothing": SILENCE}
+
+
+@pytest.fixture
+def outage_seconds(pytestconfig: pytest.Config) -> float:
+    return float(pytestconfig.getoption("--outage-seconds"))
+
+
+@pytest.fixture
+def proxy(kubernetes: Cluster) -> Iterator[FaultyApi]:
+    with faulty(kubernetes.admin, kubernetes.url) as found:
+        yield found
+
+
+def with_one_pod(namespace: Namespace) -> Document:
+    """A group whose one pod owns all queues."""
+    namespace.make("Topic", "orders", {"route": ROUTE})
+    consumers = {"podSelector": {"matchLabels": {"app": "billing"}}}
+    spec = {"topics": [{"name": "orders"}], "consumers": consumers, "group": namespace.name}
+    namespace.make("ConsumerGroup", "billing", spec)
+    namespace.pod("billing-x", {"app": "billing"})
+    return namespace.until(GROUPS, "billing", lambda it: loads(it) == {"billing-x": 8})
+
+
+def lasts(seconds: float, is_so: Callable[[], bool]) -> None:
+    """See that something is so all the while."""
+    end = time.monotonic() + seconds
+    eventually(is_so, lambda found: not found or time.monotonic() > end, seconds + 1)
+    assert is_so()
+
+
+def probes(operator: RunningOperator) -> tuple[int, int]:
+    return operator.get("/healthz")[0], operator.get("/readyz")[0]
+
+
+@pytest.mark.parametrize("kind", OUTAGES)
+def test_an_outage_is_lived_through_and_told_and_over_soon_after_its_end(
+    proxy: FaultyApi, namespace: Namespace, tmp_path: Path, kind: str, outage_seconds: float
+) -> None:
+    with RunningOperator(proxy.kubeconfig(tmp_path), namespace.name) as operator:
+        operator.until_ready()
+        before, pid = with_one_pod(namespace), operator.pid
+        proxy.fault = lambda call: OUTAGES[kind]
+        proxy.silence_watches() if kind == "nothing" else proxy.drop_watches()
+        assert eventually(lambda: probes(operator), lambda it: it == (200, 503), 40) == (200, 503)
+        assert eventually(lambda: operator.metric("leader"), lambda it: it == 0, 20) == 0
+        lasts(outage_seconds, lambda: probes(operator) == (200, 503))
+        namespace.pod("billing-y", {"app": "billing"})
+        assert namespace.status(GROUPS, "billing") == before
+        proxy.fault = lambda call: None
+        after = namespace.until(
+            GROUPS,
+            "billing",
+            lambda it: loads(it) == {"billing-x": 4, "billing-y": 4},
+            RECOVERY_SECONDS,
+        )
+        assert after["epoch"] == before["epoch"] + 1
+        assert eventually(lambda: probes(operator), lambda it: it == (200, 200)) == (200, 200)
+        assert operator.is_running
+        assert operator.pid == pid
+
+
+def refusing(namespace: Namespace) -> Fault:
+    """Take all rights in one namespace."""
+    inside = f"/namespaces/{namespace.name}/"
+    message = {"message": f"the operator has no rights in namespace {namespace.name}"}
+    return lambda call: Answer(403, message) if inside in call.path else None
+
+
+def refused(operator: RunningOperator, namespace: Namespace) -> float | None:
+    return operator.metric("namespace_refused", namespace=namespace.name)
+
+
+@pytest.mark.parametrize("begins", ["at-the-start", "while-running"])
+def test_a_namespace_whose_rights_are_taken_stops_no_other_one(
+    proxy: FaultyApi,
+    namespace: Namespace,
+    make_namespace: Callable[[str], Namespace],
+    tmp_path: Path,
+    begins: str,
+    outage_seconds: float,
+) -> None:
+    other = make_namespace("refused")
+    with contextlib.ExitStack() as stack:
+        kubeconfig = proxy.kubeconfig(tmp_path)
+        operator = RunningOperator(kubeconfig, namespace.name, "--namespace", other.name)
+        if begins == "at-the-start":
+            proxy.fault = refusing(other)
+        stack.enter_context(operator)
+        operator.until_ready()
+        if begins == "while-running":
+            with_one_pod(other)
+            proxy.fault = refusing(other)
+            proxy.drop_watches()
+        eventually(lambda: refused(operator, other), lambda it: it == 1, 40)
+        assert refused(operator, other) == 1
+        assert refused(operator, namespace) == 0
+        with_one_pod(namespace)  # it is kept as ever
+        assert f"in namespace {other.name}" in operator.log
+        lasts(outage_seconds, lambda: probes(operator) == (200, 200))
+        if begins == "at-the-start":
+            other.make("Topic", "orders", {"route": ROUTE})
+        proxy.fault = lambda call: None
+        eventually(lambda: refused(operator, other), lambda it: it == 0, RECOVERY_SECONDS)
+        assert refused(operator, other) == 0
+        if begins == "while-running":
+            other.pod("billing-y", {"app": "billing"})
+            other.until(GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-y": 4})
+        else:
+            other.until("topics", "orders", lambda it: it.get("readQueues") == 8)
+        sys.stdout.write(operator.log)
+
+
+def test_objects_of_a_namespace_that_cannot_be_seen_whole_say_so_and_stay_as_they_are(
+    proxy: FaultyApi, namespace: Namespace, tmp_path: Path
+) -> None:
+    with RunningOperator(proxy.kubeconfig(tmp_path), namespace.name) as operator:
+        operator.until_ready()
+        before = with_one_pod(namespace)
+
+        def refuse_pods(call: Call) -> Answer | None:
+            message = {"message": "pods is forbidden"}
+            return Answer(403, message) if call.path.endswith("/pods") else None
+
+        proxy.fault = refuse_pods
+        proxy.drop_watches()
+        namespace.delete(namespace.core("pods", "billing-x"))
+        status = namespace.until(
+            GROUPS, "billing", lambda it: "NamespaceForbidden" in str(it["conditions"]), 40
+        )
+        assert status["assignments"] == before["assignments"]
+        proxy.fault = lambda call: None
+        namespace.until(GROUPS, "billing", lambda it: loads(it) == {})

@@ -1,0 +1,181 @@
+"""What the operator does not ask or tell again and again."""
+
+import asyncio
+import logging
+import socket
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from evenkeel import manifests
+from evenkeel.cluster import brake, secrets, starting, telling
+from evenkeel.cluster.api import AwayError, Document, ForbiddenError, GoneError
+from evenkeel.cluster.brake import Brake
+from evenkeel.cluster.secrets import Secrets
+from evenkeel.cluster.serving import serving
+from evenkeel.cluster.telling import Telling
+from evenkeel.control.groups import Happened
+from evenkeel.objects import Key
+
+KEY = Key("shop", "acl")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Api:
+    """Has one Secret, whose version is how often it was read."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.error: Exception | None = None
+
+    async def get(self, path: str) -> Document:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if self.error is not None:
+            raise self.error
+        return {"data": self.asked}
+
+
+def test_a_secret_is_read_once_for_all_who_ask_within_a_minute() -> None:
+    async def body() -> None:
+        api, clock = Api(), Clock()
+        found = Secrets(api, clock)  # type: ignore[arg-type]  # it calls nothing else
+        assert await asyncio.gather(*(found.get(KEY) for _ in range(1000))) == [{"data": 1}] * 1000
+        clock.now = secrets.KEPT_SECONDS - 1
+        assert await found.get(KEY) == {"data": 1}
+        clock.now = secrets.KEPT_SECONDS
+        assert await found.get(KEY) == {"data": 2}
+        found.doubt(KEY)
+        clock.now += secrets.MISSING_SECONDS
+        assert await found.get(KEY) == {"data": 3}
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("error", [GoneError(404, "none"), ForbiddenError(403, "no right")])
+def test_a_secret_that_is_missing_is_looked_for_again_after_seconds(error: Exception) -> None:
+    async def body() -> None:
+        api, clock = Api(), Clock()
+        found = Secrets(api, clock)  # type: ignore[arg-type]
+        api.error = error
+        for _ in range(3):
+            with pytest.raises(type(error)):
+                await found.get(KEY)
+        assert api.asked == 1
+        api.error = None
+        clock.now = secrets.MISSING_SECONDS
+        assert await found.get(KEY) == {"data": 2}
+
+    asyncio.run(body())
+
+
+def test_an_api_server_that_does_not_answer_is_asked_again() -> None:
+    async def body() -> None:
+        api = Api()
+        found = Secrets(api, Clock())  # type: ignore[arg-type]
+        api.error = AwayError("nobody answers")
+        with pytest.raises(AwayError):
+            await found.get(KEY)
+        api.error = None
+        assert await found.get(KEY) == {"data": 2}
+
+    asyncio.run(body())
+
+
+def test_what_happens_on_and_on_is_told_once_a_minute_with_how_often_it_was_held_back() -> None:
+    it = Brake()
+    assert [it.let_through("x", 0.0) for _ in range(brake.AT_ONCE)] == [0] * brake.AT_ONCE
+    assert [it.let_through("x", 1.0) for _ in range(5)] == [None] * 5
+    assert it.let_through("y", 1.0) == 0
+    assert it.let_through("x", 61.0) == 5
+    assert it.let_through("x", 62.0) is None
+    assert it.let_through("x", 3600.0) == 1
+
+
+def test_only_so_many_things_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brake, "MOST_KEPT", 3)
+    it = Brake()
+    for each in range(10):
+        it.let_through(each, 0.0)
+    assert len(it._told) == 3
+
+
+def test_events_of_one_reason_are_braked_and_others_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(brake, "AT_ONCE", 2)
+    group = manifests.read_group(
+        {
+            "metadata": {"name": "readers", "namespace": "shop", "uid": "7"},
+            "spec": {"topics": [{"name": "orders"}], "consumers": {"static": [{"id": "a"}]}},
+        }
+    )
+    told: list[str] = []
+
+    class Events:
+        async def ask_unfenced(self, method: str, path: str, document: Document) -> None:
+            told.append(document["message"])
+
+    async def body() -> None:
+        events = Telling(Events())  # type: ignore[arg-type]
+        events.begin()
+        for number in range(50):
+            events.tell(group, Happened("BackingOff", f"attempt {number}"))
+        events.tell(group, Happened("Rebalanced", "epoch 2"))
+        await events.end()
+
+    asyncio.run(body())
+    assert told == ["attempt 0", "attempt 1", "epoch 2"]
+    assert telling.MOST_WAITING > 50
+
+
+def test_a_refused_pod_is_refused_in_the_same_words_each_time() -> None:
+    def text(name: str) -> str:
+        words = f'POST /api/v1/namespaces/shop/pods: pods "{name}" is forbidden: no privileged pods'
+        return starting.without_random_name(words, "orders-executor-")
+
+    assert text("orders-executor-x7k2p") == text("orders-executor-bcdfg")
+    assert 'pods "orders-executor-*" is forbidden' in text("orders-executor-x7k2p")
+    assert "orders-executor-template" in text("orders-executor-template")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_probes_are_answered_by_ipv4_and_by_ipv6(
+    host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if host == "::1" and not _has_ipv6():
+        pytest.skip("this machine has no IPv6 loopback")
+
+    async def body() -> bytes:
+        async with serving(0, CollectorRegistry(), str, str):
+            port = int(caplog.messages[-1].rpartition(" ")[2])
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: it\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    with caplog.at_level(logging.INFO):
+        assert asyncio.run(body()).startswith(b"HTTP/1.1 200 ")
+
+
+def test_where_there_is_no_ipv6_the_port_is_open_for_ipv4(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    test_probes_are_answered_by_ipv4_and_by_ipv6("127.0.0.1", caplog)
+
+
+def _has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True

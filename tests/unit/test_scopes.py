@@ -1,0 +1,219 @@
+"""Lists and watches, each on its own: which refuse, how old they are, and what probes say of it."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, cast
+
+import kopf
+import msgspec
+import pytest
+from aiohttp import web
+from kopf._cogs.clients import api as kopfs
+from kopf._cogs.clients import auth
+
+from evenkeel.cluster import paths, watching
+from evenkeel.cluster.api import Api, ApiError, AwayError, ForbiddenError
+from evenkeel.cluster.lists import Heads, Whole
+from evenkeel.cluster.resync import Pace, Resync
+from evenkeel.cluster.scopes import STALE_SECONDS, Kind, Scopes
+from evenkeel.cluster.shelf import Shelf
+from evenkeel.objects import Key
+
+QUICK = Pace(compare=0.01, glance=0.01, again=0.01, first_again=0.01)
+A, B = "team-a", "team-b"
+
+
+def kind(changed: Callable[[Key], None] = lambda key: None, **fields: Any) -> Kind:
+    return Kind(fields.pop("resource", paths.PODS), Shelf(lambda body: body), changed, **fields)
+
+
+def no_rights(path: str) -> ForbiddenError:
+    return ForbiddenError(403, f"GET {path}: no right to list pods")
+
+
+class Lists:
+    """An API server with one pod in each namespace."""
+
+    def __init__(self) -> None:
+        self.errors: dict[str, Exception] = {}
+        """By what is in a path."""
+        self.asked: list[str] = []
+        self.was_asked = asyncio.Event()
+
+    def _items(self, path: str) -> list[dict[str, Any]]:
+        self.asked.append(path)
+        self.was_asked.set()
+        for part, error in self.errors.items():
+            if part in path:
+                raise error
+        namespace = path.split("/")[4]
+        return [{"metadata": {"name": "x", "namespace": namespace, "resourceVersion": "1"}}]
+
+    async def page(self, path: str, query: Mapping[str, str]) -> Whole:
+        return msgspec.convert({"metadata": {}, "items": self._items(path)}, Whole)
+
+    async def heads(self, path: str, query: Mapping[str, str]) -> Heads:
+        return msgspec.convert({"metadata": {}, "items": self._items(path)}, Heads)
+
+    async def until_asked(self, part: str) -> None:
+        """Wait until something was asked once more, to the end."""
+        self.asked.clear()
+        while len([each for each in self.asked if part in each]) < 2:
+            self.was_asked.clear()
+            await self.was_asked.wait()
+
+
+def resync(lists: Lists, *kinds: Kind) -> Resync:
+    return Resync(cast("Api", lists), kinds, [A, B], QUICK)
+
+
+@contextlib.asynccontextmanager
+async def running(found: Resync) -> AsyncIterator[None]:
+    task = asyncio.create_task(found.run())
+    async with asyncio.timeout(30):
+        yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def test_a_namespace_without_rights_is_left_out_and_taken_up_when_it_has_them() -> None:
+    async def body() -> None:
+        told: list[Key] = []
+        lists, pods = Lists(), kind(told.append)
+        lists.errors[B] = no_rights(B)
+        found = resync(lists, pods)
+        await found.begin()
+        assert pods.shelf.known() == {Key(A, "x")}
+        assert found.scopes.why_not_ready() == ""
+        assert found.scopes.refused() == {A: False, B: True}
+        assert found.scopes.unseen(A) is None
+        assert "may not list the pods of namespace team-b" in (found.scopes.unseen(B) or "")
+        async with running(found):
+            lists.errors.clear()
+            await lists.until_asked(B)
+        assert found.scopes.unseen(B) is None
+        assert Key(B, "x") in told
+
+    asyncio.run(body())
+
+
+def test_rights_that_are_taken_are_told_to_what_rests_on_them_and_so_is_their_return() -> None:
+    async def body() -> None:
+        told: list[Key] = []
+        lists, pods = Lists(), kind(told.append)
+        found = resync(lists, pods)
+        await found.begin()
+        told.clear()
+        async with running(found):
+            lists.errors[B] = no_rights(B)
+            await lists.until_asked(B)
+            assert told == [Key(B, "x")]
+            assert found.scopes.unseen(B)
+            assert found.scopes.why_not_ready() == ""
+            lists.errors.clear()
+            await lists.until_asked(B)
+        assert told == [Key(B, "x")] * 2
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    "error", [AwayError("nobody answers"), ApiError(503, "later")], ids=["nothing", "503"]
+)
+def test_an_api_server_that_is_away_makes_nobody_blind_and_not_ready(error: Exception) -> None:
+    async def body() -> None:
+        lists = Lists()
+        found = resync(lists, kind())
+        await found.begin()
+        async with running(found):
+            lists.errors["pods"] = error
+            await lists.until_asked(B)
+            assert str(error) in found.scopes.why_not_ready()
+            assert found.scopes.unseen(B) is None
+            assert found.why_sick == ""
+            lists.errors.clear()
+            await lists.until_asked(B)
+            await lists.until_asked(A)
+            assert found.scopes.why_not_ready() == ""
+
+    asyncio.run(body())
+
+
+def test_rights_on_nodes_are_waited_for_as_queues_would_move_without_zones() -> None:
+    async def body() -> None:
+        lists = Lists()
+        lists.errors["nodes"] = no_rights("nodes")
+        found = resync(lists, kind(), kind(resource=paths.NODES, is_namespaced=False))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await found.begin()
+        assert found.scopes.why_not_ready() == "not everything was listed yet"
+        assert found.scopes.unseen(A) is None
+
+    asyncio.run(body())
+
+
+def test_health_goes_by_the_age_of_lists_and_not_by_namespaces_without_rights() -> None:
+    scopes = Scopes([kind()], [A, B], now=1000.0)
+    first, second = scopes.all
+    second.note_trouble(no_rights(B))
+    first.note_list(1100.0)
+    assert scopes.age(1130.0) == 30.0
+    assert scopes.why_sick(1100.0 + STALE_SECONDS) == ""
+    assert scopes.why_sick(1101.0 + STALE_SECONDS) == "the last list is 301 s old"
+    first.note_trouble(no_rights(A))
+    assert scopes.age(1130.0) == 130.0  # where nothing may be listed, all of it counts
+    assert "no right to list" in scopes.why_not_ready()
+
+
+def test_a_watch_of_one_scope_that_misses_changes_again_and_again_makes_sick() -> None:
+    scopes = Scopes([kind()], [A, B], now=0.0)
+    scopes.all[1].rounds_missed = 3
+    assert scopes.why_sick(1.0) == (
+        "the watch does not tell of changes of the pods of namespace team-b"
+    )
+
+
+@pytest.mark.parametrize("status", [403, 429, 500, 503])
+def test_kopf_asks_on_for_ever(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By kopf's own code: with its own settings it gives up after nine attempts."""
+    logging.getLogger("kopf").setLevel(logging.CRITICAL)
+    settings = kopf.OperatorSettings()
+    watching.be_patient(settings)
+    monkeypatch.setattr(watching, "FIRST_PAUSE", 0.0)
+    settings.networking.error_backoffs = watching.ForEver(0.0, 0.0)
+    asked = 0
+
+    async def answer(request: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        return web.json_response({"asked": asked}, status=status if asked < 40 else 200)
+
+    async def body() -> object:
+        app = web.Application()
+        app.router.add_get("/x", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        context = auth.APIContext(kopf.ConnectionInfo(server=f"http://127.0.0.1:{port}"))
+        try:
+            response = await kopfs.request(
+                "get", "/x", settings=settings, context=context, logger=logging.getLogger("kopf")
+            )
+            return await response.json()
+        finally:
+            await context.close()
+            await runner.cleanup()
+
+    assert asyncio.run(body()) == {"asked": 40}
+
+
+def test_pauses_of_a_watch_grow_to_seconds_and_no_further() -> None:
+    pauses = iter(watching.ForEver(0.5, 4.0))
+    first = [next(pauses) for _ in range(100)]
+    assert 0.4 <= first[0] <= 0.5
+    assert all(3.2 <= each <= 4.0 for each in first[4:])
