@@ -33,8 +33,10 @@ def page() -> str:
     )
     registry.register(metrics.Service(lambda: idle))
     api: Any = SimpleNamespace(writes=0)
-    resync: Any = SimpleNamespace(missed=0, age=0.0)
-    registry.register(Calls(api, resync))
+    scopes = SimpleNamespace(refused=lambda: {})
+    resync: Any = SimpleNamespace(missed=0, age=0.0, scopes=scopes)
+    staging: Any = SimpleNamespace(waiting=0, restarting=0)
+    registry.register(Calls(api, resync, staging))
     of_operator, of_job = list(registry.collect()), list(_of_job().registry.collect())
     parts = {
         "Groups": _under("evenkeel_group_", of_operator),

@@ -42,12 +42,16 @@ class ScriptedWorld:
         self.found = group
         self.topics = {each.head.key: each for each in topics or (known(),)}
         self.seen = ABSENT
+        self.hidden: str | None = None
 
     def group(self, key: Key) -> Group | None:
         return self.found if key == self.found.head.key else None
 
     def topic(self, key: Key) -> Topic | None:
         return self.topics.get(key)
+
+    def unseen(self, namespace: str) -> str | None:
+        return self.hidden
 
     def pods(self, group: Group) -> None:
         return None
@@ -275,3 +279,19 @@ def test_clients_that_are_not_evenkeels_are_foreign_unless_allowed() -> None:
     assert (found.reason, found.stops) == ("ForeignConsumers", False)
     allowed = assigned(allowForeignConsumers=True)
     assert census.conflict(allowed, Census(members=(JAVA,)), has_driver=False) is None
+
+
+def test_a_group_whose_pods_may_not_be_listed_stays_as_it_is_and_nothing_is_started() -> None:
+    scene = Scene(assigned())
+    assert scene.ask()
+    scene.world.hidden = "the operator may not list the pods of namespace team: no right"
+    view = scene.observer.view(scene.group)
+    assert view.drive is None
+    decision = groups.decide(scene.group, view.seen, NOW)
+    assert decision.status.assignments == scene.group.status.assignments
+    assert decision.status.epoch == scene.group.status.epoch
+    ready, _, job = decision.status.conditions
+    assert (ready.reason, job.type, job.status.value) == (
+        "NamespaceForbidden", "JobRunning", "Unknown",
+    )  # fmt: skip
+    assert scene.world.hidden in ready.message

@@ -278,6 +278,8 @@ class JobRecord(Part, frozen=True):
     """With a schedule: the start that the run belongs to that is on."""
     last_run_at: str = ""
     """With a schedule: the start that the last run belongs to that is done."""
+    image: str = ""
+    """What the driver runs; after an upgrade of the chart jobs get its image a few at a time."""
 
 
 class GroupStatus(Part, frozen=True):

@@ -14,7 +14,7 @@ from typing import Any
 import kopf
 from prometheus_client import CollectorRegistry
 
-from evenkeel.cluster import api, watching
+from evenkeel.cluster import api, staging, watching
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.calls import Calls
 from evenkeel.cluster.fence import Fence
@@ -47,6 +47,8 @@ class Options:
     """For jobs that name none."""
     lease_namespace: str | None = None
     """Default: where the operator's own pod is."""
+    restarts_at_once: int = staging.AT_ONCE
+    """Of drivers that nobody asked for, as after an upgrade."""
     terms: Terms = Terms()  # noqa: RUF009 it is frozen
     allowed: Sequence[str] = ()
     """Name servers that Topics may name, as patterns; none: any."""
@@ -61,7 +63,12 @@ async def run(options: Options) -> None:
     fence = Fence()
     async with Api(lambda: api.connection(settings), fence) as client:
         await client.refuse_strangers()
-        operator = Operator(client, options.image, sees_nodes=not options.namespaces)
+        operator = Operator(
+            client,
+            options.image,
+            sees_nodes=not options.namespaces,
+            restarts_at_once=options.restarts_at_once,
+        )
         operator.world.allowed = options.allowed
         resync = Resync(client, operator.kinds, list(options.namespaces) or [None])
         operator.world.fence = fence
@@ -74,7 +81,7 @@ async def run(options: Options) -> None:
         )
         registry.register(objects)
         registry.register(metrics.Service(lambda: operator.loop))
-        registry.register(Calls(client, resync))
+        registry.register(Calls(client, resync, operator.world.staging))
         handlers = watching.register(operator.kinds)
         _log_in(handlers, settings)
         where = options.lease_namespace or info.default_namespace or DEFAULT_NAMESPACE

@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 from evenkeel import __version__
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.resync import Resync
+from evenkeel.cluster.staging import Staging
 
 PREFIX = "evenkeel_operator_"
 
@@ -16,8 +17,9 @@ PREFIX = "evenkeel_operator_"
 class Calls(Collector):
     """Made at each scrape."""
 
-    def __init__(self, api: Api, resync: Resync) -> None:
-        """Both count by themselves."""
+    def __init__(self, api: Api, resync: Resync, staging: Staging) -> None:
+        """All count by themselves."""
+        self._staging = staging
         self._api = api
         self._resync = resync
         self._process = ProcessCollector(registry=None)
@@ -43,6 +45,16 @@ class Calls(Collector):
         for namespace, is_refused in self._resync.scopes.refused().items():
             refused.add_metric([namespace], is_refused)
         yield refused
+        yield GaugeMetricFamily(
+            f"{PREFIX}restarts_waiting",
+            "Jobs that keep an older image or pod until it is their turn to restart",
+            self._staging.waiting,
+        )
+        yield GaugeMetricFamily(
+            f"{PREFIX}restarts_running",
+            "Jobs that restart after an upgrade, and are not at work again",
+            self._staging.restarting,
+        )
         build = GaugeMetricFamily(f"{PREFIX}build_info", "Always 1", labels=["version"])
         build.add_metric([__version__], 1)
         yield build

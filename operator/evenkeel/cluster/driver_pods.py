@@ -1,9 +1,11 @@
 """The pod of a job's driver, as it shows how the driver is. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from evenkeel.cluster import staging
 from evenkeel.cluster.manifest import merging, names
 from evenkeel.control.seen import DriverSeen, DriverState, Ending
 
@@ -22,7 +24,8 @@ def read(body: Body) -> DriverSeen | None:
     labels = metadata.get("labels") or {}
     if labels.get(names.ROLE_LABEL) != "driver" or names.GROUP_LABEL not in labels:
         return None
-    identity = (metadata.get("annotations") or {}).get(names.RESTART_HASH, "")
+    annotations = metadata.get("annotations") or {}
+    identity = annotations.get(names.RESTART_HASH, "")
     status = body.get("status") or {}
     ending = _ending(status)
     if ending is not None:
@@ -36,7 +39,14 @@ def read(body: Body) -> DriverSeen | None:
         waits = waiting(status)
         text = f"the driver's pod {waits}" if waits else ""
         found = DriverSeen(DriverState.STARTING, identity, message=text)
-    return found
+    wish = annotations.get(staging.ASKED_HASH, "")
+    return replace(found, image=_image(body.get("spec") or {}), asked=wish)
+
+
+def _image(spec: Body) -> str:
+    """Find what our container runs."""
+    found = (each for each in spec.get("containers") or () if each["name"] == merging.CONTAINER)
+    return next((each.get("image") or "" for each in found), "")
 
 
 def _is_silent(status: Body) -> bool:

@@ -1,6 +1,6 @@
 """The operator: it hears everything, and while it leads it keeps everything."""
 
-from evenkeel.cluster import paths
+from evenkeel.cluster import paths, staging
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import names
@@ -14,14 +14,21 @@ from evenkeel.objects import Key
 class Operator:
     """What is heard, and the loop that follows from it while this process leads."""
 
-    def __init__(self, api: Api, image: str, *, sees_nodes: bool) -> None:
+    def __init__(
+        self,
+        api: Api,
+        image: str,
+        *,
+        sees_nodes: bool,
+        restarts_at_once: int = staging.AT_ONCE,
+    ) -> None:
         """
         Hear of nothing yet.
 
         `image` is for jobs that name none. Nodes, which tell zones, are seen in cluster mode only.
         """
         self.heard = Heard()
-        self.world = ClusterWorld(api, self.heard, image)
+        self.world = ClusterWorld(api, self.heard, image, restarts_at_once)
         self.world.topic_written = self._topic_changed
         self.world.group_written = self._group_changed
         self.loop: Loop | None = None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from evenkeel import job_file
-from evenkeel.cluster import paths
+from evenkeel.cluster import paths, staging
 from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, ForbiddenError, GoneError
 from evenkeel.cluster.manifest import names, whole
 from evenkeel.errors import EvenkeelError, ManifestError
@@ -29,6 +29,8 @@ async def start_driver(api: Api, group: Group, topics: Mapping[Key, Topic], imag
     for each in wanted.objects:
         await refuse_unless_ours(api, group, each)
     await _try_executor(api, group, wanted.executor)
+    driver = wanted.objects[-1]["metadata"]["annotations"]
+    driver[staging.ASKED_HASH] = staging.asked(group, topics)
     for each in wanted.objects:
         await api.apply(paths.of(each), each)
 

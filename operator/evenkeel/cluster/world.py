@@ -15,13 +15,14 @@ from evenkeel import manifests, planning
 from evenkeel.api.groups import GroupStatus
 from evenkeel.api.parts import Condition
 from evenkeel.api.topics import TopicStatus
-from evenkeel.cluster import paths, pods, reports, slices, starting
+from evenkeel.cluster import paths, pods, reports, slices, staging, starting
 from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, ForbiddenError, GoneError
 from evenkeel.cluster.expiry import Expiry
 from evenkeel.cluster.fence import Fence
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import names, rights, whole
 from evenkeel.cluster.secrets import Secrets
+from evenkeel.cluster.staging import Staging
 from evenkeel.cluster.telling import Telling
 from evenkeel.control import allowing, conditions
 from evenkeel.control.brokers import Cluster, Trust
@@ -41,10 +42,13 @@ SECRET_INCOMPLETE = "SecretIncomplete"  # noqa: S105 a reason
 class ClusterWorld:
     """A cluster, for the loop."""
 
-    def __init__(self, api: Api, heard: Heard, image: str) -> None:
+    def __init__(
+        self, api: Api, heard: Heard, image: str, restarts_at_once: int = staging.AT_ONCE
+    ) -> None:
         """Write nothing yet. `image` is for jobs that name none."""
         self._image = image
-        self._identities: dict[Key, tuple[object, str]] = {}
+        self.staging = Staging(restarts_at_once, self._is_away)
+        self._identities: dict[Key, tuple[object, str, str]] = {}
         """What groups said when their drivers' identities were worked out, which takes long."""
         self._api = api
         self._expiry = Expiry(api)
@@ -93,21 +97,34 @@ class ClusterWorld:
         return reports.with_report(pod, self._heard.report(name), executors, self._heard.zone)
 
     def identity(self, group: Group) -> str:
-        """Tell as what a group's driver is to run."""
+        """Tell as what a group's driver is to run now."""
+        wanted, wish = self._identity(group)
+        key = group.head.key
+        return self.staging.identity(key, wanted, wish, self.driver(key))
+
+    def _is_away(self, key: Key) -> bool:
+        group = self.group(key)
+        wanted = self._identities.get(key)
+        return staging.is_away(group, self.driver(key), wanted[1] if wanted else "")
+
+    def _identity(self, group: Group) -> tuple[str, str]:
+        """Tell as what its driver is to run in the end, and what its user wishes."""
         if not (self._image or (group.spec.job and group.spec.job.image)):
             raise ManifestError(f"{group}: give spec.job.image, for the operator has no --image")
         topics = self._topics(group)
         said = (group.spec, group.head.annotations, [each.spec for each in topics.values()])
         known = self._identities.get(group.head.key)
         if known is None or known[0] != said:
-            known = (said, whole.restart_hash(group, topics, self._image))
+            new = whole.restart_hash(group, topics, self._image)
+            known = (said, new, staging.asked(group, topics))
             self._identities[group.head.key] = known
-        return known[1]
+        return known[1], known[2]
 
     def forget(self, key: Key) -> None:
         """Keep nothing of a group that is gone."""
         self._identities.pop(key, None)
         self._expiry.forget(key)
+        self.staging.forget(key)
         self._heard.forget(key)
 
     async def start_driver(self, group: Group) -> None:

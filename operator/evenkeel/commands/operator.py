@@ -7,7 +7,7 @@ import math
 
 import kopf
 
-from evenkeel.cluster import app, lease
+from evenkeel.cluster import app, lease, staging
 from evenkeel.commands import options as told
 from evenkeel.commands.codes import DONE
 from evenkeel.control import allowing
@@ -46,6 +46,10 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
     )
     parser.add_argument("--image", default="", help="of jobs that name none")
     parser.add_argument(
+        "--restarts-at-once", type=_count, default=staging.AT_ONCE, metavar="N",
+        help="drivers that restart side by side after an upgrade; %(default)s",
+    )  # fmt: skip
+    parser.add_argument(
         "--lease-namespace", type=told.namespace, metavar="NAME",
         help="where the Lease is; where the operator is",
     )  # fmt: skip
@@ -71,6 +75,7 @@ def _operator(options: argparse.Namespace) -> int:
         options.port,
         options.image,
         options.lease_namespace,
+        options.restarts_at_once,
         terms,
         options.allow_name_servers,
     )
@@ -101,11 +106,11 @@ def _complaint(terms: lease.Terms) -> str:
     return ""
 
 
-def _pattern(text: str) -> str:
-    try:
-        return allowing.checked(text)
-    except ManifestError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number from 1 to 99999")
+    return int(text)
+        options.allow_name_servers,
 
 
 def _port(text: str) -> int:

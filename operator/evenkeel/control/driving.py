@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
+import msgspec
+
 from evenkeel import times
 from evenkeel.api.groups import JobRecord
 from evenkeel.control.seen import DriverSeen, DriverState, Ending, JobSeen, JobState
@@ -73,7 +75,11 @@ def decide(driver: DriverSeen, wanted: Wanted, record: JobRecord | None, now: da
         DriverState.STOPPING: lambda: _stopping(driver, record, now),
         DriverState.ENDED: lambda: _of_ended(driver, wanted, record),
     }
-    return by_state[driver.state]()
+    drive = by_state[driver.state]()
+    if not driver.image:
+        return drive
+    record = msgspec.structs.replace(drive.job.record or JobRecord(), image=driver.image)
+    return replace(drive, job=replace(drive.job, record=record))
 
 
 def _of_none(wanted: Wanted, record: JobRecord | None, now: datetime) -> Drive:
@@ -154,6 +160,7 @@ def _recorded(driver: DriverSeen, ending: Ending, last: JobRecord, *, is_done: b
         failures=before + 1 if is_failure else 0,
         identity=driver.identity,
         message=ending.message,
+        image=last.image,
     )
 
 

@@ -86,6 +86,10 @@ class DriverSeen:
     """Whether whoever should tell of it does not answer, as when its node is lost."""
     ends_by: str = ""
     """By when it is gone, or must be, once it was told to end."""
+    image: str = ""
+    """What it runs, where that is known."""
+    asked: str = ""
+    """What its user had asked for when it was started: another text is another wish."""
 
 
 ABSENT = DriverSeen(DriverState.ABSENT)

@@ -82,6 +82,8 @@ def _headline(group: Group) -> str:
     ]
     if group.spec.job is not None:
         parts.append(f"the job follows {status.adopted_epoch}")
+        if status.job is not None and status.job.image:
+            parts.append(f"its driver runs {status.job.image}")
     parts.append(f"{words.counted(status.moved, 'queue')} moved so far")
     if status.lag is not None:
         parts.append(f"lag {status.lag}")
