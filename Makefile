@@ -1,7 +1,7 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test e2e chaos histories mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
+.PHONY: help setup demo test e2e chaos histories outages mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
 	bench-handover bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
 
@@ -25,6 +25,9 @@ chaos: setup ## Events at random upon a group on a node of its own, as root; ARG
 
 histories: setup ## Random histories of one queue on brokers that delete, lag and forget; minutes. ARGS="--seed 7" repeats them
 	@$(IN_DEV) pytest tests/histories/test_histories.py $(ARGS)
+
+outages: setup ## Take the API server away in three ways, for two minutes each; minutes. ARGS goes to pytest
+	@$(IN_DEV) pytest tests/real/cluster/test_outages.py --outage-seconds 120 $(ARGS)
 
 mutations: setup ## Break the code line by line and see that the tests notice; minutes
 	@$(IN_DEV) tests.mutations $(ARGS)

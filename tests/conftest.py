@@ -23,7 +23,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, metavar="N", help="seed of random tests; default: fresh")
     parser.addoption("--histories", type=int, default=200, help="so many for `make histories`")
     parser.addoption(
-        "--outage-seconds", type=float, default=3.0, metavar="N", help="how long outages last; 3"
+        "--outage-seconds",
+        type=float,
+        default=3.0,
+        metavar="N",
+        help="how long outages of the API server last; 3",
     )
 
 

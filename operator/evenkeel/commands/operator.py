@@ -110,7 +110,13 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} must be a number from 1 to 99999")
     return int(text)
-        options.allow_name_servers,
+
+
+def _pattern(text: str) -> str:
+    try:
+        return allowing.checked(text)
+    except ManifestError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _port(text: str) -> int:
