@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         default=3.0,
         metavar="N",
-        help="how long outages of the API server last; 3",
+        help="how long outages last; 3",
     )
 
 
