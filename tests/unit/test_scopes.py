@@ -13,7 +13,7 @@ from aiohttp import web
 from kopf._cogs.clients import api as kopfs
 from kopf._cogs.clients import auth
 
-from evenkeel.cluster import paths, watching
+from evenkeel.cluster import brake, paths, watching
 from evenkeel.cluster.api import Api, ApiError, AwayError, ForbiddenError
 from evenkeel.cluster.lists import Heads, Whole
 from evenkeel.cluster.resync import Pace, Resync
@@ -177,12 +177,10 @@ def test_a_watch_of_one_scope_that_misses_changes_again_and_again_makes_sick() -
 
 
 @pytest.mark.parametrize("status", [403, 429, 500, 503])
-def test_kopf_asks_on_for_ever(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kopf_asks_on_for_ever(status: int, caplog: pytest.LogCaptureFixture) -> None:
     """By kopf's own code: with its own settings it gives up after nine attempts."""
-    logging.getLogger("kopf").setLevel(logging.CRITICAL)
     settings = kopf.OperatorSettings()
     watching.be_patient(settings)
-    monkeypatch.setattr(watching, "FIRST_PAUSE", 0.0)
     settings.networking.error_backoffs = watching.ForEver(0.0, 0.0)
     asked = 0
 
@@ -202,7 +200,11 @@ def test_kopf_asks_on_for_ever(status: int, monkeypatch: pytest.MonkeyPatch) -> 
         context = auth.APIContext(kopf.ConnectionInfo(server=f"http://127.0.0.1:{port}"))
         try:
             response = await kopfs.request(
-                "get", "/x", settings=settings, context=context, logger=logging.getLogger("kopf")
+                "get",
+                "/x",
+                settings=settings,
+                context=context,
+                logger=logging.getLogger("kopf._cogs.clients.watching"),
             )
             return await response.json()
         finally:
@@ -210,6 +212,8 @@ def test_kopf_asks_on_for_ever(status: int, monkeypatch: pytest.MonkeyPatch) -> 
             await runner.cleanup()
 
     assert asyncio.run(body()) == {"asked": 40}
+    attempts = [each for each in caplog.messages if "will retry" in each]
+    assert len(attempts) <= brake.AT_ONCE, "each attempt is logged"
 
 
 def test_pauses_of_a_watch_grow_to_seconds_and_no_further() -> None:

@@ -7,13 +7,16 @@ watch, and all others with it: it asks nine times, and then gives up. Here each 
 ever, by itself. What else ends one, as garbage does, ends all, and then this process has to end.
 """
 
+import logging
 import random
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import kopf
 
 from evenkeel.api import parts
+from evenkeel.cluster.brake import Brake
 from evenkeel.cluster.scopes import Kind
 from evenkeel.objects import head
 
@@ -29,6 +32,7 @@ SILENT_SECONDS = WATCH_SECONDS + 4.0
 REQUEST_SECONDS = 15.0
 CONNECT_SECONDS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 4.0
+NUMBER = re.compile(r"[0-9]+")
 
 
 class ForEver:
@@ -47,6 +51,20 @@ class ForEver:
             pause = min(2 * pause, self._longest)
 
 
+class Sparing(logging.Filter):
+    """Lets through what is new; attempts without end would fill the log."""
+
+    def __init__(self) -> None:
+        """Nothing was logged yet."""
+        super().__init__()
+        self._brake = Brake()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Take lines for the same that differ in numbers only."""
+        text = NUMBER.sub("", record.getMessage())
+        return self._brake.let_through(text, record.created) is not None
+
+
 def be_patient(settings: kopf.OperatorSettings) -> None:
     """Let no watch end because nobody answers, refuses or is silent."""
     settings.networking.error_backoffs = ForEver()
@@ -55,6 +73,10 @@ def be_patient(settings: kopf.OperatorSettings) -> None:
     settings.watching.server_timeout = WATCH_SECONDS
     settings.watching.client_timeout = SILENT_SECONDS
     settings.watching.connect_timeout = CONNECT_SECONDS
+    for name in ("kopf._cogs.clients.watching", "kopf._core.reactor.observation"):
+        found = logging.getLogger(name)
+        if not any(isinstance(each, Sparing) for each in found.filters):
+            found.addFilter(Sparing())
 
 
 def keep_hands_off(settings: kopf.OperatorSettings) -> None:
