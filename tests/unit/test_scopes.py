@@ -180,6 +180,7 @@ def test_a_watch_of_one_scope_that_misses_changes_again_and_again_makes_sick() -
 def test_kopf_asks_on_for_ever(status: int, caplog: pytest.LogCaptureFixture) -> None:
     """By kopf's own code: with its own settings it gives up after nine attempts."""
     settings = kopf.OperatorSettings()
+    kopfs_logger = logging.getLogger("kopf._cogs.clients.watching")
     watching.be_patient(settings)
     settings.networking.error_backoffs = watching.ForEver(0.0, 0.0)
     asked = 0
@@ -200,11 +201,7 @@ def test_kopf_asks_on_for_ever(status: int, caplog: pytest.LogCaptureFixture) ->
         context = auth.APIContext(kopf.ConnectionInfo(server=f"http://127.0.0.1:{port}"))
         try:
             response = await kopfs.request(
-                "get",
-                "/x",
-                settings=settings,
-                context=context,
-                logger=logging.getLogger("kopf._cogs.clients.watching"),
+                "get", "/x", settings=settings, context=context, logger=kopfs_logger
             )
             return await response.json()
         finally:

@@ -161,3 +161,35 @@ def test_an_annotation_pauses_a_group(operator: RunningOperator, namespace: Name
     )
     assert loads(status) == {"billing-x": 4, "billing-y": 4, "billing-z": 0}
     assert status["moved"] == before.get("moved", 0)
+
+
+def test_a_pod_that_was_made_under_a_drivers_name_meanwhile_is_not_deleted(
+    operator: RunningOperator, namespace: Namespace, proxy: FaultyApi
+) -> None:
+    """As by a leader of today, when the one of yesterday still has a delete on its way."""
+    driver = namespace.core("pods", "billing-driver")
+    namespace.make_known_topic("orders", ROUTE)
+    job = {
+        "image": "x:1",
+        "sink": {"format": "noop"},
+        "checkpoint": {"url": "/state"},
+        "allowForeignConsumers": True,  # no broker is there that could tell who reads
+    }
+    namespace.make("ConsumerGroup", "billing", {"topics": [{"name": "orders"}], "job": job})
+    assert eventually(lambda: namespace.found(driver), bool)
+    deletes: list[Call] = []
+
+    def make_anew(call: Call) -> Answer | None:
+        if call.method == "DELETE" and call.path == driver and not deletes:
+            namespace.delete(driver)
+            namespace.pod("billing-driver", {"of": "somebody"})
+            deletes.append(call)
+        return None
+
+    proxy.fault = make_anew
+    namespace.change(GROUPS, "billing", {"spec": {"suspend": True}})
+    assert eventually(lambda: len(deletes), bool)
+    namespace.until(GROUPS, "billing", lambda it: condition(it, "JobRunning")[1] == "Ended")
+    found = namespace.found(driver)
+    assert found is not None
+    assert found["metadata"]["labels"] == {"of": "somebody"}
