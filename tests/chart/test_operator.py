@@ -57,6 +57,7 @@ def test_the_command_says_where_the_lease_is_and_how_long_it_holds(helm: Helm) -
         "operator",
         "--port=8080",
         "--image=evenkeel-spark:0.1.0",
+        "--restarts-at-once=5",
         f"--lease-namespace={NAMESPACE}",
         "--lease-duration=15",
         "--lease-deadline=10",
