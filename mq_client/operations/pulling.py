@@ -185,7 +185,7 @@ def _pull_all(
 def _pull(
     directory: Directory, group: str, position: Position, enough: int, known_route: bool
 ) -> Flow[tuple[Answer, bool]]:
-    """Pull once; the answer, and whether the master gave it."""
+    """Pull once; the answer, and whether it says that something is gone and is the master's."""
     address = yield from _address(directory, group, position, known_route)
     timeout = directory.times.answer + POLL_MS / 1000 + LATE_POLL
     request = position.request(group, POLL_MS, _most_bytes(enough))
@@ -194,7 +194,9 @@ def _pull(
     if answer.meaning in _MOVES_ON and not position.wanted.is_everything:
         seen = yield from _look(directory, group, position, address)
         answer = answer if seen.meaning is Meaning.MESSAGES else seen
-    return answer, address == routing.known_master(directory, position.queue)
+    if answer.meaning is not Meaning.GONE:  # whoever gave it, it means the same
+        return answer, False
+    return answer, (yield from routing.is_master(directory, position.queue, address))
 
 
 _MOVES_ON = (Meaning.MESSAGES, Meaning.PASSED_OVER)

@@ -9,7 +9,7 @@ from mq_client.commands import cluster, consuming
 from mq_client.commands.base import Request
 from mq_client.directory import Directory
 from mq_client.flows import Flow
-from mq_client.values import MASTER_ID, WRITE, Cluster, Queue, Route, TopicConfig
+from mq_client.values import MASTER_ID, WRITE, BrokerRoute, Cluster, Queue, Route, TopicConfig
 
 Value = TypeVar("Value")
 OF_ROCKETMQ = frozenset(
@@ -125,27 +125,35 @@ def address_of(directory: Directory, place: Place, max_age: float | None = None)
     return address
 
 
-def known_master(directory: Directory, queue: Queue) -> str | None:
-    """Tell where the master of a queue is by the last route; None while there is none."""
+def is_master(directory: Directory, queue: Queue, address: str) -> Flow[bool]:
+    """Tell whether the master of a queue answers there, by the last route."""
     route = directory.last_route(queue.topic)
     broker = route.broker(queue.broker) if route else None
-    return broker.master if broker else None
+    if broker is None or broker.master != address:
+        return False
+    return (yield from _true_master(directory, broker)) == address
 
 
 def master(directory: Directory, topic: str, name: str) -> Flow[str]:
+    """Look up where the master of a broker answers. `NoBrokerError` while it has none."""
+    found = (yield from usable_route(directory, topic, max_age=0)).broker(name)
+    address = (yield from _true_master(directory, found)) if found else None
+    if address is None:
+        raise errors.NoBrokerError(f"topic {topic!r}: {name!r} has no master now")
+    return address
+
+
+def _true_master(directory: Directory, broker: BrokerRoute) -> Flow[str | None]:
     """
-    Look up where the master of a broker answers. `NoBrokerError` while it has none.
+    Tell where the master is.
 
     A name server with `supportActingMaster` writes a slave down as the master when that is gone;
     then the topics cannot be written. Its list of all brokers tells the truth.
     """
-    found = (yield from usable_route(directory, topic, max_age=0)).broker(name)
-    address = found.master if found else None
-    if found is not None and not found.perm & WRITE:
-        address = (yield from brokers(directory)).brokers.get(name, {}).get(MASTER_ID)
-    if address is None:
-        raise errors.NoBrokerError(f"topic {topic!r}: {name!r} has no master now")
-    return address
+    if broker.perm & WRITE:
+        return broker.master
+    known = (yield from brokers(directory)).brokers
+    return known.get(broker.broker, {}).get(MASTER_ID)
 
 
 def masters(directory: Directory, topic: str) -> Flow[dict[str, str]]:

@@ -12,7 +12,7 @@ from mq_client.filters import EVERYTHING, Filter
 from mq_client.frames import Frame
 from mq_client.operations import pulling
 from mq_client.pulling import Batch, OffsetGoneError, Position
-from mq_client.values import BrokerRoute, Pulled, PullStatus, Queue, Route
+from mq_client.values import READ, BrokerRoute, Cluster, Pulled, PullStatus, Queue, Route
 from tests import stored
 from tests.scripted import Stage
 
@@ -198,6 +198,17 @@ def test_only_a_master_tells_what_is_gone_or_where_the_end_is() -> None:
         assert reading.position.gaps == []
         with pytest.raises(errors.UnavailableError, match="tried in vain for 11 s"):
             Reading(allow_gaps=True).next(*[SLAVE, told] * 6)
+
+
+@pytest.mark.parametrize("masters", [{1: "b:1"}, {}], ids=["named as a slave", "not named"])
+def test_a_slave_that_acts_as_master_does_not_tell_what_is_gone(masters: dict[int, str]) -> None:
+    """A name server with supportActingMaster writes it down as master of topics to read only."""
+    acting = Route("orders", (BrokerRoute("broker-a", "c", {0: "b:1"}, 4, 4, READ),))
+    known = Cluster({"c": ("broker-a",)}, {"broker-a": masters})
+    told = said(MOVED, "OFFSET_TOO_SMALL", 7, least=7)
+    reading = Reading(allow_gaps=True)
+    assert reading.next(acting, told, known, ROUTE, found(5, 6, 7))[0] == [5, 6, 7]
+    assert reading.position.gaps == []
 
 
 @pytest.mark.parametrize("offset", [0, 3, 9])
