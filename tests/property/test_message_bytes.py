@@ -101,19 +101,24 @@ Refusal = tuple[type[errors.ProtocolError], str]
 def row_of(message: messages.StoredMessage) -> tuple[object, ...]:
     return (
         message.topic, message.broker, message.queue_id, message.queue_offset, message.flag,
-        message.sys_flag, message.born_timestamp_ms, message.store_timestamp_ms,
+        message.sys_flag, shown(message.born_timestamp_ms), shown(message.store_timestamp_ms),
         message.reconsume_times, message.commit_log_offset, message.store_address, message.body,
         message.properties,
     )  # fmt: skip
 
 
+def shown(time_ms: int) -> int | None:
+    """Objects keep any number; a column has null where it is no time that pandas can hold."""
+    return time_ms if abs(time_ms) <= columns.LATEST_MS else None
+
+
 def rows_of(batch: pa.RecordBatch) -> Rows:
     """Show columns as rows. Timestamps stay numbers: some are beyond what Python can tell."""
-    shown = [
+    plain = [
         column.cast(pa.int64()) if name.endswith("timestamp") else column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
     ]
-    rows = zip(*(column.to_pylist() for column in shown), strict=True)
+    rows = zip(*(column.to_pylist() for column in plain), strict=True)
     return [(*row[:-1], properties.parse(row[-1])) for row in rows]
 
 
