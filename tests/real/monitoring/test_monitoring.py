@@ -17,10 +17,12 @@ from contextlib import ExitStack
 
 import pytest
 
+from mq_client import blocking
 from mq_client.values import Queue
 from sandbox import debian, jars, ports, process, prometheus
 from sandbox.kubernetes import Cluster
 from sandbox.prometheus import Prometheus, Target
+from sandbox.rocketmq import RocketMq
 from sandbox.statuses import Document, condition
 from sandbox.waiting import eventually
 from spark_jobs.pipeline.executors import Executor
@@ -32,7 +34,7 @@ from tests.real.cluster import running
 from tests.real.cluster.running import Namespace, RunningOperator
 from tests.real.cluster.test_jobs import GROUPS, ROUTE, Kubelet, is_running, job
 
-NAMESPACE = "watched"
+NAMESPACE, TOPIC = "watched", "watched-orders"
 DASHBOARD = json.loads((rule_checks.ROOT / rule_checks.DASHBOARD).read_text("utf-8"))
 FILLED_IN = {
     "$namespace": NAMESPACE, "$group": "billing", "$__rate_interval": "5s", "$__range": "10s",
@@ -52,7 +54,7 @@ class Watched(RunningOperator):
 
 
 @pytest.fixture(scope="module")
-def watching(kubernetes: Cluster) -> Iterator[Prometheus]:
+def watching(kubernetes: Cluster, rocketmq: RocketMq) -> Iterator[Prometheus]:
     """Prometheus, some groups, the operator that keeps them, and the driver of one."""
     try:
         debian.program("prometheus", "usr/bin/prometheus")
@@ -62,16 +64,20 @@ def watching(kubernetes: Cluster) -> Iterator[Prometheus]:
     with ExitStack() as stack:
         operator = stack.enter_context(Watched(kubernetes.admin.kubeconfig, NAMESPACE))
         operator.until_ready()
-        make_groups(namespace)
+        make_groups(namespace, rocketmq)
         targets = [operator.target, serve_as_driver(stack)]
         rules = rule_checks.ROOT / rule_checks.ALERTS
         yield stack.enter_context(prometheus.started(targets, rules))
         sys.stdout.write(operator.log)
 
 
-def make_groups(namespace: Namespace) -> None:
+def make_groups(namespace: Namespace, rocketmq: RocketMq) -> None:
     """Make a job whose queues move, one that waits for its driver, and a group in conflict."""
-    namespace.make_known_topic("orders", ROUTE)
+    name_server = rocketmq.name_server.address
+    rocketmq.create_topics({TOPIC: 4})
+    with blocking.Client(name_server) as client:  # so the group has a lag that can be measured
+        client.commit("billing", dict.fromkeys(client.route(TOPIC, max_age=0).readable, 0))
+    namespace.make("Topic", "orders", {"topic": TOPIC, "nameServers": [name_server]})
     namespace.make("Topic", "listed", {"route": ROUTE})
     namespace.claim("billing-state")
     namespace.make("ConsumerGroup", "billing", job())
@@ -87,7 +93,6 @@ def make_groups(namespace: Namespace) -> None:
     kubelet.executor("3", driver)
     kubelet.reports(driver, 2, "1", "2", "3")
     namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 3)
-    namespace.patch(namespace.path(GROUPS, "billing", "status"), {"status": {"lag": 1234}})
     namespace.make("ConsumerGroup", "waiting", job())
     namespace.until(GROUPS, "waiting", lambda it: condition(it, "Ready")[1] == "Starting")
     static: Document = {"topics": [{"name": "orders"}], "consumers": {"static": [{"id": "a"}]}}
