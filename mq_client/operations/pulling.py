@@ -108,6 +108,8 @@ def _refuse(position: Position, answer: Answer, is_masters: bool) -> None:
     reason = _REASONS.get(answer.meaning)
     if answer.meaning is Meaning.GONE and not is_masters:
         reason = "a slave says it is gone, and only the master can know"
+    if answer.meaning is Meaning.NOTHING_YET and position.stop is not None and not is_masters:
+        reason = "a slave ends there, and only the master can tell whether there is more"
     if reason is not None:
         position.broker_id = MASTER_ID
         told = reason.format(max_offset=pulled.max_offset, remark=pulled.remark)
@@ -185,7 +187,7 @@ def _pull_all(
 def _pull(
     directory: Directory, group: str, position: Position, enough: int, known_route: bool
 ) -> Flow[tuple[Answer, bool]]:
-    """Pull once; the answer, and whether it says that something is gone and is the master's."""
+    """Pull once; the answer, and whether it is the master's where that makes a difference."""
     address = yield from _address(directory, group, position, known_route)
     timeout = directory.times.answer + POLL_MS / 1000 + LATE_POLL
     request = position.request(group, POLL_MS, _most_bytes(enough))
@@ -194,8 +196,8 @@ def _pull(
     if answer.meaning in _MOVES_ON and not position.wanted.is_everything:
         seen = yield from _look(directory, group, position, address)
         answer = answer if seen.meaning is Meaning.MESSAGES else seen
-    if answer.meaning is not Meaning.GONE:  # whoever gave it, it means the same
-        return answer, False
+    if answer.meaning not in (Meaning.GONE, Meaning.NOTHING_YET):
+        return answer, False  # whoever gave it, it means the same
     return answer, (yield from routing.is_master(directory, position.queue, address))
 
 

@@ -191,6 +191,7 @@ def test_only_a_master_tells_what_is_gone_or_where_the_end_is() -> None:
         found(7),
         said(MOVED, "OFFSET_OVERFLOW_BADLY", 3),
         said(MATCHED, "OFFSET_OVERFLOW_BADLY", 5),
+        said(MATCHED, "OFFSET_OVERFLOW_ONE", 5),
     ):
         reading = Reading(allow_gaps=True)
         script = [SLAVE, told, SLAVE, told, ROUTE, found(5, 6, 7)]
