@@ -17,6 +17,7 @@ from sandbox.rocketmq import Broker, RocketMq
 from sandbox.waiting import eventually
 from spark_jobs import fetch, options, planning
 from spark_jobs.observing import Observer
+from spark_jobs.options import Reading
 from spark_jobs.planning import Range
 from tests.real.secured import SECURED, tls_options
 from tests.real.spark.source import Source, bodies, delete, ends_at, send
@@ -182,22 +183,23 @@ def test_a_slave_is_read_while_its_master_is_away_and_never_taken_for_it(
         assert bodies(found) == [b"0", b"1"]
 
         given = {"nameServers": mq.name_server.address, "topics": unique_name}
-        reading = options.reading(given | {"fetchDeadline": "3s"}, is_stream=True)
+        reading = options.reading(given, is_stream=True)
+        hasty = options.reading(given | {"fetchDeadline": "3s"}, is_stream=True)
         gaps: list[Range] = []
         planned = [Range(queue, 0, 4)]
 
-        def read() -> Iterator[pa.RecordBatch]:
+        def read(reading: Reading) -> Iterator[pa.RecordBatch]:
             return fetch.fetch(
                 planned, reading.cluster, "g", reading.wanted,
                 allow_gaps=True, include_properties=False, gaps=gaps,
             )  # fmt: skip
 
         with pytest.raises(errors.UnavailableError):
-            list(read())
+            list(read(hasty))
         observer = Observer(client, reading)
         assert planning.losses({queue: 4}, observer.see({queue: 4})) == []
         master.restart()
-        assert sum(batch.num_rows for batch in read()) == 4
+        assert sum(batch.num_rows for batch in read(reading)) == 4
         assert gaps == []
         assert observer.see({queue: 4}).queues[queue].max == 4
 
