@@ -1,0 +1,155 @@
+"""
+The matrix of answers: whatever a broker answers to a pull, Spark's readers lose nothing in silence.
+
+The relay stands in front of the shared brokers, so all that is not changed is theirs. Rows are read
+side by side, each from a topic of its own; the relay counts what is pulled.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from mq_client import blocking
+from mq_client.values import Queue
+from sandbox.rocketmq import RocketMq
+from spark_jobs import options
+from spark_jobs.pipeline.fetching import Fetcher, Spec, Tally
+from tests.answers import Answers
+from tests.real.spark import matrix
+from tests.real.spark.matrix import MESSAGES, ROWS, Must, Read, Row, Rules
+from tests.real.spark.source import Source, ends_at, send
+
+AT_ONCE = 8
+BROKER = "broker-b"
+GIVEN = {"startFrom": "earliest", "fetchDeadline": "2s"}
+
+
+@pytest.fixture
+def answers(rocketmq: RocketMq) -> Iterator[Answers]:
+    with Answers(rocketmq.name_server.address) as relay:
+        yield relay
+
+
+@pytest.fixture
+def fill(
+    rocketmq: RocketMq, client: blocking.Client, unique_name: str
+) -> Callable[[list[Row]], list[Queue]]:
+    """Make a topic with numbers for each row."""
+
+    def fill(rows: list[Row]) -> list[Queue]:
+        queues = [Queue(f"{unique_name}-{number}", BROKER, 0) for number in range(len(rows))]
+        rocketmq.create_topics({queue.topic: 1 for queue in queues}, [BROKER])
+        for queue in queues:
+            send(client, queue, *(b"%d" % number for number in range(MESSAGES)))
+        for queue in queues:
+            ends_at(client, queue.topic, MESSAGES)
+        return queues
+
+    return fill
+
+
+def check(
+    answers: Answers,
+    rows: list[Row],
+    queues: list[Queue],
+    read: Callable[[str], list[int]],
+    *,
+    may_lose: bool,
+) -> None:
+    """Read each row's topic by this reader; tell of all that went wrong."""
+    Rules(answers, [(queue.topic, row) for queue, row in zip(queues, rows, strict=True)])
+
+    def outcome(queue: Queue) -> Read:
+        began, numbers, error = time.monotonic(), [], None
+        try:
+            numbers = read(queue.topic)
+        except Exception as caught:  # noqa: BLE001  # whatever it is, it is looked at
+            error = str(caught)
+        seconds = time.monotonic() - began
+        pulls = sum(pulled == queue for pulled, _ in list(answers.pulls))
+        return Read(numbers, error, pulls, seconds)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        reads = list(pool.map(outcome, queues))
+    found = [
+        matrix.complaint(row, queue, each, may_lose=may_lose)
+        for row, queue, each in zip(rows, queues, reads, strict=True)
+    ]
+    told = [each for each in found if each]
+    assert not told, "\n".join(told)
+
+
+@pytest.mark.parametrize("may_lose", [False, True])
+def test_a_pinned_jobs_task_gives_all_rows_or_names_what_is_missing(
+    answers: Answers, fill: Callable[[list[Row]], list[Queue]], may_lose: bool
+) -> None:
+    given = {"nameServers": answers.address, **GIVEN, "failOnDataLoss": str(not may_lose)}
+
+    class Sum:
+        value = Tally()
+
+        def add(self, tally: Tally) -> None:
+            pass
+
+    def read(topic: str) -> list[int]:
+        reading = options.reading({**given, "topics": topic}, is_stream=True)
+        fetcher = Fetcher(reading, reading.wanted, Sum())  # type: ignore[arg-type]
+        spec = Spec(None, None, [(topic, BROKER, 0, 0, MESSAGES)])
+        asked = pa.RecordBatch.from_pydict({"value": [msgspec.json.encode(spec).decode()]})
+        return [int(body) for batch in fetcher([asked]) for body in batch["body"].to_pylist()]
+
+    check(answers, ROWS, fill(ROWS), read, may_lose=may_lose)
+
+
+@pytest.mark.parametrize("may_lose", [False, True])
+def test_spark_read_gives_all_rows_or_names_what_is_missing(
+    spark: SparkSession,
+    answers: Answers,
+    fill: Callable[[list[Row]], list[Queue]],
+    tmp_path: Path,
+    may_lose: bool,
+) -> None:
+    rows = chosen(may_lose)
+    source = Source(spark, answers.address, tmp_path)
+    given: dict[str, Any] = {**GIVEN, "failOnDataLoss": str(not may_lose)}
+    read = lambda topic: numbers(source.rows(topics=topic, **given))  # noqa: E731
+    check(answers, rows, fill(rows), read, may_lose=may_lose)
+
+
+@pytest.mark.parametrize("may_lose", [False, True])
+def test_a_stream_gives_all_rows_or_names_what_is_missing(
+    spark: SparkSession,
+    answers: Answers,
+    fill: Callable[[list[Row]], list[Queue]],
+    tmp_path: Path,
+    may_lose: bool,
+) -> None:
+    rows = chosen(may_lose)
+    given: dict[str, Any] = {**GIVEN, "failOnDataLoss": str(not may_lose)}
+
+    def read(topic: str) -> list[int]:
+        source = Source(spark, answers.address, tmp_path / topic)
+        return numbers([row for batch in source.run(topics=topic, **given).rows for row in batch])
+
+    check(answers, rows, fill(rows), read, may_lose=may_lose)
+
+
+def chosen(may_lose: bool) -> list[Row]:
+    """Take one row of each kind; where losses are allowed, only those that differ."""
+    if may_lose:
+        return [row for row in ROWS if row.must is Must.TELL_LOSS][::3]
+    kinds: dict[tuple[Must, bool], list[Row]] = {}
+    for row in ROWS:
+        kinds.setdefault((row.must, row.times is None), []).append(row)
+    return [row for rows in kinds.values() for row in rows[::4]]
+
+
+def numbers(rows: list[Any]) -> list[int]:
+    return [int(bytes(row.body)) for row in rows]
