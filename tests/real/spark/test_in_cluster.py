@@ -273,7 +273,7 @@ def test_a_driver_that_sees_another_holder_ends(place: Place, stop: threading.Ev
     with mine.kept():
         place.hold("two")
         assert ends.told.wait(PATIENCE_SECONDS)
-    assert ends.why == f"two holds the Lease {place.lease_path}"
+    assert ends.why == f"two has taken the Lease {place.lease_path}"
     assert place.holder() == "two"
 
 
@@ -509,7 +509,7 @@ def test_a_job_follows_its_group_and_one_driver_takes_over_from_another(
 
             place.hold("three")
             assert second.process.wait(PATIENCE_SECONDS) == TRY_AGAIN
-            assert "the driver ends at once: three holds the Lease" in second.log
+            assert "the driver ends at once: three has taken the Lease" in second.log
             assert eventually(lambda: left_of(second), lambda left: not left) == []
     assert place.holder() == "three"
 
