@@ -36,6 +36,7 @@ PROPERTIES = {
     "longPollingEnable": "false",
     "shortPollingTimeMills": "200",
     "registerNameServerPeriod": "60000",
+    "waitTimeMillsInSendQueue": "60000",  # on a busy machine it would refuse after 0.2 s
 }
 DELETES_AFTER_SECONDS = 62.0
 """A broker deletes nothing in its first minute."""
