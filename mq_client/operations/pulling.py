@@ -141,7 +141,7 @@ def _with_more(
                 at_once = 1
                 break
             answer = position.read(pulled)
-            if answer.meaning not in (Meaning.MESSAGES, Meaning.PASSED_OVER):
+            if answer.meaning not in _MOVES_ON:
                 break
             more = position.take(answer)
             if more is not None:
@@ -196,7 +196,8 @@ def _pull(
     if answer.meaning in _MOVES_ON and not position.wanted.is_everything:
         seen = yield from _look(directory, group, position, address)
         answer = answer if seen.meaning is Meaning.MESSAGES else seen
-    if answer.meaning not in (Meaning.GONE, Meaning.NOTHING_YET):
+    is_end = answer.meaning is Meaning.NOTHING_YET and position.stop is not None
+    if answer.meaning is not Meaning.GONE and not is_end:
         return answer, False  # whoever gave it, it means the same
     return answer, (yield from routing.is_master(directory, position.queue, address))
 
