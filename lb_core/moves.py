@@ -10,9 +10,7 @@ from lb_core.inventory import SPAN, Inventory, Runs
 from lb_core.model import QueueRange
 from lb_core.outcome import Claimants, Outcome
 from lb_core.policy import STICKY, Zones
-
-NEW_QUEUE = "new queue"
-NOBODY = "nobody eligible"
+from lb_core.reasons import Reason
 
 Change = tuple[str | None, str | None, str, bool]
 """A move without its queues: from, to, reason, and whether it was chosen."""
@@ -31,6 +29,7 @@ class Move(NamedTuple):
     source: str | None
     target: str | None
     reason: str
+    """The value of a `Reason`, or what a strategy other than STICKY is called."""
     chosen: bool
 
     @property
@@ -63,7 +62,7 @@ class Judge:
         """Every change of owner in `outcome`, in the order of the receivers."""
         if not outcome.given:
             return [
-                Move(self.inventory, runs, None, target, NEW_QUEUE, False)
+                Move(self.inventory, runs, None, target, Reason.NEW_QUEUE.value, False)
                 for target, runs in outcome.received
             ]
         gathered: dict[Change, list[range]] = {}
@@ -86,27 +85,29 @@ class Judge:
     def _why(self, run: range, source: str | None, target: str | None) -> tuple[str, bool]:
         """The reason of one move, and whether it could have waited."""
         if source is None:
-            return NEW_QUEUE, False
+            return Reason.NEW_QUEUE.value, False
         if target is None:
-            return (NOBODY if self.strategy == STICKY else f"{self.strategy} left it out"), False
+            if self.strategy == STICKY:
+                return Reason.NOBODY_ELIGIBLE.value, False
+            return f"{self.strategy} left it out", False
         members = self.group.members
         if source in self.group.draining:
-            return "draining", True
+            return Reason.DRAINING.value, True
         if source not in self.group.keeping:
-            return self._why_it_lost_all(source, target), False
+            return self._why_it_lost_all(source, target).value, False
         if self.strategy != STICKY:
             return self.strategy, True
         zone = self.inventory.sources[run.start // SPAN].zone
         better = zone is not None and members[source].zone != zone == members[target].zone
         if better and self.zones is not Zones.IGNORE:
-            return "zone", self.zones is not Zones.REQUIRE
-        return ("balance" if target in self.before else "joined"), True
+            return Reason.ZONE.value, self.zones is not Zones.REQUIRE
+        return (Reason.BALANCE if target in self.before else Reason.JOINED).value, True
 
-    def _why_it_lost_all(self, source: str, target: str) -> str:
+    def _why_it_lost_all(self, source: str, target: str) -> Reason:
         member = self.group.members.get(source)
         if member is None or member.lost_for_seconds is not None:
-            return "left" if target in self.before else "replaced"
-        return "no capacity" if member.capacity == 0 else "not pinned"
+            return Reason.LEFT if target in self.before else Reason.REPLACED
+        return Reason.NO_CAPACITY if member.capacity == 0 else Reason.NOT_PINNED
 
 
 def _pair_up(

@@ -1,8 +1,8 @@
 """Why queues moved, counted for metrics; and how far groups are behind, to the message."""
 
 from evenkeel.control import metrics
-from evenkeel.control.moving import OTHER, REASONS, Moved
-from lb_core import Member, Policy, plan
+from evenkeel.control.moving import Moved
+from lb_core import Member, Policy, plan, reasons
 from tests.groups import members, queues
 from tests.unit.test_metrics import of_pods
 
@@ -26,8 +26,8 @@ def test_moves_of_rocketmqs_strategies_are_counted_together() -> None:
     first = plan.plan(None, queues(8), members("b", "c"), averagely)
     second = plan.plan(first, queues(8), members("a", "b", "c"), averagely)
     moved.note(second)
-    assert set(moved.counts) == set(REASONS)
-    assert moved.counts[OTHER] > 0
+    assert set(moved.counts) == set(reasons.FOR_MOVES)
+    assert moved.counts[reasons.Reason.STRATEGY] > 0
     assert sum(moved.counts.values()) == second.moved
 
 

@@ -15,9 +15,7 @@ from evenkeel.objects import Group
 from lb_core.model import Member, QueueRange
 from lb_core.plan import Plan
 from lb_core.policy import STICKY, Policy
-
-DRAINING = "draining"
-"""The engine's reason for moves off consumers that are to be emptied."""
+from lb_core.reasons import Reason
 
 
 def choose(
@@ -51,7 +49,7 @@ def _emptied(
     asked = sum(
         move.size
         for move in plan.deferred
-        if move.reason == DRAINING and move.source in group.to_drain
+        if move.reason == Reason.DRAINING and move.source in group.to_drain
     )
     if not asked:
         return plan

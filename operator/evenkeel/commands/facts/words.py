@@ -1,25 +1,26 @@
 """The words of plain sentences: reasons, ages, lists, what conditions and strategies mean. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from evenkeel import times
 from evenkeel.api.groups import Strategy, StrategyName
 from evenkeel.api.parts import Condition
+from lb_core.reasons import Reason
 
 MOST_NAMED = 8
 _STEPS = ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h"))
 _A_DAY = 86_400
-_REASONS = {
-    "joined": "{target} joined",
-    "left": "{source} left",
-    "replaced": "{target} replaced {source}",
-    "balance": "for even loads",
-    "zone": "to be in the zone of its broker",
-    "draining": "{source} was to be emptied",
-    "not pinned": "{source} is not one of pinnedConsumers",
-    "no capacity": "{source} has no capacity",
-    "new queue": "it is new",
+_REASONS: Mapping[str, str] = {
+    Reason.JOINED: "{target} joined",
+    Reason.LEFT: "{source} left",
+    Reason.REPLACED: "{target} replaced {source}",
+    Reason.BALANCE: "for even loads",
+    Reason.ZONE: "to be in the zone of its broker",
+    Reason.DRAINING: "{source} was to be emptied",
+    Reason.NOT_PINNED: "{source} is not one of pinnedConsumers",
+    Reason.NO_CAPACITY: "{source} has no capacity",
+    Reason.NEW_QUEUE: "it is new",
 }
 _STRATEGIES = {
     StrategyName.STICKY: "Sticky: even loads first, {then}then the fewest moves",
