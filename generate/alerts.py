@@ -11,7 +11,7 @@ from generate import marks
 
 PAGE = Path("docs", "operating", "monitoring.md")
 RULES = Path("charts", "evenkeel", "files", "alerts.yaml")
-_WHICH = re.compile(r"( of namespace)? \{\{ \$labels\.namespace \}\}(/\{\{ \$labels\.name \}\})?")
+_WHICH = re.compile(r"( in namespace)? \{\{ \$labels\.namespace \}\}(/\{\{ \$labels\.name \}\})?")
 _OTHERS = re.compile(r"\{\{.*?\}\}")
 HEAD = "| alert | severity | after | |\n|---|---|---|---|\n"
 
