@@ -7,6 +7,7 @@ after a failure, no message is given twice and none is passed over:
 - messages: give them as far as their offsets follow one another, cut at the end asked for;
 - nothing matches the filter: go on behind the stretch that was looked through;
 - the offset is gone, as the broker has deleted it: an error, or a gap on record, as asked;
+- the queue ends before the offset, and a stop is given: an error;
 - anything else leaves the position where it is.
 
 So where all messages are wanted, messages given and gaps on record make up every stretch that was
@@ -64,6 +65,22 @@ class OffsetGoneError(errors.MqError):
         self.queue = queue
         self.asked = asked
         self.first = first
+
+
+class BeyondEndError(errors.MqError):
+    """The queue ends before the first offset that was asked for, as its master says."""
+
+    def __init__(self, position: "Position", end: int) -> None:
+        """Name the offsets and the end."""
+        super().__init__(
+            f"{position.queue}: offsets {position.next} up to, without, {position.stop} were asked "
+            f"for, but the queue ends at {end}: begin there or before, or give no stop to wait for "
+            "messages; if it once reached further, the topic was made anew or its broker lost "
+            "messages"
+        )
+        self.queue = position.queue
+        self.asked = position.next
+        self.end = end
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from mq_client.blocking import Client
 from mq_client.filters import Filter
 from mq_client.messages import Unreadable
 from mq_client.operations import offsets, pulling
-from mq_client.pulling import Batch, Position
+from mq_client.pulling import Batch, BeyondEndError, Position
 from mq_client.values import Queue
 from spark_jobs import connections, schema
 from spark_jobs.options import Cluster
@@ -101,10 +101,16 @@ def _batches(
     looks: Counter[Queue] = Counter()
     while left := [position for position in positions if not position.is_done]:
         is_silent = True
-        for batch in reader.within(look):
+        try:
+            for batch in reader.within(look):
+                is_silent = False
+                looks.clear()
+                yield batch
+        except BeyondEndError as error:
             is_silent = False
-            looks.clear()
-            yield batch
+            for position in left:
+                if position.queue == error.queue:
+                    _see_end(position, error.end)
         if is_silent and _see_ends(client, left, looks, patience / look):
             # What is on its way for a queue that was cut off must not move it again.
             left = [position for position in left if not position.is_done]

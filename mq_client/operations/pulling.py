@@ -19,6 +19,7 @@ from mq_client.pulling import (
     MOST_MESSAGES,
     POLL_MS,
     Batch,
+    BeyondEndError,
     Position,
 )  # fmt: skip
 from mq_client.values import MASTER_ID, Pulled
@@ -37,7 +38,8 @@ def next_batch(
     message however large it is.
 
     Failures are tried again for `patience` seconds; then the last one is raised, and the position
-    stands where it was, as it does when the flow is given up half-way.
+    stands where it was, as it does when the flow is given up half-way. A position with a `stop`
+    that begins behind the queue's end is a `BeyondEndError` at once.
     """
     enough = ENOUGH_BYTES if enough is None else enough
     ahead = position.ahead()
@@ -58,11 +60,12 @@ def _pull_patiently(
     """
     Pull until an answer says how to go on.
 
-    What is gone is gone when a master has said so twice: a slave deletes by its own clock, and a
-    file that cannot be read once may be read again.
+    A master must say twice that messages are gone: a slave deletes by its own clock, and a file
+    that cannot be read once may be read again. It must say twice that the queue ends before the
+    position, too: a message that was just sent is readable a moment later.
     """
     failing_since: float | None = None
-    gone_at: int | None = None
+    told: set[Meaning] = set()
     pauses = directory.times.pauses()
     while True:
         asked_at = directory.now()
@@ -88,13 +91,16 @@ def _pull_patiently(
             position.take(answer)
             if directory.now() - asked_at < directory.times.first_pause:  # it was not held
                 yield Pause(next(pauses))
-        elif answer.meaning is Meaning.GONE and gone_at != position.next:
-            gone_at = position.next
+        elif answer.meaning in _TOLD_TWICE and answer.meaning not in told:
+            told.add(answer.meaning)
             yield Pause(directory.times.first_pause)
+        elif answer.meaning is Meaning.BEYOND_END:
+            raise BeyondEndError(position, answer.pulled.max_offset)
         else:
             return answer
 
 
+_TOLD_TWICE = (Meaning.GONE, Meaning.BEYOND_END)
 _REASONS = {
     Meaning.BEYOND_END: "this broker's queue ends before it, at {max_offset}",
     Meaning.HELD: "the broker gave neither messages nor a way on ({remark})",
@@ -110,10 +116,22 @@ def _refuse(position: Position, answer: Answer, is_masters: bool) -> None:
         reason = "a slave says it is gone, and only the master can know"
     if answer.meaning is Meaning.NOTHING_YET and position.stop is not None and not is_masters:
         reason = "a slave ends there, and only the master can tell whether there is more"
+    if is_masters and _is_beyond_end(position, answer):
+        reason = None
     if reason is not None:
         position.broker_id = MASTER_ID
         told = reason.format(max_offset=pulled.max_offset, remark=pulled.remark)
         raise errors.UnavailableError(f"{position.queue} at offset {position.next}: {told}")
+
+
+def _is_beyond_end(position: Position, answer: Answer) -> bool:
+    """
+    Tell whether a bounded position begins behind the end that the answer itself gives.
+
+    A reader without a `stop` waits for messages to come.
+    """
+    is_beyond = answer.meaning is Meaning.BEYOND_END and answer.pulled.max_offset < position.next
+    return is_beyond and position.stop is not None
 
 
 def _with_more(
@@ -128,6 +146,7 @@ def _with_more(
     """
     bodies = [batch.body]
     start = position.ahead()
+    first: Answer | None = None
     size, step, at_once = len(batch.body), batch.stop - batch.first, 1
     full = position.cut(batch.first + MOST_MESSAGES)
     while size < enough and position.next < min(end, full):
@@ -143,6 +162,7 @@ def _with_more(
             answer = position.read(pulled)
             if answer.meaning not in _MOVES_ON:
                 break
+            first = first or answer
             more = position.take(answer)
             if more is not None:
                 bodies.append(more.body)
@@ -150,23 +170,17 @@ def _with_more(
             step, end = position.next - place or step, pulled.max_offset
         if position.next == before:
             break
-    if position.next > start.next and not (yield from _is_all_there(directory, group, start)):
+    if first is None:
+        return batch
+    try:
+        seen = yield from _see_what_is_hidden(directory, group, start, first)
+    except errors.MqError:
+        seen = None  # as in `_pull_all`
+    if seen is not first:
         position.catch_up(start)
         return batch
     body = b"".join(bodies) if len(bodies) > 1 else batch.body
     return replace(batch, stop=position.next, body=body)
-
-
-def _is_all_there(directory: Directory, group: str, position: Position) -> Flow[bool]:
-    """Tell whether answers from this position on can miss nothing, whatever their filter hides."""
-    if position.wanted.is_everything:
-        return True
-    try:
-        address = yield from _address(directory, group, position)
-        seen = yield from _look(directory, group, position, address)
-    except errors.MqError:
-        return False  # as below
-    return seen.meaning is Meaning.MESSAGES
 
 
 def _pull_all(
@@ -193,11 +207,9 @@ def _pull(
     request = position.request(group, POLL_MS, _most_bytes(enough))
     pulled = yield from flows.ask(address, request, timeout)
     answer = position.read(pulled)
-    if answer.meaning in _MOVES_ON and not position.wanted.is_everything:
-        seen = yield from _look(directory, group, position, address)
-        answer = answer if seen.meaning is Meaning.MESSAGES else seen
-    is_end = answer.meaning is Meaning.NOTHING_YET and position.stop is not None
-    if answer.meaning is not Meaning.GONE and not is_end:
+    answer = yield from _see_what_is_hidden(directory, group, position, answer)
+    is_end = answer.meaning in (Meaning.NOTHING_YET, Meaning.BEYOND_END)
+    if answer.meaning is not Meaning.GONE and not (is_end and position.stop is not None):
         return answer, False  # whoever gave it, it means the same
     return answer, (yield from routing.is_master(directory, position.queue, address))
 
@@ -207,16 +219,23 @@ _ONE_MESSAGE = 1
 """In bytes: a broker gives one message at least. It looks for it as far as for many."""
 
 
-def _look(directory: Directory, group: str, position: Position, address: str) -> Flow[Answer]:
+def _see_what_is_hidden(
+    directory: Directory, group: str, position: Position, answer: Answer
+) -> Flow[Answer]:
     """
-    Tell what there is at the position without its filter, after an answer with it.
+    Give the answer if no message that it is about can be missing; otherwise what there is instead.
 
-    A filter hides what a broker has just deleted. But brokers delete from a queue's beginning on,
-    so whoever finds the first message that an answer is about knows that none behind it is missing.
+    A filter hides what a broker has just deleted. So the position is pulled once more without it.
+    Brokers delete from a queue's beginning on: whoever finds the first message that an answer is
+    about knows that none behind it is missing.
     """
+    if position.wanted.is_everything or answer.meaning not in _MOVES_ON:
+        return answer
     plain = replace(position, wanted=filters.EVERYTHING)
     request = replace(plain.request(group, poll_ms=0), most_bytes=_ONE_MESSAGE)
-    return plain.read((yield from flows.ask(address, request, directory.times.answer)))
+    address = yield from _address(directory, group, position)
+    seen = plain.read((yield from flows.ask(address, request, directory.times.answer)))
+    return answer if seen.meaning is Meaning.MESSAGES else seen
 
 
 def _most_bytes(enough: int) -> int:

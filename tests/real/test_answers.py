@@ -20,7 +20,7 @@ from mq_client.directory import Times
 from mq_client.frames import Frame
 from mq_client.messages import Message
 from mq_client.operations.sending import To
-from mq_client.pulling import MOST_MESSAGES, OffsetGoneError, Position
+from mq_client.pulling import MOST_MESSAGES, BeyondEndError, OffsetGoneError, Position
 from mq_client.values import Queue, TopicConfig
 from sandbox import asking, rocketmq
 from sandbox.waiting import eventually
@@ -180,6 +180,28 @@ def test_a_broker_that_says_at_once_that_it_ends_here_is_not_kept_busy(
         relay.after = lambda _, answer: answer
         found = [int(message.body) for batch in reading for message in batch.messages()]
     assert found == list(range(AT, MESSAGES))
+
+
+@pytest.mark.parametrize("read", [read_blocking, read_by_asyncio], ids=["blocking", "asyncio"])
+def test_a_range_beyond_the_end_is_an_error_when_the_master_has_said_so_twice(
+    relay: Answers, filled: Queue, read: Read
+) -> None:
+    position = Position(filled, MESSAGES + 20, MESSAGES + 30)
+    with pytest.raises(BeyondEndError, match=r"offsets 120 up to, without, 130 .* ends at 100: "):
+        read(relay.address, position)
+    assert (position.next, position.gaps, len(relay.pulls)) == (MESSAGES + 20, [], 2)
+
+
+def test_a_reader_without_an_end_waits_until_the_queue_reaches_it(
+    client: Client, filled: Queue
+) -> None:
+    reading = client.read(GROUP, [Position(filled, MESSAGES + 2)])
+    assert list(reading.within(0.5)) == []
+    client.send([Message(filled.topic, b"%d" % (MESSAGES + n)) for n in range(5)], To(filled))
+    found: list[int] = []
+    while len(found) < 3:
+        found += [int(each.body) for batch in reading.within(5) for each in batch.messages()]
+    assert found == [MESSAGES + 2, MESSAGES + 3, MESSAGES + 4]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from mq_client.commands.consuming import Pull
 from mq_client.filters import EVERYTHING, Filter
 from mq_client.frames import Frame
 from mq_client.operations import pulling
-from mq_client.pulling import Batch, OffsetGoneError, Position
+from mq_client.pulling import Batch, BeyondEndError, OffsetGoneError, Position
 from mq_client.values import READ, BrokerRoute, Cluster, Pulled, PullStatus, Queue, Route
 from tests import stored
 from tests.scripted import Stage
@@ -199,6 +199,39 @@ def test_only_a_master_tells_what_is_gone_or_where_the_end_is() -> None:
         assert reading.position.gaps == []
         with pytest.raises(errors.UnavailableError, match="tried in vain for 11 s"):
             Reading(allow_gaps=True).next(*[SLAVE, told] * 6)
+
+
+BEYOND = [
+    replace(said(MOVED, "OFFSET_OVERFLOW_BADLY", 3), max_offset=3),
+    replace(said(MATCHED, "OFFSET_OVERFLOW_BADLY", 5), max_offset=3),
+    replace(said(MOVED, "NO_MESSAGE_IN_QUEUE", 0), max_offset=0),
+    replace(said(MOVED, "NO_MATCHED_LOGIC_QUEUE", 0), max_offset=0),
+]
+
+
+@pytest.mark.parametrize("told", BEYOND, ids=lambda told: f"{told.status.name} {told.remark}")
+def test_offsets_beyond_the_end_that_a_master_tells_are_an_error_at_once(told: Pulled) -> None:
+    reading = Reading(allow_gaps=True)
+    with pytest.raises(BeyondEndError) as caught:
+        reading.next(ROUTE, told, told)
+    assert str(caught.value).startswith(
+        "orders@broker-a 3: offsets 5 up to, without, 8 were asked for, but the queue ends at "
+        f"{told.max_offset}: begin there or before"
+    )
+    assert (caught.value.asked, caught.value.end) == (5, told.max_offset)
+    assert (reading.position.next, reading.position.gaps, reading.stage.seconds) == (5, [], 1)
+
+
+@pytest.mark.parametrize("told", BEYOND, ids=lambda told: f"{told.status.name} {told.remark}")
+def test_messages_beyond_the_end_are_waited_for_where_that_can_help(told: Pulled) -> None:
+    assert Reading().next(ROUTE, told, found(5, 6, 7))[0] == [5, 6, 7]  # just sent
+    for_ever = Reading()
+    for_ever.position.stop = None
+    last = replace(found(5), max_offset=6)
+    assert for_ever.next(ROUTE, told, ROUTE, told, ROUTE, told, ROUTE, last)[0] == [5]
+    behind = Reading()
+    script = [SLAVE, told, SLAVE, told, SLAVE, told, ROUTE, found(5, 6, 7)]
+    assert behind.next(*script) == ([5, 6, 7], ["b:1", "b:1", "b:1", "a:1"])
 
 
 @pytest.mark.parametrize("masters", [{1: "b:1"}, {}], ids=["named as a slave", "not named"])

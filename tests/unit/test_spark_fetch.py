@@ -10,7 +10,7 @@ from mq_client import errors, filters
 from mq_client.errors import CorruptMessageError, UnavailableError
 from mq_client.messages import Unreadable
 from mq_client.operations import offsets as offsets_of_queues
-from mq_client.pulling import Batch, Position
+from mq_client.pulling import Batch, BeyondEndError, Position
 from mq_client.values import Queue
 from spark_jobs import connections, fetch, options
 from spark_jobs.options import Cluster
@@ -37,6 +37,8 @@ class Broker:
         self.positions = list(positions)
         return self
 
+    says_so = False
+    """Whether it tells of a range that begins beyond its end."""
     slow = 0
     """How often it is waited for in vain."""
 
@@ -53,6 +55,8 @@ class Broker:
                 )
                 first, position.next = position.next, stop
                 yield Batch(position.queue, first, stop, data)
+            elif self.says_so and position.next > self.end:
+                raise BeyondEndError(position, self.end)
 
     def start(self, asked: int | errors.MqError) -> int | errors.MqError:
         return asked
@@ -114,6 +118,23 @@ def test_where_gaps_are_allowed_what_the_broker_lost_is_told(
     assert list(offsets(5, allow_gaps=True, gaps=gaps)) == [0, 1]
     assert gaps == [Range(QUEUE, 2, 5)]
     assert caplog.messages == ["messages are lost: orders@broker-a 3: offsets 2 to 4"]
+
+
+def test_a_queue_that_was_made_anew_is_a_loss_without_another_question(broker: Broker) -> None:
+    broker.end, broker.says_so = 5, True
+    broker.master = errors.NoBrokerError("nobody may be asked")
+    reading = offsets(9)
+    assert [next(reading) for _ in range(5)] == [0, 1, 2, 3, 4]
+    broker.end = 2
+    with pytest.raises(DataLossError, match=r"broker-a 3 ends at 2, but .* up to 9"):
+        next(reading)
+    gaps: list[Range] = []
+    broker.end = 5
+    lenient = offsets(9, allow_gaps=True, gaps=gaps)
+    assert [next(lenient) for _ in range(5)] == [0, 1, 2, 3, 4]
+    broker.end = 2
+    assert list(lenient) == []
+    assert gaps == [Range(QUEUE, 5, 9)]
 
 
 def test_rows_and_gaps_make_up_what_was_planned_or_the_task_fails(broker: Broker) -> None:
