@@ -62,6 +62,7 @@ COPY LICENSE /opt/evenkeel/
 COPY lb_core/ /opt/evenkeel/code/lb_core/
 COPY mq_client/ /opt/evenkeel/code/mq_client/
 COPY operator/evenkeel/ /opt/evenkeel/code/evenkeel/
+COPY evenkeel_cli/ /opt/evenkeel/code/evenkeel_cli/
 COPY images/build/commands.py images/build/finish pyproject.toml /build/
 RUN python3 /build/commands.py /build/pyproject.toml /opt/evenkeel/bin && /build/finish
 

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator
 
-from evenkeel.commands import grammar
+from evenkeel_cli import grammar
 
 HEAD = """\
 # Commands and options

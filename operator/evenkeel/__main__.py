@@ -2,7 +2,7 @@
 
 import sys
 
-from evenkeel.commands.frame import main
+from evenkeel_cli.frame import main
 
 if __name__ == "__main__":
     sys.exit(main())

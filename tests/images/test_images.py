@@ -79,7 +79,12 @@ def test_no_file_lends_its_owners_rights(box: Box) -> None:
 
 def test_the_operators_image_has_its_own_packages_alone_and_is_small(operator: Box) -> None:
     code = operator.root / "opt/evenkeel/code"
-    assert {path.name for path in code.iterdir()} == {"evenkeel", "lb_core", "mq_client"}
+    assert {path.name for path in code.iterdir()} == {
+        "evenkeel",
+        "evenkeel_cli",
+        "lb_core",
+        "mq_client",
+    }
     for absent in ("java", "pip"):
         assert operator.tell("sh", "-c", f"command -v {absent} || echo none") == "none\n"
     for absent in ("numpy", "pyarrow", "pyspark"):

@@ -13,7 +13,8 @@ from evenkeel.cluster import api
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.fence import Fence, LostLeadError
 from evenkeel.cluster.heard import Heard
-from evenkeel.cluster.lease import Lease, Terms
+from evenkeel.cluster.lease import Lease
+from evenkeel.cluster.terms import Terms
 from evenkeel.cluster.world import ClusterWorld
 from evenkeel.objects import Key
 

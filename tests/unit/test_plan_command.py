@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from evenkeel import manifests
-from evenkeel.commands import frame
-from evenkeel.commands.codes import FAILED, MISUSED, NOTHING_MOVES, SOMETHING_MOVES
-from evenkeel.commands.facts import foresight
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Key
+from evenkeel_cli import frame
+from evenkeel_cli.codes import FAILED, MISUSED, NOTHING_MOVES, SOMETHING_MOVES
+from evenkeel_cli.facts import foresight
 from lb_core.plan import Plan
 
 HEAD = {"apiVersion": manifests.API_VERSION}

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from evenkeel.commands import codes
 from evenkeel.control.seen import JobState
+from evenkeel_cli import codes
 from generate import alerts, pictures, reference, story, strategies
 from lb_core import moves, reasons
 from spark_jobs.pipeline import driver
@@ -106,7 +106,7 @@ def test_every_reason_of_a_move_is_explained() -> None:
 def test_every_annotation_and_label_of_ours_is_explained() -> None:
     texts = {
         each.value
-        for folder in ("operator/evenkeel", "spark_jobs")
+        for folder in ("evenkeel_cli", "operator/evenkeel", "spark_jobs")
         for _, tree in trees(ROOT / folder, ROOT)
         for each in ast.walk(tree)
         if isinstance(each, ast.Constant) and isinstance(each.value, str)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import signal
 import socket
@@ -18,11 +19,12 @@ from evenkeel.cluster import api, staging, watching
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.calls import Calls
 from evenkeel.cluster.fence import Fence
-from evenkeel.cluster.lease import Lease, Terms
+from evenkeel.cluster.lease import Lease
 from evenkeel.cluster.manifest import names
 from evenkeel.cluster.operator import Operator
 from evenkeel.cluster.resync import A_PAGE, Resync
 from evenkeel.cluster.serving import serving
+from evenkeel.cluster.terms import Terms
 from evenkeel.control import metrics
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import DEFAULT_NAMESPACE, Key
@@ -52,6 +54,13 @@ class Options:
     terms: Terms = Terms()  # noqa: RUF009 it is frozen
     allowed: Sequence[str] = ()
     """Name servers that Topics may name, as patterns; none: any."""
+
+
+def start(options: Options) -> None:
+    """Run the operator in this process until SIGTERM or Ctrl-C, with its log in JSON."""
+    kopf.configure(log_format=kopf.LogFormat.JSON)
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # else a line for each event
+    asyncio.run(run(options))
 
 
 async def run(options: Options) -> None:

@@ -10,29 +10,17 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from evenkeel.cluster import fence, paths
 from evenkeel.cluster.api import Api, ConflictError, Document, GoneError
 from evenkeel.cluster.fence import Fence
+from evenkeel.cluster.terms import Terms
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Key
 
 log = logging.getLogger("evenkeel")
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How long a lease holds; as in Kubernetes' own controllers."""
-
-    duration: float = 15.0
-    """Others take over when it was not renewed for so long."""
-    deadline: float = 10.0
-    """A leader that could not renew for so long leads no more."""
-    period: float = 2.0
-    """It is renewed, or tried, so often."""
 
 
 class Lease:

@@ -15,8 +15,8 @@ import pytest
 
 from evenkeel.cluster import paths
 from evenkeel.cluster.manifest import places
-from evenkeel.commands import frame
-from evenkeel.commands.codes import DONE, FAILED, NOTHING_MOVES, SOMETHING_MOVES
+from evenkeel_cli import frame
+from evenkeel_cli.codes import DONE, FAILED, NOTHING_MOVES, SOMETHING_MOVES
 from sandbox import go, jars, ports, process, programs
 from sandbox.kubernetes import Cluster
 from sandbox.kubernetes_users import User
@@ -49,7 +49,7 @@ threading.Event().wait()
 PLUGIN = """\
 #!/bin/sh
 PYTHONPATH={root}/operator:{root} exec {python} -c \\
-    'import sys; from evenkeel.commands.kubectl import {name}; sys.exit({name}())' "$@"
+    'import sys; from evenkeel_cli.kubectl import {name}; sys.exit({name}())' "$@"
 """
 Run = Callable[..., tuple[int, str]]
 

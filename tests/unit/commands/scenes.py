@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel import manifests
-from evenkeel.commands.facts import explaining
-from evenkeel.commands.facts.explaining import Explanation
-from evenkeel.commands.facts.past import Past
 from evenkeel.control import groups
 from evenkeel.control.seen import JobSeen, JobState, Report, Seat, Seen
 from evenkeel.objects import Group, Key, Topic
+from evenkeel_cli.facts import explaining
+from evenkeel_cli.facts.explaining import Explanation
+from evenkeel_cli.facts.past import Past
 from lb_core.model import Member
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,9 +11,9 @@ import pytest
 import trustme
 import yaml
 
-from evenkeel.commands.cluster import access
-from evenkeel.commands.cluster.access import Access
-from evenkeel.commands.cluster.kubeconfig import NoClusterError
+from evenkeel_cli.cluster import access
+from evenkeel_cli.cluster.access import Access
+from evenkeel_cli.cluster.kubeconfig import NoClusterError
 
 PLUGIN = """\
 import json, os, sys

@@ -4,17 +4,17 @@ import pytest
 
 from evenkeel.cluster import paths
 from evenkeel.cluster.paths import Resource
-from evenkeel.commands import frame
-from evenkeel.commands.cluster import connecting
-from evenkeel.commands.cluster.client import (
+from evenkeel.errors import EvenkeelError
+from evenkeel.objects import Key
+from evenkeel_cli import frame
+from evenkeel_cli.cluster import connecting
+from evenkeel_cli.cluster.client import (
     AwayError,
     Document,
     ForbiddenError,
     NotInstalledError,
 )
-from evenkeel.commands.codes import FAILED
-from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Key
+from evenkeel_cli.codes import FAILED
 
 
 class Refusing:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from evenkeel.cluster import paths
-from evenkeel.commands.cluster import client
-from evenkeel.commands.cluster.access import Access
-from evenkeel.commands.cluster.client import ApiError, AwayError, Cluster
 from evenkeel.objects import Key
+from evenkeel_cli.cluster import client
+from evenkeel_cli.cluster.access import Access
+from evenkeel_cli.cluster.client import ApiError, AwayError, Cluster
 from tests.http_answers import answering, redirect
 
 TOKEN = "Bearer of-an-admin"

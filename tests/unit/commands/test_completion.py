@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.commands import candidates, completion, frame, grammar, shells
+from evenkeel_cli import candidates, completion, frame, grammar, shells
 
 EVENKEEL = """#!/bin/sh
 shift # __complete

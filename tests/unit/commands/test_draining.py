@@ -2,9 +2,9 @@
 
 import pytest
 
-from evenkeel.commands.facts import draining
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group
+from evenkeel_cli.facts import draining
 from tests.unit.commands.scenes import JOB, after, annotated, group, members, running
 
 PODS = after(group(), members("pod-a", "pod-b"))

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from evenkeel.commands.facts import explaining, past, sentences
-from evenkeel.commands.facts.past import Past, Told
 from evenkeel.errors import EvenkeelError
+from evenkeel_cli.facts import explaining, past, sentences
+from evenkeel_cli.facts.past import Past, Told
 from lb_core.model import Queue
 from tests.unit.commands.scenes import (
     JOB,

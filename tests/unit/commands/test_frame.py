@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.commands import frame, grammar, kubectl
-from evenkeel.commands.codes import FAILED, INTERRUPTED, MISUSED
+from evenkeel_cli import frame, grammar, kubectl
+from evenkeel_cli.codes import FAILED, INTERRUPTED, MISUSED
 
 ROOT = Path(__file__).parents[3]
+NOT_FOR_PEOPLE = (
+    "aiohttp", "isal", "kopf", "lz4", "numpy", "pyarrow", "pyspark", "spark_jobs", "zstandard",
+)  # fmt: skip
 SLOW = ("kopf", "aiohttp", "yaml", "msgspec", "rich", "asyncio", "prometheus_client")
 
 
@@ -78,9 +81,25 @@ def test_no_line_of_help_is_too_long_for_a_terminal(
 def test_what_takes_long_to_load_is_not_loaded_to_show_what_there_is() -> None:
     code = f"""
 import sys
-from evenkeel.commands import frame, grammar
+from evenkeel_cli import frame, grammar
 grammar.parser("evenkeel", []).format_help()
 print([name for name in {SLOW} if name in sys.modules])
+"""
+    path = {"PYTHONPATH": f"{ROOT}/operator:{ROOT}"}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "[]\n"
+
+
+def test_no_command_for_people_loads_the_operators_libraries_arrays_or_spark() -> None:
+    """The commands are installed without them: see the extra `cli`."""
+    code = f"""
+import importlib, pkgutil, sys
+import evenkeel_cli
+for module in pkgutil.walk_packages(evenkeel_cli.__path__, "evenkeel_cli."):
+    importlib.import_module(module.name)
+print(sorted(name for name in {NOT_FOR_PEOPLE} if name in sys.modules))
 """
     path = {"PYTHONPATH": f"{ROOT}/operator:{ROOT}"}
     ended = subprocess.run(
@@ -185,8 +204,8 @@ def test_an_answer_that_cannot_be_written_is_one_sentence(words: list[str]) -> N
     )  # fmt: skip
 
 
-def without_msgspec(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    (folder / "msgspec.py").write_text("raise ModuleNotFoundError(name='msgspec')")
+def run_without(library: str, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    (folder / f"{library}.py").write_text(f"raise ModuleNotFoundError(name={library!r})")
     return subprocess.run(
         [sys.executable, *command],
         env={**os.environ, "PYTHONPATH": f"{folder}:{ROOT}/operator:{ROOT}"},
@@ -196,25 +215,46 @@ def without_msgspec(folder: Path, *command: str) -> subprocess.CompletedProcess[
     )
 
 
-@pytest.mark.parametrize("command", ["plan", "explain", "check", "run", "operator"])
-def test_a_library_that_is_missing_is_one_sentence(command: str, tmp_path: Path) -> None:
-    ended = without_msgspec(tmp_path, "-m", "evenkeel", command, "x")
+@pytest.mark.parametrize(
+    ("command", "library", "extra"),
+    [
+        ("plan -f x", "msgspec", "cli"),
+        ("explain x", "msgspec", "cli"),
+        ("check", "msgspec", "cli"),
+        ("top", "rich", "cli"),
+        ("run -f x", "msgspec", "operator,spark"),
+        ("operator", "kopf", "operator"),
+    ],
+)
+def test_a_library_that_is_missing_is_one_sentence_that_names_the_extra(
+    command: str, library: str, extra: str, tmp_path: Path
+) -> None:
+    ended = run_without(library, tmp_path, "-m", "evenkeel", *command.split())
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         FAILED, "",
-        "evenkeel: the library msgspec is missing: pip install '.[operator]' in a checkout of "
-        "Evenkeel\n",
+        f"evenkeel {command.split()[0]} needs {library}: pip install 'evenkeel[{extra}]'\n",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["operator", "run"])
+def test_the_help_of_what_starts_the_service_needs_none_of_its_libraries(
+    command: str, tmp_path: Path
+) -> None:
+    ended = run_without("aiohttp", tmp_path, "-m", "evenkeel", command, "--help")
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("call", ["main", "complete"])
 def test_kubectls_plugin_says_so_too(call: str, tmp_path: Path) -> None:
     code = f"""
 import sys
-from evenkeel.commands import kubectl
+from evenkeel_cli import kubectl
 sys.argv = ["kubectl-evenkeel", "explain", "x"]
 sys.exit(kubectl.{call}())
 """
-    ended = without_msgspec(tmp_path, "-c", code)
+    ended = run_without("msgspec", tmp_path, "-c", code)
     assert ended.returncode == FAILED
-    assert ended.stderr.startswith("kubectl evenkeel: the library msgspec is missing: ")
-    assert ended.stderr.count("\n") == 1
+    command = {"main": " explain", "complete": ""}[call]
+    assert ended.stderr == (
+        f"kubectl evenkeel{command} needs msgspec: pip install 'evenkeel[cli]'\n"
+    )

@@ -3,9 +3,9 @@
 import pytest
 
 from evenkeel.cluster import paths
-from evenkeel.commands import frame, grammar
-from evenkeel.commands.codes import MISUSED
 from evenkeel.objects import Key
+from evenkeel_cli import frame, grammar
+from evenkeel_cli.codes import MISUSED
 
 NAMES = ("billing/status", "billing?x=1", "..", "Billing", "", "a..b", "-a", "a" * 254)
 NAMESPACES = ("", "a/b", "other/consumergroups/billing?", "a.b", "BAD", "a" * 64)

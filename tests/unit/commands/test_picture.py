@@ -5,9 +5,9 @@ import json
 import pytest
 from rich.text import Text
 
-from evenkeel.commands.facts import measured, picture
-from evenkeel.commands.facts.measured import Measured
-from evenkeel.commands.facts.picture import Look
+from evenkeel_cli.facts import measured, picture
+from evenkeel_cli.facts.measured import Measured
+from evenkeel_cli.facts.picture import Look
 from lb_core.model import Queue
 from tests.unit.commands.scenes import JOB, after, annotated, group, members, running
 

@@ -8,10 +8,10 @@ import pytest
 from evenkeel import objects
 from evenkeel.api.groups import LastSkip
 from evenkeel.api.parts import Condition, ConditionStatus
-from evenkeel.commands.facts import requests
 from evenkeel.control.seen import JobSeen, JobState
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group
+from evenkeel_cli.facts import requests
 from tests.unit.commands.scenes import JOB, after, annotated, group, members, running
 
 NOW = "2026-01-01T00:00:00.000+00:00"

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from evenkeel.commands import top
+from evenkeel_cli import top
 
 SHOW_CURSOR = "\x1b[?25h"
 

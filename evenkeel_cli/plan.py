@@ -13,15 +13,15 @@ from pathlib import Path
 from evenkeel import manifests
 from evenkeel.api.groups import MessageModel
 from evenkeel.api.jobs import MOST_EXECUTORS
-from evenkeel.commands import options as told
-from evenkeel.commands import saying
-from evenkeel.commands.cluster import connecting, reading
-from evenkeel.commands.codes import FAILED, NOTHING_MOVES, SOMETHING_MOVES
-from evenkeel.commands.facts import foresight, plans
-from evenkeel.commands.facts.foresight import Foresight
 from evenkeel.errors import EvenkeelError
 from evenkeel.manifests import Manifests
 from evenkeel.objects import Group
+from evenkeel_cli import options as told
+from evenkeel_cli import saying
+from evenkeel_cli.cluster import connecting, reading
+from evenkeel_cli.codes import FAILED, NOTHING_MOVES, SOMETHING_MOVES
+from evenkeel_cli.facts import foresight, plans
+from evenkeel_cli.facts.foresight import Foresight
 
 TEXT = (
     "Plans groups anew, from what their status says now, and changes nothing. The exit code is 0 "

@@ -9,20 +9,20 @@ from contextlib import ExitStack, contextmanager
 
 from evenkeel.cluster import paths
 from evenkeel.cluster.paths import Resource
-from evenkeel.commands import options as told
-from evenkeel.commands import saying
-from evenkeel.commands.cluster import connecting, reading, waiting
-from evenkeel.commands.cluster.client import (
+from evenkeel.errors import EvenkeelError
+from evenkeel.objects import Group, Key
+from evenkeel_cli import options as told
+from evenkeel_cli import saying
+from evenkeel_cli.cluster import connecting, reading, waiting
+from evenkeel_cli.cluster.client import (
     Cluster,
     Document,
     ForbiddenError,
     MissingError,
     NotInstalledError,
 )
-from evenkeel.commands.codes import DONE
-from evenkeel.commands.facts import checking, requests
-from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group, Key
+from evenkeel_cli.codes import DONE
+from evenkeel_cli.facts import checking, requests
 
 WAIT_SECONDS = 60.0
 TEXT = (

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from evenkeel import planning
 from evenkeel.api.groups import Assigned, MessageModel
-from evenkeel.commands.facts import words
-from evenkeel.commands.facts.explaining import Explanation, Row
 from evenkeel.control import conditions
 from evenkeel.objects import Group
+from evenkeel_cli.facts import words
+from evenkeel_cli.facts.explaining import Explanation, Row
 from lb_core.assignment import format_ids
 from lb_core.policy import STICKY, Zones
 from mq_client import tables

@@ -7,13 +7,13 @@ from typing import Protocol
 from rich.text import Text
 
 from evenkeel.cluster.manifest import names, places
-from evenkeel.commands.cluster import reading
-from evenkeel.commands.cluster.client import ApiError, AwayError, Cluster
-from evenkeel.commands.facts import measured, picture
-from evenkeel.commands.facts.measured import Measured
-from evenkeel.commands.facts.picture import Look
 from evenkeel.control import conditions
 from evenkeel.objects import Group, Key
+from evenkeel_cli.cluster import reading
+from evenkeel_cli.cluster.client import ApiError, AwayError, Cluster
+from evenkeel_cli.facts import measured, picture
+from evenkeel_cli.facts.measured import Measured
+from evenkeel_cli.facts.picture import Look
 
 LOOKS = 6
 """Rates are told over so many, for batches may take longer than the time between two."""

@@ -10,9 +10,9 @@ where names of files may follow.
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from evenkeel.commands import candidates, grammar, saying, shells
-from evenkeel.commands import options as told
-from evenkeel.commands.codes import DONE
+from evenkeel_cli import candidates, grammar, saying, shells
+from evenkeel_cli import options as told
+from evenkeel_cli.codes import DONE
 
 TEXT = (
     "Prints what a shell needs to complete what is typed: commands, options, and the names of "

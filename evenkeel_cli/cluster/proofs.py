@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from evenkeel.commands.cluster.kubeconfig import Cluster, NoClusterError, Plugin, User
+from evenkeel_cli.cluster.kubeconfig import Cluster, NoClusterError, Plugin, User
 
 PLUGIN_SECONDS = 120.0
 """People may have to log in meanwhile."""

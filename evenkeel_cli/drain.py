@@ -4,14 +4,14 @@ import argparse
 from collections.abc import Iterable
 
 from evenkeel.cluster import paths
-from evenkeel.commands import options as told
-from evenkeel.commands import saying
-from evenkeel.commands.cluster import connecting, reading, waiting
-from evenkeel.commands.cluster.client import Cluster, ConflictError, ForbiddenError, MissingError
-from evenkeel.commands.codes import DONE
-from evenkeel.commands.facts import draining
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import DRAIN, Group
+from evenkeel_cli import options as told
+from evenkeel_cli import saying
+from evenkeel_cli.cluster import connecting, reading, waiting
+from evenkeel_cli.cluster.client import Cluster, ConflictError, ForbiddenError, MissingError
+from evenkeel_cli.codes import DONE
+from evenkeel_cli.facts import draining
 
 TRIES = 10
 TEXT = (

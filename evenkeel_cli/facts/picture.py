@@ -12,10 +12,10 @@ from rich.text import Text
 
 from evenkeel import planning
 from evenkeel.api.groups import Assigned
-from evenkeel.commands.facts import words
-from evenkeel.commands.facts.measured import Measured
 from evenkeel.control import conditions
 from evenkeel.objects import Group
+from evenkeel_cli.facts import words
+from evenkeel_cli.facts.measured import Measured
 from lb_core.assignment import format_ids
 from lb_core.model import Queue
 from mq_client import tables

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from evenkeel import __version__
-from evenkeel.commands.codes import MISUSED
+from evenkeel_cli.codes import MISUSED
 
 COMMANDS = {
     "plan": ("plan", "show what would move, before it does"),
@@ -79,7 +79,7 @@ def parser(name: str, words: Sequence[str]) -> Parser:
     for command, (module, summary) in COMMANDS.items():
         made = commands.add_parser(command, help=summary, formatter_class=_Formatter)
         if command == called:
-            importlib.import_module(f"evenkeel.commands.{module}").fill(made, command)
+            importlib.import_module(f"evenkeel_cli.{module}").fill(made, command)
             made.set_defaults(name=name)
             found.called = made
     return found

@@ -10,13 +10,13 @@ from rich.console import Group as Lines
 from rich.live import Live
 from rich.text import Text
 
-from evenkeel.commands import options as told
-from evenkeel.commands import saying
-from evenkeel.commands.cluster import connecting
-from evenkeel.commands.cluster.views import OfAll, OfOne, View
-from evenkeel.commands.codes import DONE
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Key
+from evenkeel_cli import options as told
+from evenkeel_cli import saying
+from evenkeel_cli.cluster import connecting
+from evenkeel_cli.cluster.views import OfAll, OfOne, View
+from evenkeel_cli.codes import DONE
 
 LOOK_SECONDS = 2.0
 """From one look to the next; a single picture takes two where rates are to be told."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.cluster import reaching
-from evenkeel.commands.cluster import kubeconfig, proofs
-from evenkeel.commands.cluster.kubeconfig import Cluster, NoClusterError, User
-from evenkeel.commands.cluster.proofs import Proof
 from evenkeel.objects import DEFAULT_NAMESPACE
+from evenkeel_cli.cluster import kubeconfig, proofs
+from evenkeel_cli.cluster.kubeconfig import Cluster, NoClusterError, User
+from evenkeel_cli.cluster.proofs import Proof
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 IN_A_POD = "https://kubernetes.default.svc"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from evenkeel.commands.facts.foresight import Foresight
+from evenkeel_cli.facts.foresight import Foresight
 from lb_core.assignment import format_ids
 from lb_core.moves import Move
 from mq_client import tables

@@ -3,13 +3,15 @@
 import sys
 from collections.abc import Sequence
 
-from evenkeel.commands import grammar, saying
-from evenkeel.commands.codes import FAILED, INTERRUPTED
 from evenkeel.errors import EvenkeelError
+from evenkeel_cli import grammar, saying
+from evenkeel_cli.codes import FAILED, INTERRUPTED
 
-OURS = ("evenkeel", "lb_core", "mq_client", "spark_jobs")
+OURS = ("evenkeel", "evenkeel_cli", "lb_core", "mq_client", "spark_jobs")
 """If one of them is missing, an installation is broken, and no library."""
 ASKED_BY_SHELLS = "__complete"
+EXTRAS = {"operator": "operator", "run": "operator,spark"}
+"""The extras of the package with all that a command needs; `cli` is enough for the others."""
 
 
 def main(arguments: Sequence[str] | None = None, name: str = "evenkeel") -> int:
@@ -17,7 +19,7 @@ def main(arguments: Sequence[str] | None = None, name: str = "evenkeel") -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         if words[:1] == [ASKED_BY_SHELLS]:
-            from evenkeel.commands import completion  # it asks clusters, which no other need load
+            from evenkeel_cli import completion  # it asks clusters, which no other need load
 
             return completion.offer(name, words[1:])
         words = grammar.command_first(words)
@@ -35,8 +37,9 @@ def main(arguments: Sequence[str] | None = None, name: str = "evenkeel") -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] in OURS:
             raise
+        command = words[0] if words and words[0] in grammar.COMMANDS else ""
+        extra = EXTRAS.get(command, "cli")
         saying.complaint(
-            f"{name}: the library {error.name} is missing: pip install '.[operator]' in a checkout "
-            "of Evenkeel"
+            f"{name} {command}".rstrip() + f" needs {error.name}: pip install 'evenkeel[{extra}]'"
         )
         return FAILED

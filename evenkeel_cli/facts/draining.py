@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 from evenkeel import planning
 from evenkeel.api.groups import Assigned
-from evenkeel.commands.facts import requests, words
 from evenkeel.control import conditions
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group
+from evenkeel_cli.facts import requests, words
 
 MOST_NAMED = 20
 

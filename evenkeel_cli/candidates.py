@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from evenkeel.cluster import paths
-from evenkeel.commands.cluster import access, kubeconfig, reading
-from evenkeel.commands.cluster.client import Cluster
-from evenkeel.commands.facts import draining
 from evenkeel.errors import EvenkeelError
+from evenkeel_cli.cluster import access, kubeconfig, reading
+from evenkeel_cli.cluster.client import Cluster
+from evenkeel_cli.facts import draining
 
 NAMESPACES: paths.Resource = ("", "v1", "namespaces")
 PATIENCE_SECONDS = 2.0

@@ -10,7 +10,7 @@ import time
 import urllib.request
 from typing import NamedTuple
 
-from evenkeel.commands.cluster.access import Access
+from evenkeel_cli.cluster.access import Access
 
 PIECE_BYTES = 65536
 

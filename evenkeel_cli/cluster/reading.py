@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from evenkeel import manifests
 from evenkeel.api.groups import Assigned
 from evenkeel.cluster import paths, slices
-from evenkeel.commands.cluster.client import Cluster, MissingError
 from evenkeel.errors import EvenkeelError
 from evenkeel.manifests import Manifests
 from evenkeel.objects import Group, Key, Topic
+from evenkeel_cli.cluster.client import Cluster, MissingError
 
 MOST_NAMED = 10
 

@@ -4,9 +4,8 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from evenkeel.commands import options as told
-from evenkeel.commands.codes import DONE
-from evenkeel.embedded import app
+from evenkeel_cli import options as told
+from evenkeel_cli.codes import DONE
 
 EXAMPLES = """\
   %(prog)s -f billing.yaml                   # until Ctrl-C
@@ -30,5 +29,7 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from evenkeel.embedded import app  # it needs clients of brokers, which no other command does
+
     asyncio.run(app.run(Path(options.file), Path(options.state)))
     return DONE

@@ -18,10 +18,10 @@ import msgspec
 from evenkeel.api import parts
 from evenkeel.cluster import paths
 from evenkeel.cluster.paths import Resource
-from evenkeel.commands.cluster import fetching
-from evenkeel.commands.cluster.access import Access
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Key
+from evenkeel_cli.cluster import fetching
+from evenkeel_cli.cluster.access import Access
 from mq_client import tables
 
 Document = dict[str, Any]

@@ -11,11 +11,11 @@ from itertools import groupby
 
 from evenkeel import planning, times
 from evenkeel.api.groups import Assigned, MessageModel
-from evenkeel.commands.facts import foresight
-from evenkeel.commands.facts.foresight import Foresight
-from evenkeel.commands.facts.past import Past, Told
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group, Key, Topic
+from evenkeel_cli.facts import foresight
+from evenkeel_cli.facts.foresight import Foresight
+from evenkeel_cli.facts.past import Past, Told
 from lb_core import group as people
 from lb_core.errors import AllocationError
 from lb_core.model import Member, Queue, QueueRange

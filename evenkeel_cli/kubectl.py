@@ -2,7 +2,7 @@
 
 import sys
 
-from evenkeel.commands import frame
+from evenkeel_cli import frame
 
 NAME = "kubectl evenkeel"
 

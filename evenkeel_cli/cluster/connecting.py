@@ -2,8 +2,8 @@
 
 import argparse
 
-from evenkeel.commands.cluster import access
-from evenkeel.commands.cluster.client import Cluster
+from evenkeel_cli.cluster import access
+from evenkeel_cli.cluster.client import Cluster
 
 
 def connected(options: argparse.Namespace) -> Cluster:

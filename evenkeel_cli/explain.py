@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from evenkeel.cluster import paths
-from evenkeel.commands import options as told
-from evenkeel.commands import saying
-from evenkeel.commands.cluster import connecting, reading
-from evenkeel.commands.cluster.client import Cluster, Document, ForbiddenError
-from evenkeel.commands.codes import DONE
-from evenkeel.commands.facts import explaining, sentences
-from evenkeel.commands.facts.past import Past
 from evenkeel.objects import Group, Key
+from evenkeel_cli import options as told
+from evenkeel_cli import saying
+from evenkeel_cli.cluster import connecting, reading
+from evenkeel_cli.cluster.client import Cluster, Document, ForbiddenError
+from evenkeel_cli.codes import DONE
+from evenkeel_cli.facts import explaining, sentences
+from evenkeel_cli.facts.past import Past
 
 TEXT = (
     "Says who owns which queues of a group, since when and by which rule, what the next plan would "

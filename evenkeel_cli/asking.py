@@ -8,15 +8,15 @@ import argparse
 from datetime import UTC, datetime
 
 from evenkeel.cluster import paths
-from evenkeel.commands import options as told
-from evenkeel.commands import saying
-from evenkeel.commands.cluster import connecting, reading, waiting
-from evenkeel.commands.cluster.client import Cluster
-from evenkeel.commands.codes import DONE
-from evenkeel.commands.facts import requests
-from evenkeel.commands.facts.requests import Request
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group, Key
+from evenkeel_cli import options as told
+from evenkeel_cli import saying
+from evenkeel_cli.cluster import connecting, reading, waiting
+from evenkeel_cli.cluster.client import Cluster
+from evenkeel_cli.codes import DONE
+from evenkeel_cli.facts import requests
+from evenkeel_cli.facts.requests import Request
 
 TEXTS = {
     "rebalance": "Has a group planned once, at once, without the limits maxMoves and minGain, also "

@@ -1,25 +1,20 @@
 """`evenkeel operator`: the groups of a cluster."""
 
 import argparse
-import asyncio
-import logging
-import math
 
-import kopf
-
-from evenkeel.cluster import app, lease, staging
-from evenkeel.commands import options as told
-from evenkeel.commands.codes import DONE
+from evenkeel.cluster import staging
+from evenkeel.cluster.terms import Terms, find_fault
 from evenkeel.control import allowing
 from evenkeel.errors import ManifestError
+from evenkeel_cli import options as told
+from evenkeel_cli.codes import DONE
 
+DEFAULTS = Terms()
 LEASE_TERMS = (
-    ("duration", 15.0, "others take over when it was not renewed for so long"),
-    ("deadline", 10.0, "who could not renew it for so long leads no more"),
-    ("period", 2.0, "it is renewed so often"),
+    ("duration", DEFAULTS.duration, "others take over when it was not renewed for so long"),
+    ("deadline", DEFAULTS.deadline, "who could not renew it for so long leads no more"),
+    ("period", DEFAULTS.period, "it is renewed so often"),
 )
-LONGEST_LEASE = 3600
-"""Seconds: nobody leads for so long after a leader's end."""
 LAST_PORT = 65535
 EXAMPLES = """\
   %(prog)s                                        # everywhere
@@ -67,43 +62,23 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
 
 
 def _operator(options: argparse.Namespace) -> int:
-    terms = lease.Terms(options.lease_duration, options.lease_deadline, options.lease_period)
-    if complaint := _complaint(terms):
-        options.refuse(complaint)
-    found = app.Options(
-        options.namespace,
-        options.port,
-        options.image,
-        options.lease_namespace,
-        options.restarts_at_once,
-        terms,
-        options.allow_name_servers,
+    terms = Terms(options.lease_duration, options.lease_deadline, options.lease_period)
+    if fault := find_fault(terms):
+        options.refuse(fault)
+    from evenkeel.cluster import app  # it needs kopf and aiohttp, which no other command does
+
+    app.start(
+        app.Options(
+            options.namespace,
+            options.port,
+            options.image,
+            options.lease_namespace,
+            options.restarts_at_once,
+            terms,
+            options.allow_name_servers,
+        )
     )
-    kopf.configure(log_format=kopf.LogFormat.JSON)
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # else a line for each event
-    asyncio.run(app.run(found))
     return DONE
-
-
-def _complaint(terms: lease.Terms) -> str:
-    """Say what is wrong about the terms, as the chart does; empty if nothing is."""
-    if not all(map(math.isfinite, (terms.duration, terms.deadline, terms.period))):
-        return "--lease-duration, --lease-deadline and --lease-period must be numbers of seconds"
-    if not 1 <= terms.duration <= LONGEST_LEASE:
-        return f"--lease-duration {terms.duration:g} must be from 1 to {LONGEST_LEASE}"
-    if terms.deadline >= terms.duration:
-        return (
-            f"--lease-deadline {terms.deadline:g} must be less than --lease-duration "
-            f"{terms.duration:g}: a leader must give up before another one takes over"
-        )
-    if terms.period >= terms.deadline:
-        return (
-            f"--lease-period {terms.period:g} must be less than --lease-deadline "
-            f"{terms.deadline:g}: else the Lease cannot be renewed in time"
-        )
-    if terms.period <= 0:
-        return f"--lease-period {terms.period:g} must be more than 0"
-    return ""
 
 
 def _count(text: str) -> int:
