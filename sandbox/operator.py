@@ -79,6 +79,11 @@ class RunningOperator:
         return self._running.is_running
 
     @property
+    def exit_code(self) -> int | None:
+        """How it ended; None while it runs."""
+        return self._running.exit_code
+
+    @property
     def log(self) -> str:
         """What it wrote."""
         return self._running.log.read_text(errors="replace")

@@ -99,7 +99,12 @@ class Process:
     @property
     def is_running(self) -> bool:
         """Whether it has not ended yet."""
-        return self._leash.exit_code() is None
+        return self.exit_code is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None while it runs."""
+        return self._leash.exit_code()
 
     def has_said(self, text: str) -> bool:
         """Whether its output holds this text."""
@@ -111,7 +116,7 @@ class Process:
         reported = started
         while not happened():
             now = time.monotonic()
-            code = self._leash.exit_code()
+            code = self.exit_code
             if code is not None:
                 raise NotReadyError(f"{self.name} ended with code {code}", self.log)
             if now - started > seconds:

@@ -17,11 +17,11 @@ from evenkeel.cluster import brake, paths, watching
 from evenkeel.cluster.api import Api, ApiError, AwayError, ForbiddenError
 from evenkeel.cluster.lists import Heads, Whole
 from evenkeel.cluster.resync import Pace, Resync
-from evenkeel.cluster.scopes import STALE_SECONDS, Kind, Scopes
+from evenkeel.cluster.scopes import SICK_ROUNDS, STALE_SECONDS, Kind, Scopes
 from evenkeel.cluster.shelf import Shelf
 from evenkeel.objects import Key
 
-QUICK = Pace(compare=0.01, glance=0.01, again=0.01, first_again=0.01)
+QUICK = Pace(compare=0.01, glance=0.01, again=0.01, first_again=0.01, late=0.0)
 A, B = "team-a", "team-b"
 
 
@@ -41,6 +41,9 @@ class Lists:
         """By what is in a path."""
         self.asked: list[str] = []
         self.was_asked = asyncio.Event()
+        self.version = 1
+        self.changes = False
+        """Whether the pods are others whenever they are listed."""
 
     def _items(self, path: str) -> list[dict[str, Any]]:
         self.asked.append(path)
@@ -48,8 +51,9 @@ class Lists:
         for part, error in self.errors.items():
             if part in path:
                 raise error
-        namespace = path.split("/")[4]
-        return [{"metadata": {"name": "x", "namespace": namespace, "resourceVersion": "1"}}]
+        namespace, version = path.split("/")[4], str(self.version)
+        self.version += self.changes
+        return [{"metadata": {"name": "x", "namespace": namespace, "resourceVersion": version}}]
 
     async def page(self, path: str, query: Mapping[str, str]) -> Whole:
         return msgspec.convert({"metadata": {}, "items": self._items(path)}, Whole)
@@ -174,6 +178,30 @@ def test_a_watch_of_one_scope_that_misses_changes_again_and_again_makes_sick() -
     assert scopes.why_sick(1.0) == (
         "the watch does not tell of changes of the pods of namespace team-b"
     )
+
+
+def test_watches_that_hang_are_found_out_by_lists_and_make_sick_until_they_tell_again() -> None:
+    """What is listed is newer round after round, and no watch has ever told of it."""
+
+    async def body() -> None:
+        lists = Lists()
+        found = resync(lists, kind())
+        await found.begin()
+
+        async def until_sick(wanted: bool) -> None:
+            while bool(found.why_sick) != wanted:
+                lists.was_asked.clear()
+                await lists.was_asked.wait()
+
+        async with running(found):
+            lists.changes = True
+            await until_sick(True)
+            assert "the watch does not tell of changes of the pods of namespace" in found.why_sick
+            assert found.missed >= SICK_ROUNDS
+            lists.changes = False
+            await until_sick(False)
+
+    asyncio.run(body())
 
 
 @pytest.mark.parametrize("status", [403, 429, 500, 503])

@@ -11,7 +11,7 @@ import pytest
 from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.lists import Heads, Whole
-from evenkeel.cluster.resync import Resync
+from evenkeel.cluster.resync import Pace, Resync
 from evenkeel.cluster.scopes import Kind
 from evenkeel.cluster.selectors import Selectors
 from evenkeel.cluster.shelf import Shelf
@@ -135,8 +135,8 @@ def compared(lists: Lists, known: Shelf[Body]) -> tuple[int, list[Key]]:
     """Compare once: what the watch has missed, and of what there was news."""
     told: list[Key] = []
     kind = Kind(paths.CONFIG_MAPS, known, told.append)
-    resync = Resync(cast("Api", lists), [kind], [None])
-    return asyncio.run(resync.compare(kind, late_seconds=0)), told
+    resync = Resync(cast("Api", lists), [kind], [None], Pace(late=0))
+    return asyncio.run(resync.compare(kind)), told
 
 
 def test_a_watch_that_is_always_one_change_behind_has_missed_nothing() -> None:

@@ -29,6 +29,7 @@ from evenkeel.control import metrics
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import DEFAULT_NAMESPACE, Key
 
+log = logging.getLogger("evenkeel")
 END_SECONDS = 20.0
 """For all that has to end: what still hangs then is ended with the process."""
 FAILED = 1
@@ -116,16 +117,18 @@ async def run(options: Options) -> None:
             leading = asyncio.create_task(_lead(lease, operator, resync))
             told = asyncio.create_task(stop.wait())
             await asyncio.wait((*watches, leading, told), return_when=asyncio.FIRST_COMPLETED)
-            ended = [task for task in watches if task.done()]
-            with _ending_in_time():
+            why = next((_why(task) for task in watches if task.done()), "")
+            if why:  # said before anything else, as the end may hang
+                log.error(why)
+            with ending_in_time():
                 told.cancel()
                 await _ended(leading)
                 enough.set()
                 (result,) = await asyncio.gather(
                     kopf.run_tasks(watches, ignored=not_kopfs), return_exceptions=True
                 )
-            if ended:
-                raise EvenkeelError(_why(ended[0]))
+            if why:
+                raise EvenkeelError(why)
             if result is not None:
                 raise result
 
@@ -145,13 +148,18 @@ def _why(ended: asyncio.Task[Any]) -> str:
 
 
 @contextlib.contextmanager
-def _ending_in_time() -> Iterator[None]:
+def ending_in_time(seconds: float = END_SECONDS) -> Iterator[None]:
     """End the process by force where something hangs that should end now."""
-    end = threading.Timer(END_SECONDS, os._exit, (FAILED,))
+    end = threading.Timer(seconds, _end_by_force, (seconds,))
     end.daemon = True
     end.start()
     yield
     end.cancel()
+
+
+def _end_by_force(seconds: float) -> None:
+    log.error("not everything has ended after %g s, so this process is ended by force", seconds)
+    os._exit(FAILED)
 
 
 async def _lead(lease: Lease, operator: Operator, resync: Resync) -> None:

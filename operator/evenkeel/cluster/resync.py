@@ -26,8 +26,6 @@ from evenkeel.objects import Head, Key, head
 
 log = logging.getLogger("evenkeel")
 Ask = Callable[[str, Mapping[str, str]], Awaitable[Page[Item]]]
-LATE_SECONDS = 10.0
-"""What the watch has not told by then it will not tell."""
 A_PAGE = 500
 FIRST_AT_ONCE = 4
 """Lists of whole objects side by side, for they take memory."""
@@ -43,6 +41,8 @@ class Pace:
     """What could not be listed."""
     first_again: float = 1.0
     """The same, the first time."""
+    late: float = 10.0
+    """What the watch has not told by then it will not tell."""
 
 
 @dataclass(slots=True)
@@ -120,9 +120,9 @@ class Resync:
             for scope in self.scopes.all:
                 tasks.create_task(self._follow(scope))
 
-    async def compare(self, kind: Kind, late_seconds: float = LATE_SECONDS) -> int:
+    async def compare(self, kind: Kind) -> int:
         """Compare once; how much the watch has missed."""
-        return sum([await self._compare(each, late_seconds) for each in self.scopes.of(kind)])
+        return sum([await self._compare(each) for each in self.scopes.of(kind)])
 
     async def _begin(self, scope: Scope, room: asyncio.Semaphore) -> None:
         pause = self._pace.first_again
@@ -186,11 +186,11 @@ class Resync:
         await self._api.heads(scope.path, {**_query(scope), "limit": "1"})
 
     async def _round(self, scope: Scope) -> None:
-        missed = await self._compare(scope, LATE_SECONDS)
+        missed = await self._compare(scope)
         self.missed += missed
         scope.rounds_missed = scope.rounds_missed + 1 if missed else 0
 
-    async def _compare(self, scope: Scope, late_seconds: float) -> int:
+    async def _compare(self, scope: Scope) -> int:
         kind, shelf = scope.kind, scope.kind.shelf
         first = _Suspects(scope.uids())
         first.gone = dict(first.known)
@@ -201,7 +201,7 @@ class Resync:
                 first.behind[found.key] = found
         if not first.behind and not first.gone:
             return 0
-        await asyncio.sleep(late_seconds)
+        await asyncio.sleep(self._pace.late)
         missed = set()
         async for item in self._listed(scope, self._api.page):
             now = head(item["metadata"])

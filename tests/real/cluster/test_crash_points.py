@@ -18,7 +18,7 @@ import pytest
 from evenkeel.cluster import api
 from evenkeel.cluster.api import Api, Document
 from evenkeel.cluster.operator import Operator
-from evenkeel.cluster.resync import Resync
+from evenkeel.cluster.resync import Pace, Resync
 from sandbox.kubernetes import Cluster
 from sandbox.kubernetes_users import User
 from sandbox.rocketmq import RocketMq
@@ -144,7 +144,7 @@ class Story:
 async def live(client: MortalApi, namespace: str, is_over: Callable[[], Awaitable[bool]]) -> None:
     """Run an operator until the story is over, or it dies."""
     operator = Operator(client, "", sees_nodes=False)
-    resync = Resync(client, operator.kinds, [namespace])
+    resync = Resync(client, operator.kinds, [namespace], Pace(late=0))
     hearing = asyncio.create_task(_hear(operator, resync))
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -163,7 +163,7 @@ async def _hear(operator: Operator, resync: Resync) -> None:
     await operator.begin()
     while True:
         for kind in operator.kinds:
-            await resync.compare(kind, late_seconds=0)
+            await resync.compare(kind)
         await asyncio.sleep(LOOK_SECONDS)
 
 

@@ -2,7 +2,8 @@
 An API server that answers 503, 403 or nothing for a while, and a namespace whose rights are taken.
 
 The operator lives through it, its probes tell the truth meanwhile, and it works again by itself
-soon after the end. `make outages` lets each last for two minutes.
+soon after the end. `make outages` lets each last for two minutes. What no watch can live through
+ends the process.
 """
 
 import contextlib
@@ -82,6 +83,31 @@ def test_an_outage_is_lived_through_and_told_and_over_soon_after_its_end(
         assert eventually(lambda: probes(operator), lambda it: it == (200, 200)) == (200, 200)
         assert operator.is_running
         assert operator.pid == pid
+
+
+ENDS_A_WATCH = {
+    "an-error": {"type": "ERROR", "object": {"code": 500, "message": "a fault of the test"}},
+    "garbage": "no event at all",
+}
+
+
+@pytest.mark.parametrize("kind", ENDS_A_WATCH)
+def test_what_ends_a_watch_ends_the_process_which_says_why_and_a_new_one_works(
+    proxy: FaultyApi, namespace: Namespace, tmp_path: Path, kind: str
+) -> None:
+    """The kubelet starts it anew; a process that lives on would be deaf."""
+    broken = Answer(200, ENDS_A_WATCH[kind])
+    with RunningOperator(proxy.kubeconfig(tmp_path), namespace.name) as operator:
+        operator.until_ready()
+        proxy.fault = lambda call: broken if call.is_watch and "/pods" in call.path else None
+        proxy.drop_watches()
+        assert eventually(lambda: operator.exit_code, lambda it: it is not None, 60) == 1
+        assert "kopf's multidimensional multitasker has ended: " in operator.log
+        assert "ended by force" not in operator.log
+        proxy.fault = lambda call: None
+        operator.start()
+        operator.until_ready()
+        with_one_pod(namespace)
 
 
 def refusing(namespace: Namespace) -> Fault:
