@@ -10,7 +10,7 @@ import pytest
 from evenkeel import manifests
 from evenkeel.api.groups import GroupStatus
 from evenkeel.cluster import api
-from evenkeel.cluster.api import Api
+from evenkeel.cluster.api import Api, Request
 from evenkeel.cluster.fence import Fence, LostLeadError
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.lease import Lease
@@ -36,16 +36,9 @@ class Recorder(Api):
         super().__init__(lambda: kopf.ConnectionInfo(server="http://127.0.0.1:1"), fence)
         self.asked: list[tuple[str, str, Document | None]] = []
 
-    async def ask_unfenced(
-        self,
-        method: str,
-        path: str,
-        body: Document | None = None,
-        kind: str = "application/json",
-        query: Mapping[str, str] | None = None,
-    ) -> Document:
-        self.asked.append((method, path, body))
-        return body or {}
+    async def ask_unfenced(self, request: Request) -> Document:
+        self.asked.append((request.method, request.path, request.body))
+        return request.body or {}
 
 
 def test_a_fence_is_open_until_the_last_moment_to_begin_and_tells_how_long_that_may_take() -> None:
@@ -67,11 +60,11 @@ def test_who_leads_no_more_reads_and_writes_nothing(method: str) -> None:
     fence.open(110.0, 115.0)
 
     async def body() -> None:
-        await client.ask(method, "/x")
+        await client.ask(Request(method, "/x"))
         clock.now = 111.0
         with pytest.raises(LostLeadError):
-            await client.ask(method, "/x")
-        await client.ask("GET", "/x")
+            await client.ask(Request(method, "/x"))
+        await client.ask(Request("GET", "/x"))
 
     asyncio.run(body())
     assert [each[0] for each in client.asked] == [method, "GET"]
@@ -79,7 +72,7 @@ def test_who_leads_no_more_reads_and_writes_nothing(method: str) -> None:
 
 def test_a_write_that_is_not_answered_until_somebody_else_may_lead_has_failed() -> None:
     class Silent(Recorder):
-        async def ask_unfenced(self, *_: object, **__: object) -> Document:
+        async def ask_unfenced(self, request: Request) -> Document:
             await asyncio.Event().wait()
             return {}
 
@@ -89,7 +82,7 @@ def test_a_write_that_is_not_answered_until_somebody_else_may_lead_has_failed() 
 
     async def body() -> None:
         with pytest.raises(api.AwayError, match="PUT /x in time"):
-            await Silent(fence).ask("PUT", "/x")
+            await Silent(fence).ask(Request("PUT", "/x"))
 
     asyncio.run(body())
 

@@ -1,13 +1,12 @@
 """Events are told one after the other, and none that cannot be told matters."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from evenkeel import manifests
 from evenkeel.cluster import telling
-from evenkeel.cluster.api import AwayError
+from evenkeel.cluster.api import AwayError, Request
 from evenkeel.cluster.telling import Telling
 from evenkeel.control.groups import Happened
 
@@ -25,11 +24,12 @@ class Api:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    async def ask_unfenced(self, method: str, path: str, document: dict[str, Any]) -> None:
+    async def ask_unfenced(self, request: Request) -> None:
         await asyncio.sleep(0)
-        if document["message"] == "refused":
-            raise AwayError(f"the API server does not answer POST {path}")
-        self.told.append(document["message"])
+        assert request.body is not None
+        if request.body["message"] == "refused":
+            raise AwayError(f"the API server does not answer {request}")
+        self.told.append(request.body["message"])
 
 
 def told(*messages: str) -> list[str]:
@@ -66,7 +66,7 @@ def test_an_api_server_that_hangs_does_not_keep_the_operator_from_ending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Hanging(Api):
-        async def ask_unfenced(self, method: str, path: str, document: dict[str, Any]) -> None:
+        async def ask_unfenced(self, request: Request) -> None:
             await asyncio.Event().wait()
 
     async def end() -> None:

@@ -9,6 +9,7 @@ import contextlib
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Self, TypeVar
 
@@ -101,6 +102,29 @@ def connection(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an API server is asked."""
+
+    method: str
+    path: str
+    body: Document | None = None
+    kind: str = "application/json"
+    """Of the body."""
+    query: Mapping[str, str] | None = None
+    accept: str = "application/json"
+
+    def __str__(self) -> str:
+        """Name it in a sentence."""
+        return f"{self.method} {self.path}"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Say what is sent, and what may come."""
+        sent = {} if self.body is None else {"Content-Type": self.kind}
+        return {"Accept": self.accept, **sent}
+
+
 class Api:
     """One API server."""
 
@@ -151,36 +175,36 @@ class Api:
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> Document:
         """Read an object or a list."""
-        return await self.ask("GET", path, query=query)
+        return await self.ask(Request("GET", path, query=query))
 
     async def page(self, path: str, query: Mapping[str, str]) -> Whole:
         """Read a part of a list."""
-        return await self._asked(Whole, "GET", path, {}, query=query)
+        return await self._send(Whole, Request("GET", path, query=query))
 
     async def heads(self, path: str, query: Mapping[str, str]) -> Heads:
         """Read who the objects of a list are, without what they hold: it is much less."""
-        return await self._asked(Heads, "GET", path, {"Accept": HEADS_ONLY}, query=query)
+        return await self._send(Heads, Request("GET", path, query=query, accept=HEADS_ONLY))
 
     async def create(self, path: str, document: Document) -> Document:
         """Make an object."""
-        return await self.ask("POST", path, document)
+        return await self.ask(Request("POST", path, document))
 
     async def try_to_create(self, path: str, document: Document) -> Document:
         """Let the API server say whether it would make an object, and make none."""
-        return await self.ask("POST", path, document, query={"dryRun": "All"})
+        return await self.ask(Request("POST", path, document, query={"dryRun": "All"}))
 
     async def replace(self, path: str, document: Document) -> Document:
         """Replace an object; its `resourceVersion`, if it has one, must be the newest."""
-        return await self.ask("PUT", path, document)
+        return await self.ask(Request("PUT", path, document))
 
     async def merge(self, path: str, document: Document) -> Document:
         """Change these fields of an object."""
-        return await self.ask("PATCH", path, document, MERGE)
+        return await self.ask(Request("PATCH", path, document, MERGE))
 
     async def apply(self, path: str, document: Document) -> Document:
         """Let an object have these fields, as their only manager."""
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        return await self.ask("PATCH", path, document, APPLY, query)
+        return await self.ask(Request("PATCH", path, document, APPLY, query))
 
     async def delete(self, path: str, uid: str, grace_seconds: int | None = None) -> None:
         """Delete this object, unless it is gone already, or was made again under its name."""
@@ -188,72 +212,47 @@ class Api:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         with contextlib.suppress(GoneError, ConflictError):
-            await self.ask("DELETE", path, options)
+            await self.ask(Request("DELETE", path, options))
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        body: Document | None = None,
-        kind: str = "application/json",
-        query: Mapping[str, str] | None = None,
-    ) -> Document:
+    async def ask(self, request: Request) -> Document:
         """Ask anything. Only who leads may write, and an answer after its lead is none."""
-        seconds = ANSWER_SECONDS if method == "GET" else self._fence.seconds_left()
+        seconds = ANSWER_SECONDS if request.method == "GET" else self._fence.seconds_left()
         try:
             async with asyncio.timeout(min(seconds, ANSWER_SECONDS)):
-                return await self.ask_unfenced(method, path, body, kind, query)
+                return await self.ask_unfenced(request)
         except TimeoutError as error:
-            raise AwayError(f"the API server does not answer {method} {path} in time") from error
+            raise AwayError(f"the API server does not answer {request} in time") from error
 
-    async def ask_unfenced(
-        self,
-        method: str,
-        path: str,
-        body: Document | None = None,
-        kind: str = "application/json",
-        query: Mapping[str, str] | None = None,
-    ) -> Document:
+    async def ask_unfenced(self, request: Request) -> Document:
         """Ask anything, whoever leads: for the Lease itself, and for what does no harm."""
-        headers = {"Content-Type": kind}
-        data = None if body is None else msgspec.json.encode(body)
-        return await self._asked(Document, method, path, headers, data, query)
+        return await self._send(Document, request)
 
-    async def _asked(
-        self,
-        wanted: type[Kind],
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        data: bytes | None = None,
-        query: Mapping[str, str] | None = None,
-    ) -> Kind:
+    async def _send(self, wanted: type[Kind], request: Request) -> Kind:
         assert self._session is not None
-        headers = {**self._login().as_http_headers(), **headers}
-        self.writes += method != "GET"
+        self.writes += request.method != "GET"
         try:
             async with self._session.request(
-                method,
-                self._info.server.rstrip("/") + path,
-                data=data,
-                headers=headers,
-                params=query,
+                request.method,
+                self._info.server.rstrip("/") + request.path,
+                data=None if request.body is None else msgspec.json.encode(request.body),
+                headers={**self._login().as_http_headers(), **request.headers},
+                params=request.query,
                 allow_redirects=False,
             ) as answer:
                 content = await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             text = str(error) or type(error).__name__
-            raise AwayError(f"the API server does not answer {method} {path}: {text}") from error
+            raise AwayError(f"the API server does not answer {request}: {text}") from error
         if answer.status < HTTPStatus.MULTIPLE_CHOICES:
-            return _read(content, wanted, f"{method} {path}")
+            return _read(content, wanted, str(request))
         if answer.status < HTTPStatus.BAD_REQUEST:
             to = answer.headers.get("Location", "")
             raise NoApiError(
-                f"the answer to {method} {path} is a redirect to {to[:200]!r}, which is not "
+                f"the answer to {request} is a redirect to {to[:200]!r}, which is not "
                 "followed: it comes from something else than an API server"
             )
         kind_of_error = _ERRORS.get(answer.status, ApiError)
-        raise kind_of_error(answer.status, f"{method} {path}: {_message(content, answer.status)}")
+        raise kind_of_error(answer.status, f"{request}: {_message(content, answer.status)}")
 
     def _stranger(self) -> NoClusterError:
         return NoClusterError(

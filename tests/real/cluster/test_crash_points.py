@@ -9,14 +9,14 @@ import asyncio
 import gc
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import kopf
 import pytest
 
 from evenkeel.cluster import api
-from evenkeel.cluster.api import Api, Document
+from evenkeel.cluster.api import Api, Document, Request
 from evenkeel.cluster.operator import Operator
 from evenkeel.cluster.resync import Pace, Resync
 from sandbox.kubernetes import Cluster
@@ -44,21 +44,14 @@ class MortalApi(Api):
         self._dies_at = dies_at
         self._after = after
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        body: Document | None = None,
-        kind: str = "application/json",
-        query: Mapping[str, str] | None = None,
-    ) -> Document:
-        if method == "GET":
-            return await super().ask(method, path, body, kind, query)
-        self.asked.append(f"{method} {path}")
+    async def ask(self, request: Request) -> Document:
+        if request.method == "GET":
+            return await super().ask(request)
+        self.asked.append(str(request))
         is_last = len(self.asked) == self._dies_at
         if is_last and not self._after:
             await self._die()
-        answer = await super().ask(method, path, body, kind, query)
+        answer = await super().ask(request)
         if is_last:
             await self._die()
         return answer
