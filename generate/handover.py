@@ -1,57 +1,61 @@
-"""README.md's table of what an event does to a group, from the page of the benchmark."""
+"""README.md's table of what Evenkeel changes and what it costs, from the page of the benchmark."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from generate import marks
 
 PAGE = Path("README.md")
 RESULTS = Path("benchmarks", "RESULTS-handover.md")
-HEAD = (
-    "| | longest standstill, s | messages that come twice | queues that move "
-    "| backlog at most | all queues have their new readers after, s |\n|---|---|---|---|---|---|\n"
-)
-_ROW = re.compile(
-    r"^  (?P<side>\S+) +(?P<twice>[\d,]+) +(?P<moved>[\d,]+) +[\d.]+ +(?P<still>[\d.]+)"
-    r" +[\d.]+ +[\d.]+ +(?P<backlog>[\d,]+) +(?P<taken>-|[\d.]+)",
-    re.MULTILINE,
-)
-_EVENT = re.compile(r"^(?P<event>[a-z][a-z ]*)\n(?P<rows>(?:  .*\n)+)", re.MULTILINE)
-_OURS = "Evenkeel"
-
-
-class _Row(NamedTuple):
-    side: str
-    still: str
-    twice: str
-    moved: str
-    backlog: str
-    taken: str
+OURS, THEIRS = "Evenkeel", "DefaultMQPushConsumer"
+HEAD = "| | Evenkeel | RocketMQ's own consumers |\n|---|---|---|"
+GAINS = {
+    "one is frozen": "a consumer hangs: a queue stands still for at most",
+    "one is cut off": "a consumer is cut off from the network: a queue stands still for at most",
+    "queues are added": "queues are added: a new queue is first read within",
+}
+TWICE = "messages read twice, in all events together"
+COSTS = {
+    "quiet": "cost: in quiet times a message waits for at most",
+    "a broker is killed": "cost: a broker is killed: a queue stands still for at most",
+}
+_ROW = re.compile(r"^  (?P<side>\S+) +[\d,]+ +[\d,]+ +(?P<still>[\d.]+) ")
+"""One side of an event: messages that came twice, queues that moved, the standstill."""
+_ROUND = re.compile(r"^(?P<side>\S+), round \d+: .* duplicated (?P<twice>[\d,]+)$", re.MULTILINE)
 
 
 def table(results: str) -> str:
-    """Make a line of each event; what is ours is bold, and the other side's stands behind it."""
-    return HEAD + "\n".join(
-        f"| {found['event']} | {' | '.join(_cells(list(_rows(found['rows']))))} |"
-        for found in _EVENT.finditer(results)
-    )
+    """Show one number a cell; the better one is bold."""
+    rows = [_standstill(results, event, label) for event, label in GAINS.items()]
+    rows.append(_row(TWICE, _twice(results, OURS), _twice(results, THEIRS)))
+    rows += [_standstill(results, event, label) for event, label in COSTS.items()]
+    return "\n".join([HEAD, *rows])
 
 
-def _rows(text: str) -> Iterator[_Row]:
-    for found in _ROW.finditer(text):
-        yield _Row(*(found[name] for name in _Row._fields))
+def _standstill(results: str, event: str, label: str) -> str:
+    """Make the row of an event: the longest standstill of both sides."""
+    _, _, after = results.partition(f"\n{event}\n")
+    found = [_ROW.match(line) for line in after.splitlines()[:2]]
+    still = {each["side"]: float(each["still"]) for each in found if each}
+    if set(still) != {OURS, THEIRS}:
+        raise ValueError(f"{RESULTS} has no rows of both sides for {event!r}")
+    return _row(label, still[OURS], still[THEIRS], " s")
 
 
-def _cells(rows: list[_Row]) -> Iterator[str]:
-    """Put both sides into one cell; what befalls only a driver has one side."""
-    for values in list(zip(*rows, strict=True))[1:]:
-        bold = (
-            f"**{value}**" if row.side == _OURS else value
-            for row, value in zip(rows, values, strict=True)
-        )
-        yield " / ".join(bold)
+def _twice(results: str, side: str) -> int:
+    """Read how many messages a side read twice, in its worst round."""
+    counts = [each["twice"] for each in _ROUND.finditer(results) if each["side"] == side]
+    if not counts:
+        raise ValueError(f"{RESULTS} has no round of {side}")
+    return max(int(each.replace(",", "")) for each in counts)
+
+
+def _row(label: str, ours: float, theirs: float, unit: str = "") -> str:
+    def cell(value: float, other: float) -> str:
+        text = f"{value:,.1f}{unit}" if unit else f"{value:,}"
+        return f"**{text}**" if value < other else text
+
+    return f"| {label} | {cell(ours, theirs)} | {cell(theirs, ours)} |"
 
 
 def write(root: Path) -> None:
