@@ -19,8 +19,8 @@ COSTS = {
     "quiet": "cost: in quiet times a message waits for at most",
     "a broker is killed": "cost: a broker is killed: a queue stands still for at most",
 }
-_ROW = re.compile(r"^  (?P<side>\S+) +[\d,]+ +[\d,]+ +(?P<still>[\d.]+) ")
-"""One side of an event: messages that came twice, queues that moved, the standstill."""
+_ROW = re.compile(r"^  (?P<side>\S+) +[\d,]+ +[\d,]+ +[\d.]+ +(?P<still>[\d.]+) ")
+"""One side of an event: messages read twice, queues moved, median and worst standstill."""
 _ROUND = re.compile(r"^(?P<side>\S+), round \d+: .* duplicated (?P<twice>[\d,]+)$", re.MULTILINE)
 
 
@@ -33,7 +33,7 @@ def table(results: str) -> str:
 
 
 def _standstill(results: str, event: str, label: str) -> str:
-    """Make the row of an event: the longest standstill of both sides."""
+    """Make the row of an event: the longest standstill of both sides, in the worst round."""
     _, _, after = results.partition(f"\n{event}\n")
     found = [_ROW.match(line) for line in after.splitlines()[:2]]
     still = {each["side"]: float(each["still"]) for each in found if each}

@@ -77,19 +77,43 @@ def test_queues_that_have_another_owner_afterwards_have_moved() -> None:
     assert storm(read(8, ONE, 0), read(12, ONE, 1)).moved == 1
 
 
-def test_readmes_table_shows_both_sides_of_an_event_and_one_where_there_is_one() -> None:
-    results = """
-                         duplicates  queues
-                                      moved
+RESULTS = """
 quiet
-  Evenkeel  0  0  1.37  1.40  10.9  11.0  820  -  1.2x slower
-  DefaultMQPushConsumer  1,000  3  0.37  0.40  0.9  1.0  40  2.5
-the driver is killed
-  Evenkeel  0  0  42.94  43.00  728.6  728.6  24,485  42.0
+  Evenkeel                        0       0        0.11   1.42     11.4    11.4    1,080         -
+  DefaultMQPushConsumer           0       0        0.11   0.21      1.5     1.5       55         -
+one is frozen
+  Evenkeel                        0       0       0.11   10.87     86.9    86.9    4,600     174.9
+  DefaultMQPushConsumer           5       4      0.11   137.81    552.4   552.4   27,560     137.8
+one is cut off
+  Evenkeel                        0       0       0.11   10.13     81.1    81.1    4,200      40.0
+  DefaultMQPushConsumer          17       4      0.11   116.45    466.4   466.4   23,280     116.4
+queues are added
+  Evenkeel                        0       0        0.11   1.86     17.4    17.4      680       1.9
+  DefaultMQPushConsumer           0       0       0.11   37.33    111.1   111.1    2,446      37.3
+a broker is killed
+  Evenkeel                        0       0       0.11   45.23    542.8   542.8   18,675         -
+  DefaultMQPushConsumer           0       0        0.11   8.33     51.3    51.3      240         -
 
-Evenkeel, round 1: sent 242,400, lost 0, duplicated 0
+Evenkeel, round 1: sent 217,720, lost 0, duplicated 0
+Evenkeel, round 2: sent 217,720, lost 0, duplicated 3
+DefaultMQPushConsumer, round 1: sent 188,640, lost 0, duplicated 56,483
+DefaultMQPushConsumer, round 2: sent 188,640, lost 0, duplicated 1,000
 """
-    assert handover.table(results).splitlines()[2:] == [
-        "| quiet | **1.40** / 0.40 | **0** / 1,000 | **0** / 3 | **820** / 40 | **-** / 2.5 |",
-        "| the driver is killed | **43.00** | **0** | **0** | **24,485** | **42.0** |",
+
+
+def test_the_table_of_the_readme_has_one_number_a_cell_of_the_worst_round() -> None:
+    cells = [line.split(" | ")[1:] for line in handover.table(RESULTS).splitlines()[2:]]
+    assert cells == [
+        ["**10.9 s**", "137.8 s |"],
+        ["**10.1 s**", "116.5 s |"],
+        ["**1.9 s**", "37.3 s |"],
+        ["**3**", "56,483 |"],
+        ["1.4 s", "**0.2 s** |"],
+        ["45.2 s", "**8.3 s** |"],
     ]
+
+
+def test_a_page_of_results_without_an_event_is_an_error() -> None:
+    without = RESULTS.replace("one is frozen", "one is thawed")
+    with pytest.raises(ValueError, match="one is frozen"):
+        handover.table(without)
