@@ -111,7 +111,7 @@ def _queues(group: Group, key: Key, topics: Mapping[Key, Topic]) -> Iterator[Que
             "TopicNotFound",
             f"{group}: there is no Topic {key}; create it, or correct spec.topics",
         )
-    brokers: list[BrokerQueues] = topic.spec.route or topic.status.brokers
+    brokers = _brokers(topic)
     if not brokers:
         raise MissingError(
             "RouteUnknown" if topic.status.observed_generation else ROUTE_PENDING,
@@ -121,6 +121,21 @@ def _queues(group: Group, key: Key, topics: Mapping[Key, Topic]) -> Iterator[Que
     for each in brokers:
         if each.perm is not Perm.WRITE and each.read_queues:
             yield QueueRange(topic.topic, each.broker, 0, each.read_queues, each.zone)
+
+
+def unreadable(group: Group, topics: Mapping[Key, Topic]) -> dict[str, list[str]]:
+    """Name the topics that have lost the permission to be read, each with the brokers of which."""
+    found = [topics[key] for key in group.topic_keys if key in topics]
+    named = {
+        str(topic): [each.broker for each in _brokers(topic) if each.perm is Perm.WRITE]
+        for topic in found
+    }
+    return {topic: brokers for topic, brokers in named.items() if brokers}
+
+
+def _brokers(topic: Topic) -> Sequence[BrokerQueues]:
+    """List what is known of a topic's queues; empty if nothing is."""
+    return topic.spec.route or topic.status.brokers
 
 
 def static_members(group: Group) -> list[Member] | None:

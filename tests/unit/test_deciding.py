@@ -23,10 +23,11 @@ ORDERS = Key("default", "orders")
 JOB = {"executors": 2, "sink": {"format": "noop"}, "checkpoint": {"url": "/state"}}
 
 
-def topic(queues: int = 4, brokers: str = "ab") -> Topic:
+def topic(queues: int = 4, brokers: str = "ab", unreadable: str = "") -> Topic:
+    perms = {each: "Write" if each in unreadable else "ReadWrite" for each in brokers}
     route = [
-        {"broker": f"broker-{each}", "readQueues": queues, "writeQueues": queues}
-        for each in brokers
+        {"broker": f"broker-{each}", "readQueues": queues, "writeQueues": queues, "perm": perm}
+        for each, perm in perms.items()
     ]
     return manifests.read_topic(
         {"kind": "Topic", "metadata": {"name": "orders"}, "spec": {"route": route}}
@@ -77,6 +78,12 @@ def condition(decision: Decision, kind: str) -> tuple[str, str]:
     found = conditions.find(decision.status.conditions, kind)
     assert found is not None
     return found.status.value, found.reason
+
+
+def message(decision: Decision, kind: str) -> str:
+    found = conditions.find(decision.status.conditions, kind)
+    assert found is not None
+    return found.message
 
 
 def settled(**spec: Any) -> GroupStatus:
@@ -337,6 +344,46 @@ def test_new_queues_are_no_moves_and_say_that_the_route_changed() -> None:
     assert decision.status.moved == 0
 
 
+UNREADABLE = "the permission to read is missing, so what is written there is not read: Topic orders"
+
+
+@pytest.mark.parametrize(
+    ("brokers", "where", "left"), [("b", "broker-b", 4), ("ab", "broker-a, broker-b", 0)]
+)
+def test_queues_that_nobody_may_read_are_named_until_they_may_be_read_again(
+    brokers: str, where: str, left: int
+) -> None:
+    before, job = settled(), running(BOTH, 1)
+    lost = groups.decide(group(before), seen(job, topic(unreadable=brokers)), at(1))
+    assert sum(owners(lost.status).values()) == left
+    for kind in ("Assigned", "Ready"):
+        assert condition(lost, kind) == ("False", "NotReadable")
+        assert message(lost, kind) == f"{UNREADABLE} on {where}"
+    assert [each.reason for each in lost.happened if each.is_warning] == ["NotReadable"]
+    adopted = running(BOTH, lost.status.epoch)
+    again = groups.decide(group(lost.status), seen(adopted, topic(unreadable=brokers)), at(2))
+    assert not again.happened, "it is told once"
+    back = groups.decide(group(again.status), seen(adopted), at(3))
+    assert sum(owners(back.status).values()) == 8
+    assert condition(back, "Assigned") == ("True", "AllOwned")
+    assert condition(back, "Ready") == ("True", "Running")
+
+
+def test_a_group_without_consumers_says_that_first_and_one_that_is_suspended_is_well() -> None:
+    nobody = groups.decide(
+        group(consumers={"podSelector": {"matchLabels": {"app": "x"}}}),
+        seen(route=topic(unreadable="b"), pods=[]),
+        START,
+    )
+    assert condition(nobody, "Assigned") == ("False", "Unowned")
+    suspended = groups.decide(
+        group(settled(), suspend=True),
+        seen(JobSeen(JobState.ENDED), topic(unreadable="b")),
+        at(1),
+    )
+    assert condition(suspended, "Ready") == ("True", "NotRunning")
+
+
 def test_a_topic_that_is_gone_keeps_the_assignment() -> None:
     decision = groups.decide(group(settled()), Seen({}, running(BOTH, 1)), at(1))
     assert owners(decision.status) == {"billing-0": 4, "billing-1": 4}
@@ -396,6 +443,11 @@ def test_in_broadcasting_everybody_reads_everything() -> None:
     assert groups.decide(group(first.status, **asked), seen(), at(1)).status == first.status
     more = groups.decide(group(first.status, **asked), seen(route=topic(6)), at(2)).status
     assert (owners(more), more.epoch, more.moved) == ({"a": 12, "b": 12}, 2, 0)
+    unreadable = groups.decide(
+        group(first.status, **asked), seen(route=topic(unreadable="a")), at(3)
+    )
+    assert condition(unreadable, "Assigned") == ("False", "NotReadable")
+    assert owners(unreadable.status) == {"a": 4, "b": 4}
     conflict = Conflict("OlderGroup", "other already reads")
     nobody = groups.decide(group(first.status, **asked), seen(conflict=conflict), at(3))
     assert nobody.status.assignments == []

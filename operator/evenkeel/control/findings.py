@@ -17,9 +17,10 @@ def all_about(group: Group, seen: Seen, plan: Plan) -> list[Finding]:
 
 def about_broadcast(group: Group, seen: Seen, *, has_readers: bool) -> list[Finding]:
     """Say everything about a group in which everybody reads everything."""
-    assigned = _conflicted(seen) or Finding("Assigned", True, "Broadcasting")
-    if not has_readers and assigned.holds:
+    assigned = _conflicted(seen)
+    if assigned is None and not has_readers:
         assigned = Finding("Assigned", False, "Unowned", "there are no consumers")
+    assigned = assigned or _unreadable(group, seen) or Finding("Assigned", True, "Broadcasting")
     return _all(group, seen, assigned, Finding("Balanced", True, "Broadcasting"))
 
 
@@ -55,7 +56,17 @@ def _assigned(group: Group, seen: Seen, plan: Plan) -> Finding:
         count = sum(map(len, plan.unowned.queues))
         text = f"{count} queues have no owner: {plan.unowned.reason}"
         return Finding("Assigned", False, "Unowned", text)
-    return Finding("Assigned", True, "AllOwned")
+    return _unreadable(group, seen) or Finding("Assigned", True, "AllOwned")
+
+
+def _unreadable(group: Group, seen: Seen) -> Finding | None:
+    """Say which queues nobody may read, though messages may be written to them."""
+    found = planning.unreadable(group, seen.topics)
+    if not found:
+        return None
+    where = "; ".join(f"{topic} on {', '.join(brokers)}" for topic, brokers in found.items())
+    text = f"the permission to read is missing, so what is written there is not read: {where}"
+    return Finding("Assigned", False, "NotReadable", text)
 
 
 def _conflicted(seen: Seen) -> Finding | None:

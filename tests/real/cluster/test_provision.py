@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,13 +12,13 @@ from evenkeel.control.topic_settings import GetSettings, Settings
 from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import To
-from mq_client.values import Queue, TopicConfig
+from mq_client.values import WRITE, Queue, TopicConfig
 from sandbox import asking
 from sandbox.rocketmq import Broker, RocketMq
-from sandbox.statuses import Document, condition
+from sandbox.statuses import Document, condition, loads
 from tests.real.cluster.running import Namespace, RunningOperator
 
-TOPICS = "topics"
+TOPICS, GROUPS = "topics", "consumergroups"
 DRAIN_SECONDS = 120.0
 
 
@@ -122,6 +123,30 @@ def test_fewer_queues_wait_for_a_group_that_has_not_read_them(
         client.commit(reader_name, {closing: 2})
     namespace.until(TOPICS, "orders", is_as_asked, DRAIN_SECONDS)
     assert routed(client, closing.topic) == {"broker-a": (2, 2), "broker-b": (2, 2)}
+
+
+def test_a_group_names_brokers_that_may_not_be_read_until_they_may_be_again(
+    operator: RunningOperator, namespace: Namespace, client: Client, asked: Document, group: str
+) -> None:
+    written = TopicConfig(asked["topic"], 4, 4)
+    client.put_topics([written])
+    spec = {"topic": asked["topic"], "nameServers": asked["nameServers"], "refreshInterval": "1s"}
+    namespace.make("Topic", "orders", spec)
+    reader = {"group": group, "topics": [{"name": "orders"}]}
+    namespace.make("ConsumerGroup", "billing", {**reader, "consumers": {"static": [{"id": "a"}]}})
+    namespace.until(GROUPS, "billing", lambda it: loads(it) == {"a": 8})
+    client.put_topics([replace(written, perm=WRITE)], on=["broker-b"])
+    lost = namespace.until(
+        GROUPS, "billing", lambda it: condition(it, "Ready") == ("False", "NotReadable")
+    )
+    assert loads(lost) == {"a": 4}
+    assert message(lost, "Assigned") == (
+        "the permission to read is missing, so what is written there is not read: "
+        f"Topic {namespace.name}/orders on broker-b"
+    )
+    client.put_topics([written], on=["broker-b"])
+    back = namespace.until(GROUPS, "billing", lambda it: loads(it) == {"a": 8})
+    assert condition(back, "Ready") == ("True", "Assigned")
 
 
 def test_of_two_topics_the_older_wins_until_it_is_deleted(
