@@ -59,6 +59,7 @@ RUN touch --date=1980-01-01T00:00:00Z /opt/spark/jars/*.jar \
 
 FROM tools AS operator-code
 COPY LICENSE /opt/evenkeel/
+COPY contract/ /opt/evenkeel/code/contract/
 COPY lb_core/ /opt/evenkeel/code/lb_core/
 COPY mq_client/ /opt/evenkeel/code/mq_client/
 COPY operator/evenkeel/ /opt/evenkeel/code/evenkeel/
@@ -68,6 +69,7 @@ RUN python3 /build/commands.py /build/pyproject.toml /opt/evenkeel/bin && /build
 
 FROM tools AS spark-code
 COPY LICENSE /opt/evenkeel/
+COPY contract/ /opt/evenkeel/code/contract/
 COPY lb_core/ /opt/evenkeel/code/lb_core/
 COPY mq_client/ /opt/evenkeel/code/mq_client/
 COPY spark_jobs/ /opt/evenkeel/code/spark_jobs/

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from contract.kinds.groups import MessageModel
+from contract.kinds.jobs import MOST_EXECUTORS
 from evenkeel import manifests
-from evenkeel.api.groups import MessageModel
-from evenkeel.api.jobs import MOST_EXECUTORS
 from evenkeel.errors import EvenkeelError
 from evenkeel.manifests import Manifests
 from evenkeel.objects import Group

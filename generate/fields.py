@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
+from contract.kinds import jobs, parts
 from evenkeel import crds
-from evenkeel.api import jobs, parts
 
 Schema = Mapping[str, Any]
 WORDS = {

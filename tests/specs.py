@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evenkeel.api import parts
+from contract.kinds import parts
 from evenkeel.crds import CONSUMER_GROUP, TOPIC, Kind
 
 Spec = dict[str, Any]

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from evenkeel.api import parts
+from contract.kinds import parts
 from evenkeel.cluster import paths
 from evenkeel.cluster.paths import Resource
 from evenkeel.errors import EvenkeelError

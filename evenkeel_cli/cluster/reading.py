@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from contract.kinds.groups import Assigned
 from evenkeel import manifests
-from evenkeel.api.groups import Assigned
 from evenkeel.cluster import paths, slices
 from evenkeel.errors import EvenkeelError
 from evenkeel.manifests import Manifests

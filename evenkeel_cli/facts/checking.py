@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from contract.kinds.groups import Assigned
 from evenkeel import manifests, planning
-from evenkeel.api.groups import Assigned
 from evenkeel.control import conditions
 from evenkeel.objects import Group
 from lb_core import plan

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+from contract.kinds.groups import Assigned
 from evenkeel import planning
-from evenkeel.api.groups import Assigned
 from evenkeel.control import conditions
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 
+from contract.kinds.groups import Assigned, MessageModel
 from evenkeel import planning, times
-from evenkeel.api.groups import Assigned, MessageModel
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group, Key, Topic
 from evenkeel_cli.facts import foresight

@@ -12,8 +12,8 @@ from itertools import count, islice
 
 import msgspec
 
+from contract.kinds.groups import Assigned
 from evenkeel import planning, times
-from evenkeel.api.groups import Assigned
 from evenkeel.control import conditions, findings, groups
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Report, Seat, Seen
 from evenkeel.errors import ManifestError

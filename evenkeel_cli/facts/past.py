@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evenkeel.api.groups import GroupStatus
+from contract.kinds.groups import GroupStatus
 from evenkeel.control.groups import MOST_TEXT
 from lb_core.assignment import parse_ids
 from lb_core.errors import AllocationError

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from rich.text import Text
 
+from contract.kinds.groups import Assigned
 from evenkeel import planning
-from evenkeel.api.groups import Assigned
 from evenkeel.control import conditions
 from evenkeel.objects import Group
 from evenkeel_cli.facts import words

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from contract.kinds.parts import Condition
 from evenkeel import objects
-from evenkeel.api.parts import Condition
 from evenkeel.control import conditions
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from contract.kinds.groups import Assigned, MessageModel
 from evenkeel import planning
-from evenkeel.api.groups import Assigned, MessageModel
 from evenkeel.control import conditions
 from evenkeel.objects import Group
 from evenkeel_cli.facts import words

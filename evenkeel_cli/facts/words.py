@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from contract.kinds.groups import Strategy, StrategyName
+from contract.kinds.parts import Condition
 from evenkeel import times
-from evenkeel.api.groups import Strategy, StrategyName
-from evenkeel.api.parts import Condition
 from lb_core.reasons import Reason
 
 MOST_NAMED = 8

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from evenkeel.api import groups, parts, topics
+from contract.kinds import groups, parts, topics
 
 Schema = dict[str, Any]
 
@@ -129,7 +129,7 @@ def definition(kind: Kind) -> Schema:
 
 def text(kind: Kind) -> str:
     """Write the definition as YAML."""
-    head = "# Made from the types in operator/evenkeel/api by `make generate`.\n"
+    head = "# Made from the types in contract/kinds by `make generate`.\n"
     return head + yaml.dump(definition(kind), Dumper=_Plain, sort_keys=False, width=100)
 
 

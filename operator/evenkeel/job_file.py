@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from contract.kinds.groups import MessageFilter
+from contract.kinds.jobs import Job, Sink
+from contract.kinds.parts import KeyRef
 from evenkeel import quantities, times
-from evenkeel.api.groups import MessageFilter
-from evenkeel.api.jobs import Job, Sink
-from evenkeel.api.parts import KeyRef
 from evenkeel.errors import ManifestError
 from evenkeel.objects import SKIP, Group, Key, Topic
 

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from contract.kinds import parts
+from contract.kinds.groups import GroupSpec, GroupStatus
+from contract.kinds.topics import TopicSpec, TopicStatus
 from evenkeel import objects, rules, unknown_fields
-from evenkeel.api import parts
-from evenkeel.api.groups import GroupSpec, GroupStatus
-from evenkeel.api.topics import TopicSpec, TopicStatus
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
-from evenkeel.api.groups import GroupSpec, GroupStatus
-from evenkeel.api.topics import TopicSpec, TopicStatus
+from contract.kinds.groups import GroupSpec, GroupStatus
+from contract.kinds.topics import TopicSpec, TopicStatus
 
 DEFAULT_NAMESPACE = "default"
 PAUSED = "evenkeel.dev/paused"

@@ -8,7 +8,7 @@ plan of last time.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from evenkeel.api.groups import (
+from contract.kinds.groups import (
     Assigned,
     GroupStatus,
     MachineRoomNearby,
@@ -17,8 +17,8 @@ from evenkeel.api.groups import (
     StrategyName,
     Weights,
 )
-from evenkeel.api.parts import MOST_IDS
-from evenkeel.api.topics import BrokerQueues, Perm
+from contract.kinds.parts import MOST_IDS
+from contract.kinds.topics import BrokerQueues, Perm
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
 from lb_core import plan

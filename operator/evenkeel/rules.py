@@ -11,8 +11,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from contract.kinds.parts import Part
 from evenkeel import crds
-from evenkeel.api.parts import Part
 from evenkeel.crds import Schema
 
 OF_A_CHANGE = "oldSelf"

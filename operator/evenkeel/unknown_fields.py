@@ -8,8 +8,8 @@ import difflib
 from collections.abc import Iterator
 from typing import Any
 
+from contract.kinds.parts import Part
 from evenkeel import crds
-from evenkeel.api.parts import Part
 
 
 def found(value: Any, kind: type[Part], path: str) -> Iterator[str]:

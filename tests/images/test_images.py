@@ -80,6 +80,7 @@ def test_no_file_lends_its_owners_rights(box: Box) -> None:
 def test_the_operators_image_has_its_own_packages_alone_and_is_small(operator: Box) -> None:
     code = operator.root / "opt/evenkeel/code"
     assert {path.name for path in code.iterdir()} == {
+        "contract",
         "evenkeel",
         "evenkeel_cli",
         "lb_core",
@@ -115,7 +116,12 @@ def test_the_operator_says_that_there_is_no_cluster(operator: Box) -> None:
 
 def test_the_image_of_spark_has_its_own_packages_alone(spark: Box) -> None:
     code = spark.root / "opt/evenkeel/code"
-    assert {path.name for path in code.iterdir()} == {"spark_jobs", "lb_core", "mq_client"}
+    assert {path.name for path in code.iterdir()} == {
+        "contract",
+        "lb_core",
+        "mq_client",
+        "spark_jobs",
+    }
 
 
 def test_the_image_of_spark_tells_its_version_and_sparks(spark: Box) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from contract.kinds import parts
 from evenkeel import crds
-from evenkeel.api import parts
 from mq_client import blocking, values
 from sandbox import jars, kubernetes, rocketmq
 from sandbox.waiting import eventually

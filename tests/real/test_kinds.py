@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from contract.kinds import parts
 from evenkeel import crds
-from evenkeel.api import parts
 from evenkeel.crds import CONSUMER_GROUP, TOPIC, Kind
 from sandbox.kubernetes import Cluster
 from sandbox.kubernetes_users import Answer, User

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.api.groups import GroupStatus
+from contract.kinds.groups import GroupStatus
 from evenkeel.control import conditions, groups
 from evenkeel.control.groups import Decision
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen, Skipped

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from contract.kinds import groups, jobs, parts, topics
 from evenkeel import crds
-from evenkeel.api import groups, jobs, parts, topics
 from evenkeel.crds import KINDS, Kind
 from generate.crds import FOLDERS
 

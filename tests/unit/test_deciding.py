@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from contract.kinds.groups import GroupStatus, OwnedQueues
+from contract.kinds.parts import MOST_IDS
 from evenkeel import manifests, planning
-from evenkeel.api.groups import GroupStatus, OwnedQueues
-from evenkeel.api.parts import MOST_IDS
 from evenkeel.control import conditions, groups, metrics, rates
 from evenkeel.control.groups import Decision
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Report, Seat, Seen

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from contract.kinds.groups import JobRecord
 from evenkeel import times
-from evenkeel.api.groups import JobRecord
 from evenkeel.control import driving
 from evenkeel.control.driving import PERMANENT, Action, Drive, Refused, Wanted
 from evenkeel.control.seen import (

@@ -7,8 +7,8 @@ from typing import Any
 import kopf
 import pytest
 
+from contract.kinds.groups import GroupStatus
 from evenkeel import manifests
-from evenkeel.api.groups import GroupStatus
 from evenkeel.cluster import api
 from evenkeel.cluster.api import Api, Request
 from evenkeel.cluster.fence import Fence, LostLeadError

@@ -1,5 +1,6 @@
 """The ground the project stands on: its names, its imports, its files and its seeds."""
 
+import ast
 import json
 import re
 import shutil
@@ -67,6 +68,28 @@ def test_lb_core_needs_nothing_but_the_standard_library() -> None:
         and not origin.startswith(f"{ROOT}/lb_core/")
     }
     assert foreign == {}
+
+
+def test_the_contract_imports_the_standard_library_and_msgspec_alone() -> None:
+    names = {
+        name
+        for path in (ROOT / "contract").rglob("*.py")
+        for each in ast.walk(ast.parse(path.read_text("utf-8")))
+        for name in imported(each)
+    }
+    assert {"contract", "msgspec"} <= names
+    assert names - sys.stdlib_module_names == {"contract", "msgspec"}
+
+
+def imported(node: ast.AST) -> list[str]:
+    """The top-level packages that a statement imports."""
+    match node:
+        case ast.Import(names):
+            return [each.name.partition(".")[0] for each in names]
+        case ast.ImportFrom(module=str(module)):
+            return [module.partition(".")[0]]
+        case _:
+            return []
 
 
 def test_no_tracked_file_names_a_registry_or_a_path_of_one_machine_or_holds_a_key() -> None:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 import pytest
 
-from evenkeel.api.groups import Consumers, JobRecord, StaticConsumer
-from evenkeel.api.topics import BrokerQueues, TopicStatus
+from contract.kinds.groups import Consumers, JobRecord, StaticConsumer
+from contract.kinds.topics import BrokerQueues, TopicStatus
 from evenkeel.control import census, conditions, groups
 from evenkeel.control.brokers import Brokers, Cluster
 from evenkeel.control.census import Census

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from contract.kinds.groups import GroupStatus, JobRecord
 from evenkeel import manifests, times
-from evenkeel.api.groups import GroupStatus, JobRecord
 from evenkeel.control import driving, schedule
 from evenkeel.control.driving import Action
 from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, JobState

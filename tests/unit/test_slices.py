@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from contract.kinds.groups import MOST_ASSIGNED, Assigned, GroupStatus, OwnedQueues
 from evenkeel import crds, manifests, planning
-from evenkeel.api.groups import MOST_ASSIGNED, Assigned, GroupStatus, OwnedQueues
 from evenkeel.cluster import slices
 from evenkeel.cluster.heard import Heard
 from evenkeel.objects import Group, Key

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from contract.kinds.topics import AwayBroker, BrokerQueues
 from evenkeel import manifests
-from evenkeel.api.topics import AwayBroker, BrokerQueues
 from evenkeel.control import conditions, places, rivals, topics
 from evenkeel.control.provision import Counts, Outcome, Step
 from evenkeel.control.rivals import Rivals

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from contract.kinds.groups import Assigned
 from evenkeel import manifests, planning
-from evenkeel.api.groups import Assigned
 from evenkeel.cluster import pods, slices
 from evenkeel.cluster.manifest import names
 from evenkeel.cluster.pods import ZONE, Pod

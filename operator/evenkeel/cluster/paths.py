@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from evenkeel.api import parts
+from contract.kinds import parts
 from evenkeel.objects import Key
 
 Resource = tuple[str, str, str]

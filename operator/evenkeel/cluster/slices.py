@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from evenkeel.api.groups import MOST_ASSIGNED, Assigned, GroupStatus
+from contract.kinds.groups import MOST_ASSIGNED, Assigned, GroupStatus
 from evenkeel.cluster.manifest import names
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.errors import ManifestError

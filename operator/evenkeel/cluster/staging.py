@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from evenkeel.api.jobs import Mode
+from contract.kinds.jobs import Mode
 from evenkeel.control.seen import DriverSeen, DriverState
 from evenkeel.objects import RESTART, SKIP, Group, Key, Topic
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import kopf
 
-from evenkeel.api import parts
+from contract.kinds import parts
 from evenkeel.cluster.brake import Brake
 from evenkeel.cluster.scopes import Kind
 from evenkeel.objects import head

@@ -11,10 +11,10 @@ from http import HTTPStatus
 
 import msgspec
 
+from contract.kinds.groups import GroupStatus
+from contract.kinds.parts import Condition
+from contract.kinds.topics import TopicStatus
 from evenkeel import manifests, planning
-from evenkeel.api.groups import GroupStatus
-from evenkeel.api.parts import Condition
-from evenkeel.api.topics import TopicStatus
 from evenkeel.cluster import paths, pods, reports, slices, staging, starting
 from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, ForbiddenError, GoneError
 from evenkeel.cluster.expiry import Expiry

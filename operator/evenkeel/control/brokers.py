@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from evenkeel.api.topics import BrokerQueues
+from contract.kinds.topics import BrokerQueues
 from evenkeel.control import provisioning, topics
 from evenkeel.control.provision import Outcome
 from evenkeel.control.provisioning import Task

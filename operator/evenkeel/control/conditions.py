@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from contract.kinds.parts import Condition, ConditionStatus
 from evenkeel import times
-from evenkeel.api.parts import Condition, ConditionStatus
 
 MOST_TEXT = 4096
 _STATUS = {True: ConditionStatus.TRUE, False: ConditionStatus.FALSE, None: ConditionStatus.UNKNOWN}

@@ -13,8 +13,8 @@ from enum import Enum
 
 import msgspec
 
+from contract.kinds.groups import JobRecord
 from evenkeel import times
-from evenkeel.api.groups import JobRecord
 from evenkeel.control.seen import DriverSeen, DriverState, Ending, JobSeen, JobState
 
 DONE, PERMANENT = 0, 78

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from contract.kinds.groups import Assigned, StrategyName
 from evenkeel import planning
-from evenkeel.api.groups import Assigned, StrategyName
 from evenkeel.control.conditions import Finding
 from evenkeel.control.seen import JobSeen, JobState, Seen
 from evenkeel.objects import PAUSED, Group

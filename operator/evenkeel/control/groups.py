@@ -11,8 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from evenkeel import planning, times
-from evenkeel.api.groups import (
+from contract.kinds.groups import (
     MOST_OWNED,
     Assigned,
     GroupStatus,
@@ -21,7 +20,8 @@ from evenkeel.api.groups import (
     MessageModel,
     OwnedQueues,
 )
-from evenkeel.api.parts import Condition, ConditionStatus
+from contract.kinds.parts import Condition, ConditionStatus
+from evenkeel import planning, times
 from evenkeel.control import choosing, conditions, findings, lagging, triggers
 from evenkeel.control.conditions import Finding
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Seat, Seen, Skipped

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from evenkeel.api.groups import GroupStatus
+from contract.kinds.groups import GroupStatus
 
 
 def noted(old: GroupStatus, new: GroupStatus, lag: int | None) -> GroupStatus:

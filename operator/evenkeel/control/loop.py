@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from contract.kinds.topics import Provision, TopicSpec
 from evenkeel import times
-from evenkeel.api.topics import Provision, TopicSpec
 from evenkeel.control import groups, places, provision, rivals, topics
 from evenkeel.control.brokers import Brokers
 from evenkeel.control.draining import Quiet

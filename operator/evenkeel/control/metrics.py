@@ -12,9 +12,9 @@ from datetime import datetime
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from contract.kinds.groups import Assigned, GroupStatus
+from contract.kinds.jobs import Mode
 from evenkeel import planning, times
-from evenkeel.api.groups import Assigned, GroupStatus
-from evenkeel.api.jobs import Mode
 from evenkeel.control import conditions, findings
 from evenkeel.control.loop import Loop
 from evenkeel.errors import EvenkeelError

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from evenkeel.api.groups import TopicClaim
+from contract.kinds.groups import TopicClaim
 from evenkeel.control import census, driving, groups, places, rates, rivals, schedule
 from evenkeel.control.brokers import Brokers
 from evenkeel.control.census import Census

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from evenkeel.api import topics as api
+from contract.kinds import topics as api
 from mq_client.errors import MqError
 from mq_client.values import READ, WRITE
 

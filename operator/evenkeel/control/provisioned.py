@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evenkeel.api import topics as api
+from contract.kinds import topics as api
 from evenkeel.control import draining
 from evenkeel.control.conditions import Finding
 from evenkeel.control.provision import Outcome

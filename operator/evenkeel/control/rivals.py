@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from evenkeel.api.groups import TopicClaim
+from contract.kinds.groups import TopicClaim
 from evenkeel.control import places
 from evenkeel.control.places import Place
 from evenkeel.control.seen import Conflict

@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from cronsim import CronSim, CronSimError
 
+from contract.kinds.groups import JobRecord
+from contract.kinds.jobs import Schedule
 from evenkeel import times
-from evenkeel.api.groups import JobRecord
-from evenkeel.api.jobs import Schedule
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group
 

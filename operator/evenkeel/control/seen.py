@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from evenkeel.api.groups import JobRecord, TopicClaim
+from contract.kinds.groups import JobRecord, TopicClaim
 from evenkeel.objects import Key, Topic
 from lb_core import model
 from lb_core.model import Member

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from contract.kinds.groups import Assigned
 from evenkeel import planning, times
-from evenkeel.api.groups import Assigned
 from evenkeel.control.seen import Report, Seat
 from evenkeel.objects import Group
 from lb_core import slots

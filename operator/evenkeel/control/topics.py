@@ -7,8 +7,8 @@ from datetime import datetime
 
 import msgspec
 
+from contract.kinds.topics import AwayBroker, BrokerQueues, Perm, Provision, TopicStatus
 from evenkeel import times
-from evenkeel.api.topics import AwayBroker, BrokerQueues, Perm, Provision, TopicStatus
 from evenkeel.control import conditions, provision, provisioned, rivals
 from evenkeel.control.conditions import Finding
 from evenkeel.control.provision import Outcome

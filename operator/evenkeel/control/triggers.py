@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evenkeel.api.groups import Assigned, GroupStatus
+from contract.kinds.groups import Assigned, GroupStatus
 from evenkeel.objects import Group
 from lb_core.model import QueueRange
 

@@ -7,8 +7,8 @@ Reading is from what the world has already heard, so it costs nothing; writing i
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from evenkeel.api.groups import GroupStatus
-from evenkeel.api.topics import TopicStatus
+from contract.kinds.groups import GroupStatus
+from contract.kinds.topics import TopicStatus
 from evenkeel.control.brokers import Cluster
 from evenkeel.control.groups import Happened
 from evenkeel.control.seen import DriverSeen

@@ -24,8 +24,8 @@ from typing import Any
 
 import msgspec
 
+from contract.kinds.jobs import Process
 from evenkeel import quantities, times
-from evenkeel.api.jobs import Process
 from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, Report, Seat, Skipped
 from evenkeel.errors import EvenkeelError
 from evenkeel.job_file import Document

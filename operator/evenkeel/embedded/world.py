@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
+from contract.kinds.groups import GroupStatus
+from contract.kinds.parts import KeyRef
+from contract.kinds.topics import TopicStatus
 from evenkeel import job_file, manifests
-from evenkeel.api.groups import GroupStatus
-from evenkeel.api.parts import KeyRef
-from evenkeel.api.topics import TopicStatus
 from evenkeel.control import conditions
 from evenkeel.control.brokers import Cluster
 from evenkeel.control.groups import Happened

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from contract.kinds import parts
 from evenkeel import manifests
-from evenkeel.api import parts
 from sandbox import operator
 from sandbox.kubernetes_users import User
 from sandbox.statuses import Document, condition

@@ -5,9 +5,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from contract.kinds.groups import LastSkip
+from contract.kinds.parts import Condition, ConditionStatus
 from evenkeel import objects
-from evenkeel.api.groups import LastSkip
-from evenkeel.api.parts import Condition, ConditionStatus
 from evenkeel.control.seen import JobSeen, JobState
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evenkeel.api.topics import Tls
+from contract.kinds.topics import Tls
 from evenkeel.cluster.manifest import places
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.errors import ManifestError

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from contract.kinds.parts import KeyRef
 from evenkeel import job_file
-from evenkeel.api.parts import KeyRef
 from evenkeel.cluster.manifest import merging, names, places, pods
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.cluster.manifest.pods import Wanted

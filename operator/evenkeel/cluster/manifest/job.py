@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from contract.kinds.jobs import Mode
 from evenkeel import job_file
-from evenkeel.api.jobs import Mode
 from evenkeel.cluster.manifest import places, settings
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.cluster.manifest.pods import Wanted

@@ -9,7 +9,7 @@ user's. Of other lists the job's replaces the user's. Null is as nothing said.
 from collections.abc import Mapping
 from typing import Any
 
-from evenkeel.api.jobs import PodTemplate
+from contract.kinds.jobs import PodTemplate
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.errors import ManifestError
 

@@ -1,7 +1,7 @@
 """Where things are inside a job's pods: paths and ports."""
 
-from evenkeel.api.jobs import Job
-from evenkeel.api.parts import KeyRef
+from contract.kinds.jobs import Job
+from contract.kinds.parts import KeyRef
 from evenkeel.objects import Group
 
 JOB = "/etc/evenkeel"

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from contract.kinds.jobs import Job
 from evenkeel import times
-from evenkeel.api.jobs import Job
 from evenkeel.cluster.manifest import merging, names, places
 from evenkeel.cluster.manifest.access import Access
 from evenkeel.cluster.manifest.names import Document

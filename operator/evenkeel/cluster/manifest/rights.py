@@ -5,7 +5,7 @@ Spark needs pods and nothing else, for `settings` turns off what else it would t
 rights are to objects by name.
 """
 
-from evenkeel.api import parts
+from contract.kinds import parts
 from evenkeel.cluster.manifest import names
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.objects import Group

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from evenkeel.api.jobs import Process
+from contract.kinds.jobs import Process
 from evenkeel.cluster.manifest import memory, merging, names, places
 from evenkeel.cluster.manifest.memory import Split
 from evenkeel.cluster.manifest.names import Document

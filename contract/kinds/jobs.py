@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from evenkeel.api.parts import Duration, KeyRef, LocalRef, Moment, ObjectName, Part, Rule, Text
+from contract.kinds.parts import Duration, KeyRef, LocalRef, Moment, ObjectName, Part, Rule, Text
 
 Quantity = Annotated[str, Meta(max_length=16, pattern="^[0-9]+(\\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi)?$")]
 Path = Annotated[str, Meta(min_length=1, max_length=2048)]

@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from evenkeel.api.jobs import Job
-from evenkeel.api.parts import (
+from contract.kinds.jobs import Job
+from contract.kinds.parts import (
     Conditions,
     Count,
     CountOrPercent,

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from evenkeel.api.parts import (
+from contract.kinds.parts import (
     Conditions,
     Count,
     Duration,
