@@ -44,7 +44,7 @@ charts: setup ## Check the chart by helm and kubeconform, and the alert rules by
 	@$(IN_DEV) tests.rule_checks
 
 docs: setup ## Build the documentation, with all its links checked, into build/site
-	@NO_MKDOCS_2_WARNING=1 $(IN_DEV) mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(IN_DEV) mkdocs build --strict
 
 fmt: setup ## Format the code and repair what ruff can repair
 	@$(IN_DEV) ruff check --fix-only .
