@@ -81,11 +81,11 @@ generate: setup ## Make all that is made from something else: crds/, parts of th
 	@PYTHONPATH=operator $(IN_DEV) generate
 
 lock: setup ## Update every pinned version in requirements/
-	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/operator.in requirements/dev.in -o requirements/dev.txt $(LOCK_OPTIONS)
+	@$(IN_DEV) uv pip compile $(ALL_PARTS) requirements/dev.in -o requirements/dev.txt $(LOCK_OPTIONS)
 	@$(IN_DEV) uv pip compile requirements/images/build.in -o requirements/images/build.txt $(LOCK_OPTIONS)
-	@$(IN_DEV) uv pip compile requirements/mq.in requirements/operator.in -c requirements/dev.txt --no-emit-package numpy --no-emit-package pyarrow -o requirements/images/operator.txt $(LOCK_OPTIONS)
-	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/images/spark.in -c requirements/dev.txt -o requirements/images/spark.txt $(LOCK_OPTIONS)
-	@$(IN_DEV) uv pip compile requirements/mq.in requirements/spark.in requirements/operator.in requirements/bench.in -o requirements/bench.txt $(LOCK_OPTIONS)
+	@$(IN_DEV) uv pip compile requirements/cli.in requirements/mq.in requirements/operator.in -c requirements/dev.txt -o requirements/images/operator.txt $(LOCK_OPTIONS)
+	@$(IN_DEV) uv pip compile requirements/mq.in requirements/arrow.in requirements/spark.in requirements/images/spark.in -c requirements/dev.txt -o requirements/images/spark.txt $(LOCK_OPTIONS)
+	@$(IN_DEV) uv pip compile $(ALL_PARTS) requirements/bench.in -o requirements/bench.txt $(LOCK_OPTIONS)
 
 check: lint test ## Lint and test; the pipeline runs e2e as well
 
@@ -93,6 +93,7 @@ clean: ## Remove what the other targets made
 	@rm -rf .venv .venv-bench .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@rm -rf build *.egg-info
 
+ALL_PARTS = $(patsubst %,requirements/%.in,cli mq arrow spark operator)
 LOCK_OPTIONS = --quiet --upgrade --generate-hashes --universal --python-version 3.11 \
 	--no-emit-index-url --custom-compile-command "make lock"
 

@@ -11,7 +11,7 @@ def main() -> int:
         return command_line.main()
     except ModuleNotFoundError as error:
         print(
-            f"mq_client: the library {error.name} is missing: pip install '.[mq]' in a checkout",
+            f"mq_client needs {error.name}: pip install 'evenkeel[mq]'",
             file=sys.stderr,
         )
         return 1

@@ -123,7 +123,7 @@ def test_an_output_that_is_full_is_one_line(peer: Peer) -> None:
         (
             "raise ModuleNotFoundError(name='isal')",
             1,
-            "mq_client: the library isal is missing: pip install '.[mq]' in a checkout\n",
+            "mq_client needs isal: pip install 'evenkeel[mq]'\n",
         ),
     ],
     ids=["Ctrl-C", "missing"],

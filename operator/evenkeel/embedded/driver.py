@@ -184,7 +184,7 @@ def settings(executor: Process, workers: int) -> dict[str, str]:
 def refuse_if_missing() -> None:
     """Say what has to be installed, before anything is tried."""
     if importlib.util.find_spec("pyspark") is None:
-        raise MissingToolError("jobs need PySpark here: pip install '.[spark]' in a checkout")
+        raise MissingToolError("jobs need PySpark here: pip install 'evenkeel[spark]'")
     home = os.environ.get("JAVA_HOME")
     if not (home and (Path(home) / "bin" / "java").exists()) and shutil.which("java") is None:
         raise MissingToolError(
