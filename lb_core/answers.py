@@ -36,20 +36,25 @@ def _answer(fields: Fields, clock: Clock) -> Answer:
     misspelt.check_request(fields)
     if "popShareQueueNum" in fields:
         return _share_queues(fields)
-    if fields.get("strategy") == policy.STICKY:
-        return _plan(fields, clock)
-    return _ask_strategy(fields, clock)
-
-
-def _plan(fields: Fields, clock: Clock) -> Answer:
-    """Plan, with the queues as indices on both sides."""
     began = clock()
+    name = fields.get("strategy")
+    if not isinstance(name, str):
+        raise errors.BadRequestError(f"strategy: {quote(name)} is not the name of a strategy")
+    strategy = strategies.find(name)
+    if strategy.dealer is None:
+        return _plan(strategy.name, fields, began, clock)
+    return _ask_dealer(strategy.dealer, fields, began, clock)
+
+
+def _plan(strategy: str, fields: Fields, began: float, clock: Clock) -> Answer:
+    """Plan, with the queues as indices on both sides."""
     config = request.config(fields)
     draining = set(request.texts(config, "draining"))
     consumers = request.consumers(fields)
     members = [Member(*raw, draining=raw.id in draining) for raw in consumers]
     queues = request.queues(fields)
     wish = policy.Policy(
+        strategy,
         pinned=frozenset(request.texts(config, "pinned")),
         zones=request.zones(config),
         weights=request.weights(config, queues),
@@ -95,25 +100,20 @@ def _index(made: plan.Plan, queues: Sequence[RawQueue]) -> dict[int, int]:
     }
 
 
-def _ask_strategy(fields: Fields, clock: Clock) -> Answer:
-    """Ask one of RocketMQ's strategies; null lists are theirs to refuse."""
-    began = clock()
-    name = fields.get("strategy")
-    if not isinstance(name, str):
-        raise errors.BadRequestError(f"strategy: {quote(name)} is not the name of a strategy")
-    strategy = strategies.find(name)
+def _ask_dealer(dealer: strategies.Dealer, fields: Fields, began: float, clock: Clock) -> Answer:
+    """Ask a strategy that deals lists; it refuses null lists itself."""
     queues = consumers = None
     if fields.get("queues") is not None:
         queues = [Queue(*raw) for raw in request.queues(fields)]
     if fields.get("consumers") is not None:
         consumers = request.consumers(fields)
     names, working, config = _who_works(fields, consumers)
-    strategy.check(config)
+    dealer.check(config)
     if "caller" in fields:
-        return _ask_for_one(strategy, request.caller(fields), queues, names, working, config)
+        return _ask_for_one(dealer, request.caller(fields), queues, names, working, config)
     previous = request.previous(fields, len(queues or ()))
     called = clock()
-    dealt = strategy.allocate(queues, working, config) if working or not names else {}
+    dealt = dealer.deal(queues, working, config) if working or not names else {}
     returned = clock()
     _refuse_large(dealt)
     owned = _places(dealt, queues or [])
@@ -142,7 +142,7 @@ def _refuse_large(dealt: Mapping[str, list[Queue]]) -> None:
 
 
 def _ask_for_one(
-    strategy: strategies.Strategy,
+    dealer: strategies.Dealer,
     caller: str | None,
     queues: list[Queue] | None,
     names: list[str] | None,
@@ -150,7 +150,7 @@ def _ask_for_one(
     config: Fields,
 ) -> Answer:
     """Answer as RocketMQ's class does for one caller; one that is not pinned gets nothing."""
-    mine = strategy.allocate_one(caller, queues, working or names, config)
+    mine = dealer.deal_one(caller, queues, working or names, config)
     if mine and working is not names and caller not in (working or ()):
         mine = []
     return {"assignment": None if mine is None else [_shown(queue) for queue in mine]}

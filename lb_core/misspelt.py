@@ -10,20 +10,14 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
-from lb_core import errors
+from lb_core import errors, strategies
 from lb_core.model import shorten
 
 FIELDS = ("strategy", "queues", "consumers", "previous", "config", "caller", "popShareQueueNum")
 INNER = "inner"
 """A field of requests for message-granular mode, and a setting of MACHINE_ROOM_NEARBY."""
 PINNED = "pinned"
-SETTINGS = {
-    "STICKY": ("zones", "draining", "weights", "minGain", "maxMoves"),
-    "CONSISTENT_HASH": ("virtualNodes",),
-    "MACHINE_ROOM": ("rooms",),
-    "MACHINE_ROOM_NEARBY": (INNER,),
-    "CONFIG": ("queues",),
-}
+SETTINGS = {each.name: each.settings for each in strategies.list_built_in()}
 """By strategy; `pinned` belongs to all."""
 ALL_SETTINGS = frozenset({PINNED, *(name for names in SETTINGS.values() for name in names)})
 OF_CONSUMERS = ("id", "zone", "capacity")
@@ -37,8 +31,8 @@ def check_request(fields: Mapping[str, object]) -> None:
     """Refuse a request whose own fields or settings are misspelt."""
     config = fields.get("config")
     settings = config if isinstance(config, Mapping) else {}
-    strategies = [fields.get("strategy"), fields.get(INNER), settings.get(INNER)]
-    names = {PINNED, *(name for each in strategies for name in SETTINGS.get(str(each), ()))}
+    asked = [fields.get("strategy"), fields.get(INNER), settings.get(INNER)]
+    names = {PINNED, *(name for each in asked for name in SETTINGS.get(str(each), ()))}
     outside = {f"config.{name}": name for name in ALL_SETTINGS.difference(FIELDS, {INNER})}
     _check(fields, {*FIELDS, INNER}, {name: name for name in (*FIELDS, INNER)} | outside)
     _check(settings, ALL_SETTINGS, {f"config.{name}": name for name in names}, "config.")

@@ -9,8 +9,9 @@ from lb_core.group import Group
 from lb_core.inventory import SPAN, Inventory, Runs
 from lb_core.model import QueueRange
 from lb_core.outcome import Claimants, Outcome
-from lb_core.policy import STICKY, Zones
+from lb_core.policy import Zones
 from lb_core.reasons import Reason
+from lb_core.strategies import Strategy
 
 Change = tuple[str | None, str | None, str, bool]
 """A move without its queues: from, to, reason, and whether it was chosen."""
@@ -56,7 +57,7 @@ class Judge:
     group: Group
     zones: Zones
     before: frozenset[str]
-    strategy: str
+    strategy: Strategy
 
     def explain(self, outcome: Outcome) -> list[Move]:
         """Every change of owner in `outcome`, in the order of the receivers."""
@@ -87,16 +88,16 @@ class Judge:
         if source is None:
             return Reason.NEW_QUEUE.value, False
         if target is None:
-            if self.strategy == STICKY:
+            if self.strategy.is_sticky:
                 return Reason.NOBODY_ELIGIBLE.value, False
-            return f"{self.strategy} left it out", False
+            return f"{self.strategy.name} left it out", False
         members = self.group.members
         if source in self.group.draining:
             return Reason.DRAINING.value, True
         if source not in self.group.keeping:
             return self._why_it_lost_all(source, target).value, False
-        if self.strategy != STICKY:
-            return self.strategy, True
+        if not self.strategy.is_sticky:
+            return self.strategy.name, True
         zone = self.inventory.sources[run.start // SPAN].zone
         better = zone is not None and members[source].zone != zone == members[target].zone
         if better and self.zones is not Zones.IGNORE:

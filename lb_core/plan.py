@@ -12,15 +12,16 @@ from functools import cached_property
 from itertools import chain
 from operator import truediv
 
-from lb_core import cap, check, compatible, errors, group, inventory, previous, sticky
+from lb_core import cap, check, errors, group, inventory, previous, strategies
 from lb_core.assignment import Assignment
 from lb_core.group import Group
 from lb_core.inventory import Inventory, Runs
 from lb_core.model import Member, QueueRange, quote
 from lb_core.moves import Judge, Move
 from lb_core.outcome import COUNT, Outcome
-from lb_core.policy import STICKY, Policy, Zones
+from lb_core.policy import Policy, Zones
 from lb_core.previous import Given, Previous
+from lb_core.strategies import Strategy, strategy
 
 DEFAULT_POLICY = Policy()
 
@@ -84,11 +85,11 @@ def plan(
     stock = inventory.build(queues)
     before = _recall(last, stock)
     people = group.sort_out(members, policy)
-    is_sticky = policy.strategy == STICKY
-    allocate = sticky.allocate if is_sticky else compatible.allocate
-    outcome = allocate(stock, people, policy, before)
-    zones = policy.zones if is_sticky else Zones.IGNORE
-    judge = Judge(stock, people, zones, frozenset(before.loads), policy.strategy)
+    chosen = strategies.find(policy.strategy)
+    strategy.refuse_unused(chosen, policy)
+    outcome = chosen.allocate(stock, people, policy, before)
+    zones = policy.zones if "zones" in chosen.uses else Zones.IGNORE
+    judge = Judge(stock, people, zones, frozenset(before.loads), chosen)
     moves = judge.explain(outcome)
     deferred: list[Move] = []
     if policy.max_moves is not None:
@@ -97,9 +98,9 @@ def plan(
     contested = [run for runs, _ in before.disputed for run in runs]
     free = inventory.merge((*before.unheld, *contested))
     check.refuse_bad(stock, before.holdings, outcome, free)
-    takers = people.eligible if is_sticky else people.keeping
+    takers = people.eligible if chosen.is_sticky else people.keeping
     check.refuse_strangers(stock, people, zones, takers, outcome.received)
-    return _conclude(stock, people, policy, outcome, moves, deferred)
+    return _conclude(stock, people, policy, chosen, outcome, moves, deferred)
 
 
 def _recall(last: Plan | Given | None, stock: Inventory) -> Previous:
@@ -113,6 +114,7 @@ def _conclude(
     stock: Inventory,
     people: Group,
     policy: Policy,
+    chosen: Strategy,
     outcome: Outcome,
     moves: list[Move],
     deferred: list[Move],
@@ -123,7 +125,7 @@ def _conclude(
     imbalance, best = _imbalance(people, outcome)
     unowned = None
     if outcome.unowned:
-        unowned = Unowned(stock, outcome.unowned, _why_unowned(people, policy))
+        unowned = Unowned(stock, outcome.unowned, _why_unowned(people, policy, chosen))
     return Plan(
         Assignment(stock, outcome.holdings, outcome.loads),
         tuple(moves),
@@ -158,9 +160,9 @@ def _imbalance(people: Group, outcome: Outcome) -> tuple[float, float]:
     return max(chain(levels, fixed)) / mean, max(outcome.best_top, *fixed, 0.0) / mean
 
 
-def _why_unowned(people: Group, policy: Policy) -> str:
-    if policy.strategy != STICKY and people.eligible:
-        return f"strategy {policy.strategy} gave it to nobody"
+def _why_unowned(people: Group, policy: Policy, chosen: Strategy) -> str:
+    if not chosen.is_sticky and people.eligible:
+        return f"strategy {chosen.name} gave it to nobody"
     if policy.pinned and not policy.pinned & people.members.keys():
         return "none of the pinned consumers is there"
     if people.waiting:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from lb_core import errors
 from lb_core.model import LARGEST_AMOUNT, Queue, is_amount, quote, shorten
 
-STICKY = "STICKY"
+DEFAULT_STRATEGY = "STICKY"
 
 
 class Zones(Enum):
@@ -30,7 +30,7 @@ class Policy:
     `max_moves` belong to STICKY; `pinned` and `grace_seconds` work with every strategy.
     """
 
-    strategy: str = STICKY
+    strategy: str = DEFAULT_STRATEGY
     config: Mapping[str, object] = field(default_factory=dict)
     pinned: frozenset[str] = frozenset()
     """Only these consume. Empty: everybody."""
@@ -57,10 +57,6 @@ class Policy:
         if not is_amount(self.min_gain) or self.min_gain > 1:
             raise errors.BadRequestError(f"minGain: {quote(self.min_gain)} is no share from 0 to 1")
         self.move_limit(1)
-        if self.strategy != STICKY and (self.max_moves, self.weights) != (None, None):
-            raise errors.BadRequestError(
-                f"max_moves and weights belong to STICKY; {shorten(self.strategy)} has neither"
-            )
         for queue, weight in (self.weights or {}).items():
             if not isinstance(queue, Queue):
                 raise errors.BadRequestError(f"weights: {quote(queue)} is no Queue")

@@ -36,15 +36,15 @@ def allocate(
     `inner` names the strategy that says which queues are a consumer's own. Two consumers may be
     given the same list object: do not change it.
     """
-    strategy = strategies.find(inner)
+    dealer = strategies.find_dealer(inner)
     settings = config or {}
-    strategy.check(settings)
+    dealer.check(settings)
     _check_share(share)
     if share <= 0 or share >= len(consumers) - 1:
         return dict.fromkeys(consumers, _any_of(queues))
     if len(queues) < len(consumers):
         return _one_each(queues, consumers)
-    own = strategy.allocate(queues, consumers, settings)
+    own = dealer.deal(queues, consumers, settings)
     if sum(map(len, own.values())) * (share + 1) > MOST_ENTRIES:
         raise errors.BadRequestError(
             f"popShareQueueNum {share} with {len(queues)} queues is an answer of more than "
@@ -66,7 +66,7 @@ def _one_each(queues: Sequence[Queue], consumers: Sequence[str]) -> common.Assig
         raise errors.IllegalArgumentException("mqAll is null or mqAll empty")
     return {
         consumer: [queues[position % len(queues)]]
-        for consumer, position in common.first_positions(consumers).items()
+        for consumer, position in common.find_first_positions(consumers).items()
     }
 
 
@@ -77,7 +77,7 @@ def _own_and_next(
     circle = [*consumers, *consumers[:share]]
     return {
         consumer: [queue for other in circle[start : start + share + 1] for queue in own[other]]
-        for consumer, start in common.first_positions(consumers).items()
+        for consumer, start in common.find_first_positions(consumers).items()
     }
 
 

@@ -57,14 +57,14 @@ class Compatible(player.Planner[list[Owners]]):
 
     def __init__(self, name: str) -> None:
         """Find the strategy by RocketMQ's name."""
-        self._strategy = strategies.find(name)
+        self._strategy = strategies.find_dealer(name)
 
     def prepare(
         self, group: player.Group, previous: list[Owners] | None
     ) -> Callable[[], list[Owners]]:
         """Build the sorted lists that RocketMQ's classes take too."""
         topics = [list(queues) for queues in _ranges(group)]
-        allocate = self._strategy.allocate
+        allocate = self._strategy.deal
         return lambda: [allocate(queues, group.members, {}) for queues in topics]
 
     def facts(

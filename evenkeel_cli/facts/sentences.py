@@ -8,8 +8,9 @@ from evenkeel.control import conditions
 from evenkeel.objects import Group
 from evenkeel_cli.facts import words
 from evenkeel_cli.facts.explaining import Explanation, Row
+from lb_core import strategies
 from lb_core.assignment import format_ids
-from lb_core.policy import STICKY, Zones
+from lb_core.policy import Zones
 from mq_client import tables
 
 OWNERS = ("owner", "queues", "since", "why")
@@ -238,7 +239,8 @@ def _loads(explained: Explanation) -> str:
 def _zone(explained: Explanation, row: Row) -> Iterator[str]:
     """Say what the zone of the queue's broker does, where zones count and are known."""
     policy, zone = planning.policy_of(explained.group.spec.strategy), row.queues.zone
-    if policy.strategy != STICKY or policy.zones is Zones.IGNORE or not zone:
+    has_zones = "zones" in strategies.find(policy.strategy).uses
+    if not has_zones or policy.zones is Zones.IGNORE or not zone:
         return
     people = explained.people
     there = [name for name in people.eligible if people.members[name].zone == zone]

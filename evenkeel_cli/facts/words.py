@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from contract.kinds.groups import Strategy, StrategyName
+from contract.kinds.groups import Strategy
 from contract.kinds.parts import Condition
-from evenkeel import times
+from evenkeel import planning, times
 from lb_core.reasons import Reason
 
 MOST_NAMED = 8
@@ -21,24 +21,6 @@ _REASONS: Mapping[str, str] = {
     Reason.NOT_PINNED: "{source} is not one of pinnedConsumers",
     Reason.NO_CAPACITY: "{source} has no capacity",
     Reason.NEW_QUEUE: "it is new",
-}
-_STRATEGIES = {
-    StrategyName.STICKY: "Sticky: even loads first, {then}then the fewest moves",
-    StrategyName.AVERAGELY: "Averagely: the sorted queues are cut into runs, one for each of the "
-    "sorted consumers",
-    StrategyName.AVERAGELY_BY_CIRCLE: "AveragelyByCircle: the sorted queues are dealt one by one, "
-    "around the sorted consumers",
-    StrategyName.CONSISTENT_HASH: "ConsistentHash: a queue belongs to the consumer that comes next "
-    "on a ring of hashes, {points} points each; loads are as hashes fall",
-    StrategyName.MACHINE_ROOM: "MachineRoom: only queues of the rooms {rooms} are shared out",
-    StrategyName.MACHINE_ROOM_NEARBY: "MachineRoomNearby: the queues of a room are shared by the "
-    "consumers that are there, {inner}",
-    StrategyName.CONFIG: "Config: each consumer has what spec.strategy.config names",
-}
-_ZONES = {
-    "Ignore": "",
-    "Prefer": "then owners in the zone of the broker, ",
-    "Require": "only owners in the zone of the broker where there are any, ",
 }
 _MEANINGS = {
     ("Ready", "Running"): "all is well: the job runs",
@@ -86,14 +68,8 @@ def because(reason: str, source: str | None, target: str | None) -> str:
 
 def strategy(chosen: Strategy) -> str:
     """Say by what queues are shared out."""
-    zones = chosen.sticky.zones.value if chosen.sticky else "Prefer"
-    ring, nearby = chosen.consistent_hash, chosen.machine_room_nearby
-    return _STRATEGIES[chosen.name].format(
-        then=_ZONES[zones],
-        points=ring.virtual_nodes if ring else 10,
-        rooms=", ".join(chosen.machine_room.rooms) if chosen.machine_room else "",
-        inner=nearby.inner.value if nearby else "Averagely",
-    )
+    found = planning.find_strategy(chosen)
+    return f"{found.title}: {found.describe(planning.policy_of(chosen))}"
 
 
 def meaning(condition: Condition) -> str:

@@ -1,8 +1,8 @@
 """
-RocketMQ's own strategies, one a file, exact to the last edge, and those that users add.
+All strategies, one a file: STICKY, RocketMQ's own, exact to the last edge, and those users add.
 
-Ask for one with `find("AVG")`. These are compatibility functions: lists as given, results as
-RocketMQ's classes give them, unsorted and not validated.
+`find("AVG")` gives the strategy that plans for a group. `find_dealer("AVG")` gives the part that
+deals one list as RocketMQ's class does: lists as given, results unsorted and not validated.
 """
 
 from lb_core.strategies import (
@@ -14,11 +14,23 @@ from lb_core.strategies import (
     machine_room,
     machine_room_nearby,
     registry,
+    sticky,
 )
-from lb_core.strategies.common import Strategy
-from lb_core.strategies.registry import UserFunction, find, names, register, unregister
+from lb_core.strategies.common import Dealer
+from lb_core.strategies.registry import (
+    UserFunction,
+    find,
+    find_by_title,
+    find_dealer,
+    list_built_in,
+    names,
+    register,
+    unregister,
+)
+from lb_core.strategies.strategy import Strategy
 
 registry.build_in(
+    sticky.STRATEGY,
     averagely.STRATEGY,
     averagely_by_circle.STRATEGY,
     consistent_hash.STRATEGY,
@@ -28,4 +40,15 @@ registry.build_in(
     broadcasting.STRATEGY,
 )
 
-__all__ = ["Strategy", "UserFunction", "find", "names", "register", "unregister"]
+__all__ = [
+    "Dealer",
+    "Strategy",
+    "UserFunction",
+    "find",
+    "find_by_title",
+    "find_dealer",
+    "list_built_in",
+    "names",
+    "register",
+    "unregister",
+]

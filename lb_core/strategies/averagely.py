@@ -5,26 +5,24 @@ AVG, RocketMQ's default: consumer i of n gets one block of neighbouring queues.
 """
 
 from lb_core.model import Queue
-from lb_core.strategies import common
+from lb_core.strategies import common, lists
 
 
-def allocate(
-    queues: common.Queues, consumers: common.Consumers, _: common.Config
-) -> common.Assignment:
+def deal(queues: common.Queues, consumers: common.Consumers, _: common.Config) -> common.Assignment:
     """Cut the list into one block for each consumer."""
-    queues, consumers = common.checked_group(queues, consumers)
+    queues, consumers = common.check_group(queues, consumers)
     share, extra = divmod(len(queues), len(consumers))
     return {
         consumer: queues[_block(share, extra, position)]
-        for consumer, position in common.first_positions(consumers).items()
+        for consumer, position in common.find_first_positions(consumers).items()
     }
 
 
-def allocate_one(
+def deal_one(
     caller: str | None, queues: common.Queues, consumers: common.Consumers, _: common.Config
 ) -> list[Queue]:
     """Cut out the caller's block alone."""
-    caller, queues, consumers = common.checked_call(caller, queues, consumers)
+    caller, queues, consumers = common.check_call(caller, queues, consumers)
     if caller not in consumers:
         return []
     share, extra = divmod(len(queues), len(consumers))
@@ -37,4 +35,8 @@ def _block(share: int, extra: int, position: int) -> slice:
     return slice(start, start + share + (position < extra))
 
 
-STRATEGY = common.Strategy("AVG", allocate, allocate_one)
+STRATEGY = lists.make_strategy(
+    common.Dealer("AVG", deal, deal_one),
+    title="Averagely",
+    describe=lambda _: "the sorted queues are cut into runs, one for each of the sorted consumers",
+)

@@ -1,29 +1,33 @@
 """AVG_BY_CIRCLE: queue j goes to consumer j mod n, as cards are dealt."""
 
 from lb_core.model import Queue
-from lb_core.strategies import common
+from lb_core.strategies import common, lists
+from lb_core.strategies.strategy import MOST_SINGLE_QUEUES
 
 
-def allocate(
-    queues: common.Queues, consumers: common.Consumers, _: common.Config
-) -> common.Assignment:
+def deal(queues: common.Queues, consumers: common.Consumers, _: common.Config) -> common.Assignment:
     """Deal the queues round the circle of consumers."""
-    queues, consumers = common.checked_group(queues, consumers)
+    queues, consumers = common.check_group(queues, consumers)
     count = len(consumers)
     return {
         consumer: queues[position::count]
-        for consumer, position in common.first_positions(consumers).items()
+        for consumer, position in common.find_first_positions(consumers).items()
     }
 
 
-def allocate_one(
+def deal_one(
     caller: str | None, queues: common.Queues, consumers: common.Consumers, _: common.Config
 ) -> list[Queue]:
     """Pick what the circle deals to the caller."""
-    caller, queues, consumers = common.checked_call(caller, queues, consumers)
+    caller, queues, consumers = common.check_call(caller, queues, consumers)
     if caller not in consumers:
         return []
     return list(queues[consumers.index(caller) :: len(consumers)])
 
 
-STRATEGY = common.Strategy("AVG_BY_CIRCLE", allocate, allocate_one)
+STRATEGY = lists.make_strategy(
+    common.Dealer("AVG_BY_CIRCLE", deal, deal_one),
+    title="AveragelyByCircle",
+    describe=lambda _: "the sorted queues are dealt one by one, around the sorted consumers",
+    most_queues=MOST_SINGLE_QUEUES,
+)

@@ -5,23 +5,40 @@ RocketMQ asks no strategy in this message model and looks at no list of consumer
 checked here: a caller gets all queues, known to the group or not.
 """
 
+from lb_core import errors
+from lb_core.group import Group
+from lb_core.inventory import Inventory
 from lb_core.model import Queue
+from lb_core.outcome import Outcome
+from lb_core.policy import Policy
+from lb_core.previous import Previous
 from lb_core.strategies import common
+from lb_core.strategies.strategy import Strategy
 
 
-def allocate(
-    queues: common.Queues, consumers: common.Consumers, _: common.Config
-) -> common.Assignment:
+def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous) -> Outcome:
+    """Refuse: a plan has one owner for each queue."""
+    raise errors.BadRequestError(
+        "BROADCASTING gives every queue to everybody, so there is nothing to plan"
+    )
+
+
+def deal(queues: common.Queues, consumers: common.Consumers, _: common.Config) -> common.Assignment:
     """Give everybody the same list: 10,000 consumers of 500,000 queues cost one list of them."""
     everything = list(queues or ())
     return dict.fromkeys(consumers or (), everything)
 
 
-def allocate_one(
+def deal_one(
     _: str | None, queues: common.Queues, __: common.Consumers, ___: common.Config
 ) -> list[Queue]:
     """Return all queues."""
     return list(queues or ())
 
 
-STRATEGY = common.Strategy("BROADCASTING", allocate, allocate_one)
+STRATEGY = Strategy(
+    name="BROADCASTING",
+    allocate=allocate,
+    dealer=common.Dealer("BROADCASTING", deal, deal_one),
+    describe=lambda _: "every consumer has every queue",
+)

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from lb_core import model
 from lb_core.model import Queue
-from lb_core.strategies import common
+from lb_core.strategies import common, lists
+from lb_core.strategies.strategy import MOST_SINGLE_QUEUES
 
 
-def allocate(
-    _: common.Queues, consumers: common.Consumers, config: common.Config
-) -> common.Assignment:
+def deal(_: common.Queues, consumers: common.Consumers, config: common.Config) -> common.Assignment:
     """Give each consumer its configured list; where none is set, an empty one."""
     lists = _lists(config)
     if isinstance(lists, Mapping):
@@ -26,7 +25,7 @@ def allocate(
     return dict.fromkeys(consumers or (), same)
 
 
-def allocate_one(
+def deal_one(
     caller: str | None, _: common.Queues, __: common.Consumers, config: common.Config
 ) -> list[Queue] | None:
     """Return the caller's configured list, or None where none is set."""
@@ -35,7 +34,7 @@ def allocate_one(
     return _queues(own) if own is not None else None
 
 
-def is_null_for_one_of(consumers: Sequence[str], config: common.Config) -> bool:
+def deals_null(consumers: Sequence[str], config: common.Config) -> bool:
     """Whether one of these consumers would be answered with null."""
     lists = _lists(config)
     if isinstance(lists, Mapping):
@@ -56,12 +55,12 @@ def _lists(config: common.Config) -> Sequence[object] | Mapping[object, object] 
     lists = config.get("queues")
     if lists is None or isinstance(lists, list | tuple | Mapping):
         return lists
-    raise common.bad_setting("queues", "a list of queues, or one for each consumer", lists)
+    raise common.refuse_setting("queues", "a list of queues, or one for each consumer", lists)
 
 
 def _queues(values: object) -> list[Queue]:
     if not isinstance(values, list | tuple):
-        raise common.bad_setting("queues", "lists of queues", values)
+        raise common.refuse_setting("queues", "lists of queues", values)
     return [value if isinstance(value, Queue) else _queue(value) for value in values]
 
 
@@ -72,7 +71,7 @@ def _queue(value: object) -> Queue:
             return Queue(topic, broker, number)
         case [str(topic), str(broker), int(number), (str() | None) as zone] if _is_id(number):
             return Queue(topic, broker, number, zone)
-    raise common.bad_setting("queues", "made of [topic, broker, id] each", value)
+    raise common.refuse_setting("queues", "made of [topic, broker, id] each", value)
 
 
 def _is_id(number: int) -> bool:
@@ -80,4 +79,10 @@ def _is_id(number: int) -> bool:
     return not isinstance(number, bool) and abs(number) <= model.MAX_QUEUE_ID
 
 
-STRATEGY = common.Strategy("CONFIG", allocate, allocate_one, check)
+STRATEGY = lists.make_strategy(
+    common.Dealer("CONFIG", deal, deal_one, check, deals_null=deals_null, takes_all_topics=True),
+    title="Config",
+    describe=lambda _: "each consumer has what spec.strategy.config names",
+    settings=("queues",),
+    most_queues=MOST_SINGLE_QUEUES,
+)

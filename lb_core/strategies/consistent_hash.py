@@ -13,7 +13,9 @@ from collections.abc import Sequence
 
 from lb_core import errors
 from lb_core.model import Queue
-from lb_core.strategies import common
+from lb_core.policy import Policy
+from lb_core.strategies import common, lists
+from lb_core.strategies.strategy import MOST_SINGLE_QUEUES
 
 DEFAULT_NODES = 10
 LARGEST_INT = 2**31 - 1
@@ -21,12 +23,12 @@ MOST_POINTS = 4_000_000
 """Points on one ring. More, like 2,000 for each of 10,000 consumers, is a mistake."""
 
 
-def allocate(
+def deal(
     queues: common.Queues, consumers: common.Consumers, config: common.Config
 ) -> common.Assignment:
     """Build the ring once and look every queue up once."""
-    nodes = nodes_of(config)
-    queues, consumers = common.checked_group(queues, consumers)
+    nodes = count_points(config)
+    queues, consumers = common.check_group(queues, consumers)
     owned: common.Assignment = {consumer: [] for consumer in consumers}
     places, owners = build_ring(consumers, nodes)
     if places:
@@ -35,12 +37,12 @@ def allocate(
     return owned
 
 
-def allocate_one(
+def deal_one(
     caller: str | None, queues: common.Queues, consumers: common.Consumers, config: common.Config
 ) -> list[Queue]:
     """Keep the queues whose next point on the ring belongs to the caller."""
-    nodes = nodes_of(config)
-    caller, queues, consumers = common.checked_call(caller, queues, consumers)
+    nodes = count_points(config)
+    caller, queues, consumers = common.check_call(caller, queues, consumers)
     if caller not in consumers:
         return []
     places, owners = build_ring(consumers, nodes)
@@ -93,7 +95,7 @@ def printed(queue: Queue) -> str:
 
 def check(config: common.Config) -> None:
     """Refuse a number of points that is none."""
-    nodes_of(config)
+    count_points(config)
 
 
 def _next_point(places: list[int], queue: Queue) -> int:
@@ -107,13 +109,13 @@ def _as_java_writes(text: str) -> bytes:
     return joined.encode("utf-8", "replace")
 
 
-def nodes_of(config: common.Config) -> int:
+def count_points(config: common.Config) -> int:
     """How many points each consumer has on the ring."""
     nodes = config.get("virtualNodes")
     if nodes is None:
         return DEFAULT_NODES
     if not isinstance(nodes, int) or isinstance(nodes, bool):
-        raise common.bad_setting("virtualNodes", "a whole number", nodes)
+        raise common.refuse_setting("virtualNodes", "a whole number", nodes)
     if not -LARGEST_INT <= nodes <= LARGEST_INT:
         raise errors.BadRequestError("config.virtualNodes must fit RocketMQ's 32-bit integer")
     if nodes < 0:
@@ -121,4 +123,18 @@ def nodes_of(config: common.Config) -> int:
     return nodes
 
 
-STRATEGY = common.Strategy("CONSISTENT_HASH", allocate, allocate_one, check)
+def describe(policy: Policy) -> str:
+    """Say how queues are shared out, with the number of points."""
+    return (
+        "a queue belongs to the consumer that comes next on a ring of hashes, "
+        f"{count_points(policy.config)} points each; loads are as hashes fall"
+    )
+
+
+STRATEGY = lists.make_strategy(
+    common.Dealer("CONSISTENT_HASH", deal, deal_one, check, count_points=count_points),
+    title="ConsistentHash",
+    describe=describe,
+    settings=("virtualNodes",),
+    most_queues=MOST_SINGLE_QUEUES,
+)

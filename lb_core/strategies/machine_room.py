@@ -10,29 +10,30 @@ from collections.abc import Sequence, Set
 
 from lb_core import errors
 from lb_core.model import Queue
-from lb_core.strategies import common
+from lb_core.policy import Policy
+from lb_core.strategies import common, lists
 
 
-def allocate(
+def deal(
     queues: common.Queues, consumers: common.Consumers, config: common.Config
 ) -> common.Assignment:
     """Deal what the rooms hold; queues of other rooms stay without an owner."""
     rooms = _rooms(config)
-    queues, consumers = common.checked_group(queues, consumers)
+    queues, consumers = common.check_group(queues, consumers)
     inside = _in_rooms(queues, rooms)
     share, extra = divmod(len(inside), len(consumers))
     return {
         consumer: _share(inside, share, extra, position)
-        for consumer, position in common.first_positions(consumers).items()
+        for consumer, position in common.find_first_positions(consumers).items()
     }
 
 
-def allocate_one(
+def deal_one(
     caller: str | None, queues: common.Queues, consumers: common.Consumers, config: common.Config
 ) -> list[Queue]:
     """Pick the caller's block and its part of the tail."""
     rooms = _rooms(config)
-    caller, queues, consumers = common.checked_call(caller, queues, consumers)
+    caller, queues, consumers = common.check_call(caller, queues, consumers)
     if caller not in consumers:
         return []
     inside = _in_rooms(queues, rooms)
@@ -80,8 +81,20 @@ def _rooms(config: common.Config) -> Set[str] | None:
     if rooms is None:
         return None
     if not isinstance(rooms, list | tuple | Set) or not all(isinstance(r, str) for r in rooms):
-        raise common.bad_setting("rooms", "a list of texts", rooms)
+        raise common.refuse_setting("rooms", "a list of texts", rooms)
     return frozenset(rooms)
 
 
-STRATEGY = common.Strategy("MACHINE_ROOM", allocate, allocate_one, check)
+def describe(policy: Policy) -> str:
+    """Say how queues are shared out, with the rooms."""
+    rooms = policy.config.get("rooms")
+    named = ", ".join(rooms) if isinstance(rooms, list | tuple) else ""
+    return f"only queues of the rooms {named} are shared out"
+
+
+STRATEGY = lists.make_strategy(
+    common.Dealer("MACHINE_ROOM", deal, deal_one, check),
+    title="MachineRoom",
+    describe=describe,
+    settings=("rooms",),
+)

@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from lb_core import errors, model
 from lb_core.model import Queue
-from lb_core.strategies import common, config, consistent_hash, registry
+from lb_core.policy import Policy
+from lb_core.strategies import common, consistent_hash, lists, registry
+from lb_core.strategies.strategy import MOST_SINGLE_QUEUES
 
 NAME = "MACHINE_ROOM_NEARBY"
 MOST_STEPS = 4_000_000
@@ -26,16 +28,16 @@ LONGEST_SHOWN = 500
 """Characters of a queue or an id in a message: RocketMQ's words, but no hostile name's megabyte."""
 
 
-def allocate(
+def deal(
     queues: common.Queues, consumers: common.Consumers, settings: common.Config
 ) -> common.Assignment:
     """Deal each room by itself, then the rooms nobody stands in."""
-    inner = _inner(settings)
-    queues, consumers = common.checked_group(queues, consumers)
+    inner = _find_inner(settings)
+    queues, consumers = common.check_group(queues, consumers)
     queues_in = _queues_by_room(queues)
     consumers_in = _consumers_by_room(consumers, settings)
     owned: common.Assignment = {consumer: [] for consumer in consumers}
-    steps = _points(inner, settings) * sum(
+    steps = inner.count_points(settings) * sum(
         len(consumers_in.get(room, consumers)) for room in queues_in
     )
     _refuse_absurd(steps)
@@ -49,12 +51,12 @@ def allocate(
     return owned
 
 
-def allocate_one(
+def deal_one(
     caller: str | None, queues: common.Queues, consumers: common.Consumers, settings: common.Config
 ) -> list[Queue]:
     """Ask the inner strategy for the caller's room and for each room nobody stands in."""
-    inner = _inner(settings)
-    caller, queues, consumers = common.checked_call(caller, queues, consumers)
+    inner = _find_inner(settings)
+    caller, queues, consumers = common.check_call(caller, queues, consumers)
     if caller not in consumers:
         return []
     queues_in = _queues_by_room(queues)
@@ -65,22 +67,17 @@ def allocate_one(
         if room in consumers_in and room != own_room:
             continue
         takers = consumers_in.get(room, consumers)
-        dealt = inner.allocate_one(caller, queues_in[room], takers, settings)
+        dealt = inner.deal_one(caller, queues_in[room], takers, settings)
         if dealt is None:
-            raise _inner_gave_null(inner)
+            raise _null_error(inner)
         owned += dealt
     return owned
 
 
 def check(settings: common.Config) -> None:
     """Refuse an inner strategy that is missing, unknown or does not like the settings."""
-    _inner(settings)
+    _find_inner(settings)
     _zones(settings)
-
-
-def _points(inner: common.Strategy, settings: common.Config) -> int:
-    """How much work a consumer of a room is."""
-    return consistent_hash.nodes_of(settings) if inner is consistent_hash.STRATEGY else 1
 
 
 def _refuse_absurd(steps: int) -> None:
@@ -97,17 +94,17 @@ def _rooms_in_order(
 
 
 def _deal(
-    inner: common.Strategy,
+    inner: common.Dealer,
     queues: Sequence[Queue],
     consumers: Sequence[str],
     settings: common.Config,
 ) -> common.Assignment:
-    if inner is config.STRATEGY and config.is_null_for_one_of(consumers, settings):
-        raise _inner_gave_null(inner)
-    return inner.allocate(queues, consumers, settings)
+    if inner.deals_null(consumers, settings):
+        raise _null_error(inner)
+    return inner.deal(queues, consumers, settings)
 
 
-def _inner_gave_null(inner: common.Strategy) -> errors.NullPointerException:
+def _null_error(inner: common.Dealer) -> errors.NullPointerException:
     return errors.NullPointerException(f"inner strategy {inner.name} gave null")
 
 
@@ -153,21 +150,34 @@ def _zones(settings: common.Config) -> Mapping[str, str | None]:
     if not isinstance(zones, Mapping) or not all(
         isinstance(zone, str | None) for zone in zones.values()
     ):
-        raise common.bad_setting("consumerZones", "a mapping from consumers to texts", zones)
+        raise common.refuse_setting("consumerZones", "a mapping from consumers to texts", zones)
     return zones
 
 
-def _inner(settings: common.Config) -> common.Strategy:
+def _find_inner(settings: common.Config) -> common.Dealer:
     name = settings.get("inner")
     if name is None:
         raise errors.NullPointerException("allocateMessageQueueStrategy is null")
     if not isinstance(name, str):
-        raise common.bad_setting("inner", "the name of a strategy", name)
+        raise common.refuse_setting("inner", "the name of a strategy", name)
     if name == NAME:  # it would read the same settings, and so be its own inner one for ever
-        raise common.bad_setting("inner", "another strategy", name)
-    inner = registry.find(name)
+        raise common.refuse_setting("inner", "another strategy", name)
+    inner = registry.find_dealer(name)
     inner.check(settings)
     return inner
 
 
-STRATEGY = common.Strategy(NAME, allocate, allocate_one, check)
+def describe(policy: Policy) -> str:
+    """Say how queues are shared out, with the inner strategy."""
+    inner = policy.config.get("inner")
+    named = registry.find(inner).title if isinstance(inner, str) else ""
+    return f"the queues of a room are shared by the consumers that are there, {named}"
+
+
+STRATEGY = lists.make_strategy(
+    common.Dealer(NAME, deal, deal_one, check),
+    title="MachineRoomNearby",
+    describe=describe,
+    settings=("inner",),
+    most_queues=MOST_SINGLE_QUEUES,
+)

@@ -1,5 +1,5 @@
 """
-Strategies by name: RocketMQ's, which stay as they are, and those that users add.
+Strategies by name: the built-in ones, and those that users add.
 
 A user's strategy is one function, called as `function(queues, consumers, config)` with lists that
 are not empty. It returns a mapping from consumer to queues; a consumer it leaves out gets none.
@@ -10,26 +10,22 @@ from typing import TypeAlias
 
 from lb_core import errors, model
 from lb_core.model import Queue
-from lb_core.strategies import common
+from lb_core.strategies import common, lists
+from lb_core.strategies.strategy import MOST_SINGLE_QUEUES, Strategy
 
 UserFunction: TypeAlias = Callable[
     [Sequence[Queue], Sequence[str], common.Config], Mapping[str, Sequence[Queue]]
 ]
 
-GROUP_WIDE = "STICKY"
-"""Deals all topics of a group together, so it is no strategy for one list; its name is taken."""
-
-_built_in: dict[str, common.Strategy] = {}
-_added: dict[str, common.Strategy] = {}
+_built_in: dict[str, Strategy] = {}
+_added: dict[str, Strategy] = {}
 
 
-def find(name: str) -> common.Strategy:
+def find(name: str) -> Strategy:
     """Return the strategy of this name."""
     if not isinstance(name, str):
-        raise errors.BadRequestError(f"a strategy's name is a text, not {model.shorten(name)}")
-    if name == GROUP_WIDE:
-        raise errors.UnknownStrategyError(
-            f"{GROUP_WIDE} deals all topics of a group together and cannot deal one list"
+        raise errors.BadRequestError(
+            f"a strategy's name must be a string, not {model.shorten(name)}"
         )
     found = _built_in.get(name) or _added.get(name)
     if found is None:
@@ -39,58 +35,85 @@ def find(name: str) -> common.Strategy:
     return found
 
 
+def find_dealer(name: str) -> common.Dealer:
+    """Return the part of a strategy that deals one list."""
+    dealer = find(name).dealer
+    if dealer is None:
+        raise errors.UnknownStrategyError(
+            f"{name} deals all topics of a group together and cannot deal one list"
+        )
+    return dealer
+
+
+def find_by_title(title: str) -> Strategy:
+    """Return the strategy that a ConsumerGroup calls so."""
+    found = next((each for each in _built_in.values() if title and each.title == title), None)
+    if found is None:
+        raise errors.UnknownStrategyError(f"no strategy has the title {model.shorten(title)}")
+    return found
+
+
 def names() -> list[str]:
-    """Return all names that can be asked for, the group-wide strategy's included."""
-    return [GROUP_WIDE, *_built_in, *sorted(_added)]
+    """Return the names of all strategies."""
+    return [*_built_in, *sorted(_added)]
+
+
+def list_built_in() -> list[Strategy]:
+    """Return the strategies of this package."""
+    return list(_built_in.values())
 
 
 def register(name: str, function: UserFunction) -> None:
-    """Add a user's strategy, in the place of an earlier one of theirs with the same name."""
+    """Add a user's strategy; it replaces an earlier one of theirs with the same name."""
     if not isinstance(name, str) or not name or not callable(function):
         raise errors.BadRequestError("a strategy needs a name and a function")
-    if name == GROUP_WIDE or name in _built_in:
+    if name in _built_in:
         raise errors.BadRequestError(f"the name {name} belongs to a built-in strategy")
-    _added[name] = _guarded(name, function)
+    _added[name] = lists.make_strategy(
+        _guard(name, function),
+        describe=lambda _: "a strategy of your own",
+        most_queues=MOST_SINGLE_QUEUES,
+    )
 
 
 def unregister(name: str) -> None:
-    """Forget a user's strategy; one that is unknown is forgotten already."""
+    """Remove a user's strategy, if there is one of this name."""
     _added.pop(name, None)
 
 
-def build_in(*strategies: common.Strategy) -> None:
-    """Put the strategies of this package in their places."""
+def build_in(*strategies: Strategy) -> None:
+    """Add the strategies of this package."""
     _built_in.update({strategy.name: strategy for strategy in strategies})
 
 
-def _guarded(name: str, function: UserFunction) -> common.Strategy:
-    """Make a whole strategy of one function, and turn its mistakes into named errors."""
+def _guard(name: str, function: UserFunction) -> common.Dealer:
+    """Make a dealer of a user's function; its mistakes become named errors."""
 
-    def allocate(
+    def deal(
         queues: common.Queues, consumers: common.Consumers, config: common.Config
     ) -> common.Assignment:
-        queues, consumers = common.checked_group(queues, consumers)
+        queues, consumers = common.check_group(queues, consumers)
         try:
             given = function(queues, list(consumers), config)
         except errors.AllocationError:
             raise
         except Exception as error:
             raise errors.StrategyFailedError(f"strategy {name} raised {error!r:.500}") from error
-        return _checked_answer(name, given, consumers)
+        return _check_answer(name, given, consumers)
 
-    def allocate_one(
+    def deal_one(
         caller: str | None,
         queues: common.Queues,
         consumers: common.Consumers,
         config: common.Config,
     ) -> list[Queue]:
-        caller, queues, consumers = common.checked_call(caller, queues, consumers)
-        return allocate(queues, consumers, config)[caller] if caller in consumers else []
+        caller, queues, consumers = common.check_call(caller, queues, consumers)
+        return deal(queues, consumers, config)[caller] if caller in consumers else []
 
-    return common.Strategy(name, allocate, allocate_one)
+    return common.Dealer(name, deal, deal_one)
 
 
-def _checked_answer(name: str, given: object, consumers: Sequence[str]) -> common.Assignment:
+def _check_answer(name: str, given: object, consumers: Sequence[str]) -> common.Assignment:
     """Return a list for each consumer. Whether the queues exist, `lb_core.check` sees later."""
     if not isinstance(given, Mapping):
         raise errors.StrategyFailedError(f"strategy {name} returned no mapping")

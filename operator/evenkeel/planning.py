@@ -14,44 +14,24 @@ from contract.kinds.groups import (
     MachineRoomNearby,
     OwnedQueues,
     Strategy,
-    StrategyName,
     Weights,
 )
 from contract.kinds.parts import MOST_IDS
 from contract.kinds.topics import BrokerQueues, Perm
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
-from lb_core import plan
+from lb_core import plan, strategies
 from lb_core.assignment import parse_ids
 from lb_core.errors import AllocationError
 from lb_core.model import Member, QueueRange, shorten
 from lb_core.plan import Plan
-from lb_core.policy import STICKY, Policy, Zones, share
+from lb_core.policy import Policy, Zones, share
 
-NAMES = {
-    StrategyName.STICKY: STICKY,
-    StrategyName.AVERAGELY: "AVG",
-    StrategyName.AVERAGELY_BY_CIRCLE: "AVG_BY_CIRCLE",
-    StrategyName.CONSISTENT_HASH: "CONSISTENT_HASH",
-    StrategyName.MACHINE_ROOM: "MACHINE_ROOM",
-    StrategyName.MACHINE_ROOM_NEARBY: "MACHINE_ROOM_NEARBY",
-    StrategyName.CONFIG: "CONFIG",
-}
 ROUTE_PENDING = "RoutePending"
 MOST_LETTERS = 63
 """Of a label's value."""
-MOST_QUEUES = 100_000
-"""Of a group. A plan holds up all groups while it is made; this keeps it below some 2 s."""
-MOST_SINGLE_QUEUES = 25_000
-"""The same where a strategy deals queue by queue, and not in ranges."""
-SINGLE = (
-    StrategyName.AVERAGELY_BY_CIRCLE,
-    StrategyName.CONSISTENT_HASH,
-    StrategyName.MACHINE_ROOM_NEARBY,
-    StrategyName.CONFIG,
-)
 MOST_POINTS = 100_000
-"""Of all consumers on the ring of ConsistentHash."""
+"""Of all consumers on a ring of hashes. More would take too long, as with too many queues."""
 
 
 class MissingError(ManifestError):
@@ -77,12 +57,12 @@ def plan_group(
     group: Group, queues: Sequence[QueueRange], members: Sequence[Member], policy: Policy
 ) -> Plan:
     """Plan a group anew, from who owns what by its status."""
-    ring = group.spec.strategy.consistent_hash
-    points = ring.virtual_nodes * len(members) if ring is not None else 0
+    dealer = strategies.find(policy.strategy).dealer
+    points = dealer.count_points(policy.config) * len(members) if dealer is not None else 0
     if points > MOST_POINTS:
         raise ManifestError(
             f"{group}: spec.strategy.consistentHash.virtualNodes for {len(members):,} consumers "
-            f"makes {points:,} points; {MOST_POINTS:,} are taken at most; ask for fewer"
+            f"makes {points:,} points; at most {MOST_POINTS:,} are allowed; ask for fewer"
         )
     try:
         return plan.plan(last(group.status), queues, members, policy)
@@ -93,12 +73,13 @@ def plan_group(
 def queues_of(group: Group, topics: Mapping[Key, Topic]) -> list[QueueRange]:
     """List the queues that may be read. More than can be planned in time are refused."""
     found = [each for key in group.topic_keys for each in _queues(group, key, topics)]
-    count, name = sum(map(len, found)), group.spec.strategy.name
-    most = MOST_SINGLE_QUEUES if name in SINGLE else MOST_QUEUES
+    count, chosen = sum(map(len, found)), find_strategy(group.spec.strategy)
+    most = chosen.most_queues
     if count > most:
         raise ManifestError(
-            f"{group}: the topics in spec.topics have {count:,} queues; with strategy {name.value} "
-            f"a group may have {most:,} at most; give it fewer topics, or the topics fewer queues"
+            f"{group}: the topics in spec.topics have {count:,} queues; with strategy "
+            f"{chosen.title} a group may have {most:,} at most; "
+            "give it fewer topics, or the topics fewer queues"
         )
     return found
 
@@ -146,14 +127,19 @@ def static_members(group: Group) -> list[Member] | None:
     return [Member(each.id, each.zone, each.capacity) for each in consumers.static]
 
 
+def find_strategy(strategy: Strategy) -> strategies.Strategy:
+    """Find the engine's strategy that a spec names."""
+    return strategies.find_by_title(strategy.name.value)
+
+
 def policy_of(strategy: Strategy, grace_seconds: float = 0.0) -> Policy:
-    """Say a strategy in the engine's words."""
+    """Translate a strategy and its settings for the engine."""
+    chosen = find_strategy(strategy)
     pinned = frozenset(strategy.pinned_consumers)
-    config = _config(strategy)
-    policy = Policy(NAMES[strategy.name], config, pinned, grace_seconds=grace_seconds)
-    if strategy.name is not StrategyName.STICKY or strategy.sticky is None:
-        return policy
+    policy = Policy(chosen.name, _config(strategy), pinned, grace_seconds=grace_seconds)
     sticky = strategy.sticky
+    if sticky is None or not chosen.is_sticky:
+        return policy
     most = sticky.max_moves
     return replace(
         policy,
@@ -164,31 +150,32 @@ def policy_of(strategy: Strategy, grace_seconds: float = 0.0) -> Policy:
 
 
 def goes_by_rate(strategy: Strategy) -> bool:
-    """Whether a queue counts as much as messages arrive on it."""
-    sticky = strategy.sticky if strategy.name is StrategyName.STICKY else None
+    """Whether a queue weighs as much as the rate at which messages arrive on it."""
+    sticky = strategy.sticky if "weights" in find_strategy(strategy).uses else None
     return sticky is not None and sticky.weights is Weights.RATE
 
 
 def _config(strategy: Strategy) -> dict[str, object]:
-    """Say the settings of RocketMQ's strategies as they call them."""
+    """Translate the settings of RocketMQ's strategies for the engine."""
+    chosen = find_strategy(strategy)
     found: dict[str, object] = {}
     if strategy.consistent_hash is not None:
         found["virtualNodes"] = strategy.consistent_hash.virtual_nodes
     if strategy.machine_room is not None:
         found["rooms"] = strategy.machine_room.rooms
-    if strategy.name is StrategyName.MACHINE_ROOM_NEARBY:
+    if "inner" in chosen.settings:
         nearby = strategy.machine_room_nearby or MachineRoomNearby()
-        found["inner"] = NAMES[StrategyName(nearby.inner.value)]
+        found["inner"] = strategies.find_by_title(nearby.inner.value).name
     if strategy.config is not None:
         runs = {
             consumer: [run for at, each in enumerate(its) for run in _listed(consumer, at, each)]
             for consumer, its in strategy.config.queues.items()
         }
         count = sum(len(run) for each in runs.values() for run in each)
-        if count > MOST_SINGLE_QUEUES:
+        if count > chosen.most_queues:
             raise ManifestError(
-                f"spec.strategy.config names {count:,} queues; more than {MOST_SINGLE_QUEUES:,} "
-                "are not taken"
+                f"spec.strategy.config names {count:,} queues; at most {chosen.most_queues:,} are "
+                "allowed; name fewer"
             )
         found["queues"] = {
             consumer: [queue for run in each for queue in run] for consumer, each in runs.items()

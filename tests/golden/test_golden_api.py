@@ -25,7 +25,7 @@ def queues_of(entry: dict[str, Any]) -> list[Queue] | None:
 def answer_to(call: dict[str, Any]) -> Any:
     """Answer in the words of the golden file: rows, null, or the name of the error."""
     try:
-        owned = strategies.find(call["strategy"]).allocate_one(
+        owned = strategies.find_dealer(call["strategy"]).deal_one(
             call["caller"], queues_of(call), call["consumers"], call.get("config", {})
         )
     except errors.AllocationError as error:
@@ -36,8 +36,8 @@ def answer_to(call: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("case", named(GOLDEN["cases"]))
 def test_a_whole_group_is_dealt_as_by_rocketmq(case: dict[str, Any]) -> None:
     queues = queues_of(case) or []
-    allocate = strategies.find(case["strategy"]).allocate
-    owned = allocate(queues, case["consumers"], case.get("config", {}))
+    deal = strategies.find_dealer(case["strategy"]).deal
+    owned = deal(queues, case["consumers"], case.get("config", {}))
     expected = {name: [queues[i] for i in found] for name, found in case["expected"].items()}
     assert owned == expected
     held = {queue for found in owned.values() for queue in found}
@@ -48,9 +48,9 @@ def test_a_whole_group_is_dealt_as_by_rocketmq(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", named(GOLDEN["cases"]))
 def test_each_consumer_alone_is_answered_as_by_rocketmq(case: dict[str, Any]) -> None:
     queues = queues_of(case) or []
-    allocate_one = strategies.find(case["strategy"]).allocate_one
+    deal_one = strategies.find_dealer(case["strategy"]).deal_one
     for name, found in case["expected"].items():
-        owned = allocate_one(name, queues, case["consumers"], case.get("config", {}))
+        owned = deal_one(name, queues, case["consumers"], case.get("config", {}))
         assert owned == [queues[i] for i in found]
 
 
@@ -71,7 +71,7 @@ def test_the_first_missing_argument_is_refused_in_rocketmqs_words(
     caller: str | None, queues: list[Queue] | None, consumers: list[str] | None, refused: str
 ) -> None:
     with pytest.raises(errors.IllegalArgumentException) as caught:
-        strategies.find("AVG").allocate_one(caller, queues, consumers, {})
+        strategies.find_dealer("AVG").deal_one(caller, queues, consumers, {})
     assert str(caught.value) == GOLDEN["errors"]["messages"][refused]
 
 

@@ -114,7 +114,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ("lb_core/slots.py", "names.sort(key=_executor_order)", "names.sort()"),
     (
         "lb_core/slots.py",
-        "None if _is_present(slot, grace_seconds) else slot.empty_for_seconds",
+        "None if is_young else slot.empty_for_seconds",
         "slot.empty_for_seconds",
     ),
     ("lb_core/slots.py", "draining=slot.is_draining,\n            lost", "lost"),

@@ -97,7 +97,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ("lb_core/strategies/machine_room_nearby.py", "return room if dash else None", "return room"),
     (
         "lb_core/strategies/machine_room_nearby.py",
-        "config.is_null_for_one_of(consumers, settings)",
+        "inner.deals_null(consumers, settings)",
         "False",
     ),
     ("lb_core/strategies/machine_room_nearby.py", "    inner.check(settings)\n", ""),
@@ -133,11 +133,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ("lb_core/strategies/common.py", '    if consumers and "" in consumers:\n', "    if False:\n"),
     ("lb_core/strategies/common.py", "    if not caller:\n", "    if caller is None:\n"),
     ("lb_core/strategies/common.py", "return list(queues), consumers", "return queues, consumers"),
-    (
-        "lb_core/strategies/registry.py",
-        "name == GROUP_WIDE or name in _built_in",
-        "name in _built_in",
-    ),
+    ("lb_core/strategies/registry.py", "    if name in _built_in:\n", "    if False:\n"),
     (
         "lb_core/strategies/registry.py",
         "function(queues, list(consumers), config)",

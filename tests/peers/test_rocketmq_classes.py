@@ -72,19 +72,19 @@ def attempt(call: Callable[[], Any]) -> Any:
 
 
 def our_answer(group: dict[str, Any], caller: str | None) -> Any:
-    strategy = strategies.find(group["strategy"])
-    call = strategy.allocate_one
+    strategy = strategies.find_dealer(group["strategy"])
+    call = strategy.deal_one
     return attempt(
         lambda: plain(call(caller, queues_of(group), group["consumers"], group["config"]))
     )
 
 
 def our_group(group: dict[str, Any]) -> Any:
-    allocate = strategies.find(group["strategy"]).allocate
+    deal = strategies.find_dealer(group["strategy"]).deal
     return attempt(
         lambda: {
             consumer: plain(queues)
-            for consumer, queues in allocate(
+            for consumer, queues in deal(
                 queues_of(group), group["consumers"], group["config"]
             ).items()
         }

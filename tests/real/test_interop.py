@@ -408,7 +408,7 @@ def test_our_assignment_is_the_brokers_own(
             for client, member in zip(clients, ids, strict=True)
         }
         queues = sorted(clients[0].route(unique_name).readable)
-    ours = strategies.find(strategy).allocate(
+    ours = strategies.find_dealer(strategy).deal(
         [model.Queue(*queue) for queue in queues], sorted(ids), {}
     )
     plain = {

@@ -524,7 +524,7 @@ class TestBadInput:
 
     def test_a_cap_that_a_strategy_cannot_keep_is_refused(self) -> None:
         with pytest.raises(errors.BadRequestError, match="belong to STICKY; AVG has neither"):
-            Policy(strategy="AVG", max_moves=1)
+            plan.plan(None, queues(1), members("a"), Policy(strategy="AVG", max_moves=1))
 
     def test_text_is_no_yes_or_no(self) -> None:
         with pytest.raises(errors.BadRequestError, match="draining is True or False, not 'no'"):

@@ -29,7 +29,7 @@ def queues(count: int, broker: str = "b") -> list[Queue]:
 
 def group(name: str, count: int, consumers: list[str], **config: object) -> dict[str, list[int]]:
     """Deal this many queues of one broker; return ids, which is all that differs."""
-    owned = strategies.find(name).allocate(queues(count), consumers, config)
+    owned = strategies.find_dealer(name).deal(queues(count), consumers, config)
     return {consumer: [queue.id for queue in found] for consumer, found in owned.items()}
 
 
@@ -38,37 +38,37 @@ def group(name: str, count: int, consumers: list[str], **config: object) -> dict
 
 @pytest.mark.parametrize("name", CHECKED)
 def test_every_missing_list_is_refused_for_the_whole_group(name: str) -> None:
-    allocate = strategies.find(name).allocate
+    deal = strategies.find_dealer(name).deal
     for no_queues, nobody in ((None, None), ([], [])):
         with pytest.raises(errors.IllegalArgumentException, match="mqAll"):
-            allocate(no_queues, ["a-1"], SETTINGS)
+            deal(no_queues, ["a-1"], SETTINGS)
         with pytest.raises(errors.IllegalArgumentException, match="cidAll"):
-            allocate(queues(1, "a-b"), nobody, SETTINGS)
+            deal(queues(1, "a-b"), nobody, SETTINGS)
 
 
 @pytest.mark.parametrize("name", CHECKED)
 def test_a_consumer_without_a_name_is_refused_for_the_whole_group(name: str) -> None:
     with pytest.raises(errors.IllegalArgumentException, match="currentCID"):
-        strategies.find(name).allocate(queues(2, "a-b"), ["a-1", ""], SETTINGS)
+        strategies.find_dealer(name).deal(queues(2, "a-b"), ["a-1", ""], SETTINGS)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_tuples_do_as_well_as_lists_and_nothing_given_is_changed(name: str) -> None:
     given, consumers = tuple(queues(5, "r@a-b")), ("a-1", "a-2", "a-1")
-    strategy = strategies.find(name)
-    owned = strategy.allocate(given, consumers, SETTINGS)
+    strategy = strategies.find_dealer(name)
+    owned = strategy.deal(given, consumers, SETTINGS)
     assert list(owned) == ["a-1", "a-2"]
     for consumer, found in owned.items():
         assert type(found) is list
-        assert strategy.allocate_one(consumer, given, consumers, SETTINGS) == found
+        assert strategy.deal_one(consumer, given, consumers, SETTINGS) == found
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_callers_list_of_queues_is_never_handed_out(name: str) -> None:
     given = queues(1, "r@a-b")
-    strategy = strategies.find(name)
-    strategy.allocate(given, ["a-1"], SETTINGS)["a-1"].clear()
-    one = strategy.allocate_one("a-1", given, ["a-1"], SETTINGS)
+    strategy = strategies.find_dealer(name)
+    strategy.deal(given, ["a-1"], SETTINGS)["a-1"].clear()
+    one = strategy.deal_one("a-1", given, ["a-1"], SETTINGS)
     assert one
     one.clear()
     assert len(given) == 1
@@ -103,11 +103,11 @@ def test_a_setting_of_the_wrong_type_is_refused_and_named(
     name: str, config: dict[str, Any]
 ) -> None:
     key = "virtualNodes" if "virtualNodes" in config else list(config)[-1]
-    strategy = strategies.find(name)
+    strategy = strategies.find_dealer(name)
     calls: list[Callable[[], object]] = [
         lambda: strategy.check(config),
-        lambda: strategy.allocate(queues(1, "a-b"), ["a"], config),
-        lambda: strategy.allocate_one("a", queues(1, "a-b"), ["a"], config),
+        lambda: strategy.deal(queues(1, "a-b"), ["a"], config),
+        lambda: strategy.deal_one("a", queues(1, "a-b"), ["a"], config),
     ]
     for call in calls:
         with pytest.raises(errors.BadRequestError, match=rf"config\.{key}"):
@@ -127,7 +127,7 @@ def test_a_setting_that_is_null_counts_as_not_set() -> None:
 def test_holders_of_one_id_share_the_first_ones_queues_and_the_second_ones_are_orphans() -> None:
     assert group("AVG", 6, ["a", "b", "a"]) == {"a": [0, 1], "b": [2, 3]}
     assert group("AVG_BY_CIRCLE", 6, ["a", "b", "a"]) == {"a": [0, 3], "b": [1, 4]}
-    inside = strategies.find("MACHINE_ROOM").allocate(
+    inside = strategies.find_dealer("MACHINE_ROOM").deal(
         queues(7, "r@b"), ["a", "b", "a"], {"rooms": ["r"]}
     )
     assert {name: [q.id for q in found] for name, found in inside.items()} == {
@@ -172,7 +172,9 @@ def test_a_queue_on_a_point_belongs_to_that_point() -> None:
     )
     crowd = [f"c-{number}" for number in range(200)]
     for consumers in (["c-221098", *crowd], [*crowd, "c-221098"]):
-        owned = strategies.find("CONSISTENT_HASH").allocate([queue], consumers, {"virtualNodes": 1})
+        owned = strategies.find_dealer("CONSISTENT_HASH").deal(
+            [queue], consumers, {"virtualNodes": 1}
+        )
         assert owned["c-221098"] == [queue]
 
 
@@ -181,7 +183,7 @@ def test_a_queue_behind_the_last_point_belongs_to_the_first() -> None:
     assert owners[len(places)] == owners[0]
     highest = max(queues(2000), key=lambda q: consistent_hash.place(consistent_hash.printed(q)))
     assert consistent_hash.place(consistent_hash.printed(highest)) > places[-1]
-    owned = strategies.find("CONSISTENT_HASH").allocate(
+    owned = strategies.find_dealer("CONSISTENT_HASH").deal(
         [highest], ["a", "b", "c"], {"virtualNodes": 1}
     )
     assert owned[owners[0]] == [highest]
@@ -196,11 +198,11 @@ def test_two_halves_that_make_a_character_are_hashed_as_that_character() -> None
 
 
 def test_a_negative_number_of_points_is_refused_before_anything_else() -> None:
-    strategy = strategies.find("CONSISTENT_HASH")
+    strategy = strategies.find_dealer("CONSISTENT_HASH")
     with pytest.raises(errors.IllegalArgumentException, match="illegal virtualNodeCnt :-1"):
-        strategy.allocate(None, None, {"virtualNodes": -1})
+        strategy.deal(None, None, {"virtualNodes": -1})
     with pytest.raises(errors.IllegalArgumentException, match="illegal virtualNodeCnt :-1"):
-        strategy.allocate_one(None, None, None, {"virtualNodes": -1})
+        strategy.deal_one(None, None, None, {"virtualNodes": -1})
 
 
 def test_an_absurd_number_of_points_is_refused_at_once() -> None:
@@ -208,7 +210,7 @@ def test_an_absurd_number_of_points_is_refused_at_once() -> None:
     with pytest.raises(errors.BadRequestError, match="virtualNodes"):
         group("CONSISTENT_HASH", 4, ["a", "b"], virtualNodes=2_000_001)
     with pytest.raises(errors.BadRequestError, match="virtualNodes"):
-        strategies.find("CONSISTENT_HASH").allocate_one(
+        strategies.find_dealer("CONSISTENT_HASH").deal_one(
             "a", queues(1), ["a"], {"virtualNodes": 2**31 - 1}
         )
     assert time.monotonic() - started < 1
@@ -241,21 +243,21 @@ def test_a_brokers_name_tells_a_room_where_java_splits_it_in_two(
 
 def test_queues_of_other_rooms_do_not_count_when_the_shares_are_cut() -> None:
     given = [*queues(6, "r@b"), *queues(5, "x@b")]
-    strategy = strategies.find("MACHINE_ROOM")
-    owned = strategy.allocate(given, ["a", "b", "c"], {"rooms": ["r"]})
+    strategy = strategies.find_dealer("MACHINE_ROOM")
+    owned = strategy.deal(given, ["a", "b", "c"], {"rooms": ["r"]})
     assert owned == {"a": given[0:2], "b": given[2:4], "c": given[4:6]}
-    assert strategy.allocate_one("b", given, ["a", "b", "c"], {"rooms": ["r"]}) == given[2:4]
+    assert strategy.deal_one("b", given, ["a", "b", "c"], {"rooms": ["r"]}) == given[2:4]
 
 
 def test_unset_rooms_do_no_harm_while_no_name_has_two_parts() -> None:
     assert group("MACHINE_ROOM", 3, ["a"]) == {"a": []}
     with pytest.raises(errors.NullPointerException):
-        strategies.find("MACHINE_ROOM").allocate(queues(1, "r@b"), ["a"], {})
+        strategies.find_dealer("MACHINE_ROOM").deal(queues(1, "r@b"), ["a"], {})
 
 
 def test_a_stranger_is_answered_before_unset_rooms_are_noticed() -> None:
-    strategy = strategies.find("MACHINE_ROOM")
-    assert strategy.allocate_one("nobody", queues(1, "r@b"), ["a"], {}) == []
+    strategy = strategies.find_dealer("MACHINE_ROOM")
+    assert strategy.deal_one("nobody", queues(1, "r@b"), ["a"], {}) == []
 
 
 def nearby(
@@ -263,7 +265,7 @@ def nearby(
 ) -> dict[str, list[str]]:
     """Deal one queue for each room; return the rooms that each consumer reads."""
     given = [Queue("t", f"{room}-b", 0) for room in rooms_of_queues]
-    owned = strategies.find("MACHINE_ROOM_NEARBY").allocate(
+    owned = strategies.find_dealer("MACHINE_ROOM_NEARBY").deal(
         given, consumers, {"inner": "AVG", **config}
     )
     return {name: [q.broker.split("-")[0] for q in found] for name, found in owned.items()}
@@ -283,18 +285,18 @@ def test_the_own_room_comes_before_rooms_without_consumers() -> None:
 def test_a_zone_that_is_given_counts_more_than_the_name() -> None:
     given = [Queue("t", "a-b", 0, "b"), Queue("t", "b-b", 0), Queue("t", "b-b", 1, "z2")]
     config = {"inner": "AVG", "consumerZones": {"a-1": "z2", "b-1": None}}
-    strategy = strategies.find("MACHINE_ROOM_NEARBY")
-    owned = strategy.allocate(given, ["a-1", "b-1"], config)
+    strategy = strategies.find_dealer("MACHINE_ROOM_NEARBY")
+    owned = strategy.deal(given, ["a-1", "b-1"], config)
     assert owned == {"a-1": given[2:], "b-1": given[:2]}
-    assert strategy.allocate_one("a-1", given, ["a-1", "b-1"], config) == given[2:]
+    assert strategy.deal_one("a-1", given, ["a-1", "b-1"], config) == given[2:]
 
 
 @pytest.mark.parametrize("broker", ["noroom", "-b", ""])
 def test_a_queue_without_a_room_fails_the_whole_group(broker: str) -> None:
     given = [Queue("t", "a-b", 0), Queue("t", broker, 1)]
-    strategy = strategies.find("MACHINE_ROOM_NEARBY")
+    strategy = strategies.find_dealer("MACHINE_ROOM_NEARBY")
     with pytest.raises(errors.IllegalArgumentException, match="Machine room is null for mq"):
-        strategy.allocate(given, ["a-1"], {"inner": "AVG"})
+        strategy.deal(given, ["a-1"], {"inner": "AVG"})
 
 
 @pytest.mark.parametrize("zones", [None, {"a-1": ""}])
@@ -308,7 +310,7 @@ def test_a_hostile_name_does_not_fill_the_message() -> None:
     for broker, consumer in (("a-b", "x" * 1_000_000), ("y" * 1_000_000, "a-1")):
         given = [Queue("t", broker, 0)]
         with pytest.raises(errors.IllegalArgumentException) as caught:
-            strategies.find("MACHINE_ROOM_NEARBY").allocate(given, [consumer], {"inner": "AVG"})
+            strategies.find_dealer("MACHINE_ROOM_NEARBY").deal(given, [consumer], {"inner": "AVG"})
         assert len(str(caught.value)) < 600
 
 
@@ -316,22 +318,22 @@ def test_the_inner_strategy_reads_the_same_settings() -> None:
     given = queues(30, "a-b")
     for nodes in (1, 50):
         config = {"inner": "CONSISTENT_HASH", "virtualNodes": nodes}
-        alone = strategies.find("CONSISTENT_HASH").allocate(given, ["a-1", "a-2"], config)
-        assert strategies.find("MACHINE_ROOM_NEARBY").allocate(given, ["a-1", "a-2"], config) == (
-            alone
-        )
+        alone = strategies.find_dealer("CONSISTENT_HASH").deal(given, ["a-1", "a-2"], config)
+        assert strategies.find_dealer("MACHINE_ROOM_NEARBY").deal(
+            given, ["a-1", "a-2"], config
+        ) == (alone)
 
 
 def test_a_missing_inner_strategy_is_the_null_of_rocketmqs_constructor() -> None:
     for config in ({}, {"inner": None}):
         with pytest.raises(errors.NullPointerException, match="allocateMessageQueueStrategy is nu"):
-            strategies.find("MACHINE_ROOM_NEARBY").allocate_one(None, None, None, config)
+            strategies.find_dealer("MACHINE_ROOM_NEARBY").deal_one(None, None, None, config)
 
 
 def test_the_inner_strategys_settings_are_checked_before_the_lists() -> None:
     config = {"inner": "CONSISTENT_HASH", "virtualNodes": -3}
     with pytest.raises(errors.IllegalArgumentException, match="virtualNodeCnt :-3"):
-        strategies.find("MACHINE_ROOM_NEARBY").allocate(None, None, config)
+        strategies.find_dealer("MACHINE_ROOM_NEARBY").deal(None, None, config)
 
 
 @pytest.mark.parametrize("inner", ["NONE", "STICKY", ""])
@@ -342,11 +344,11 @@ def test_an_unknown_inner_strategy_is_refused(inner: str) -> None:
 
 def test_an_inner_null_fails_only_consumers_who_have_something_to_ask_for() -> None:
     config = {"inner": "CONFIG", "queues": {"a-1": [["t", "a-b", 0]]}}
-    strategy = strategies.find("MACHINE_ROOM_NEARBY")
+    strategy = strategies.find_dealer("MACHINE_ROOM_NEARBY")
     given = queues(1, "a-b")
-    assert strategy.allocate(given, ["a-1", "b-1"], config) == {"a-1": given, "b-1": []}
+    assert strategy.deal(given, ["a-1", "b-1"], config) == {"a-1": given, "b-1": []}
     with pytest.raises(errors.NullPointerException):
-        strategy.allocate([*given, Queue("t", "c-b", 0)], ["a-1", "b-1"], config)
+        strategy.deal([*given, Queue("t", "c-b", 0)], ["a-1", "b-1"], config)
 
 
 # --- lists from the settings, and everything for everybody
@@ -354,34 +356,34 @@ def test_an_inner_null_fails_only_consumers_who_have_something_to_ask_for() -> N
 
 def test_configured_lists_are_given_as_they_stand() -> None:
     odd = [["unknown", "b", 7], ["t", "b", 0], ["t", "b", 0], ["t", "b", -1, "z"]]
-    owned = strategies.find("CONFIG").allocate(None, ["a", "b"], {"queues": odd})
+    owned = strategies.find_dealer("CONFIG").deal(None, ["a", "b"], {"queues": odd})
     assert owned["a"] == owned["b"] == [Queue(row[0], row[1], row[2]) for row in odd]  # type: ignore[arg-type]
     assert owned["a"][3].zone == "z"
 
 
 def test_each_consumer_may_have_a_configured_list_of_its_own() -> None:
     config = {"queues": {"a": queues(2), "b": None}}
-    strategy = strategies.find("CONFIG")
-    assert strategy.allocate(None, ["a", "b", "c"], config) == {"a": queues(2), "b": [], "c": []}
-    assert strategy.allocate_one("a", None, None, config) == queues(2)
+    strategy = strategies.find_dealer("CONFIG")
+    assert strategy.deal(None, ["a", "b", "c"], config) == {"a": queues(2), "b": [], "c": []}
+    assert strategy.deal_one("a", None, None, config) == queues(2)
     for nobody in ("b", "c", "", None):
-        assert strategy.allocate_one(nobody, None, None, config) is None
+        assert strategy.deal_one(nobody, None, None, config) is None
 
 
 def test_configured_lists_are_all_checked_even_those_of_absent_consumers() -> None:
     with pytest.raises(errors.BadRequestError):
-        strategies.find("CONFIG").check({"queues": {"absent": [5]}})
+        strategies.find_dealer("CONFIG").check({"queues": {"absent": [5]}})
 
 
 def test_broadcasting_gives_everything_to_everybody_without_a_list_for_each() -> None:
     consumers = [f"c-{number}" for number in range(1000)]
-    strategy = strategies.find("BROADCASTING")
-    owned = strategy.allocate(queues(1000), consumers, {})
+    strategy = strategies.find_dealer("BROADCASTING")
+    owned = strategy.deal(queues(1000), consumers, {})
     assert len({id(found) for found in owned.values()}) == 1
-    assert owned["c-7"] == strategy.allocate_one("c-7", queues(1000), consumers, {}) == queues(1000)
-    assert strategy.allocate(None, consumers[:1], {}) == {"c-0": []}
-    assert strategy.allocate(queues(1), None, {}) == {}
-    assert strategy.allocate_one(None, None, None, {}) == []
+    assert owned["c-7"] == strategy.deal_one("c-7", queues(1000), consumers, {}) == queues(1000)
+    assert strategy.deal(None, consumers[:1], {}) == {"c-0": []}
+    assert strategy.deal(queues(1), None, {}) == {}
+    assert strategy.deal_one(None, None, None, {}) == []
 
 
 # --- the share rule
@@ -466,6 +468,19 @@ def test_an_unknown_name_is_refused_with_the_names_that_exist() -> None:
     assert strategies.names() == ["STICKY", *BUILT_IN]
 
 
+def test_sticky_deals_no_single_list() -> None:
+    assert strategies.find("STICKY").name == "STICKY"
+    with pytest.raises(errors.UnknownStrategyError, match="cannot deal one list"):
+        strategies.find_dealer("STICKY")
+
+
+def test_only_sticky_uses_zones_weights_and_a_cap_on_moves() -> None:
+    for name in ("STICKY", *BUILT_IN):
+        uses = strategies.find(name).uses
+        expected = {"zones", "weights", "min_gain", "max_moves"} if name == "STICKY" else set()
+        assert uses == expected, name
+
+
 def test_a_name_that_is_no_text_is_refused() -> None:
     with pytest.raises(errors.BadRequestError):
         strategies.find(["AVG"])  # type: ignore[arg-type]
@@ -484,14 +499,14 @@ def test_what_cannot_be_called_is_no_strategy(own: str) -> None:
 
 def test_a_function_is_a_strategy_and_leaves_out_who_gets_nothing(own: str) -> None:
     strategies.register(own, last_takes_all)
-    strategy = strategies.find(own)
+    strategy = strategies.find_dealer(own)
     assert strategies.names()[-1] == own
-    assert strategy.allocate(queues(2), ("a", "b"), {}) == {"a": [], "b": queues(2)}
-    assert strategy.allocate_one("b", queues(2), ["a", "b"], {}) == queues(2)
-    assert strategy.allocate_one("a", queues(2), ["a", "b"], {}) == []
-    assert strategy.allocate_one("c", queues(2), ["a", "b"], {}) == []
+    assert strategy.deal(queues(2), ("a", "b"), {}) == {"a": [], "b": queues(2)}
+    assert strategy.deal_one("b", queues(2), ["a", "b"], {}) == queues(2)
+    assert strategy.deal_one("a", queues(2), ["a", "b"], {}) == []
+    assert strategy.deal_one("c", queues(2), ["a", "b"], {}) == []
     with pytest.raises(errors.IllegalArgumentException):
-        strategy.allocate_one(None, queues(2), ["a", "b"], {})
+        strategy.deal_one(None, queues(2), ["a", "b"], {})
 
 
 def test_a_function_may_be_the_inner_strategy(own: str) -> None:
@@ -502,15 +517,15 @@ def test_a_function_may_be_the_inner_strategy(own: str) -> None:
 def test_a_user_may_replace_and_forget_their_own_strategy(own: str) -> None:
     strategies.register(own, lambda *_: {})
     strategies.register(own, last_takes_all)
-    assert strategies.find(own).allocate(queues(1), ["a"], {}) == {"a": queues(1)}
+    assert strategies.find_dealer(own).deal(queues(1), ["a"], {}) == {"a": queues(1)}
     strategies.unregister(own)
     with pytest.raises(errors.UnknownStrategyError):
-        strategies.find(own)
+        strategies.find_dealer(own)
 
 
 def test_forgetting_leaves_the_built_in_ones_alone() -> None:
     strategies.unregister("AVG")
-    assert strategies.find("AVG").name == "AVG"
+    assert strategies.find_dealer("AVG").name == "AVG"
 
 
 @pytest.mark.parametrize(
@@ -519,13 +534,13 @@ def test_forgetting_leaves_the_built_in_ones_alone() -> None:
 def test_a_function_that_returns_nonsense_has_failed(own: str, nonsense: Any) -> None:
     strategies.register(own, lambda *_: nonsense)
     with pytest.raises(errors.StrategyFailedError, match="strategy OWN"):
-        strategies.find(own).allocate(queues(1), ["a"], {})
+        strategies.find_dealer(own).deal(queues(1), ["a"], {})
 
 
 def test_a_function_that_names_a_stranger_is_refused(own: str) -> None:
     strategies.register(own, lambda given, *_: {"stranger": given})
     with pytest.raises(errors.ForeignConsumerError, match="stranger"):
-        strategies.find(own).allocate(queues(1), ["a"], {})
+        strategies.find_dealer(own).deal(queues(1), ["a"], {})
 
 
 def test_a_function_that_raises_has_failed_and_tells_why(own: str) -> None:
@@ -534,7 +549,7 @@ def test_a_function_that_raises_has_failed_and_tells_why(own: str) -> None:
 
     strategies.register(own, clumsy)
     with pytest.raises(errors.StrategyFailedError, match="list index out of range") as caught:
-        strategies.find(own).allocate(queues(1), ["a"], {})
+        strategies.find_dealer(own).deal(queues(1), ["a"], {})
     assert isinstance(caught.value.__cause__, IndexError)
 
 
@@ -544,7 +559,7 @@ def test_a_function_may_refuse_with_an_error_of_ours(own: str) -> None:
 
     strategies.register(own, refuse)
     with pytest.raises(errors.BadWeightError):
-        strategies.find(own).allocate(queues(1), ["a"], {})
+        strategies.find_dealer(own).deal(queues(1), ["a"], {})
 
 
 def test_a_function_cannot_spoil_the_lists_of_its_caller(own: str) -> None:
@@ -555,5 +570,5 @@ def test_a_function_cannot_spoil_the_lists_of_its_caller(own: str) -> None:
 
     strategies.register(own, greedy)
     given, consumers = queues(2), ["a"]
-    assert strategies.find(own).allocate(given, consumers, {}) == {"a": []}
+    assert strategies.find_dealer(own).deal(given, consumers, {}) == {"a": []}
     assert (len(given), consumers) == (2, ["a"])

@@ -12,9 +12,10 @@ from evenkeel import planning, times
 from evenkeel.control import findings
 from evenkeel.control.seen import Seen
 from evenkeel.objects import Group
+from lb_core import strategies
 from lb_core.model import Member, QueueRange
 from lb_core.plan import Plan
-from lb_core.policy import STICKY, Policy
+from lb_core.policy import Policy
 from lb_core.reasons import Reason
 
 
@@ -34,9 +35,10 @@ def choose(
     if group.rebalance_asked:
         policy = replace(policy, max_moves=None, min_gain=0.0)
     elif findings.is_paused(group):
-        calm = Policy(STICKY, pinned=policy.pinned, max_moves=0, grace_seconds=grace)
+        # The default strategy, as the group's own might move more than it must.
+        calm = Policy(pinned=policy.pinned, max_moves=0, grace_seconds=grace)
         return _emptied(group, queues, members, calm)
-    elif is_behind and policy.strategy == STICKY:
+    elif is_behind and "max_moves" in strategies.find(policy.strategy).uses:
         policy = replace(policy, max_moves=0)
     return planning.plan_group(group, queues, members, policy)
 

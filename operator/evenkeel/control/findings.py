@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from contract.kinds.groups import Assigned, StrategyName
+from contract.kinds.groups import Assigned
 from evenkeel import planning
 from evenkeel.control.conditions import Finding
 from evenkeel.control.seen import JobSeen, JobState, Seen
@@ -85,7 +85,8 @@ def _balanced(group: Group, plan: Plan) -> Finding:
     if plan.idle:
         text = f"{len(plan.idle)} consumers have no queue: there are more consumers than queues"
         return Finding("Balanced", False, "IdleConsumers", text)
-    if group.spec.strategy.name is not StrategyName.STICKY and plan.imbalance > plan.best_imbalance:
+    is_sticky = planning.find_strategy(group.spec.strategy).is_sticky
+    if not is_sticky and plan.imbalance > plan.best_imbalance:
         best = f"{plan.best_imbalance:.2f}"
         text = f"imbalance {plan.imbalance:.2f}, as its strategy has it; Sticky would reach {best}"
         return Finding("Balanced", False, "Uneven", text)

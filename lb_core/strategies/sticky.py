@@ -22,11 +22,18 @@ from lb_core.group import Group
 from lb_core.inventory import Inventory, Runs
 from lb_core.kinds import Disputed
 from lb_core.outcome import Outcome
-from lb_core.policy import Policy
+from lb_core.policy import Policy, Zones
 from lb_core.previous import Previous
+from lb_core.strategies.strategy import Strategy
 
 MOST_DISPUTES = 24
 """So many different sets of claimants are weighed exactly; beyond, the first claimant keeps."""
+
+ZONE_AIMS = {
+    Zones.IGNORE: "",
+    Zones.PREFER: "then owners in the zone of the broker, ",
+    Zones.REQUIRE: "only owners in the zone of the broker where there are any, ",
+}
 
 
 def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous) -> Outcome:
@@ -119,3 +126,19 @@ def _gather(numbers: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Runs]]:
     for number, place in numbers:
         by_place.setdefault(place, []).append(range(number, number + 1))
     return ((place, inventory.merge(runs)) for place, runs in sorted(by_place.items()))
+
+
+def describe(policy: Policy) -> str:
+    """Say how queues are shared out, with the part that zones play."""
+    return f"even loads first, {ZONE_AIMS[policy.zones]}then the fewest moves"
+
+
+STRATEGY = Strategy(
+    name="STICKY",
+    title="Sticky",
+    allocate=allocate,
+    describe=describe,
+    settings=("zones", "draining", "weights", "minGain", "maxMoves"),
+    is_sticky=True,
+    uses=frozenset({"zones", "weights", "min_gain", "max_moves"}),
+)

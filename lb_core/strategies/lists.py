@@ -1,40 +1,57 @@
 """
-Plan with RocketMQ's strategies, or with a user's own.
+Plans for strategies that deal lists: RocketMQ's own, and users' own.
 
-They are called as RocketMQ's rebalance loop calls them, topic by topic, both lists sorted. CONFIG
-is called once, as its settings name the queues of all topics.
+They are called as RocketMQ's rebalance loop calls them, topic by topic, both lists sorted. Only
+CONFIG is called once for all topics, as its settings name the queues of all of them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 
-from lb_core import errors, inventory, quota, strategies
+from lb_core import errors, inventory, quota
 from lb_core.group import Group
 from lb_core.inventory import Inventory, Runs
 from lb_core.model import Queue, describe, shorten, sorted_texts
 from lb_core.outcome import Outcome
 from lb_core.policy import Policy
 from lb_core.previous import Holdings, Previous
+from lb_core.strategies import common
+from lb_core.strategies.strategy import MOST_QUEUES, Strategy
 
-BROADCASTING, CONFIG = "BROADCASTING", "CONFIG"
+
+def make_strategy(
+    dealer: common.Dealer,
+    *,
+    describe: Callable[[Policy], str],
+    title: str = "",
+    settings: tuple[str, ...] = (),
+    most_queues: int = MOST_QUEUES,
+) -> Strategy:
+    """Make a strategy that plans by dealing each topic's list."""
+    return Strategy(
+        name=dealer.name,
+        title=title,
+        allocate=partial(allocate, dealer),
+        describe=describe,
+        dealer=dealer,
+        settings=settings,
+        most_queues=most_queues,
+    )
 
 
-def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous) -> Outcome:
-    """Ask the strategy for each topic. A lost consumer counts as present while its grace lasts."""
-    if policy.strategy == BROADCASTING:
-        raise errors.BadRequestError(
-            "BROADCASTING gives every queue to everybody, so there is nothing to plan"
-        )
-    strategy = strategies.find(policy.strategy)
+def allocate(
+    dealer: common.Dealer, queues: Inventory, group: Group, policy: Policy, previous: Previous
+) -> Outcome:
+    """Deal each topic's list. A lost consumer counts as present while its grace lasts."""
     consumers = sorted_texts([*group.eligible, *group.waiting])
     numbers: dict[str, list[int]] = {name: [] for name in consumers}
     if consumers:
         zones = {name: group.members[name].zone for name in consumers}
         config = {"consumerZones": zones, **policy.config}
-        once = strategy.name == CONFIG
-        for listed in _lists(queues, by_topic=not once):
-            dealt = strategy.allocate(list(listed), consumers, config)
-            for name, found in _number(strategy.name, dealt, listed):
+        for listed in _lists(queues, by_topic=not dealer.takes_all_topics):
+            dealt = dealer.deal(list(listed), consumers, config)
+            for name, found in _number(dealer.name, dealt, listed):
                 numbers[name] += found
     holdings = {
         name: inventory.merge(range(number, number + 1) for number in found)
