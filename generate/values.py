@@ -22,7 +22,7 @@ BEGIN, END = "<!-- made from values.yaml by `make generate` -->", "<!-- end of w
 _TYPED = re.compile(r"(.*?)\s*\[([^\[\]]+)\]", re.DOTALL)
 _GLOBAL: Schema = {
     "type": "object",
-    "description": "What a chart around this one gives to all within it; nothing is taken from it.",
+    "description": "Values that a parent chart passes to all its charts; not used here.",
 }
 
 
@@ -39,7 +39,7 @@ class Value:
 
     @property
     def name(self) -> str:
-        """Say it as helm's --set does."""
+        """Its path, in the form that helm's --set takes."""
         return ".".join(self.path)
 
 
@@ -125,7 +125,7 @@ def with_table(readme: str, values: Sequence[Value]) -> str:
     _, _, after = rest.partition(END)
     if not after:
         raise NotationError(f"README.md lacks the lines {BEGIN} and {END}")
-    rows = ["", "| value | default | |", "|---|---|---|", *_rows(values), ""]
+    rows = ["", "| value | |", "|---|---|", *_rows(values), ""]
     return "\n".join([before + BEGIN, *rows, END + after])
 
 
@@ -133,7 +133,7 @@ def _rows(values: Sequence[Value]) -> Iterator[str]:
     for value in values:
         if value.type:
             default = json.dumps(value.default)
-            yield f"| `{value.name}` | `{default}` | {value.text} *{value.type}* |"
+            yield f"| `{value.name}` | {value.text}<br>*{value.type}*; default `{default}` |"
         else:
-            yield f"| **`{value.name}`** | | {value.text} |"
+            yield f"| **`{value.name}`** | {value.text} |"
             yield from _rows(value.inner)

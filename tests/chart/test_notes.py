@@ -43,13 +43,13 @@ def test_their_example_is_a_topic_and_a_group_that_reads_it(said: str) -> None:
 
 
 def test_they_say_what_is_on(helm: Helm, said: str) -> None:
-    assert "Jobs in Spark are on." in said
+    assert "Spark jobs are on." in said
     assert "alerts are off, the dashboard is off. The network policy is off." in said
     other = notes(
         helm, "--set", "jobs.enabled=false,networkPolicy.enabled=true",
         "--set", "monitoring.dashboard.enabled=true",
     )  # fmt: skip
-    assert "Jobs in Spark are off." in other
+    assert "Spark jobs are off." in other
     assert "the dashboard is on. The network policy is on." in other
 
 

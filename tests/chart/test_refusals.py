@@ -160,7 +160,7 @@ CASES = {
             "monitoring__podMonitor__interval": "1m",
             "monitoring__podMonitor__scrapeTimeout": "61s",
         },
-        "monitoring.podMonitor.scrapeTimeout (61s) must not be more than its interval (1m)",
+        "monitoring.podMonitor.scrapeTimeout (61s) must not exceed its interval (1m)",
     ),
     "a lease of no time": ({"lease__period": "0"}, "at '/lease/period': exclusiveMinimum"),
     "an address that is none": (
@@ -182,8 +182,8 @@ CASES = {
     ),
     "a lease renewed too late": (
         {"lease__period": "10"},
-        "lease.period (10) must be less than lease.deadline (10): else the Lease cannot be "
-        "renewed in time",
+        "lease.period (10) must be less than lease.deadline (10): otherwise the Lease cannot "
+        "be renewed in time",
     ),
 }
 
@@ -236,8 +236,8 @@ def test_a_release_whose_service_cannot_be_is_refused_with_a_way_out(
     helm: Helm, release: str
 ) -> None:
     sentence = (
-        f"the name of a Service begins with a letter, and {release}-evenkeel does not: "
-        "set fullnameOverride, or name the release otherwise"
+        f"the name of a Service must begin with a letter, but {release}-evenkeel does not: "
+        "set fullnameOverride, or choose another release name"
     )
     with pytest.raises(RefusedError, match=sentence):
         helm.run("template", release, str(CHART))

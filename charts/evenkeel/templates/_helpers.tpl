@@ -33,13 +33,13 @@ app.kubernetes.io/component: operator
 {{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{/* How long a duration such as 1500ms or 2m is. */}}
+{{/* Convert a duration such as 1500ms or 2m to milliseconds. */}}
 {{- define "evenkeel.milliseconds" -}}
 {{- $unit := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 }}
 {{- mul (regexFind "[0-9]+" .) (index $unit (regexFind "[a-z]+" .)) }}
 {{- end }}
 
-{{/* Where `helm test` makes its objects. */}}
+{{/* The namespace in which `helm test` creates its objects. */}}
 {{- define "evenkeel.testNamespace" -}}
 {{- $watched := .Values.watch.namespaces | default list }}
 {{- if or (empty $watched) (has .Release.Namespace $watched) }}

@@ -1,6 +1,6 @@
 {{/*
-What the operator may do wherever it watches. No verb here is unused, but for those that a job's driver
-has: who makes a Role must hold every right in it, and holding them is less than the verb escalate.
+The operator's rights wherever it watches. Some verbs are only used by drivers of jobs: whoever creates a
+Role must hold every right in it. Holding these rights is safer than having the verb escalate.
 */}}
 {{- define "evenkeel.rules" -}}
 - apiGroups: [evenkeel.dev]
@@ -12,19 +12,19 @@ has: who makes a Role must hold every right in it, and holding them is less than
 - apiGroups: [evenkeel.dev]
   resources: [topics/status, consumergroups/status]
   verbs: [update]
-# What it makes is owned by a group, and some clusters ask who may say so.
+# Objects that it creates are owned by a group. Some clusters check who may set owner references.
 - apiGroups: [evenkeel.dev]
   resources: [consumergroups/finalizers]
   verbs: [update]
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
-# Assignments that are too long for a status; what jobs read, and what they report.
+# Assignments that do not fit into a status; the input and reports of jobs.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [{{ if .Values.jobs.enabled }}get, patch, {{ end }}list, watch, create, delete]
 {{- if .Values.rbac.secrets.enabled }}
-# Credentials and authorities that Topics name.
+# Credentials and CA certificates that Topics name.
 - apiGroups: [""]
   resources: [secrets]
   {{- with .Values.rbac.secrets.names }}
@@ -34,7 +34,7 @@ has: who makes a Role must hold every right in it, and holding them is less than
   verbs: [get]
 {{- end }}
 {{- if .Values.jobs.enabled }}
-# deletecollection is the driver's: Spark clears its executors away with it.
+# Only drivers use deletecollection: Spark removes its executors with it.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete, deletecollection]
@@ -47,11 +47,11 @@ has: who makes a Role must hold every right in it, and holding them is less than
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [get, create, patch]
-# Who reaches the ports at which driver and executors talk.
+# Protects the ports of drivers and executors.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, create, patch]
-# update is also the driver's, which renews the Lease that the operator has made.
+# Drivers also use update, to renew the Lease that the operator created.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, create, patch, update]
