@@ -10,18 +10,18 @@ FILE = Path("charts", "evenkeel", "files", "dashboards", "evenkeel.json")
 
 
 def write(root: Path) -> None:
-    """Write it where the chart finds it."""
+    """Write the dashboard to the chart."""
     file = root / FILE
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text(), encoding="utf-8")
 
 
 def text() -> str:
-    """Make it."""
+    """Generate the dashboard as JSON."""
     whole = {
         "uid": dashboard_rows.UID,
         "title": "Evenkeel",
-        "description": "Who consumes which queue of RocketMQ, and how the operator is.",
+        "description": "Which consumer reads which RocketMQ queue, and the state of the operator.",
         "tags": ["evenkeel", "rocketmq"],
         "schemaVersion": grafana.SCHEMA,
         "editable": True,

@@ -1,7 +1,7 @@
 """
-What the Grafana dashboard shows: all groups at a glance, one in depth, topics, the operator itself.
+Rows of the Grafana dashboard: all groups, one group in detail, topics, the operator itself.
 
-Every operator shows all groups and topics, so `max` makes one series of what several say.
+Every operator replica exposes all groups and topics, so `max` merges the series into one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ RATE, RANGE = "[$__rate_interval]", "[$__range]"
 
 
 def rows() -> Mapping[str, Iterable[Panel]]:
-    """List them by title."""
+    """List the rows by title."""
     return {
         "Groups": _glance(),
         "Group $group": [*_group(), *_moves(), *_job()],
@@ -30,12 +30,12 @@ def _by(labels: str, series: str, how: str = "max") -> str:
 
 
 def _each(name: str, where: str = ALL) -> str:
-    """Ask for a metric of groups or topics, by object."""
+    """Query a metric of groups or topics, by object."""
     return _by("namespace, name", f"evenkeel_{name}{{{where}}}")
 
 
 def _one(name: str) -> str:
-    """Ask for a metric of the chosen group."""
+    """Query a metric of the selected group."""
     return _each(f"group_{name}", ONE)
 
 
@@ -47,19 +47,21 @@ def _glance() -> Iterable[Panel]:
     unowned, lag = _each("group_unowned_queues"), _each("group_lag_messages")
     moved = _by("namespace, name", f"increase(evenkeel_group_moved_queues_total{{{ALL}}}{RANGE})")
     behind = f"{_each('group_epoch')} - {_each('group_adopted_epoch')}"
-    yield grafana.number("Groups", "ConsumerGroups.", f"count({_each('group_ready')})")
+    yield grafana.number("Groups", "Number of ConsumerGroups.", f"count({_each('group_ready')})")
     yield grafana.number(
         "Not ready", "Groups that are not ready.",
         f"count({_each('group_ready')}) - sum({_each('group_ready')})", red_from=1,
     )  # fmt: skip
     yield grafana.number(
-        "Unowned queues", "Queues that nobody reads.", f"sum({unowned})", red_from=1
+        "Unowned queues", "Queues without an owner.", f"sum({unowned})", red_from=1
     )
-    yield grafana.number("Lag", "Messages behind, about.", f"sum({lag})", unit="short")
-    yield grafana.number("Moves", "Queues that changed their owner in the time shown.",
+    yield grafana.number(
+        "Lag", "Messages not consumed yet, approximately.", f"sum({lag})", unit="short"
+    )
+    yield grafana.number("Moves", "Queues that changed their owner in the selected time range.",
                          f"sum({moved})", unit="short")  # fmt: skip
     yield grafana.number(
-        "Not adopted", "Groups whose job does not follow the newest assignment yet.",
+        "Not adopted", "Groups whose job has not adopted the newest assignment yet.",
         f"sum(({behind}) > bool 0)", red_from=1,
     )  # fmt: skip
     labels = {
@@ -70,7 +72,7 @@ def _glance() -> Iterable[Panel]:
     modes = _by("namespace, name, mode, strategy", f"evenkeel_group_info{{{ALL}}}")
     yield grafana.table(
         "All groups",
-        "A line for each group; its name leads to what is below.",
+        "One line per group. Click a name to show the group below.",
         [
             Query(_each("group_ready"), "Ready"),
             Query(_each("group_queues"), "Queues"),
@@ -79,7 +81,7 @@ def _glance() -> Iterable[Panel]:
             Query(unowned, "Unowned"),
             Query(lag, "Lag"),
             Query(_each("group_imbalance"), "Imbalance"),
-            Query(_each("group_best_imbalance"), "At best"),
+            Query(_each("group_best_imbalance"), "Best imbalance"),
             Query(moved, "Moved"),
             Query(behind, "Epochs behind"),
             Query(reasons),
@@ -96,7 +98,7 @@ def _glance() -> Iterable[Panel]:
                    thresholds=colored((None, GREEN), (1, YELLOW))),
             column("Lag", unit="short"),
             column("Imbalance", decimals=2),
-            column("At best", decimals=2),
+            column("Best imbalance", decimals=2),
             column("Moved", decimals=0),
         ],
     )  # fmt: skip
@@ -118,17 +120,19 @@ def _text_color() -> Json:
 
 def _group() -> Iterable[Panel]:
     reasons = _by("reason", f"evenkeel_group_ready_reason{{{ONE}}}")
-    yield grafana.words("State", "Why it is ready, or is not.", Query(reasons, "{{reason}}"))
-    yield grafana.number("Queues", "Queues of all its topics.", _one("queues"))
-    yield grafana.number("Consumers", "Who may own queues.", _one("consumers"))
-    yield grafana.number("Unowned", "Queues that nobody reads.", _one("unowned_queues"), red_from=1)
-    yield grafana.number("Lag", "Messages behind, about.", _one("lag_messages"), unit="short")
-    yield grafana.number("Paused", "1 if no queue shall move for balance.", _one("paused"))
+    yield grafana.words("State", "The reason of the condition Ready.", Query(reasons, "{{reason}}"))
+    yield grafana.number("Queues", "Queues of all topics of the group.", _one("queues"))
+    yield grafana.number("Consumers", "Consumers that may own queues.", _one("consumers"))
+    yield grafana.number("Unowned", "Queues without an owner.", _one("unowned_queues"), red_from=1)
+    yield grafana.number(
+        "Lag", "Messages not consumed yet, approximately.", _one("lag_messages"), unit="short"
+    )
+    yield grafana.number("Paused", "1 while no queue may move for balance.", _one("paused"))
     labels = "consumer, topic, broker, ids"
     owned = _by(labels, f"evenkeel_group_owned_queues{{{ONE}}}")
     yield grafana.table(
         "Who reads what",
-        "Each consumer's queues, by topic and broker.",
+        "Queues of each consumer, by topic and broker.",
         [Query(owned, "Queues")],
         {"consumer": "Consumer", "topic": "Topic", "broker": "Broker", "ids": "Queue ids"},
         width=12, height=8,
@@ -139,16 +143,16 @@ def _group() -> Iterable[Panel]:
     )  # fmt: skip
     lag = f"evenkeel_job_lag_messages{{{ONE}}}"
     yield grafana.graph(
-        "Lag by queue", "The 20 queues that are furthest behind, as the job's driver counts.",
+        "Lag by queue", "The 20 queues with the highest lag, as measured by the job's driver.",
         Query(f"topk(20, {_by('topic, broker, queue', lag)})", "{{topic}}@{{broker}} {{queue}}"),
     )  # fmt: skip
     yield grafana.graph(
-        "Lag", "Of the group: what is not committed by the job, and what the brokers know.",
+        "Lag", "Lag of the group: messages not committed by the job, and as seen by brokers.",
         Query(f"sum({_by('topic, broker, queue', lag)})", "job"),
         Query(_one("lag_messages"), "brokers"),
     )  # fmt: skip
     yield grafana.graph(
-        "Rows by slot", "What each slot's executor reads.",
+        "Rows by slot", "Rows per second that the executor of each slot reads.",
         Query(_job_rate("rows_total", "slot"), "{{slot}}"), unit="cps", stacked=True,
     )  # fmt: skip
 
@@ -161,17 +165,17 @@ def _moves() -> Iterable[Panel]:
     )  # fmt: skip
     last = f"evenkeel_group_last_rebalance_timestamp_seconds{{{ONE}}}"
     yield grafana.table(
-        "Last rebalance", "When queues moved last, and what was seen before.",
+        "Last rebalance", "When queues moved last, and what triggered it.",
         [Query(f"1000 * {_by('trigger', last)}", "When")], {"trigger": "Trigger"},
         width=6, height=8, overrides=[column("When", unit="dateTimeAsIso")],
     )  # fmt: skip
     yield grafana.graph(
-        "Balance", "The highest load next to the mean, and what is possible.",
-        Query(_one("imbalance"), "imbalance"), Query(_one("best_imbalance"), "at best"),
+        "Balance", "The highest load divided by the mean, and the best possible value.",
+        Query(_one("imbalance"), "imbalance"), Query(_one("best_imbalance"), "best possible"),
         unit="none", width=6,
     )  # fmt: skip
     yield grafana.graph(
-        "Epochs", "Where the lines part, the job does not follow the newest assignment yet.",
+        "Epochs", "If the lines differ, the job has not adopted the newest assignment yet.",
         Query(_one("epoch"), "published"), Query(_one("adopted_epoch"), "adopted"),
         unit="none", width=6,
     )  # fmt: skip
@@ -179,28 +183,28 @@ def _moves() -> Iterable[Panel]:
 
 def _job() -> Iterable[Panel]:
     yield grafana.graph(
-        "Batch", "How long a batch takes; the planning is a part of it.",
+        "Batch duration", "How long a batch takes, including planning.",
         *(
             Query(f"histogram_quantile({share}, {_job_rate(f'{name}_seconds_bucket', 'le')})",
                   f"{name}, {label}")
             for name in ("batch", "planning")
-            for share, label in (("0.5", "half"), ("0.99", "99 of 100"))
+            for share, label in (("0.5", "p50"), ("0.99", "p99"))
         ),
         unit="s", width=6,
     )  # fmt: skip
     mean = f"{_job_rate('handover_seconds_sum')} / {_job_rate('handover_seconds_count')}"
     yield grafana.graph(
-        "Hand-over", "From hearing of an assignment until it is followed, on average.",
-        Query(mean, "hand-over"), unit="s", width=6,
+        "Handover", "Mean time from receiving an assignment to adopting it.",
+        Query(mean, "handover"), unit="s", width=6,
     )  # fmt: skip
     filled = _by("namespace, name", f"evenkeel_job_slots_filled{{{ONE}}}")
     yield grafana.graph(
-        "Slots", "Slots that there are, and those that have an executor.",
-        Query(_one("job_slots"), "there are"), Query(filled, "filled"), unit="none", width=6,
+        "Slots", "All slots, and slots with an executor.",
+        Query(_one("job_slots"), "all"), Query(filled, "filled"), unit="none", width=6,
     )  # fmt: skip
     pinned = _by("namespace, name", f"evenkeel_job_pinned{{{ONE}}}")
     yield grafana.graph(
-        "Trouble", "Failures of the query, and tasks that ran elsewhere than they were sent.",
+        "Problems", "Failures of the query, and tasks that ran on another executor than planned.",
         Query(_job_rate("failures_total"), "failures"),
         Query(_job_rate("misplaced_tasks_total"), "misplaced tasks"),
         Query(f"1 - {pinned}", "not pinned"),
@@ -212,7 +216,7 @@ def _topics() -> Iterable[Panel]:
     reasons = _by("namespace, name, reason", f"evenkeel_topic_ready_reason{{{ALL}}}")
     yield grafana.table(
         "All topics",
-        "A line for each topic.",
+        "One line per topic.",
         [
             Query(_each("topic_ready"), "Ready"),
             Query(_each("topic_read_queues"), "Readable queues"),
@@ -227,7 +231,7 @@ def _topics() -> Iterable[Panel]:
         ],
     )  # fmt: skip
     yield grafana.graph(
-        "Readable queues", "Of each topic, on all its brokers.",
+        "Readable queues", "Readable queues of each topic, on all its brokers.",
         Query(_each("topic_read_queues"), "{{namespace}}/{{name}}"), unit="none", width=12,
     )  # fmt: skip
 
@@ -243,40 +247,40 @@ def _operator() -> Sequence[Panel]:
     )
     missed, moved = "watch_missed_changes_total", "evenkeel_operator_moved_queues_total"
     return [
-        grafana.number("Leaders", "Operators that lead: one of each release.",
+        grafana.number("Leaders", "Operators that lead: one per release.",
                        "sum(evenkeel_operator_leader)"),
-        grafana.number("Operators", "Operators that run.", "count(evenkeel_operator_build_info)"),
-        grafana.words("Version", "Of the operators that run.",
+        grafana.number("Operators", "Running operators.", "count(evenkeel_operator_build_info)"),
+        grafana.words("Version", "Versions of the running operators.",
                       Query("count by (version) (evenkeel_operator_build_info)", "{{version}}")),
-        grafana.number("Oldest wait", "How long the first object waits to be looked at.",
+        grafana.number("Oldest wait", "Age of the oldest object in the work queue.",
                        "max(evenkeel_operator_queue_age_seconds)", unit="s", red_from=60),
-        grafana.number("Since the last list", "Lists and watches are compared once a minute.",
+        grafana.number("Last list", "Time since the last full list, which checks the watches.",
                        "max(evenkeel_operator_list_age_seconds)", unit="s", red_from=300),
-        grafana.number("Missed changes", "That only a list has told, in the time shown.",
+        grafana.number("Missed changes", "Changes seen only by a list, in the selected time range.",
                        f"sum(increase(evenkeel_operator_{missed}{RANGE}))", red_from=1),
-        grafana.graph("Leader", "Who leads.", Query("evenkeel_operator_leader", "{{instance}}"),
-                      unit="none"),
-        grafana.graph("Looks at objects", "How many a second.", Query(done, "{{kind}}"),
+        grafana.graph("Leader", "Which replica leads.",
+                      Query("evenkeel_operator_leader", "{{instance}}"), unit="none"),
+        grafana.graph("Reconciles", "Reconciles per second.", Query(done, "{{kind}}"),
                       unit="ops"),
-        grafana.graph("Failures", "Looks that failed and are repeated.",
+        grafana.graph("Failures", "Reconciles that failed and are retried.",
                       Query(_rate_of("reconcile_failures_total", "kind"), "{{kind}}"), unit="ops"),
-        grafana.graph("Time of a look", "On average.", Query(f"{seconds} / {done}", "{{kind}}"),
-                      unit="s"),
-        grafana.graph("Waiting", "Objects that wait to be looked at.",
+        grafana.graph("Reconcile duration", "Mean duration.",
+                      Query(f"{seconds} / {done}", "{{kind}}"), unit="s"),
+        grafana.graph("Work queue", "Objects that wait for a reconcile.",
                       Query("max by (kind) (evenkeel_operator_queue_depth)", "{{kind}}"),
                       unit="none"),
-        grafana.graph("Oldest wait", "How long the first of them has waited.",
+        grafana.graph("Oldest wait", "Age of the oldest object in the work queue, by kind.",
                       Query("max by (kind) (evenkeel_operator_queue_age_seconds)", "{{kind}}"),
                       unit="s", red_from=60),
-        grafana.graph("Writes to the API server", "The Lease included.",
+        grafana.graph("Writes to the API server", "Writes per second, including the Lease.",
                       Query(_rate_of("api_writes_total", "instance"), "{{instance}}"), unit="ops"),
-        grafana.graph("Name servers", "Routes asked for.",
+        grafana.graph("Name server requests", "Route requests by outcome.",
                       Query(_rate_of("name_server_requests_total", "outcome"), "{{outcome}}"),
                       unit="ops", stacked=True),
-        grafana.graph("Moves by reason", "Why queues changed their owner, in all groups.",
+        grafana.graph("Moves by reason", "Why queues changed their owner, for all groups.",
                       Query(_by("reason", f"increase({moved}{RATE})", "sum"), "{{reason}}"),
                       unit="none", stacked=True),
-        grafana.graph("Since the last list", "Of each operator.",
+        grafana.graph("Last list", "Time since the last full list, by replica.",
                       Query("evenkeel_operator_list_age_seconds", "{{instance}}"),
                       unit="s", red_from=300),
     ]  # fmt: skip
@@ -286,11 +290,11 @@ def _process() -> Sequence[Panel]:
     ours = "and on (job, instance) evenkeel_operator_build_info"
     used = f"rate(process_cpu_seconds_total{RATE}) {ours}"
     return [
-        grafana.graph("Memory", "Resident.",
+        grafana.graph("Memory", "Resident memory.",
                       Query(f"process_resident_memory_bytes {ours}", "{{instance}}"),
                       unit="bytes"),
-        grafana.graph("Processor", "Of one core.", Query(used, "{{instance}}"),
+        grafana.graph("CPU", "Share of one core.", Query(used, "{{instance}}"),
                       unit="percentunit"),
-        grafana.graph("Open files", "Connections included.",
+        grafana.graph("Open files", "Open file descriptors, including connections.",
                       Query(f"process_open_fds {ours}", "{{instance}}"), unit="none"),
     ]  # fmt: skip

@@ -1,8 +1,8 @@
 """
-Panels of a Grafana dashboard in few words: what is asked, and how it is shown.
+Build the panels of a Grafana dashboard from short descriptions.
 
-A page is a list of rows of panels; places and numbers follow from it. Every query goes to the data
-source that the page's reader chooses.
+A dashboard is a list of rows of panels; positions and ids follow from it. Every query goes to the
+data source that the viewer selects.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,28 +18,28 @@ RED, YELLOW, GREEN, PLAIN = "red", "yellow", "green", "text"
 
 @dataclass(frozen=True)
 class Query:
-    """A question to Prometheus."""
+    """A query to Prometheus."""
 
     expr: str
     legend: str = ""
-    """Name of each series; of a table, the heading of the column, which else is not shown."""
+    """Legend of each series; in a table, the heading of the column. Without it the column is hidden."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture."""
+    """One panel."""
 
     kind: str
     title: str
     text: str
-    """What it shows, for those who point at it."""
+    """Description, shown as a tooltip."""
     queries: Sequence[Query]
     width: int
     height: int
     unit: str = "short"
     options: Json = field(default_factory=dict)
     defaults: Json = field(default_factory=dict)
-    """Of fields, beside the unit."""
+    """Further field defaults, besides the unit."""
     more: Json = field(default_factory=dict)
     overrides: Sequence[Json] = ()
 
@@ -53,7 +53,7 @@ def number(
     red_from: float | None = None,
     width: int = 4,
 ) -> Panel:
-    """Show one number, and in red if it is too high."""
+    """Show one number, in red if it is too high."""
     calm = [(None, PLAIN)] if red_from is None else [(None, GREEN), (red_from, RED)]
     return Panel(
         "stat", title, text, [Query(expr)], width, 4, unit,
@@ -66,7 +66,7 @@ def number(
 
 
 def words(title: str, text: str, query: Query, *, width: int = 4) -> Panel:
-    """Show the names of series."""
+    """Show the names of series, without values."""
     return Panel(
         "stat", title, text, [query], width, 4,
         options={
@@ -85,7 +85,7 @@ def graph(
     stacked: bool = False,
     red_from: float | None = None,
 ) -> Panel:
-    """Show how it went; a line marks what should not be exceeded."""
+    """Show a time series; a dashed line marks the limit `red_from`."""
     custom: Json = {
         "drawStyle": "line", "lineInterpolation": "stepAfter", "lineWidth": 1,
         "fillOpacity": 30 if stacked else 5, "showPoints": "auto", "spanNulls": False,
@@ -116,7 +116,7 @@ def table(
     height: int = 9,
     overrides: Sequence[Json] = (),
 ) -> Panel:
-    """Show a line for each set of labels, and columns for these and for the queries."""
+    """Show one line per set of labels, with a column for each label and each query."""
     values = {f"Value #{letter}": each.legend for letter, each in _lettered(queries)}
     if len(queries) == 1:
         values = {"Value": queries[0].legend}
@@ -144,13 +144,13 @@ def table(
 
 
 def column(name: str, **properties: object) -> Json:
-    """Show a column in another way."""
+    """Override the display of one column."""
     found = [{"id": key.replace("__", "."), "value": value} for key, value in properties.items()]
     return {"matcher": {"id": "byName", "options": name}, "properties": found}
 
 
 def colored(*steps: tuple[float | None, str]) -> Json:
-    """Color by value, from each step on."""
+    """Color values; each color applies from its step upwards."""
     return {
         "mode": "absolute",
         "steps": [{"value": value, "color": color} for value, color in steps],
@@ -158,7 +158,7 @@ def colored(*steps: tuple[float | None, str]) -> Json:
 
 
 def placed(rows: Mapping[str, Iterable[Panel]]) -> list[Json]:
-    """Put the panels of each row side by side, and below where there is no room."""
+    """Place the panels of each row from left to right, and wrap when a line is full."""
     found: list[Json] = []
     top = 0
     for title, panels in rows.items():
@@ -175,7 +175,7 @@ def placed(rows: Mapping[str, Iterable[Panel]]) -> list[Json]:
 
 
 def variable(name: str, label: str, query: str, *, many: bool) -> Json:
-    """Let the reader choose among the values of a label."""
+    """Let the viewer select a value of a label."""
     return {
         "name": name, "label": label, "type": "query", "datasource": SOURCE,
         "definition": query, "query": {"query": query, "refId": name},
@@ -186,7 +186,7 @@ def variable(name: str, label: str, query: str, *, many: bool) -> Json:
 
 
 def source() -> Json:
-    """Let the reader choose the data source."""
+    """Let the viewer select the data source."""
     return {
         "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
         "refresh": 1, "regex": "", "hide": 0, "multi": False, "includeAll": False, "current": {},
