@@ -22,7 +22,7 @@ class Query:
 
     expr: str
     legend: str = ""
-    """Legend of each series; in a table, the heading of the column. Without it the column is hidden."""
+    """Name of each series; in a table, the heading of the column. A column without one is hidden."""
 
 
 @dataclass(frozen=True)
