@@ -1,11 +1,13 @@
-"""What the pages of all benchmarks have in common."""
+"""What all pages of results have in common."""
 
 import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from benchmarks import targets
 
 
 def machine() -> str:
@@ -18,21 +20,29 @@ def machine() -> str:
 
 
 def said(*command: str) -> str:
-    """First line of what a program says about itself; Java says it on stderr."""
+    """Return the first line of a program's output; Java prints its version to stderr."""
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     return (answer.stdout or answer.stderr).splitlines()[0]
 
 
-def text(title: str, facts: Iterable[str], words: str, body: Iterable[str]) -> str:
-    """Put a page together but for its observations: the facts stand behind the machine."""
+def text(
+    title: str,
+    facts: Iterable[str],
+    words: str,
+    body: Iterable[str],
+    figures: Iterable[Sequence[str]] = (),
+) -> str:
+    """Make a page without its observations; a figure is the cells that `targets.HEAD` names."""
     listed = "\n".join(f"- {fact}" for fact in [machine(), *facts])
     shown = "\n".join(body).strip("\n")
-    return f"# {title}\n\n{listed}\n\n{words}\n\n```text\n{shown}\n```\n"
+    compared = "".join(f"| {' | '.join(cells)} |\n" for cells in figures)
+    compared = f"\n## Targets\n\n{targets.HEAD}{compared}" if compared else ""
+    return f"# {title}\n\n{listed}\n\n{words}\n\n```text\n{shown}\n```\n{compared}"
 
 
 def write(path: Path, page: str) -> None:
-    """Replace a page; what somebody wrote about the last run stays, to be looked through again."""
+    """Replace a page, but keep its observations. Review them: they describe the previous run."""
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     observations = old.partition("\n## Observations\n")[2]
     path.write_text(f"{page}\n## Observations\n{observations}", encoding="utf-8")
-    print(f"wrote {path}; look through its observations")
+    print(f"wrote {path}; review its observations")

@@ -1,12 +1,15 @@
-"""What is promised beside what was seen, a line a figure."""
+"""Compare measured figures with their targets."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+HEAD = "| figure | Evenkeel | peer | ratio | target | |\n|---|---:|---:|---:|---:|---|\n"
+"""Of the table on a page whose rows are `cells`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What we promise, beside what was seen."""
+    """A measured figure and its target."""
 
     name: str
     ours: float
@@ -17,26 +20,32 @@ class Figure:
 
     @property
     def value(self) -> float:
-        """What the limit is compared with: a ratio where there is a peer."""
+        """The value to compare with the limit: a ratio if there is a peer."""
         return self.ours if self.peer is None else self.ours / self.peer
 
     @property
     def is_ok(self) -> bool:
-        """Whether the promise holds."""
+        """Whether the target is met."""
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
 
 def lines(figures: Iterable[Figure]) -> Iterator[str]:
-    """One line a figure: name, ours, peer, ratio, target, ok or short."""
-    for figure in figures:
-        peer = "-" if figure.peer is None else _quantity(figure.peer, figure.unit)
-        ratio = "-" if figure.peer is None else f"{figure.value:.3f}"
-        limit = f"{figure.limit:,g}" if figure.peer else _quantity(figure.limit, figure.unit)
-        target = f"{'>=' if figure.at_least else '<='} {limit}"
-        yield (
-            f"{figure.name:<74} {_quantity(figure.ours, figure.unit):>13} {peer:>13} {ratio:>7} "
-            f"{target:>14}  {'ok' if figure.is_ok else 'short'}"
-        )
+    """Yield a line per figure for the terminal: name, ours, peer, ratio, target, ok or missed."""
+    for name, ours, peer, ratio, target, result in map(cells, figures):
+        yield f"{name:<74} {ours:>13} {peer:>13} {ratio:>7} {target:>14}  {result}"
+
+
+def cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
+    """Return name, ours, peer, ratio, target, ok or missed."""
+    limit = f"{figure.limit:,g}" if figure.peer else _quantity(figure.limit, figure.unit)
+    return (
+        figure.name,
+        _quantity(figure.ours, figure.unit),
+        "-" if figure.peer is None else _quantity(figure.peer, figure.unit),
+        "-" if figure.peer is None else f"{figure.value:.3f}",
+        f"{'>=' if figure.at_least else '<='} {limit}",
+        "ok" if figure.is_ok else "missed",
+    )
 
 
 def _quantity(value: float, unit: str) -> str:

@@ -22,7 +22,7 @@ class Query:
 
     expr: str
     legend: str = ""
-    """Name of each series; in a table, the heading of the column. A column without one is hidden."""
+    """Name of each series; in a table, the heading of the column, which is hidden without one."""
 
 
 @dataclass(frozen=True)

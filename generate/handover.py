@@ -34,7 +34,8 @@ def table(results: str) -> str:
 
 def _standstill(results: str, event: str, label: str) -> str:
     """Make the row of an event: the longest standstill of both sides, in the worst round."""
-    _, _, after = results.partition(f"\n{event}\n")
+    heading = re.search(rf"^{event}(?: \(.*\))?\n", results, re.MULTILINE)
+    after = results[heading.end() :] if heading else ""
     found = [_ROW.match(line) for line in after.splitlines()[:2]]
     still = {each["side"]: float(each["still"]) for each in found if each}
     if set(still) != {OURS, THEIRS}:

@@ -35,10 +35,10 @@ def main() -> int:
         print(f"bench-alloc: {error}", file=sys.stderr)
         return 2
     figures = list(report.figures(rows, memory))
-    body = [*report.table(rows), "", *report.lines(figures)]
-    print("\n".join(body))
+    body = list(report.table(rows))
+    print("\n".join([*body, "", *report.lines(figures)]))
     if options.update:
-        page.write(RESULTS, report.text("make bench-alloc", body))
+        page.write(RESULTS, report.text("make bench-alloc", body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 

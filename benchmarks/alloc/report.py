@@ -34,7 +34,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What we promise, beside what was seen. `peer` may be a lower bound of the truth."""
+    """A measured figure and its target. `peer` may be a lower bound of the true value."""
 
     name: str
     ours: float
@@ -46,12 +46,12 @@ class Figure:
 
     @property
     def value(self) -> float:
-        """What the limit is compared with: a ratio where there is a peer."""
+        """The value to compare with the limit: a ratio if there is a peer."""
         return self.ours if self.peer is None else self.ours / self.peer
 
     @property
     def is_ok(self) -> bool:
-        """Whether the promise holds."""
+        """Whether the target is met."""
         return self.value < self.limit if self.strict else self.value <= self.limit
 
 
@@ -87,14 +87,14 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
             yield ""
             yield f"{size.consumers:,} consumers x {size.queues:,} queues x {size.topics} topics"
             yield (
-                f"  {'program':<26} {'event':<25} {'median ms':>10} {'runs':>4} "
+                f"  {'program':<24} {'event':<23} {'median ms':>9} {'runs':>4} "
                 f"{'moved':>8} {'min load':>8} {'max load':>8}"
             )
         if row.ms is None:
-            yield f"  {row.program:<26} {row.event:<25} {f'>{row.over:.0f}':>10}"
+            yield f"  {row.program:<24} {row.event:<23} {f'>{row.over:.0f}':>9}"
         else:
             yield (
-                f"  {row.program:<26} {row.event:<25} {row.ms:>10.2f} {row.runs:>4} "
+                f"  {row.program:<24} {row.event:<23} {row.ms:>9.2f} {row.runs:>4} "
                 f"{row.moved:>8,} {row.low:>8,} {row.high:>8,}"
             )
 
@@ -129,29 +129,37 @@ def _compare(rival: Rival, mine: Row, theirs: Row) -> Figure:
 
 
 def lines(figures: Iterable[Figure]) -> Iterator[str]:
-    """One line a figure: name, ours, peer, ratio, target, ok or short."""
-    for figure in figures:
-        bound = figure.peer_is_bound
-        peer = "-" if figure.peer is None else f"{'>' if bound else ''}{figure.peer:.2f} ms"
-        ratio = "-" if figure.peer is None else f"{'<' if bound else ''}{figure.value:.3f}"
-        unit = f" {figure.unit}" if figure.peer is None else ""
-        target = f"{'<' if figure.strict else '<='} {figure.limit:g}{unit}"
-        yield (
-            f"{figure.name:<78} {f'{figure.ours:.2f} {figure.unit}':>12} {peer:>13} {ratio:>8} "
-            f"{target:>9}  {'ok' if figure.is_ok else 'short'}"
-        )
+    """Yield a line per figure for the terminal: name, ours, peer, ratio, target, ok or missed."""
+    for name, ours, peer, ratio, target, result in map(cells, figures):
+        yield f"{name:<78} {ours:>12} {peer:>13} {ratio:>8} {target:>9}  {result}"
 
 
-def text(command: str, body: Sequence[str]) -> str:
-    """The page that is committed."""
+def cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
+    """Return name, ours, peer, ratio, target, ok or missed."""
+    bound = figure.peer_is_bound
+    unit = f" {figure.unit}" if figure.peer is None else ""
+    return (
+        figure.name,
+        f"{figure.ours:.2f} {figure.unit}",
+        "-" if figure.peer is None else f"{'>' if bound else ''}{figure.peer:.2f} ms",
+        "-" if figure.peer is None else f"{'<' if bound else ''}{figure.value:.3f}",
+        f"{'<' if figure.strict else '<='} {figure.limit:g}{unit}",
+        "ok" if figure.is_ok else "missed",
+    )
+
+
+def text(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
+    """Make the page that is committed."""
     return page.text(
-        "The allocation engine beside its peers",
+        "The allocation engine compared with its peers",
         [*_versions(), f"`{command}`"],
-        "Times are medians of whole-group plans; `scenarios.py` says what each event is.\n"
-        "*Moved* counts queues that had an owner and now have another, or none.\n\n"
-        "On pages of their own: [the client](RESULTS-pull.md), [Spark](RESULTS-spark.md),\n"
-        "[the hand-over](RESULTS-handover.md), [the operator](RESULTS-operator.md).",
+        "Times are medians; each run plans the whole group. `scenarios.py` defines the events.\n"
+        "*Moved* counts queues that had an owner and now have another owner or none.\n\n"
+        "Further results: [the client](RESULTS-pull.md), [Spark](RESULTS-spark.md),\n"
+        "[the handover](RESULTS-handover.md), [the operator](RESULTS-operator.md),\n"
+        "[resource usage](RESULTS-footprint.md).",
         body,
+        map(cells, compared),
     )
 
 

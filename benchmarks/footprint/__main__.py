@@ -98,16 +98,16 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
 
 def _text(body: Sequence[str]) -> str:
     return page.text(
-        "What it costs",
+        "Resource usage",
         [
             f"Kubernetes {kubernetes.VERSION}, one node; brokers: RocketMQ {rocketmq.VERSION}",
             "`make bench-footprint`",
         ],
-        f"One operator and a group with a job of {EXECUTORS} executors, trigger 1 s, in pods of\n"
-        "the images as they are, with the memory that chart and job ask for by themselves. The\n"
-        f"messages are of 1 KiB, over {2 * QUEUES} queues. Figures are the kubelet's: the working\n"
-        "set, which has files in it that were read lately, and the processor time of\n"
-        f"{WINDOW_SECONDS:g} s; of executors the highest.",
+        f"One operator, and a group with a job of {EXECUTORS} executors and a trigger of 1 s. All\n"
+        "run in pods with the default images and the default memory of chart and job. Messages\n"
+        f"have 1 KiB and are spread over {2 * QUEUES} queues. The figures come from the kubelet:\n"
+        "the working set, which includes recently read files, and the CPU time over\n"
+        f"{WINDOW_SECONDS:g} s. For executors, the table shows the highest value.",
         body,
     )
 

@@ -27,11 +27,11 @@ def main() -> int:
         print(f"bench-handover: {error}", file=sys.stderr)
         return 2
     figures = list(report.figures(mine, peer))
-    body = [*report.table(mine, peer), "", *targets.lines(figures)]
-    print("\n".join(body))
+    body = list(report.table(mine, peer))
+    print("\n".join([*body, "", *targets.lines(figures)]))
     if options.update:
         command = f"make bench-handover ARGS='--rounds {options.rounds}'"
-        page.write(RESULTS, report.text(command, body))
+        page.write(RESULTS, report.text(command, body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 

@@ -27,10 +27,10 @@ def main() -> int:
         print(f"bench-operator: {error}", file=sys.stderr)
         return 2
     figures = list(report.figures(many, one))
-    body = [*report.table(many, one, beside), "", *targets.lines(figures)]
-    print("\n".join(body))
+    body = list(report.table(many, one, beside))
+    print("\n".join([*body, "", *targets.lines(figures)]))
     if options.update:
-        page.write(RESULTS, report.text("make bench-operator", body))
+        page.write(RESULTS, report.text("make bench-operator", body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 

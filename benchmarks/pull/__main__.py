@@ -42,14 +42,12 @@ def main() -> int:
     body = [
         *report.table(rows),
         "",
-        f"ours sends with {messages.IN_FLIGHT} batches under way, the Java producer with one",
-        "",
-        *targets.lines(figures),
+        f"ours sends with {messages.IN_FLIGHT} batches in flight, the Java producer with one",
     ]
-    print("\n".join(body))
+    print("\n".join([*body, "", *targets.lines(figures)]))
     if options.update:
         command = f"make bench-pull ARGS='--soak {options.soak:g}'"
-        page.write(RESULTS, report.text(command, body))
+        page.write(RESULTS, report.text(command, body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks import page, peers
+from benchmarks import page, peers, targets
 from benchmarks.pull import messages, ours, programs, stage
 from benchmarks.pull.programs import Measured, Program, Rounds
 from benchmarks.targets import Figure
@@ -21,7 +21,7 @@ JAVA_PULLERS = (programs.RAW_PULL, programs.LITE_PULL)
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where everybody does the same."""
+    """Conditions that are the same for all programs."""
 
     work: str
     queues: int
@@ -37,19 +37,19 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Row(Rounds):
-    """What a program did in a scene."""
+    """The result of one program in one scene."""
 
     scene: Scene
     program: Program
 
     @property
     def cpu_us(self) -> float:
-        """Processor time of the client for a message."""
+        """CPU time of the client per message, in microseconds."""
         return statistics.median(each.cpu_seconds / each.messages * 1e6 for each in self.rounds)
 
 
 def table(rows: Iterable[Row]) -> Iterator[str]:
-    """All rows, one block a scene."""
+    """Yield all rows, one block per scene."""
     scene = None
     for row in rows:
         if row.scene != scene:
@@ -57,13 +57,13 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
             yield ""
             yield str(scene)
             yield (
-                f"  {'program':<24} {'messages/s':>12} {'MiB/s':>7} {'CPU us/message':>15} "
-                f"{'rounds':>7} {'slowest/s':>12} {'fastest/s':>12}"
+                f"  {'program':<24} {'messages/s':>12} {'MiB/s':>6} {'CPU us':>7} "
+                f"{'rounds':>7} {'slowest/s':>11} {'fastest/s':>11}"
             )
         mib = row.rate * messages.BODY_BYTES / 2**20
         yield (
-            f"  {row.program.name:<24} {row.rate:>12,.0f} {mib:>7.0f} {row.cpu_us:>15.2f} "
-            f"{len(row.rounds):>7} {row.rates[0]:>12,.0f} {row.rates[-1]:>12,.0f}"
+            f"  {row.program.name:<24} {row.rate:>12,.0f} {mib:>6.0f} {row.cpu_us:>7.2f} "
+            f"{len(row.rounds):>7} {row.rates[0]:>11,.0f} {row.rates[-1]:>11,.0f}"
         )
 
 
@@ -78,7 +78,7 @@ def figures(rows: Sequence[Row]) -> Iterator[Figure]:
 def _compared(mine: Row, theirs: Mapping[Program, Row]) -> Iterator[Figure]:
     scene = mine.scene
     if scene.work == ours.DECODE and scene.is_raised:
-        yield Figure(f"{scene}, a second of one core", 1e6 / mine.cpu_us, None, DECODED_A_SECOND)
+        yield Figure(f"{scene}, per second of one core", 1e6 / mine.cpu_us, None, DECODED_A_SECOND)
     if scene.work == ours.SEND:
         yield _rate(mine, theirs[programs.BATCH_SEND], 1)
     if scene.work == ours.PULL:
@@ -87,7 +87,7 @@ def _compared(mine: Row, theirs: Mapping[Program, Row]) -> Iterator[Figure]:
         yield _rate(mine, theirs[programs.RAW_PULL], 1.5 if scene.is_raised else 1)
         yield _rate(mine, theirs[programs.LITE_PULL], 3 if scene.is_raised else 1)
         for peer in (theirs[each] for each in JAVA_PULLERS):
-            name = f"CPU a message, {scene} / {peer.program.name}"
+            name = f"CPU per message, {scene} / {peer.program.name}"
             yield Figure(name, mine.cpu_us, peer.cpu_us, CPU_RATIO, "us", at_least=False)
 
 
@@ -96,25 +96,28 @@ def _rate(mine: Row, theirs: Row, limit: float) -> Figure:
 
 
 def memory(minutes: float, first: Sequence[Measured], last: Sequence[Measured]) -> Figure:
-    """Compare the memory at the end of a long pull with that after its warm-up, at the highest."""
+    """Compare peak memory at the end of a long pull with peak memory after its warm-up."""
     name = f"memory after pulling for {minutes:g} minutes / after the warm-up"
     now, before = (max(each.rss_mib for each in rounds) for rounds in (last, first))
     return Figure(name, now, before, MEMORY_RATIO, "MiB", at_least=False)
 
 
-def text(command: str, body: Sequence[str]) -> str:
-    """Write the page that is committed."""
+def text(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
+    """Make the page that is committed."""
     return page.text(
-        "The client beside its peers",
+        "The RocketMQ client compared with its peers",
         [*_versions(), f"`{command}`"],
-        f"One broker on the same machine, bodies of {messages.BODY_BYTES:,} bytes, data in the\n"
-        f"page cache. Everybody asks for {pulling.MOST_MESSAGES:,} messages a pull, with one pull\n"
-        f"under way for each queue; only {programs.LITE_PULL.name} pulls ahead as it likes.\n"
-        "The broker gives 32 by default, and all of them with its caps raised. Ours makes Arrow\n"
-        f"columns of them. When it sends it has {messages.IN_FLIGHT} batches under way,\n"
-        f"{programs.BATCH_SEND.name} one. Medians of rounds in turn; the first rounds of each are\n"
-        "thrown away.",
+        f"One broker on the same machine. Bodies have {messages.BODY_BYTES:,} bytes; all data\n"
+        f"is in the page cache. Every client requests {pulling.MOST_MESSAGES:,} messages per\n"
+        f"pull, with one pull in flight per queue; only {programs.LITE_PULL.name}\n"
+        "prefetches as it chooses. By default the broker returns 32 messages per pull; with its\n"
+        "caps raised, all of them. `ours` converts them to Arrow columns. When sending, it has\n"
+        f"{messages.IN_FLIGHT} batches in flight, {programs.BATCH_SEND.name} one. `frames only`\n"
+        "is a socket that receives frames and decodes nothing. `CPU us` is the client's CPU\n"
+        "time per message.\n\n"
+        "Programs take turns. Figures are medians of the rounds; warm-up rounds are dropped.",
         body,
+        map(targets.cells, compared),
     )
 
 

@@ -59,11 +59,10 @@ def main() -> int:
     except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
         print(f"bench-spark: {error}", file=sys.stderr)
         return 2
-    body += ["", *targets.lines(figures)]
-    print("\n".join(body))
+    print("\n".join([*body, "", *targets.lines(figures)]))
     if options.update:
         command = f"make bench-spark ARGS='--soak {options.soak:g}'"
-        page.write(RESULTS, report.text(command, body))
+        page.write(RESULTS, report.text(command, body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks import page, peers
+from benchmarks import page, peers, targets
 from benchmarks.pull import messages, stage
 from benchmarks.pull import programs as clients
 from benchmarks.pull.programs import Rounds
@@ -28,7 +28,7 @@ MEMORY_RATIO = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where everybody does the same."""
+    """Conditions that are the same for all programs."""
 
     master: str
     sink: str
@@ -40,14 +40,14 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Row(Rounds):
-    """What a program did in a scene."""
+    """The result of one program in one scene."""
 
     scene: Scene
     program: str
 
 
 def table(rows: Iterable[Row]) -> Iterator[str]:
-    """All rows, one block a scene."""
+    """Yield all rows, one block per scene."""
     scene = None
     for row in rows:
         if row.scene != scene:
@@ -66,7 +66,7 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def memory_table(held: Mapping[Kind, Held]) -> Iterator[str]:
-    """What each kind of process held, and the limit of the JVMs' heaps."""
+    """Yield the memory of each kind of process, and the heap limit of JVMs."""
     yield ""
     yield "memory of the pinned job under load"
     yield (
@@ -80,7 +80,7 @@ def memory_table(held: Mapping[Kind, Held]) -> Iterator[str]:
 
 
 def throughput(rows: Sequence[Row]) -> Iterator[Figure]:
-    """Compare ours with its peers, scene by scene."""
+    """Compare ours with its peers in each scene."""
     for mine in rows:
         if mine.program == programs.OURS:
             theirs = {row.program: row for row in rows if row.scene == mine.scene}
@@ -93,51 +93,52 @@ def throughput(rows: Sequence[Row]) -> Iterator[Figure]:
 
 
 def planning(queues: int, seconds: Sequence[float]) -> Figure:
-    """Judge the median batch."""
+    """Compare the median batch with its target."""
     name = f"planning a batch, {queues:,} queues, median of {len(seconds)}"
     limit = PLANNING_SECONDS[queues]
     return Figure(name, statistics.median(seconds), None, limit, "s", at_least=False)
 
 
 def adoption(seen: Sequence[Adoption]) -> Figure:
-    """Judge the latest."""
-    name = f"batches that still begin by the old assignment, most of {len(seen)} changes"
+    """Compare the slowest adoption with its target."""
+    name = f"batches that start with the old assignment, worst of {len(seen)} changes"
     late = max(each.late_batches for each in seen)
     return Figure(name, late, None, LATE_BATCHES, "batches", at_least=False)
 
 
 def idle(name: str, percent: float) -> Figure:
-    """Judge what an application costs that has nothing to do."""
-    return Figure(f"idle, {name}, of one core", percent, None, IDLE_PERCENT, "%", at_least=False)
+    """Compare the CPU usage of an idle application with its target."""
+    return Figure(f"idle {name}, CPU", percent, None, IDLE_PERCENT, "%", at_least=False)
 
 
 def memory(held: Mapping[Kind, Held], minutes: float) -> Iterator[Figure]:
-    """Judge the Python processes; a JVM takes what it is given."""
+    """Compare the memory of Python processes; a JVM uses whatever heap it has."""
     for kind, each in held.items():
         if not kind.is_jvm:
             name = f"memory after {minutes:g} minutes / after the warm-up, {kind}"
             yield Figure(name, each.last_mib, each.first_mib, MEMORY_RATIO, "MiB", at_least=False)
 
 
-def text(command: str, body: Sequence[str]) -> str:
-    """Write the page that is committed."""
+def text(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
+    """Make the page that is committed."""
     cluster, lite = pinned.MASTER, clients.LITE_PULL.name
     return page.text(
         "The data source and the pinned job in Spark",
         [*_versions(), f"`{command}`"],
-        f"One broker on the same machine, bodies of {messages.BODY_BYTES:,} bytes on 8 queues,\n"
-        "data in the page cache, the caps of pulls raised. One query reads all of a topic, with\n"
-        f"the columns of docs/spark.md, its planning included. `{programs.CEILING}` is a source\n"
-        "in Python that talks to nobody and gives the same Arrow batch of\n"
-        f"{synthetic.A_BATCH:,} rows again and again: the most that Spark takes. {lite}\n"
-        f"only counts what it receives. Ours is to come to {OF_CEILING:.0%} of the former, and\n"
-        f"would like to come to {MOONSHOT:.0%}. Medians of rounds in turn; the first rounds of\n"
-        "each are thrown away.\n"
-        "\n"
+        f"One broker on the same machine, 8 queues, bodies of {messages.BODY_BYTES:,} bytes.\n"
+        "All data is in the page cache, and the broker's caps are raised. One query reads a\n"
+        "whole topic with the columns of docs/spark.md; its planning is included.\n\n"
+        f"- `{programs.CEILING}` is a Python source that reads from no broker and returns\n"
+        f"  the same Arrow batch of {synthetic.A_BATCH:,} rows again and again: the most that\n"
+        f"  Spark can process. `ours` must reach {OF_CEILING:.0%} of it; the ambition is\n"
+        f"  {MOONSHOT:.0%}.\n"
+        f"- {lite} only counts the messages that it receives.\n\n"
+        "Programs take turns. Figures are medians of the rounds; warm-up rounds are dropped.\n"
         f"The pinned job runs in {cluster} with a batch every {pinned.TRIGGER_SECONDS} s\n"
-        f"and drops its rows; the idle stream runs in {programs.LOCAL}.\n"
-        "What is idle costs the time of all processes of its application, the workers too.",
+        f"and drops its rows. The idle stream runs in {programs.LOCAL}. The CPU usage of an idle\n"
+        "application includes all its processes, workers too.",
         body,
+        map(targets.cells, compared),
     )
 
 

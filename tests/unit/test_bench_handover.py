@@ -81,7 +81,7 @@ RESULTS = """
 quiet
   Evenkeel                        0       0        0.11   1.42     11.4    11.4    1,080         -
   DefaultMQPushConsumer           0       0        0.11   0.21      1.5     1.5       55         -
-one is frozen
+one is frozen (Evenkeel 12.7x faster)
   Evenkeel                        0       0       0.11   10.87     86.9    86.9    4,600     174.9
   DefaultMQPushConsumer           5       4      0.11   137.81    552.4   552.4   27,560     137.8
 one is cut off
