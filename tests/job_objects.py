@@ -52,6 +52,18 @@ def a_group(
     )
 
 
+def of_pods(status: Document, **spec: Any) -> Group:
+    consumers = {"consumers": {"podSelector": {"matchLabels": {"app": "a"}}}}
+    return manifests.read_group(
+        {
+            "kind": "ConsumerGroup",
+            "metadata": {"name": "billing", "namespace": "shop"},
+            "spec": {"topics": [{"name": "orders"}], **consumers, **spec},
+            "status": status,
+        }
+    )
+
+
 def known(*topics: Topic) -> dict[Key, Topic]:
     return {topic.head.key: topic for topic in topics or (a_topic(),)}
 

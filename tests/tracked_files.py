@@ -22,6 +22,9 @@ _FORBIDDEN = {
     "holds a path of one machine": re.compile(
         r"(?<![\w.~*)}\]>$-])/(?:root|work|home/\w+|Users/\w+)/(?=\w|\.)"
     ),
+    "imports from a test module": re.compile(
+        r"^ *(?:from|import) tests\b(?:[.]\w+)*(?:[.]| import .*\b)test_", re.M
+    ),
     "holds a private key": re.compile("-----BEGIN [A-Z ]*" + "PRIVATE KEY"),
 }
 

@@ -8,7 +8,7 @@ import pytest
 from spark_jobs.pipeline import in_cluster, job, lease
 from spark_jobs.pipeline.alive import FIRST_SECONDS, LIMIT_SECONDS, Alive
 from spark_jobs.pipeline.kube import JSON, Api
-from tests.unit.test_pipeline import described
+from tests.pinned_jobs import described
 
 WAIT_SECONDS = 60.0
 

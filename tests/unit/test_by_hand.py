@@ -11,7 +11,7 @@ from evenkeel.control.groups import Decision
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen, Skipped
 from evenkeel.objects import DRAIN, PAUSED, REBALANCE, Group
 from lb_core.model import Member, Queue
-from tests.unit.test_deciding import (
+from tests.deciding import (
     ALL,
     BOTH,
     START,
@@ -19,6 +19,7 @@ from tests.unit.test_deciding import (
     condition,
     group,
     grown,
+    message,
     owners,
     running,
     seen,
@@ -41,12 +42,6 @@ def pods(*names: str) -> Seen:
 def shared(*names: str, **spec: Any) -> GroupStatus:
     """A group of pods that share eight queues."""
     return groups.decide(of_pods(**spec), pods(*names), START).status
-
-
-def message(decision: Decision, kind: str) -> str:
-    found = conditions.find(decision.status.conditions, kind)
-    assert found is not None
-    return found.message
 
 
 def test_a_rebalance_that_is_asked_for_lifts_the_cap_and_is_noted_with_what_moved() -> None:

@@ -1,106 +1,32 @@
 """What follows for a group from what is seen: statuses in, statuses out."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
 from contract.kinds.groups import GroupStatus, OwnedQueues
-from contract.kinds.parts import MOST_IDS
-from evenkeel import manifests, planning
+from evenkeel import planning
 from evenkeel.control import conditions, groups, metrics, rates
-from evenkeel.control.groups import Decision
-from evenkeel.control.seen import Conflict, JobSeen, JobState, Report, Seat, Seen
-from evenkeel.objects import PAUSED, Group, Key, Topic
+from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
+from evenkeel.objects import PAUSED, Group
 from lb_core.model import Member, Queue
 from mq_client import values as mq_values
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-ORDERS = Key("default", "orders")
-JOB = {"executors": 2, "sink": {"format": "noop"}, "checkpoint": {"url": "/state"}}
-
-
-def topic(queues: int = 4, brokers: str = "ab", unreadable: str = "") -> Topic:
-    perms = {each: "Write" if each in unreadable else "ReadWrite" for each in brokers}
-    route = [
-        {"broker": f"broker-{each}", "readQueues": queues, "writeQueues": queues, "perm": perm}
-        for each, perm in perms.items()
-    ]
-    return manifests.read_topic(
-        {"kind": "Topic", "metadata": {"name": "orders"}, "spec": {"route": route}}
-    )
-
-
-def group(
-    status: GroupStatus | None = None, annotations: Mapping[str, str] | None = None, **spec: Any
-) -> Group:
-    consumers = {} if "consumers" in spec else {"job": {**JOB, **spec.pop("job", {})}}
-    metadata = {"name": "billing", "generation": 1, "annotations": annotations}
-    found = manifests.read_group(
-        {
-            "kind": "ConsumerGroup",
-            "metadata": metadata,
-            "spec": {"topics": [{"name": "orders"}], **consumers, **spec},
-        }
-    )
-    return Group(found.head, found.spec, status or GroupStatus())
-
-
-def running(
-    slots: Mapping[str, str], adopted: int, error: str | None = None, coming: Sequence[str] = ()
-) -> JobSeen:
-    seats = {slot: Seat(executor) for slot, executor in slots.items()}
-    return JobSeen(JobState.RUNNING, "", Report(adopted, seats, True, error, frozenset(coming)))
-
-
-def seen(job: JobSeen | None = None, route: Topic | None = None, **more: Any) -> Seen:
-    return Seen({ORDERS: route or topic()}, job, **more)
-
-
-def at(seconds: float) -> datetime:
-    return START + timedelta(seconds=seconds)
-
-
-def owners(status: GroupStatus) -> dict[str, int]:
-    """How many queues each consumer owns."""
-    sizes = {}
-    for each in status.assignments:
-        pieces = [part for queues in each.queues for part in queues.ids.split(",")]
-        ends = [piece.split("-") for piece in pieces]
-        sizes[each.consumer] = sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
-    return sizes
-
-
-def condition(decision: Decision, kind: str) -> tuple[str, str]:
-    found = conditions.find(decision.status.conditions, kind)
-    assert found is not None
-    return found.status.value, found.reason
-
-
-def message(decision: Decision, kind: str) -> str:
-    found = conditions.find(decision.status.conditions, kind)
-    assert found is not None
-    return found.message
-
-
-def settled(**spec: Any) -> GroupStatus:
-    """A group whose two executors have adopted epoch 1."""
-    first = groups.decide(group(**spec), seen(), START).status
-    job = running({"billing-0": "0", "billing-1": "1"}, 1)
-    return groups.decide(group(first, **spec), seen(job), START).status
-
-
-BOTH = {"billing-0": "0", "billing-1": "1"}
-ALL = {**BOTH, "billing-2": "2"}
-
-
-def grown(**spec: Any) -> GroupStatus:
-    """A settled group that has just got a third slot, which nobody has filled yet."""
-    wider = group(settled(**spec), job={"executors": 3}, **spec)
-    return groups.decide(wider, seen(running(BOTH, 1)), at(1)).status
+from tests.deciding import (
+    ALL,
+    BOTH,
+    START,
+    at,
+    condition,
+    group,
+    grown,
+    message,
+    owners,
+    running,
+    seen,
+    settled,
+    topic,
+)
 
 
 def test_the_first_plan_is_for_all_slots_before_any_executor_is_there() -> None:
@@ -466,72 +392,6 @@ def test_a_status_that_somebody_broke_says_how_to_go_on() -> None:
     assert len(epochs.samples) == 1
 
 
-def test_a_list_of_too_many_queues_is_refused_before_it_is_written_out() -> None:
-    listed = {"a": [{"topic": "orders", "broker": "broker-a", "ids": "0-2147483646"}]}
-    asked = group(consumers={"static": [{"id": "a"}]},
-                  strategy={"name": "Config", "config": {"queues": listed}})  # fmt: skip
-    decision = groups.decide(asked, seen(), START)
-    assert condition(decision, "Ready") == ("False", "InvalidSpec")
-
-
-ONE: dict[str, Any] = {"static": [{"id": "a"}]}
-LISTED = {"a": [{"topic": "orders", "broker": "broker-a", "ids": "0"}]}
-
-
-@pytest.mark.parametrize(
-    ("strategy", "most"),
-    [
-        ({"name": "Sticky"}, 100_000),
-        ({"name": "Averagely"}, 100_000),
-        ({"name": "MachineRoom", "machineRoom": {"rooms": ["z"]}}, 100_000),
-        ({"name": "AveragelyByCircle"}, 25_000),
-        ({"name": "ConsistentHash"}, 25_000),
-        ({"name": "MachineRoomNearby"}, 25_000),
-        ({"name": "Config", "config": {"queues": LISTED}}, 25_000),
-    ],
-    ids=lambda value: value["name"] if isinstance(value, dict) else "",
-)
-def test_more_queues_than_can_be_planned_in_time_are_refused_before_any_plan(
-    strategy: dict[str, Any], most: int
-) -> None:
-    asked = group(consumers=ONE, strategy=strategy)
-    known = {ORDERS: topic(most // 2)}
-    assert sum(map(len, planning.queues_of(asked, known))) == most
-    decision = groups.decide(asked, seen(route=topic(1_000_000)), START)
-    assert condition(decision, "Ready") == ("False", "InvalidSpec")
-    ready = conditions.find(decision.status.conditions, "Ready")
-    assert ready is not None
-    assert "have 2,000,000 queues" in ready.message
-    assert f"may have {most:,} at most" in ready.message
-
-
-@pytest.mark.parametrize(("nodes", "is_taken"), [(100, True), (101, False)])
-def test_more_points_on_a_ring_than_can_be_planned_in_time_are_refused(
-    nodes: int, is_taken: bool
-) -> None:
-    strategy = {"name": "ConsistentHash", "consistentHash": {"virtualNodes": nodes}}
-    static = [{"id": f"c-{number}"} for number in range(1000)]
-    asked = group(consumers={"static": static}, strategy=strategy)
-    decision = groups.decide(asked, seen(), START)
-    assert (condition(decision, "Ready")[1] == "InvalidSpec") != is_taken
-    assert bool(decision.status.epoch) == is_taken
-
-
-@pytest.mark.parametrize("ids", ["5-1", "0-999999999999", "2147483648", "9" * 4096])
-def test_ids_that_the_schema_takes_and_that_are_none_are_refused_with_their_path(ids: str) -> None:
-    good = {"topic": "orders", "broker": "broker-a", "ids": "0-3"}
-    listed = {"a": [good, {**good, "broker": "broker-b", "ids": ids}]}
-    asked = group(consumers={"static": [{"id": "a"}]},
-                  strategy={"name": "Config", "config": {"queues": listed}})  # fmt: skip
-    decision = groups.decide(asked, seen(), START)
-    assert condition(decision, "Ready") == ("False", "InvalidSpec")
-    ready = conditions.find(decision.status.conditions, "Ready")
-    assert ready is not None
-    assert ready.message.startswith("spec.strategy.config.queues.a[1].ids: ")
-    assert "orders on broker-b" in ready.message
-    assert len(ready.message) < 300
-
-
 def test_a_checkpoint_that_knows_a_higher_epoch_is_outdone() -> None:
     decision = groups.decide(group(settled()), seen(running(BOTH, 7)), at(1))
     assert decision.status.epoch == 8
@@ -579,86 +439,6 @@ def test_a_lag_alone_is_written_when_its_magnitude_changes() -> None:
 def test_more_consumers_than_queues_are_named_idle() -> None:
     decision = groups.decide(group(job={"executors": 9}), seen(), START)
     assert condition(decision, "Balanced") == ("False", "IdleConsumers")
-
-
-@pytest.mark.parametrize("strategy", ["AveragelyByCircle", "ConsistentHash"])
-def test_ids_that_are_too_long_for_one_entry_stand_in_several(strategy: str) -> None:
-    asked: dict[str, Any] = {
-        "consumers": {"static": [{"id": "a"}, {"id": "b"}]},
-        "strategy": {"name": strategy},
-    }
-    route = topic(3000, "a")
-    decision = groups.decide(group(**asked), seen(route=route), START)
-    status = msgspec.convert(msgspec.to_builtins(decision.status), GroupStatus)
-    assert any(len(each.queues) > 1 for each in status.assignments)
-    assert decision.plan is not None
-    planned = {name: list(decision.plan.assignment[name]) for name in decision.plan.assignment}
-    assert planning.last(status) == planned
-    assert sum(owners(status).values()) == 3000
-    again = groups.decide(group(status, **asked), seen(route=route), at(1))
-    assert again.status == status
-
-
-@pytest.mark.parametrize("first", ["1", "11", "111", "1111", "11111"])
-def test_entries_of_ids_are_as_long_as_may_be(first: str) -> None:
-    ids = first + ",1000" * 2000
-    found = list(planning.entries("orders", "broker-a", ids))
-    assert ",".join(each.ids for each in found) == ids
-    lengths = [len(each.ids) for each in found]
-    assert max(lengths) <= MOST_IDS
-    assert min(lengths[:-1]) > MOST_IDS - len(",1000")
-
-
-def test_more_places_than_a_status_can_name_are_refused() -> None:
-    names = [f"orders-{number}" for number in range(17)]
-    route = [
-        {"broker": f"broker-{number}", "readQueues": 1, "writeQueues": 1} for number in range(256)
-    ]
-    known = {
-        Key("default", name): manifests.read_topic(
-            {"kind": "Topic", "metadata": {"name": name}, "spec": {"route": route}}
-        )
-        for name in names
-    }
-    for model in ("Clustering", "Broadcasting"):
-        asked = group(
-            topics=[{"name": name} for name in names],
-            messageModel=model,
-            consumers={"static": [{"id": "a"}]},
-        )
-        decision = groups.decide(asked, Seen(known, None), START)
-        assert condition(decision, "Ready") == ("False", "InvalidSpec")
-        assert decision.status.assignments == []
-
-
-def test_in_broadcasting_more_than_can_be_published_is_refused() -> None:
-    def decided(consumers: int) -> Decision:
-        static = [{"id": f"c-{number}"} for number in range(consumers)]
-        asked = group(messageModel="Broadcasting", consumers={"static": static})
-        route = [
-            {"broker": f"b-{number}", "readQueues": 1, "writeQueues": 1} for number in range(200)
-        ]
-        document = {"kind": "Topic", "metadata": {"name": "orders"}, "spec": {"route": route}}
-        return groups.decide(asked, seen(route=manifests.read_topic(document)), START)
-
-    assert condition(decided(500), "Ready") == ("True", "Assigned")
-    assert condition(decided(501), "Ready") == ("False", "InvalidSpec")
-
-
-def test_a_group_with_a_job_whose_name_is_too_long_for_labels_is_refused() -> None:
-    def named(letters: int) -> Group:
-        found = group()
-        key = Key("default", "b" * letters)
-        return Group(replace(found.head, key=key), found.spec, GroupStatus())
-
-    assert condition(groups.decide(named(63), seen(), START), "Assigned")[1] == "AllOwned"
-    decision = groups.decide(named(253), seen(), START)
-    assert condition(decision, "Ready") == ("False", "InvalidSpec")
-    assert msgspec.convert(msgspec.to_builtins(decision.status), GroupStatus) == decision.status
-    assert decision.status.assignments == []
-    ready = conditions.find(decision.status.conditions, "Ready")
-    assert ready is not None
-    assert "its name has 253 letters" in ready.message
 
 
 def test_a_status_is_what_the_schema_takes() -> None:

@@ -92,7 +92,7 @@ def imported(node: ast.AST) -> list[str]:
             return []
 
 
-def test_no_tracked_file_names_a_registry_or_a_path_of_one_machine_or_holds_a_key() -> None:
+def test_no_tracked_file_holds_what_must_not_be_committed() -> None:
     try:
         files = tracked_files.tracked(ROOT)
     except tracked_files.CannotListError as error:
@@ -108,6 +108,9 @@ def test_no_tracked_file_names_a_registry_or_a_path_of_one_machine_or_holds_a_ke
         pytest.param("cd /" + "root/evenkeel", id="root's home"),
         pytest.param("open('/home" + "/ann/notes')", id="a user's home"),
         pytest.param("-----BEGIN RSA " + "PRIVATE KEY-----", id="private key"),
+        pytest.param("from tests.unit.test_one import builder", id="of a test module"),
+        pytest.param("from tests.unit import other, test_one", id="a test module"),
+        pytest.param("import tests.unit.test_one", id="a test module as a whole"),
     ],
 )
 def test_what_must_not_be_committed_is_found(tmp_path: Path, text: str) -> None:

@@ -21,7 +21,7 @@ from spark_jobs.pipeline.lease import Lease, LostError, Terms, free_in, held_by,
 from spark_jobs.pipeline.overdue import Overdue
 from spark_jobs.pipeline.reporting import Reporting, due_in, report
 from tests import http_answers
-from tests.unit.test_pipeline import described
+from tests.pinned_jobs import described
 
 NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from sandbox.waiting import eventually
 from spark_jobs.pipeline.facts import Facts
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.metrics import LOOK_SECONDS, HandOver, Metrics
-from tests.job_objects import a_group, a_topic
+from tests.job_objects import a_group, a_topic, of_pods
 
 Document = dict[str, Any]
 Shown = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -50,18 +50,6 @@ def condition(kind: str, status: str, reason: str) -> Document:
 def owning(consumer: str, *queues: tuple[str, str]) -> Document:
     listed = [{"topic": "orders", "broker": broker, "ids": ids} for broker, ids in queues]
     return {"consumer": consumer, "queues": listed}
-
-
-def of_pods(status: Document, **spec: Any) -> Group:
-    consumers = {"consumers": {"podSelector": {"matchLabels": {"app": "a"}}}}
-    return manifests.read_group(
-        {
-            "kind": "ConsumerGroup",
-            "metadata": {"name": "billing", "namespace": "shop"},
-            "spec": {"topics": [{"name": "orders"}], **consumers, **spec},
-            "status": status,
-        }
-    )
 
 
 def test_who_owns_what_is_shown_by_consumer_and_broker() -> None:

@@ -4,7 +4,7 @@ from evenkeel.control import metrics
 from evenkeel.control.moving import Moved
 from lb_core import Member, Policy, plan, reasons
 from tests.groups import members, queues
-from tests.unit.test_metrics import of_pods
+from tests.job_objects import of_pods
 
 
 def test_moves_are_counted_by_reason_and_new_queues_are_none() -> None:

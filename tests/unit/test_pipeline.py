@@ -4,7 +4,6 @@ import json
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +15,8 @@ from prometheus_client import generate_latest
 from lb_core.slots import Slot, Slots
 from mq_client import filters
 from mq_client.errors import NoNameServerError, UsageError
-from mq_client.values import Offsets, Queue
-from spark_jobs import journal, options, planning
-from spark_jobs.options import Edge, Place
+from mq_client.values import Queue
+from spark_jobs import journal, planning
 from spark_jobs.pipeline import driver, job, plan_source, seats, session
 from spark_jobs.pipeline.assignments import NOBODYS, Assignment, InFiles, replace_file
 from spark_jobs.pipeline.executors import Executor
@@ -26,9 +24,9 @@ from spark_jobs.pipeline.facts import Facts
 from spark_jobs.pipeline.fetching import Spec, Tallies, Tally, cut, this_executor
 from spark_jobs.pipeline.metrics import Metrics
 from spark_jobs.pipeline.users_part import UsersPartError
-from spark_jobs.planning import Range, Seen
+from spark_jobs.planning import Range
+from tests.pinned_jobs import A, B, C, D, Planned, described
 
-A, B, C, D = (Queue("orders", "broker-a", number) for number in range(4))
 ONE, TWO = Executor("1", "10.0.0.1", 1), Executor("2", "10.0.0.2", 2)
 
 
@@ -126,32 +124,6 @@ def test_a_report_is_written_only_if_it_says_something_new(tmp_path: Path) -> No
     assert not path.exists()
     files.report({"batch": 2})
     assert json.loads(path.read_text()) == {"batch": 2}
-
-
-class Planned(plan_source.PlanReader):
-    """A source whose brokers hold two queues; the group stands in some."""
-
-    def __init__(self, run: Path, start: str, stands: dict[Queue, int], skip: str = "") -> None:
-        given = {"nameServers": "mq:9876", "topics": "orders", "group": "g", "startFrom": start}
-        reading = options.reading(given, is_stream=True)
-        super().__init__(reading, str(run / "assignment.json"), str(run), skip)
-        self._observer = Held(stands)  # type: ignore[assignment]  # all that is asked
-
-
-@dataclass
-class Held:
-    committed: dict[Queue, int]
-
-    def see(self, start: object, *, is_new: bool) -> Seen:
-        queues = {A: Offsets(2, 10, 0), B: Offsets(3, 20, 0)}
-        return Seen(queues, frozenset({("orders", "broker-a")}))
-
-    def place(self, place: Place, seen: Seen) -> dict[Queue, int]:
-        is_end = place.edge is Edge.LATEST
-        return {queue: ends.max if is_end else ends.min for queue, ends in seen.queues.items()}
-
-    def stands(self, seen: Seen) -> dict[Queue, int]:
-        return {queue: at for queue, at in self.committed.items() if queue in seen.queues}
 
 
 @pytest.mark.parametrize(("stands", "begin"), [({B: 7}, 7), ({}, 3), ({B: 1}, 3), ({B: 99}, 20)])
@@ -316,21 +288,6 @@ def test_a_broken_assignment_is_an_error_that_names_the_file(
     path.write_text(text)
     with pytest.raises(UsageError, match=f"assignment.json.*{complaint}"):
         InFiles(path, "").latest()
-
-
-def described(tmp_path: Path, **changes: Any) -> Path:
-    """Write a job's file."""
-    path = tmp_path / "job.json"
-    parts = {
-        "name": "billing",
-        "source": {"nameServers": "localhost:9876", "topics": "orders", "group": "billing"},
-        "assignments": str(tmp_path / "assignment.json"),
-        "report": str(tmp_path / "report.json"),
-        "checkpoint": str(tmp_path / "checkpoint"),
-        "sink": {"format": "noop"},
-    }
-    path.write_text(json.dumps({**parts, **changes}))
-    return path
 
 
 @pytest.mark.parametrize(

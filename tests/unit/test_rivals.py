@@ -11,7 +11,7 @@ from evenkeel.control import groups, rivals, topics
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.topics import Sight, Unread
 from evenkeel.objects import Group, Key, Topic
-from tests.unit.test_deciding import START, seen
+from tests.deciding import START, seen
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 

@@ -7,7 +7,7 @@ import pytest
 from mq_client.errors import UsageError
 from spark_jobs.pipeline import job
 from spark_jobs.pipeline.sink_paths import overlap
-from tests.unit.test_pipeline import described
+from tests.pinned_jobs import described
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from spark_jobs.pipeline import plan_source, skipping
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.skipping import MOST_NAMED, Skipped
 from spark_jobs.planning import DataLossError, Range
-from tests.unit.test_pipeline import A, B, Planned
+from tests.pinned_jobs import A, B, Planned
 
 GONE = {A: 0, B: 1}
 """Both brokers' first offsets are higher: 2 and 3."""

@@ -5,8 +5,8 @@ import json
 from sandbox.kubernetes import Cluster
 from sandbox.statuses import Document, condition, loads
 from sandbox.waiting import eventually
+from tests.real.cluster.jobs import DRIVER, GROUPS, ROUTE, Kubelet, is_running, job
 from tests.real.cluster.running import Namespace, RunningOperator
-from tests.real.cluster.test_jobs import DRIVER, GROUPS, ROUTE, Kubelet, is_running, job
 
 LABELS = {"app": "billing"}
 

@@ -31,8 +31,8 @@ from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.metrics import Metrics
 from tests import rule_checks
 from tests.real.cluster import running
+from tests.real.cluster.jobs import GROUPS, ROUTE, Kubelet, is_running, job
 from tests.real.cluster.running import Namespace, RunningOperator
-from tests.real.cluster.test_jobs import GROUPS, ROUTE, Kubelet, is_running, job
 
 NAMESPACE, TOPIC = "watched", "watched-orders"
 DASHBOARD = json.loads((rule_checks.ROOT / rule_checks.DASHBOARD).read_text("utf-8"))

@@ -13,19 +13,17 @@ from mq_client.acl import Credentials
 from mq_client.commands.consuming import GetMaxOffset
 from mq_client.values import Queue
 from sandbox import asking, jars, rocketmq
-from sandbox.rocketmq import Broker, RocketMq
+from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
 from spark_jobs import fetch, options, planning
 from spark_jobs.observing import Observer
 from spark_jobs.options import Reading
 from spark_jobs.planning import Range
 from tests.real.secured import SECURED, tls_options
+from tests.real.spark.forgetting import SMALL_FILES, forget_files
 from tests.real.spark.source import Source, bodies, delete, ends_at, send
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
-
-SMALL_FILES = {"mappedFileSizeCommitLog": "65536"}
-"""A few messages fill a file of the commit log."""
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +47,6 @@ def topic(mq: RocketMq, unique_name: str) -> str:
 @pytest.fixture
 def source(spark: SparkSession, mq: RocketMq, tmp_path: Path) -> Source:
     return Source(spark, mq.name_server.address, tmp_path)
-
-
-def forget_files(broker: Broker, count: int = 2) -> None:
-    """Have a broker without its oldest messages. By itself it deletes them once a minute."""
-    broker.kill()
-    log = Path(broker.properties()["storePathRootDir"], "commitlog")
-    for file in sorted(log.iterdir())[:count]:
-        file.unlink()
-    broker.restart()
 
 
 def test_deleted_messages_are_an_error_or_passed_over_as_asked(

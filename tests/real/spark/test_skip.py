@@ -14,8 +14,8 @@ from sandbox import jars, rocketmq
 from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
 from sandbox.rocketmq import RocketMq
 from spark_jobs.pipeline.driver import DONE, PERMANENT
+from tests.real.spark.forgetting import SMALL_FILES, forget_files
 from tests.real.spark.source import ends_at, send
-from tests.real.spark.test_faults import SMALL_FILES, forget_files
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 

@@ -1,0 +1,55 @@
+"""Builders of pinned jobs: their files, and what plans their batches."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mq_client.values import Offsets, Queue
+from spark_jobs import options
+from spark_jobs.options import Edge, Place
+from spark_jobs.pipeline import plan_source
+from spark_jobs.planning import Seen
+
+A, B, C, D = (Queue("orders", "broker-a", number) for number in range(4))
+
+
+class Planned(plan_source.PlanReader):
+    """A source whose brokers hold two queues; the group stands in some."""
+
+    def __init__(self, run: Path, start: str, stands: dict[Queue, int], skip: str = "") -> None:
+        given = {"nameServers": "mq:9876", "topics": "orders", "group": "g", "startFrom": start}
+        reading = options.reading(given, is_stream=True)
+        super().__init__(reading, str(run / "assignment.json"), str(run), skip)
+        self._observer = Held(stands)  # type: ignore[assignment]  # all that is asked
+
+
+@dataclass
+class Held:
+    committed: dict[Queue, int]
+
+    def see(self, start: object, *, is_new: bool) -> Seen:
+        queues = {A: Offsets(2, 10, 0), B: Offsets(3, 20, 0)}
+        return Seen(queues, frozenset({("orders", "broker-a")}))
+
+    def place(self, place: Place, seen: Seen) -> dict[Queue, int]:
+        is_end = place.edge is Edge.LATEST
+        return {queue: ends.max if is_end else ends.min for queue, ends in seen.queues.items()}
+
+    def stands(self, seen: Seen) -> dict[Queue, int]:
+        return {queue: at for queue, at in self.committed.items() if queue in seen.queues}
+
+
+def described(tmp_path: Path, **changes: Any) -> Path:
+    """Write a job's file."""
+    path = tmp_path / "job.json"
+    parts = {
+        "name": "billing",
+        "source": {"nameServers": "localhost:9876", "topics": "orders", "group": "billing"},
+        "assignments": str(tmp_path / "assignment.json"),
+        "report": str(tmp_path / "report.json"),
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "sink": {"format": "noop"},
+    }
+    path.write_text(json.dumps({**parts, **changes}))
+    return path

@@ -1,0 +1,170 @@
+"""What is too much for a plan or a status is refused, with the limit and what to do."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from contract.kinds.groups import GroupStatus
+from contract.kinds.parts import MOST_IDS
+from evenkeel import manifests, planning
+from evenkeel.control import conditions, groups
+from evenkeel.control.groups import Decision
+from evenkeel.control.seen import Seen
+from evenkeel.objects import Group, Key
+from tests.deciding import (
+    ORDERS,
+    START,
+    at,
+    condition,
+    group,
+    owners,
+    seen,
+    topic,
+)
+
+ONE: dict[str, Any] = {"static": [{"id": "a"}]}
+LISTED = {"a": [{"topic": "orders", "broker": "broker-a", "ids": "0"}]}
+
+
+def test_a_list_of_too_many_queues_is_refused_before_it_is_written_out() -> None:
+    listed = {"a": [{"topic": "orders", "broker": "broker-a", "ids": "0-2147483646"}]}
+    asked = group(consumers={"static": [{"id": "a"}]},
+                  strategy={"name": "Config", "config": {"queues": listed}})  # fmt: skip
+    decision = groups.decide(asked, seen(), START)
+    assert condition(decision, "Ready") == ("False", "InvalidSpec")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "most"),
+    [
+        ({"name": "Sticky"}, 100_000),
+        ({"name": "Averagely"}, 100_000),
+        ({"name": "MachineRoom", "machineRoom": {"rooms": ["z"]}}, 100_000),
+        ({"name": "AveragelyByCircle"}, 25_000),
+        ({"name": "ConsistentHash"}, 25_000),
+        ({"name": "MachineRoomNearby"}, 25_000),
+        ({"name": "Config", "config": {"queues": LISTED}}, 25_000),
+    ],
+    ids=lambda value: value["name"] if isinstance(value, dict) else "",
+)
+def test_more_queues_than_can_be_planned_in_time_are_refused_before_any_plan(
+    strategy: dict[str, Any], most: int
+) -> None:
+    asked = group(consumers=ONE, strategy=strategy)
+    known = {ORDERS: topic(most // 2)}
+    assert sum(map(len, planning.queues_of(asked, known))) == most
+    decision = groups.decide(asked, seen(route=topic(1_000_000)), START)
+    assert condition(decision, "Ready") == ("False", "InvalidSpec")
+    ready = conditions.find(decision.status.conditions, "Ready")
+    assert ready is not None
+    assert "have 2,000,000 queues" in ready.message
+    assert f"may have {most:,} at most" in ready.message
+
+
+@pytest.mark.parametrize(("nodes", "is_taken"), [(100, True), (101, False)])
+def test_more_points_on_a_ring_than_can_be_planned_in_time_are_refused(
+    nodes: int, is_taken: bool
+) -> None:
+    strategy = {"name": "ConsistentHash", "consistentHash": {"virtualNodes": nodes}}
+    static = [{"id": f"c-{number}"} for number in range(1000)]
+    asked = group(consumers={"static": static}, strategy=strategy)
+    decision = groups.decide(asked, seen(), START)
+    assert (condition(decision, "Ready")[1] == "InvalidSpec") != is_taken
+    assert bool(decision.status.epoch) == is_taken
+
+
+@pytest.mark.parametrize("ids", ["5-1", "0-999999999999", "2147483648", "9" * 4096])
+def test_ids_that_the_schema_takes_and_that_are_none_are_refused_with_their_path(ids: str) -> None:
+    good = {"topic": "orders", "broker": "broker-a", "ids": "0-3"}
+    listed = {"a": [good, {**good, "broker": "broker-b", "ids": ids}]}
+    asked = group(consumers={"static": [{"id": "a"}]},
+                  strategy={"name": "Config", "config": {"queues": listed}})  # fmt: skip
+    decision = groups.decide(asked, seen(), START)
+    assert condition(decision, "Ready") == ("False", "InvalidSpec")
+    ready = conditions.find(decision.status.conditions, "Ready")
+    assert ready is not None
+    assert ready.message.startswith("spec.strategy.config.queues.a[1].ids: ")
+    assert "orders on broker-b" in ready.message
+    assert len(ready.message) < 300
+
+
+@pytest.mark.parametrize("strategy", ["AveragelyByCircle", "ConsistentHash"])
+def test_ids_that_are_too_long_for_one_entry_stand_in_several(strategy: str) -> None:
+    asked: dict[str, Any] = {
+        "consumers": {"static": [{"id": "a"}, {"id": "b"}]},
+        "strategy": {"name": strategy},
+    }
+    route = topic(3000, "a")
+    decision = groups.decide(group(**asked), seen(route=route), START)
+    status = msgspec.convert(msgspec.to_builtins(decision.status), GroupStatus)
+    assert any(len(each.queues) > 1 for each in status.assignments)
+    assert decision.plan is not None
+    planned = {name: list(decision.plan.assignment[name]) for name in decision.plan.assignment}
+    assert planning.last(status) == planned
+    assert sum(owners(status).values()) == 3000
+    again = groups.decide(group(status, **asked), seen(route=route), at(1))
+    assert again.status == status
+
+
+@pytest.mark.parametrize("first", ["1", "11", "111", "1111", "11111"])
+def test_entries_of_ids_are_as_long_as_may_be(first: str) -> None:
+    ids = first + ",1000" * 2000
+    found = list(planning.entries("orders", "broker-a", ids))
+    assert ",".join(each.ids for each in found) == ids
+    lengths = [len(each.ids) for each in found]
+    assert max(lengths) <= MOST_IDS
+    assert min(lengths[:-1]) > MOST_IDS - len(",1000")
+
+
+def test_more_places_than_a_status_can_name_are_refused() -> None:
+    names = [f"orders-{number}" for number in range(17)]
+    route = [
+        {"broker": f"broker-{number}", "readQueues": 1, "writeQueues": 1} for number in range(256)
+    ]
+    known = {
+        Key("default", name): manifests.read_topic(
+            {"kind": "Topic", "metadata": {"name": name}, "spec": {"route": route}}
+        )
+        for name in names
+    }
+    for model in ("Clustering", "Broadcasting"):
+        asked = group(
+            topics=[{"name": name} for name in names],
+            messageModel=model,
+            consumers={"static": [{"id": "a"}]},
+        )
+        decision = groups.decide(asked, Seen(known, None), START)
+        assert condition(decision, "Ready") == ("False", "InvalidSpec")
+        assert decision.status.assignments == []
+
+
+def test_in_broadcasting_more_than_can_be_published_is_refused() -> None:
+    def decided(consumers: int) -> Decision:
+        static = [{"id": f"c-{number}"} for number in range(consumers)]
+        asked = group(messageModel="Broadcasting", consumers={"static": static})
+        route = [
+            {"broker": f"b-{number}", "readQueues": 1, "writeQueues": 1} for number in range(200)
+        ]
+        document = {"kind": "Topic", "metadata": {"name": "orders"}, "spec": {"route": route}}
+        return groups.decide(asked, seen(route=manifests.read_topic(document)), START)
+
+    assert condition(decided(500), "Ready") == ("True", "Assigned")
+    assert condition(decided(501), "Ready") == ("False", "InvalidSpec")
+
+
+def test_a_group_with_a_job_whose_name_is_too_long_for_labels_is_refused() -> None:
+    def named(letters: int) -> Group:
+        found = group()
+        key = Key("default", "b" * letters)
+        return Group(replace(found.head, key=key), found.spec, GroupStatus())
+
+    assert condition(groups.decide(named(63), seen(), START), "Assigned")[1] == "AllOwned"
+    decision = groups.decide(named(253), seen(), START)
+    assert condition(decision, "Ready") == ("False", "InvalidSpec")
+    assert msgspec.convert(msgspec.to_builtins(decision.status), GroupStatus) == decision.status
+    assert decision.status.assignments == []
+    ready = conditions.find(decision.status.conditions, "Ready")
+    assert ready is not None
+    assert "its name has 253 letters" in ready.message
