@@ -105,7 +105,7 @@ def _queues(group: Group, key: Key, topics: Mapping[Key, Topic]) -> Iterator[Que
 
 
 def unreadable(group: Group, topics: Mapping[Key, Topic]) -> dict[str, list[str]]:
-    """Name the topics that have lost the permission to be read, each with the brokers of which."""
+    """Name topics that may be written but not read, each with the brokers where that is so."""
     found = [topics[key] for key in group.topic_keys if key in topics]
     named = {
         str(topic): [each.broker for each in _brokers(topic) if each.perm is Perm.WRITE]
