@@ -109,7 +109,7 @@ _REASONS = {
 
 
 def _refuse(position: Position, answer: Answer, is_masters: bool) -> None:
-    """Raise what may be otherwise at the next try, where the master is asked."""
+    """Raise an error for an answer that may change; the next try asks the master."""
     pulled = answer.pulled
     reason = _REASONS.get(answer.meaning)
     if answer.meaning is Meaning.GONE and not is_masters:
