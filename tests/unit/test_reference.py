@@ -9,11 +9,12 @@ from types import ModuleType
 
 import pytest
 
+from contract.kinds import groups
 from evenkeel.control.seen import JobState
 from evenkeel_cli import codes
 from generate import alerts, pictures, reference, story, strategies
 from lb_core import moves, reasons
-from spark_jobs.pipeline import driver
+from spark_jobs.pipeline import driver, failures
 
 ROOT = Path(__file__).parents[2]
 REASON_PLACES = {"Finding": 2, "Conflict": 0, "MissingError": 0, "Unread": 0}
@@ -92,6 +93,18 @@ def test_every_reason_of_a_condition_is_explained_and_no_other() -> None:
     assert len(reasons) > 40
     assert reasons - named == set(), "not explained"
     assert named - reasons - types == set(), "explained, but nowhere in the code"
+
+
+def test_troubleshooting_names_reasons_that_there_are_and_errors_that_end_a_job() -> None:
+    words = set(re.findall(r"`([A-Z]\w*[a-z]\w*)`", page("troubleshooting.md")))
+    ends = {word for word in words if word.endswith("Error")}
+    assert {"DataLossError", "NotPermittedError"} <= ends
+    for name in ends:
+        found = failures.judge(f"Traceback (most recent call last):\n  x\nmq.{name}: it is so")
+        assert found.cure is failures.Cure.USER, name
+    explained = set(re.findall(r"`([A-Z]\w+)`", section("operator.md", "Conditions")))
+    strategy_names = {str(each.value) for each in groups.StrategyName}
+    assert words - ends - explained - strategy_names == set()
 
 
 def test_every_reason_of_a_move_is_explained() -> None:
