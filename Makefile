@@ -8,10 +8,10 @@ IN_DEV = .venv/bin/python -m
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
-setup: .venv/ready ## Make .venv from requirements/dev.txt; nothing to do while the lock is the same
+setup: .venv/ready ## Make .venv from requirements/dev.txt and install this checkout in it; nothing to do while both are the same
 
 demo: setup ## See it at work: real RocketMQ, real Spark, executors that come, go and die
-	@PYTHONPATH=operator $(IN_DEV) demo
+	@$(IN_DEV) demo
 
 test: setup ## Run all tests; ARGS="-k sticky --seed 7" goes to pytest
 	@$(if $(ARGS),,$(IN_DEV) sandbox kubernetes build || true)
@@ -35,7 +35,7 @@ mutations: setup ## Break the code line by line and see that the tests notice; m
 lint: setup types charts docs ## Check style, types, layers, spelling, the chart, the documentation, what the tracked files hold
 	@$(IN_DEV) ruff check .
 	@$(IN_DEV) ruff format --check .
-	@PYTHONPATH=operator .venv/bin/lint-imports
+	@.venv/bin/lint-imports
 	@$(IN_DEV) codespell_lib
 	@$(IN_DEV) tests.tracked_files
 
@@ -66,7 +66,7 @@ bench-spark: .venv-bench/ready ## Measure the data source and the pinned job in 
 	@.venv-bench/bin/python -m benchmarks.spark $(ARGS)
 
 bench-operator: .venv-bench/ready ## Measure the operator on a real API server; minutes
-	@PYTHONPATH=operator .venv-bench/bin/python -m benchmarks.operator $(ARGS)
+	@.venv-bench/bin/python -m benchmarks.operator $(ARGS)
 
 bench-footprint: .venv-bench/ready ## Measure what operator, driver and executors cost on a real node; as root, minutes
 	@.venv-bench/bin/python -m benchmarks.footprint $(ARGS)
@@ -78,7 +78,7 @@ classes: setup ## Record on a node which classes Spark's image has in its archiv
 	@$(IN_DEV) sandbox.node.classes images/spark/classes.gz
 
 generate: setup ## Make all that is made from something else: crds/, parts of the chart and of docs/
-	@PYTHONPATH=operator $(IN_DEV) generate
+	@$(IN_DEV) generate
 
 lock: setup ## Update every pinned version in requirements/
 	@$(IN_DEV) uv pip compile $(ALL_PARTS) requirements/dev.in -o requirements/dev.txt $(LOCK_OPTIONS)
@@ -97,8 +97,8 @@ ALL_PARTS = $(patsubst %,requirements/%.in,cli mq arrow spark operator)
 LOCK_OPTIONS = --quiet --upgrade --generate-hashes --universal --python-version 3.11 \
 	--no-emit-index-url --custom-compile-command "make lock"
 
-.venv/ready: requirements/dev.txt
+.venv/ready: requirements/dev.txt pyproject.toml
 	@.ci/setup .venv requirements/dev.txt
 
-.venv-bench/ready: requirements/bench.txt
+.venv-bench/ready: requirements/bench.txt pyproject.toml
 	@.ci/setup .venv-bench requirements/bench.txt

@@ -47,7 +47,6 @@ job = {
     "spark": {
         "spark.master": "local-cluster[2,1,1024]",
         "spark.executor.memory": "640m",
-        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     },
 }
 (folder / "job.json").write_text(json.dumps(job))

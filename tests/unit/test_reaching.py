@@ -17,8 +17,6 @@ import yaml
 from evenkeel.cluster import api, reaching
 from tests import http_answers
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.mark.parametrize("text", [None, "{", "current-context: nowhere\ncontexts: []"])
 def test_a_kubeconfig_that_cannot_be_used_is_told_in_a_sentence(
@@ -151,11 +149,7 @@ def test_an_operator_that_finds_another_server_ends_with_a_sentence(tmp_path: Pa
     with answering(404, b"<html>") as server:
         ended = subprocess.run(
             [sys.executable, "-m", "evenkeel", "operator"],
-            env={
-                **os.environ,
-                "PYTHONPATH": f"{ROOT}/operator:{ROOT}",
-                "KUBECONFIG": str(kubeconfig(tmp_path, server, "a")),
-            },
+            env={**os.environ, "KUBECONFIG": str(kubeconfig(tmp_path, server, "a"))},
             capture_output=True,
             text=True,
             check=False,

@@ -12,7 +12,6 @@ import pytest
 from evenkeel_cli import frame, grammar, kubectl
 from evenkeel_cli.codes import FAILED, INTERRUPTED, MISUSED
 
-ROOT = Path(__file__).parents[3]
 NOT_FOR_PEOPLE = (
     "aiohttp", "isal", "kopf", "lz4", "numpy", "pyarrow", "pyspark", "spark_jobs", "zstandard",
 )  # fmt: skip
@@ -22,7 +21,7 @@ SLOW = ("kopf", "aiohttp", "yaml", "msgspec", "rich", "asyncio", "prometheus_cli
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "evenkeel", *arguments],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}/operator:{ROOT}", **environment},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -85,10 +84,7 @@ from evenkeel_cli import frame, grammar
 grammar.parser("evenkeel", []).format_help()
 print([name for name in {SLOW} if name in sys.modules])
 """
-    path = {"PYTHONPATH": f"{ROOT}/operator:{ROOT}"}
-    ended = subprocess.run(
-        [sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True
-    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
 
 
@@ -101,10 +97,7 @@ for module in pkgutil.walk_packages(evenkeel_cli.__path__, "evenkeel_cli."):
     importlib.import_module(module.name)
 print(sorted(name for name in {NOT_FOR_PEOPLE} if name in sys.modules))
 """
-    path = {"PYTHONPATH": f"{ROOT}/operator:{ROOT}"}
-    ended = subprocess.run(
-        [sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True
-    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
 
 
@@ -164,7 +157,6 @@ def test_ctrl_c_ends_without_a_word(tmp_path: Path) -> None:
     with (
         subprocess.Popen(
             [sys.executable, "-m", "evenkeel", "plan", "-f", str(manifests)],
-            env={**os.environ, "PYTHONPATH": f"{ROOT}/operator:{ROOT}"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         ) as command,
@@ -178,13 +170,10 @@ def test_ctrl_c_ends_without_a_word(tmp_path: Path) -> None:
 def test_a_reader_that_has_seen_enough_is_no_failure_to_complain_of() -> None:
     """As with `evenkeel plan -f x | head`."""
     command = [sys.executable, "-m", "evenkeel", "completion", "bash"]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/operator:{ROOT}"}
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        ended = subprocess.run(
-            command, env=environment, stdout=writing, stderr=subprocess.PIPE, check=False
-        )
+        ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writing)
     assert (ended.returncode, ended.stderr) == (FAILED, b"")
@@ -193,11 +182,10 @@ def test_a_reader_that_has_seen_enough_is_no_failure_to_complain_of() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("words", [["completion", "bash"], ["__complete", "pl"]], ids=" ".join)
 def test_an_answer_that_cannot_be_written_is_one_sentence(words: list[str]) -> None:
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/operator:{ROOT}"}
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
             [sys.executable, "-m", "evenkeel", *words],
-            env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (
         FAILED, "evenkeel: the answer cannot be written: No space left on device\n"
@@ -206,9 +194,10 @@ def test_an_answer_that_cannot_be_written_is_one_sentence(words: list[str]) -> N
 
 def run_without(library: str, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     (folder / f"{library}.py").write_text(f"raise ModuleNotFoundError(name={library!r})")
+    path = filter(None, (str(folder), os.environ.get("PYTHONPATH")))
     return subprocess.run(
         [sys.executable, *command],
-        env={**os.environ, "PYTHONPATH": f"{folder}:{ROOT}/operator:{ROOT}"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True,
         text=True,
         check=False,
