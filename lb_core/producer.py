@@ -15,8 +15,8 @@ What RocketMQ 5.4.0 does, as read in its classes `MQFaultStrategy`, `LatencyFaul
 - A latency from 550 ms on makes a broker unavailable, by the table `PAUSES`. A failed send counts
   as a latency of 10,000 ms, whatever time it took (30,000 ms before 5.0).
 - A pause is only ever prolonged: a quick send does not end the pause of an earlier slow one.
-- A broker that answered with an error is unreachable; one that did not answer is too, but only if a
-  probe runs in the background, which will say when it is back. A good send makes it reachable.
+- A broker that answered with an error is unreachable until a send succeeds. One that did not answer
+  stays reachable, as in RocketMQ where no probe runs in the background: none runs here.
 - First an available broker other than the last one is looked for, then a reachable one other than
   the last one, and if there is none, plain round robin takes whatever comes.
 
@@ -49,8 +49,6 @@ class Outcome(Enum):
     """How a send ended."""
 
     SENT = "sent"
-    NOT_TRIED = "not tried"
-    """It failed on our side, as where a message is too big; the broker is not to blame."""
     NO_ANSWER = "no answer"
     """The connection failed, or the broker was silent for too long."""
     REFUSED = "refused"
@@ -148,38 +146,21 @@ def note(
     outcome: Outcome,
     latency_ms: float,
     now_ms: float,
-    is_probed: bool = False,
 ) -> State:
-    """
-    Remember how a send to a broker ended.
-
-    `is_probed` says that a probe runs in the background and will report by `note_probe`.
-    """
+    """Remember how a send to a broker ended."""
     if not is_amount(latency_ms) or not is_amount(now_ms):
         raise errors.BadRequestError(
             f"broker {shorten(broker)}: {shorten(latency_ms)} ms is no latency, or "
             f"{shorten(now_ms)} ms no time"
         )
-    has_failed = outcome in (Outcome.NO_ANSWER, Outcome.REFUSED)
+    has_failed = outcome is not Outcome.SENT
     pause = pause_ms(FAILED_COUNTS_AS_MS if has_failed else latency_ms)
     old = state.brokers.get(broker)
     until = old.available_at_ms if old else None
     if pause and (until is None or now_ms + pause > until):
         until = now_ms + pause
-    is_lost = outcome is Outcome.REFUSED or (outcome is Outcome.NO_ANSWER and is_probed)
-    return _with_broker(state, broker, Health(latency_ms, until, not is_lost))
-
-
-def note_probe(state: State, broker: str) -> State:
-    """Remember that a probe reached a broker. Its pause, if any, goes on."""
-    health = state.brokers.get(broker)
-    return _with_broker(state, broker, replace(health, is_reachable=True)) if health else state
-
-
-def forget(state: State, broker: str) -> State:
-    """Drop what is known of a broker that left the route."""
-    brokers = {name: health for name, health in state.brokers.items() if name != broker}
-    return replace(state, brokers=brokers)
+    health = Health(latency_ms, until, outcome is not Outcome.REFUSED)
+    return replace(state, brokers={**state.brokers, broker: health})
 
 
 def pause_ms(latency_ms: float) -> int:
@@ -228,7 +209,3 @@ def _count(topic: str, view: Sequence[QueueRange]) -> int:
             f"topic {shorten(topic)} has no writable queue on a broker with a master"
         )
     return count
-
-
-def _with_broker(state: State, broker: str, health: Health) -> State:
-    return replace(state, brokers={**state.brokers, broker: health})

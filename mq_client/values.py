@@ -7,7 +7,7 @@ All are frozen. Times are milliseconds since 1970, as in RocketMQ.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mq_client import errors
 from mq_client.checks import INT32_MAX, is_whole
@@ -54,12 +54,27 @@ class BrokerRoute:
     write_queues: int
     perm: int
     zone: str | None = None
-    """Where the broker says that it stands."""
+    """The zone that the broker registers."""
 
     @property
     def master(self) -> str | None:
         """Where to write; None while there is no master."""
         return self.addresses.get(MASTER_ID)
+
+    @property
+    def is_readable(self) -> bool:
+        """
+        Whether consumers may read here.
+
+        A master is not needed, as a slave answers pulls too. An address is not needed either: a
+        queue exists whether or not its broker is up, so a broker that is away moves no queue.
+        """
+        return bool(self.perm & READ)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether producers may write here: slaves take no messages."""
+        return bool(self.perm & WRITE) and self.master is not None
 
     def address(self, broker_id: int = MASTER_ID) -> str | None:
         """Where to read: at this one of the group, else at the master, else at any slave."""
@@ -69,12 +84,12 @@ class BrokerRoute:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a topic's queues are. Two routes that say the same are equal."""
+    """Where a topic's queues are, by broker name in RocketMQ's order."""
 
     topic: str
     brokers: tuple[BrokerRoute, ...]
-    answer: Mapping[str, Any] = field(compare=False, repr=False, default_factory=dict)
-    """The name server's own words, for those who read more in them."""
+    is_static: bool = False
+    """Whether it is a static topic, whose queues move between brokers. They are not supported."""
 
     def broker(self, name: str) -> BrokerRoute | None:
         """Find a broker by name."""
@@ -82,21 +97,21 @@ class Route:
 
     @property
     def readable(self) -> list[Queue]:
-        """The queues that consumers see."""
+        """The queues that consumers see, RocketMQ's subscribe view."""
         return [
             Queue(self.topic, broker.broker, number)
             for broker in self.brokers
-            if broker.perm & READ
+            if broker.is_readable
             for number in range(broker.read_queues)
         ]
 
     @property
     def writable(self) -> list[Queue]:
-        """The queues that producers see: only where there is a master."""
+        """The queues that producers see, RocketMQ's publish view."""
         return [
             Queue(self.topic, broker.broker, number)
             for broker in self.brokers
-            if broker.perm & WRITE and broker.master is not None
+            if broker.is_writable
             for number in range(broker.write_queues)
         ]
 

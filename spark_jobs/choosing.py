@@ -1,9 +1,9 @@
-"""Which queue a message goes to: `lb_core`'s producer side, as `mq_client` asks for it."""
+"""Chooses the queue of each message: `lb_core.producer`, as `mq_client` asks for it."""
 
 import time
 from collections.abc import Callable
 
-from lb_core import producer, routes
+from lb_core import producer
 from lb_core.model import QueueRange
 from mq_client import errors
 from mq_client.values import Queue, Route
@@ -42,8 +42,14 @@ def by_key(topic: str, queues: tuple[QueueRange, ...], key: str) -> Queue:
 
 
 def writable(route: Route) -> tuple[QueueRange, ...]:
-    """List the queues that a route offers to producers."""
-    return routes.publish_view(routes.read(route.topic, route.answer))
+    """List the queues that a route offers to producers, as ranges."""
+    if route.is_static:
+        raise errors.UsageError(f"topic {route.topic!r} is a static topic, which is not supported")
+    return tuple(
+        QueueRange(route.topic, each.broker, 0, each.write_queues, each.zone)
+        for each in route.brokers
+        if each.is_writable and each.write_queues
+    )
 
 
 def _outcome(error: errors.MqError | None) -> producer.Outcome:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mq_client import errors
+from mq_client.checks import INT32_MAX
 from mq_client.commands.base import Done, Node, Request, as_json, parsed, wire
 from mq_client.frames import Frame
 from mq_client.values import BrokerRoute, Cluster, Route, TopicConfig
@@ -21,31 +22,62 @@ class GetRoute(Request[Route]):
     def read(self, answer: Frame) -> Route:
         """Join the queues with the addresses of their brokers, in the brokers' order by name."""
         body = parsed(answer)
-        data = {node.text("brokerName"): node for node in body.nodes("brokerDatas")}
-        queues = sorted(body.nodes("queueDatas"), key=lambda node: node.text("brokerName"))
-        brokers = tuple(_broker_route(node, data.get(node.text("brokerName"))) for node in queues)
-        return Route(self.topic, brokers, body.value)
+        data, queues = _by_broker(body, "brokerDatas"), _by_broker(body, "queueDatas")
+        brokers = tuple(
+            _read_broker(name, queues[name], data.get(name))
+            for name in sorted(queues, key=_order_as_java)
+        )
+        return Route(self.topic, brokers, bool(body.table("topicQueueMappingByBroker")))
 
 
-def _broker_route(queues: Node, data: Node | None) -> BrokerRoute:
+def _by_broker(body: Node, name: str) -> dict[str, Node]:
+    """Read a list with an entry for each broker. A missing list is refused: it is not empty."""
+    if body.value.get(name) is None:
+        raise errors.ProtocolError(f"{name} is missing in the route of a topic")
+    found: dict[str, Node] = {}
+    for node in body.nodes(name):
+        broker = node.text("brokerName")
+        if found.setdefault(broker, node) is not node:
+            raise errors.ProtocolError(f"{name} lists broker {broker!r:.100} twice")
+    return found
+
+
+def _order_as_java(text: str) -> bytes:
+    """Order by UTF-16 units, as RocketMQ's clients sort: all of them must see the same order."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _read_broker(name: str, queues: Node, data: Node | None) -> BrokerRoute:
     return BrokerRoute(
-        broker=queues.text("brokerName"),
+        broker=name,
         cluster=(data and data.maybe_text("cluster")) or "",
         addresses=addresses(data) if data else {},
-        read_queues=queues.number("readQueueNums"),
-        write_queues=queues.number("writeQueueNums"),
-        perm=queues.number("perm"),
+        read_queues=_read_count(name, queues, "readQueueNums"),
+        write_queues=_read_count(name, queues, "writeQueueNums"),
+        perm=_read_count(name, queues, "perm"),
         zone=(data and data.maybe_text("zoneName")) or None,
     )
 
 
+def _read_count(broker: str, queues: Node, name: str) -> int:
+    count = queues.number(name)
+    if not 0 <= count <= INT32_MAX:
+        raise errors.ProtocolError(
+            f"{name} of broker {broker!r:.100} must be from 0 to {INT32_MAX}"
+        )
+    return count
+
+
 def addresses(data: Node) -> dict[int, str]:
-    """Read addresses by broker id, the master's first."""
+    """Read addresses by broker id, the master's first. An id may be a number or a string."""
+    table = data.table("brokerAddrs")
     try:
-        table = data.table("brokerAddrs").items()
-        return dict(sorted((int(number), str(address)) for number, address in table))
+        found = dict(sorted((int(number), str(address)) for number, address in table.items()))
     except (TypeError, ValueError) as error:
         raise errors.ProtocolError("a broker id in brokerAddrs is no number") from error
+    if len(found) < len(table):
+        raise errors.ProtocolError("brokerAddrs has two addresses for one broker id")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,6 @@ def test_choosing_changes_no_state_that_was_handed_in() -> None:
     before = at(1, a=paused())
     producer.choose("t", view(a=2), before)
     producer.note(before, "a", Outcome.SENT, 1, 1)
-    producer.forget(before, "a")
     assert before == at(1, a=paused())
 
 
@@ -156,10 +155,6 @@ def test_a_failed_send_pauses_ten_seconds_however_long_it_took(
     assert note(outcome, latency_ms, now_ms=5.0).available_at_ms == 10_005
 
 
-def test_a_send_that_was_not_tried_is_judged_by_its_latency_alone() -> None:
-    assert note(Outcome.NOT_TRIED) == Health(1.0)
-
-
 def test_available_to_paused_to_available() -> None:
     state = producer.note(State(), "a", Outcome.SENT, 600, now_ms=100)
     assert [state.is_available("a", now) for now in (100, 2_099, 2_100)] == [False, False, True]
@@ -184,36 +179,13 @@ def test_reachable_to_unreachable_when_a_broker_refuses() -> None:
     assert not note(Outcome.REFUSED).is_reachable
 
 
-def test_a_silent_broker_is_unreachable_only_while_a_probe_runs() -> None:
+def test_a_silent_broker_stays_reachable() -> None:
     assert note(Outcome.NO_ANSWER).is_reachable
-    probed = producer.note(State(), "a", Outcome.NO_ANSWER, 1, 1, is_probed=True)
-    assert not probed.is_reachable("a")
-
-
-@pytest.mark.parametrize("outcome", [Outcome.SENT, Outcome.NOT_TRIED])
-def test_a_probe_makes_no_other_outcome_unreachable(outcome: Outcome) -> None:
-    assert producer.note(State(), "a", outcome, 1, 1, is_probed=True).is_reachable("a")
 
 
 def test_unreachable_to_reachable_after_a_good_send() -> None:
     before = State({}, {"a": paused(is_reachable=False)})
     assert note(Outcome.SENT, state=before).is_reachable
-
-
-def test_unreachable_to_reachable_after_a_probe_while_the_pause_goes_on() -> None:
-    before = State({}, {"a": paused(is_reachable=False)})
-    assert producer.note_probe(before, "a") == State({}, {"a": paused()})
-
-
-def test_a_probe_of_a_broker_that_nothing_is_known_of_changes_nothing() -> None:
-    assert producer.note_probe(State(), "a") == State()
-
-
-def test_a_forgotten_broker_starts_afresh() -> None:
-    state = producer.forget(at(0, a=paused(is_reachable=False), b=paused()), "a")
-    assert state == at(0, b=paused())
-    assert state.is_available("a", 0)
-    assert state.is_reachable("a")
 
 
 def test_without_the_time_nothing_is_left_out() -> None:
