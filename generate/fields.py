@@ -8,31 +8,31 @@ from evenkeel import crds
 
 Schema = Mapping[str, Any]
 WORDS = {
-    parts.Duration: "time, as `300ms`, `20s`, `1h30m`",
-    parts.Moment: "time, as `2026-11-21T08:00:00Z`",
-    parts.Percent: "percentage, as `10%`",
-    parts.CountOrPercent: "number, or percentage of the queues",
-    parts.Ids: "ids, as `0-3,8`",
-    parts.ObjectName: "name of an object",
-    parts.EntryName: "name of an entry",
-    parts.MqName: "name that RocketMQ takes",
+    parts.Duration: "duration, such as `300ms`, `20s`, `1h30m`",
+    parts.Moment: "time, such as `2026-11-21T08:00:00Z`",
+    parts.Percent: "percentage, such as `10%`",
+    parts.CountOrPercent: "number or percentage of queues",
+    parts.Ids: "ids, such as `0-3,8`",
+    parts.ObjectName: "object name",
+    parts.EntryName: "entry name",
+    parts.MqName: "RocketMQ name",
     parts.HostPort: "`host:port`",
-    jobs.Quantity: "quantity, as `1500Mi`",
+    jobs.Quantity: "quantity, such as `1500Mi`",
 }
 KINDS = {each.name: each for each in crds.KINDS}
 HEAD = """\
 # {name}
 
-Made by `make generate` from the types. `kubectl explain {singular}.spec` tells the same.
-`kubectl get {short}` is short for its name.
+`make generate` writes this page from the types. `kubectl explain {singular}.spec` shows the same.
+The short name is `{short}`, as in `kubectl get {short}`.
 
 """
 RULES = """\
 ## Rules
 
-What the API server refuses beside wrong types.
+Besides the types, the API server enforces these rules:
 
-| of | rule |
+| field | rule |
 |---|---|
 """
 
@@ -72,8 +72,10 @@ def _fields(path: str, schema: Schema) -> Iterator[Field]:
     needed = schema.get("required", ())
     for name, each in schema.get("properties", {}).items():
         here = f"{path}.{name}"
-        default = "**needed**" if name in needed else _default(each)
-        yield Field(f"`{here}`", _type(each), default, _escaped(each.get("description", "")))
+        default = "**required**" if name in needed else _default(each)
+        anchor = here.replace("[]", "").replace(".*", "")
+        path_cell = f'<a id="{anchor}"></a>`{here}`'
+        yield Field(path_cell, _type(each), default, _escaped(each.get("description", "")))
         yield from _below(here, each)
 
 
@@ -110,7 +112,7 @@ def _type(schema: Schema) -> str:
         case "object" if isinstance(schema.get("additionalProperties"), dict):
             return "mapping"
         case "string":
-            return BY_PATTERN.get(schema.get("pattern"), "text")
+            return BY_PATTERN.get(schema.get("pattern"), "string")
         case "integer":
             return f"number{_between(schema)}"
         case other:
@@ -125,7 +127,7 @@ def _between(schema: Schema) -> str:
     least, most = schema.get("minimum"), schema.get("maximum")
     if least is None:
         return ""
-    return f" from {least:,} on" if most is None else f" from {least:,} to {most:,}"
+    return f" of at least {least:,}" if most is None else f" from {least:,} to {most:,}"
 
 
 def _most(key: str, schema: Schema) -> str:

@@ -1,4 +1,4 @@
-"""`ConsumerGroup`: who shall read which topics, by which strategy, and who does."""
+"""`ConsumerGroup`: which consumers read which topics, and by which strategy queues are assigned."""
 
 import enum
 from typing import Annotated, ClassVar
@@ -25,9 +25,9 @@ from contract.kinds.parts import (
 )
 
 MOST_OWNED = 4096
-"""Entries in which one consumer's queues stand."""
+"""Most entries for the queues of one consumer."""
 MOST_ASSIGNED = 1000
-"""Consumers that stand in a status itself."""
+"""Most consumers whose assignments are in the status itself."""
 
 
 class MessageModel(enum.Enum):
@@ -57,40 +57,40 @@ class Weights(enum.Enum):
 
 
 class MessageFilter(Part, frozen=True):
-    RULES: ClassVar = (Rule("has(self.tags) != has(self.sql)", "give either tags or sql"),)
+    RULES: ClassVar = (Rule("has(self.tags) != has(self.sql)", "set either tags or sql"),)
 
     tags: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
-    """Tags to read: paid || refunded."""
+    """Tags to read, such as paid || refunded."""
     sql: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
-    """An SQL92 condition on properties; the brokers must allow it."""
+    """SQL92 condition on properties. The brokers must allow such filters."""
 
 
 class TopicRef(Part, frozen=True):
     name: ObjectName
     """Name of a Topic in the same namespace."""
     filter: MessageFilter | None = None
-    """Which of its messages to read. Default: all."""
+    """Which messages of the topic to read. Default: all."""
 
 
 class Sticky(Part, frozen=True):
     zones: Zones = Zones.PREFER
-    """Whether a queue goes to a consumer of its broker's zone."""
+    """Whether a queue goes to a consumer in the zone of its broker."""
     weights: Weights = Weights.NONE
-    """What a queue counts: one each, or the measured rate of its messages."""
+    """Load of a queue: None counts each queue as one, Rate uses its measured message rate."""
     min_gain: Percent = "10%"
-    """With weights: how much lower the highest load must become for queues to move."""
+    """With weights: queues move only if this lowers the highest load by at least this much."""
     max_moves: CountOrPercent | None = None
-    """How many queues one rebalance may move for balance alone. Default: no limit."""
+    """Most queues that one rebalance may move only for balance. Default: no limit."""
 
 
 class ConsistentHash(Part, frozen=True):
     virtual_nodes: Annotated[int, Meta(ge=1, le=1000)] = 10
-    """Points of each consumer on the ring; those of all consumers may be 100,000."""
+    """Points of each consumer on the ring. All consumers together may have 100,000."""
 
 
 class MachineRoom(Part, frozen=True):
     rooms: Annotated[list[Text], Meta(min_length=1, max_length=64)]
-    """Rooms whose brokers are read."""
+    """Machine rooms whose brokers are read."""
 
 
 class InnerStrategy(enum.Enum):
@@ -101,7 +101,7 @@ class InnerStrategy(enum.Enum):
 
 class MachineRoomNearby(Part, frozen=True):
     inner: InnerStrategy = InnerStrategy.AVERAGELY
-    """How queues are dealt within a room."""
+    """Strategy that assigns queues within a room."""
 
 
 class OwnedQueues(Part, frozen=True):
@@ -110,14 +110,14 @@ class OwnedQueues(Part, frozen=True):
     broker: Text
     """Name of a broker group."""
     ids: Ids
-    """Queue ids as ranges: 0-3,8."""
+    """Queue ids as ranges, such as 0-3,8."""
 
 
 class Config(Part, frozen=True):
     queues: Annotated[
         dict[str, Annotated[list[OwnedQueues], Meta(max_length=1024)]], Meta(max_length=256)
     ]
-    """By consumer, the queues that it reads."""
+    """Queues of each consumer, by its id."""
 
 
 class Strategy(Part, frozen=True):
@@ -134,7 +134,7 @@ class Strategy(Part, frozen=True):
     )
 
     name: StrategyName = StrategyName.STICKY
-    """How queues are shared out. Sticky moves the fewest; the others are RocketMQ's."""
+    """Strategy that assigns queues. Sticky moves the fewest; the others are RocketMQ's."""
     sticky: Sticky | None = None
     """Settings of Sticky."""
     consistent_hash: ConsistentHash | None = None
@@ -146,99 +146,99 @@ class Strategy(Part, frozen=True):
     config: Config | None = None
     """Settings of Config."""
     pinned_consumers: Annotated[list[Text], Meta(max_length=1000)] = []
-    """Only these consume, if there are any. Works with every strategy."""
+    """If not empty, only these consumers get queues. Works with every strategy."""
 
 
 class Rebalance(Part, frozen=True):
     interval: Duration = "20s"
-    """How often everything is looked at again, even if nothing was seen to change."""
+    """How often the group is reconciled even if nothing has changed."""
     debounce: Duration = "300ms"
-    """How long changes are gathered after the first; 2 s at most."""
+    """How long to collect changes after the first one. At most 2s."""
     grace: Duration = "60s"
-    """How long a slot may stay empty before its queues move."""
+    """How long a slot may have no executor before its queues move."""
     paused: bool = False
-    """Plan no more moves; what nobody owns still gets an owner."""
+    """Plan no further moves. Queues without an owner still get one."""
 
 
 class StaticConsumer(Part, frozen=True):
     id: Text
-    """Name of the consumer."""
+    """Id of the consumer."""
     zone: Text | None = None
-    """Zone that it stands in."""
+    """Zone of the consumer."""
     capacity: Annotated[int, Meta(ge=0, le=1000)] = 1
-    """How much it takes, next to the others; 0 takes nothing."""
+    """Share of the load relative to other consumers. With 0 it gets no queues."""
 
 
 class PodSelector(Part, frozen=True):
     match_labels: Annotated[dict[str, str], Meta(min_length=1, max_length=32)]
-    """Labels that the pods have."""
+    """Labels that a pod must have."""
 
 
 class Consumers(Part, frozen=True):
     RULES: ClassVar = (
-        Rule("has(self.podSelector) != has(self.static)", "give either podSelector or static"),
+        Rule("has(self.podSelector) != has(self.static)", "set either podSelector or static"),
     )
 
     pod_selector: PodSelector | None = None
-    """Pods of the namespace, each one consumer."""
+    """Pods of the namespace. Each pod is a consumer."""
     static: Annotated[list[StaticConsumer], Meta(max_length=1000), listed_by("id")] | None = None
-    """A list of consumers."""
+    """A fixed list of consumers."""
 
 
 class GroupSpec(Part, frozen=True):
     RULES: ClassVar = (
         once("group"),
-        Rule("has(self.job) != has(self.consumers)", "give either job or consumers"),
+        Rule("has(self.job) != has(self.consumers)", "set either job or consumers"),
         Rule(
             "!has(self.job) || self.messageModel == 'Clustering'",
-            "Broadcasting is for groups without a job",
+            "messageModel Broadcasting is only for groups without a job",
         ),
     )
 
     topics: Annotated[list[TopicRef], Meta(min_length=1, max_length=64), listed_by("name")]
-    """Topics of the same namespace, all on one cluster, with 100,000 queues at most in all."""
+    """Topics of the same namespace and RocketMQ cluster, with at most 100,000 queues in total."""
     group: MqName | None = None
-    """RocketMQ's name of the group. Default: the object's name."""
+    """Name of the group in RocketMQ. Default: the object's name."""
     message_model: MessageModel = MessageModel.CLUSTERING
-    """Whether consumers share the queues, or each reads all of them."""
+    """Clustering: consumers share the queues. Broadcasting: each consumer reads all of them."""
     strategy: Strategy = Strategy()
-    """How queues are shared out."""
+    """How queues are assigned to consumers."""
     rebalance: Rebalance = Rebalance()
     """When queues move."""
     consumers: Consumers | None = None
-    """Who consumes, where no job does: the assignment is published, and others follow it."""
+    """Consumers of a group without a job. They must follow the published assignment themselves."""
     job: Job | None = None
-    """A Spark job that consumes."""
+    """Spark job that reads the queues."""
     suspend: bool = False
-    """End the job after the batch that runs, and start it no more."""
+    """Stop the job after the current batch, and do not start it again."""
 
 
 class Assigned(Part, frozen=True):
-    IS_FILLED: ClassVar = False  # there are many of them in a status, and each write pays for all
+    IS_FILLED: ClassVar = False  # a status has many of them, and each write includes all
 
     consumer: Text
-    """The slot, the pod, or the entry of the list."""
+    """Slot, pod, or entry of the static list."""
     executor: str = ""
-    """Spark's id of the executor that fills the slot, or filled it last."""
+    """Spark's id of the executor that fills the slot or filled it last."""
     pod: str = ""
-    """The executor's pod."""
+    """Pod of the executor."""
     zone: str = ""
-    """Where it runs."""
+    """Zone of the consumer."""
     empty_since: str = ""
-    """Since when nobody fills the slot."""
+    """Time since which no executor has filled the slot."""
     draining: bool = False
-    """Whether it is to be emptied; a slot is then taken away."""
+    """Whether all queues are being taken from it. A drained slot is removed."""
     queues: Annotated[list[OwnedQueues], Meta(max_length=MOST_OWNED)] = []
-    """What it reads. Long lists of ids stand in several entries of one topic and broker."""
+    """Queues that it reads. Long lists of ids are split into several entries."""
 
 
 class LastRebalance(Part, frozen=True):
     at: Text
-    """When."""
+    """Time of the rebalance."""
     trigger: Text
-    """Why then: a consumer came or went, a route or the spec changed, time passed, or Asked."""
+    """Trigger: consumers, route or spec changed, time passed, or Asked for a manual rebalance."""
     moved: Count
-    """How many queues changed their owner."""
+    """Number of queues that changed their owner."""
     reason: Annotated[str, Meta(max_length=4096)]
     """Which moved from whom to whom, and why."""
 
@@ -247,84 +247,84 @@ class TopicClaim(Part, frozen=True):
     name: ObjectName
     """Name of the Topic."""
     topic: MqName
-    """RocketMQ's name of it."""
+    """Name of the topic in RocketMQ."""
     told_by: Annotated[list[TellerName], Meta(max_length=16)]
-    """Its name servers, or the Topic itself where that says the route."""
+    """Its name servers, or the Topic itself if its spec contains the route."""
 
 
 class LastSkip(Part, frozen=True):
     at: Text
-    """When the job was seen to have done so."""
+    """Time when the operator saw that the job had skipped messages."""
     value: str
-    """Value of the annotation evenkeel.dev/skip that asked for it."""
+    """Value of the annotation evenkeel.dev/skip that requested it."""
     messages: Annotated[int, Meta(ge=0)]
-    """How many messages were passed over."""
+    """Number of messages skipped."""
     lost: Annotated[str, Meta(max_length=4096)] = ""
-    """Which, queue by queue."""
+    """Which messages, per queue."""
 
 
 class JobRecord(Part, frozen=True):
     ended_at: str = ""
-    """When the driver ended last."""
+    """Time when the last driver ended."""
     exit_code: int = 0
-    """How: 0 done, 75 try again, 78 somebody must change something."""
+    """Its exit code. 0: done, 75: try again, 78: somebody must change something."""
     failures: Count = 0
-    """How often in a row it has failed; the pauses between its starts grow with it."""
+    """Failures in a row. The delay before the next start grows with them."""
     identity: str = ""
-    """What it was started as: a hash that changes with what needs a restart."""
+    """Fingerprint of the driver; a change restarts it."""
     message: Annotated[str, Meta(max_length=4096)] = ""
-    """What it said last."""
+    """Last message of the driver."""
     run_at: str = ""
-    """With a schedule: the start that the run belongs to that is on."""
+    """With a schedule: scheduled start of the current run."""
     last_run_at: str = ""
-    """With a schedule: the start that the last run belongs to that is done."""
+    """With a schedule: scheduled start of the last completed run."""
     image: str = ""
-    """What the driver runs; after an upgrade of the chart jobs get its image a few at a time."""
+    """Image of the driver. After an upgrade of the chart, a few jobs at a time restart with it."""
 
 
 class GroupStatus(Part, frozen=True):
     RULES: ClassVar = (
         Rule(
             "!has(oldSelf.epoch) || (has(self.epoch) && self.epoch >= oldSelf.epoch)",
-            "epoch never goes back",
+            "epoch must not decrease",
         ),
     )
 
     observed_generation: int = 0
-    """Generation of the spec that this follows from."""
+    """Generation of the spec that this status belongs to."""
     epoch: int = 0
-    """Number of the assignment; it only grows."""
+    """Number of the published assignment. It only grows."""
     adopted_epoch: int = 0
     """Number of the assignment that the job follows."""
     queues: Count = 0
-    """Queues of all topics."""
+    """Number of queues of all topics."""
     consumers: Count = 0
-    """Consumers that may own queues."""
+    """Number of consumers that may own queues."""
     executors: Count = 0
-    """Slots that the job has now."""
+    """Number of slots of the job."""
     selector: str = ""
-    """Labels of the job's executors, for autoscalers."""
+    """Label selector of the job's executors, for autoscalers."""
     moved: int = 0
-    """Queues that changed their owner in all rebalances."""
+    """Total number of queues that changed their owner."""
     last_rebalance: LastRebalance | None = None
-    """The last one that moved something."""
+    """Last rebalance that moved queues."""
     rebalanced_for: str = ""
-    """Value of the annotation evenkeel.dev/rebalance that was followed last."""
+    """Last value of the annotation evenkeel.dev/rebalance that was handled."""
     imbalance: str = ""
-    """Highest load next to the mean: 1.00 is even."""
+    """Highest load divided by the mean load. 1.00 is even."""
     best_imbalance: str = ""
-    """The same, at best, for so many queues and consumers."""
+    """Best possible imbalance for these queues and consumers."""
     lag: int | None = None
-    """Messages behind, about; not said where no broker tells."""
+    """Approximate number of messages not consumed yet. Missing if no broker reports it."""
     assignments: Annotated[list[Assigned], Meta(max_length=MOST_ASSIGNED)] = []
-    """Who reads what."""
+    """Queues of each consumer."""
     job: JobRecord | None = None
-    """How the job's driver has ended, for the next start depends on it."""
+    """How the job's driver ended. The next start depends on it."""
     last_skip: LastSkip | None = None
-    """What the job has passed over as asked, when messages were gone for good."""
+    """Messages that the job skipped on request because they were lost."""
     claims: Annotated[list[TopicClaim], Meta(max_length=64), listed_by("name")] = []
-    """Topics that no other group of the same RocketMQ name may read while this one names them."""
+    """Topics that no other object of the same RocketMQ group may read while this one names them."""
     slices: Annotated[list[ObjectName], Meta(max_length=64)] = []
-    """ConfigMaps that hold the assignments, where they are too long to stand here."""
+    """ConfigMaps that hold the assignments if these are too long for the status."""
     conditions: Conditions = []
     """Ready, Assigned, Balanced, JobRunning, Pinned, Advisory, Paused, Drained, Conflicted."""

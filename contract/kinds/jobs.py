@@ -26,61 +26,63 @@ class StartFrom(enum.Enum):
 
 class Schedule(Part, frozen=True):
     cron: Annotated[str, Meta(min_length=9, max_length=128)]
-    """When a run starts, in five fields: */10 * * * *."""
+    """When runs start, as a cron expression with five fields, such as */10 * * * *."""
     time_zone: Text = "UTC"
-    """Where the clock hangs: Europe/Berlin."""
+    """Time zone of the schedule, such as Europe/Berlin."""
     deadline: Duration | None = None
-    """A start that was missed for longer is left out."""
+    """A missed start that is older than this is skipped."""
 
 
 class Transform(Part, frozen=True):
-    RULES: ClassVar = (Rule("has(self.sql) != has(self.configMapRef)", "give sql or configMapRef"),)
+    RULES: ClassVar = (
+        Rule("has(self.sql) != has(self.configMapRef)", "set either sql or configMapRef"),
+    )
 
     sql: Annotated[str, Meta(min_length=1, max_length=65536)] | None = None
-    """A query over the table messages."""
+    """SQL query over the table messages."""
     config_map_ref: KeyRef | None = None
-    """A Python file with transform(df)."""
+    """Python file that defines transform(df)."""
 
 
 class Sink(Part, frozen=True):
     RULES: ClassVar = (
-        Rule("has(self.format) != has(self.configMapRef)", "give format or configMapRef"),
-        Rule("!has(self.optionsFrom) || has(self.format)", "optionsFrom belongs to format"),
+        Rule("has(self.format) != has(self.configMapRef)", "set either format or configMapRef"),
+        Rule("!has(self.optionsFrom) || has(self.format)", "optionsFrom requires format"),
     )
 
     format: Text | None = None
-    """A format of Spark's, or rocketmq."""
+    """Format of a Spark data source, or rocketmq."""
     path: Path | None = None
-    """Where files go."""
+    """Path that files are written to."""
     options: Annotated[dict[str, str], Meta(max_length=128)] = {}
     """Options of the format."""
     options_from: LocalRef | None = None
-    """A Secret of the same namespace: each of its keys is an option more, and wins."""
+    """Secret of the same namespace. Each of its keys is a further option and overrides options."""
     config_map_ref: KeyRef | None = None
-    """A Python file with write(df, query_id, batch_id)."""
+    """Python file that defines write(df, query_id, batch_id)."""
 
 
 class Checkpoint(Part, frozen=True):
     RULES: ClassVar = (
         Rule(
             "has(self.persistentVolumeClaim) != has(self.url)",
-            "give persistentVolumeClaim or url",
+            "set either persistentVolumeClaim or url",
         ),
     )
 
     persistent_volume_claim: ObjectName | None = None
-    """A claim of the same namespace."""
+    """PersistentVolumeClaim of the same namespace."""
     url: Path | None = None
-    """A place that driver and executors reach: s3a://bucket/billing."""
+    """Location that driver and executors can reach, such as s3a://bucket/billing."""
 
 
 class PodTemplate(Part, frozen=True):
-    """Checked by the API server only when a pod is made."""
+    """The API server checks it only when a pod is created."""
 
     metadata: dict[str, Any] = {}
     """Labels and annotations of the pods."""
     spec: dict[str, Any] = {}
-    """A pod's spec; what the job needs is added to it. It may not name a service account."""
+    """Pod spec, to which the job's needs are added. It must not set a service account."""
 
 
 class Process(Part, frozen=True):
@@ -89,61 +91,61 @@ class Process(Part, frozen=True):
     memory: Quantity = "1Gi"
     """Memory of the container."""
     pod_template: PodTemplate | None = None
-    """What the pods have besides."""
+    """Further settings of the pods."""
 
 
 class DriverProcess(Process, frozen=True):
     memory: Quantity = "1500Mi"
-    """Memory of the container; the driver has a Java and two Pythons."""
+    """Memory of the container. The driver runs a JVM and two Python processes."""
 
 
 class Job(Part, frozen=True):
     RULES: ClassVar = (
         Rule(
             "(self.mode == 'Scheduled') == has(self.schedule)",
-            "schedule belongs to mode: Scheduled, which needs it",
+            "schedule is required with mode Scheduled, and only allowed there",
         ),
         Rule(
             "(self.startFrom == 'Timestamp') == has(self.startTimestamp)",
-            "startTimestamp belongs to startFrom: Timestamp, which needs it",
+            "startTimestamp is required with startFrom Timestamp, and only allowed there",
         ),
     )
 
     sink: Sink
-    """Where rows go."""
+    """Where rows are written."""
     checkpoint: Checkpoint
-    """Where Spark keeps offsets; it must outlive the pods."""
+    """Where Spark stores offsets. It must outlive the pods."""
     image: Path | None = None
-    """Image of driver and executors. Default: the operator's."""
+    """Image of driver and executors. Default: as configured for the operator."""
     executors: Annotated[int, Meta(ge=0, le=MOST_EXECUTORS)] = 1
-    """How many slots there are."""
+    """Number of slots. Each slot is filled by one executor."""
     mode: Mode = Mode.STREAMING
-    """Whether it runs on and on, or by the clock."""
+    """Streaming: runs continuously. Scheduled: runs at the times of schedule."""
     schedule: Schedule | None = None
-    """When it runs."""
+    """When a scheduled job runs."""
     trigger: Duration = "1s"
-    """A batch begins so often."""
+    """Interval at which batches start."""
     start_from: StartFrom = StartFrom.GROUP
-    """Where the group begins in its first run."""
+    """Where to start reading in the first run. Group: at the group's committed offsets."""
     start_timestamp: Moment | None = None
     """Time of the first message to read, in RFC 3339."""
     max_messages_per_batch: Annotated[int, Meta(ge=1)] | None = None
-    """Most messages of one batch."""
+    """Most messages in one batch. Default: no limit."""
     fetch_deadline: Duration = "60s"
-    """How long a task waits for a broker that is away."""
+    """How long a task waits for a broker that does not answer."""
     fetch_memory: Quantity | None = None
-    """What one task holds of pulled messages. Default: a 16th of an executor's memory, by cores."""
+    """Memory for pulled messages per task. Default: executor memory / 16 / cores."""
     fail_on_data_loss: bool = True
-    """Stop when messages are gone that were not read."""
+    """Stop the job if messages were lost before it read them."""
     allow_foreign_consumers: bool = False
-    """Run though clients that are not Evenkeel's read in the group's name."""
+    """Run even if clients that do not belong to Evenkeel read in the same group."""
     transform: Transform | None = None
-    """What happens to rows. Default: nothing."""
+    """How rows are transformed. Default: not at all."""
     dead_letter: Sink | None = None
-    """Where rows go whose column _error the transform has set."""
+    """Where to write rows for which the transform has set the column _error."""
     driver: DriverProcess = DriverProcess()
-    """The driver's pod."""
+    """Settings of the driver's pod."""
     executor: Process = Process()
-    """The executors' pods."""
+    """Settings of the executors' pods."""
     spark_conf: Annotated[dict[str, str], Meta(max_length=256)] = {}
-    """Spark's own settings."""
+    """Spark configuration properties."""

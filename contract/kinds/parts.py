@@ -1,9 +1,9 @@
 """
-What both kinds are made of.
+Common parts of both kinds.
 
-`crds/*.yaml` and the reading of every manifest follow from the types of this package: the text
-below a field becomes its description, its type and limits become the schema, and `RULES` says in
-CEL what a schema cannot. Limits on lengths also keep the rules cheap enough for the API server.
+The types of this package define `crds/*.yaml` and how manifests are parsed. The docstring below a
+field becomes its description, type and limits become the schema, and `RULES` holds CEL rules that
+a schema cannot express. Limits on lengths also keep these rules cheap enough for the API server.
 """
 
 import enum
@@ -20,13 +20,13 @@ Text = Annotated[str, Meta(min_length=1, max_length=253)]
 ObjectName = Annotated[
     str, Meta(min_length=1, max_length=253, pattern="^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
 ]
-"""A name that Kubernetes takes, and no path."""
+"""A valid Kubernetes object name, never a path."""
 EntryName = Annotated[
     str, Meta(min_length=1, max_length=253, pattern="^[.]?[a-zA-Z0-9_-][a-zA-Z0-9._-]*$")
 ]
-"""A key of a ConfigMap or a Secret, and no path."""
+"""A key of a ConfigMap or Secret, never a path."""
 MqName = Annotated[str, Meta(min_length=1, max_length=127, pattern="^[%|a-zA-Z0-9_-]+$")]
-"""A name that RocketMQ takes."""
+"""A name that RocketMQ accepts."""
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Duration = Annotated[str, Meta(max_length=16, pattern="^([0-9]+(ms|s|m|h))+$")]
 Moment = Annotated[
@@ -39,49 +39,47 @@ Moment = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
-"""A time in RFC 3339; the API server also knows how long months are."""
+"""A time in RFC 3339. The API server also checks the length of months."""
 MOST_IDS = 4096
-"""Letters of ids in one entry."""
+"""Most characters of ids in one entry."""
 Ids = Annotated[str, Meta(max_length=MOST_IDS, pattern="^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
-"""Queue ids as ranges: 0-3,8."""
+"""Queue ids as ranges, such as 0-3,8."""
 Percent = Annotated[str, Meta(max_length=4, pattern="^(100|[0-9]{1,2})%$")]
 CountOrPercent = Annotated[str, Meta(max_length=7, pattern="^([0-9]{1,6}|(100|[0-9]{1,2})%)$")]
 HostPort = Annotated[str, Meta(min_length=3, max_length=261, pattern="^[!-~]+:[0-9]{1,5}$")]
 
 TellerName = Annotated[str, Meta(min_length=1, max_length=512)]
-"""Who tells where a topic is: a name server, or a Topic with a route of its own."""
+"""What a route comes from: a name server, or a Topic whose spec contains it."""
 
 
 class Rule(NamedTuple):
-    """What a schema cannot say: a CEL expression that must hold, and what is said if not."""
+    """A CEL expression that must hold, and the error message if it does not."""
 
     holds: str
     message: str
 
 
 class Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A part of an object. Fields that are unknown are the API server's business."""
+    """A part of an object. Unknown fields are left to the API server."""
 
     RULES: ClassVar[tuple[Rule, ...]] = ()
     IS_FILLED: ClassVar = True
-    """Whether the API server writes empty texts and `false` where nothing is said."""
+    """Whether the API server fills in empty strings and `false` as defaults."""
 
 
 def once(field: str) -> Rule:
-    """Say that a field stays as it was made."""
+    """Make a rule: the field is immutable."""
     same = f"self.{field} == oldSelf.{field}"
     both = f"has(self.{field}) && has(oldSelf.{field})"
     neither = f"!has(self.{field}) && !has(oldSelf.{field})"
-    return Rule(
-        f"({both} && {same}) || ({neither})", f"{field} cannot be changed: make a new object"
-    )
+    return Rule(f"({both} && {same}) || ({neither})", f"{field} is immutable: create a new object")
 
 
 def only_with(field: str, other: str, value: str) -> Rule:
-    """Say that a field needs another one to have a value."""
+    """Make a rule: the field requires another field to have this value."""
     return Rule(
         f"!has(self.{field}) || self.{other} == '{value}'",
-        f"{field} belongs to {other}: {value}",
+        f"{field} requires {other}: {value}",
     )
 
 
@@ -94,7 +92,7 @@ class KeyRef(Part, frozen=True):
     name: ObjectName
     """Name of an object in the same namespace."""
     key: EntryName
-    """Key of the entry in it."""
+    """Key of an entry in that object."""
 
 
 class ConditionStatus(enum.Enum):
@@ -105,26 +103,26 @@ class ConditionStatus(enum.Enum):
 
 class Condition(Part, frozen=True):
     type: Text
-    """What it is about."""
+    """Type of the condition."""
     status: ConditionStatus
-    """Whether it holds."""
+    """Whether the condition holds."""
     reason: Annotated[str, Meta(max_length=64, pattern="^[A-Z][A-Za-z0-9]*$")]
-    """Why, in one word for programs."""
+    """Reason in one word, for programs."""
     last_transition_time: Text
-    """When the status was another one."""
+    """Time when the status changed last."""
     message: Annotated[str, Meta(max_length=4096)] = ""
-    """Why, in a sentence for people, and what to do about it."""
+    """Explanation for people, and what to do."""
     observed_generation: int = 0
-    """Generation of the spec that this was found for."""
+    """Generation of the spec that this condition belongs to."""
 
     @property
     def holds(self) -> bool:
-        """Whether it is seen to hold."""
+        """Whether the status is True."""
         return self.status is ConditionStatus.TRUE
 
 
 def listed_by(key: str) -> Meta:
-    """Say by which field the entries of a list are told apart: no two may share it."""
+    """Declare the key of a list: no two entries may have the same value in this field."""
     return Meta(
         extra_json_schema={
             "x-kubernetes-list-type": "map",

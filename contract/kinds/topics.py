@@ -1,4 +1,4 @@
-"""`Topic`: where a topic's queues are, and how many there shall be."""
+"""`Topic`: where the queues of a topic are, and how many it must have."""
 
 import enum
 from typing import Annotated, ClassVar
@@ -29,16 +29,16 @@ class Perm(enum.Enum):
 
 class Tls(Part, frozen=True):
     ca_secret_ref: LocalRef | None = None
-    """Secret whose entry ca.crt holds the authorities to trust; without it, the system's."""
+    """Secret whose entry ca.crt contains trusted CA certificates. Default: those of the system."""
     insecure_skip_verify: bool = False
-    """Trust anybody. For trying out."""
+    """Do not verify certificates. Only for tests."""
 
 
 class Provision(Part, frozen=True):
     RULES: ClassVar = (
         Rule(
             "self.writeQueues <= self.readQueues",
-            "nobody could read all that is written: at most as many writeQueues as readQueues",
+            "writeQueues must not exceed readQueues: otherwise some messages could not be read",
         ),
     )
 
@@ -47,7 +47,7 @@ class Provision(Part, frozen=True):
     write_queues: Annotated[int, Meta(ge=1, le=4096)]
     """Writable queues on each broker."""
     perm: Perm = Perm.READ_WRITE
-    """What producers and consumers may do."""
+    """Whether clients may read, write, or both."""
 
 
 class BrokerQueues(Part, frozen=True):
@@ -58,16 +58,16 @@ class BrokerQueues(Part, frozen=True):
     write_queues: Count
     """Writable queues."""
     perm: Perm = Perm.READ_WRITE
-    """What producers and consumers may do."""
+    """Whether clients may read, write, or both."""
     zone: Text | None = None
-    """Zone that the broker stands in."""
+    """Zone of the broker."""
 
 
 class AwayBroker(Part, frozen=True):
     broker: Text
-    """Name of a broker group that the name server does not tell of any more."""
+    """Name of a broker group that is no longer in the route."""
     since: Text
-    """Since when."""
+    """Time since which it has been missing."""
 
 
 Brokers = Annotated[list[BrokerQueues], Meta(max_length=256), listed_by("broker")]
@@ -77,44 +77,44 @@ Route = Annotated[list[BrokerQueues], Meta(min_length=1, max_length=256), listed
 class TopicSpec(Part, frozen=True):
     RULES: ClassVar = (
         once("topic"),
-        Rule("has(self.nameServers) != has(self.route)", "give either nameServers or route"),
+        Rule("has(self.nameServers) != has(self.route)", "set either nameServers or route"),
         Rule(
             "!has(self.route) || !(has(self.provision) || has(self.credentialsSecretRef)"
             " || has(self.tls))",
-            "provision, credentialsSecretRef and tls need nameServers",
+            "provision, credentialsSecretRef and tls require nameServers",
         ),
     )
 
     topic: MqName | None = None
-    """RocketMQ's name of the topic. Default: the object's name."""
+    """Name of the topic in RocketMQ. Default: the object's name."""
     name_servers: Annotated[list[HostPort], Meta(min_length=1, max_length=16)] | None = None
     """Name servers, each as host:port."""
     credentials_secret_ref: LocalRef | None = None
     """Secret with accessKey and secretKey."""
     tls: Tls | None = None
-    """Speak TLS."""
+    """TLS settings. If set, connections use TLS."""
     refresh_interval: Duration = "30s"
-    """How often the route is read again."""
+    """Interval at which the route is read."""
     provision: Provision | None = None
-    """Create the topic, and keep its queue counts so."""
+    """Create the topic, and maintain its numbers of queues."""
     route: Route | None = None
-    """The queues, where there is no name server to ask: for trying out."""
+    """Static route, for tests without a name server."""
 
 
 class TopicStatus(Part, frozen=True):
     observed_generation: int = 0
-    """Generation of the spec that this follows from."""
+    """Generation of the spec that this status belongs to."""
     brokers: Brokers = []
-    """The route as it was read last, and queues of brokers that are away."""
+    """Last known route, including the queues of missing brokers."""
     away: Annotated[list[AwayBroker], Meta(max_length=256), listed_by("broker")] = []
-    """Brokers whose queues keep their owners for ten minutes, as they are expected back."""
+    """Missing brokers. Their queues keep their owners for ten minutes."""
     read_queues: Count = 0
     """Readable queues on all brokers."""
     write_queues: Count = 0
     """Writable queues on all brokers."""
     route_hash: str = ""
-    """Changes when the route does."""
+    """Hash of the route; it changes with the route."""
     claims: Annotated[list[TellerName], Meta(max_length=16)] = []
-    """Name servers at which no other object may provision the topic while this one does."""
+    """Name servers at which no other object may provision the topic while this one does so."""
     conditions: Conditions = []
     """Ready, Provisioned, Conflicted."""

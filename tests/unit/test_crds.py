@@ -60,10 +60,10 @@ def test_a_rule_stands_beside_the_part_it_is_about() -> None:
     strategy = schema["properties"]["strategy"]
     assert {
         "rule": "!has(self.sticky) || self.name == 'Sticky'",
-        "message": "sticky belongs to name: Sticky",
+        "message": "sticky requires name: Sticky",
     } in strategy["x-kubernetes-validations"]
     (rule,) = crds.structural(groups.GroupStatus)["x-kubernetes-validations"]
-    assert rule["message"] == "epoch never goes back"
+    assert rule["message"] == "epoch must not decrease"
 
 
 def test_a_field_that_may_be_missing_has_no_null() -> None:

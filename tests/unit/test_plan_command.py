@@ -297,7 +297,8 @@ def test_what_an_api_server_refuses_has_no_plan(
     path = written(tmp_path, topic(), group(HALVES, messageModel="Broadcasting"))
     assert run(capsys, "-f", str(path)) == (
         FAILED,
-        "evenkeel: ConsumerGroup billing: spec: Broadcasting is for groups without a job\n",
+        "evenkeel: ConsumerGroup billing: spec: messageModel Broadcasting is only for groups "
+        "without a job\n",
     )
 
 

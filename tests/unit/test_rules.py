@@ -34,16 +34,17 @@ def test_what_an_api_server_refuses_is_refused(tmp_path: Path, kind: Kind, spec:
     ("kind", "spec", "complaint"),
     [
         (TOPIC, {**SERVERS, "route": []}, "Topic x: Expected"),
-        (TOPIC, {}, "Topic x: spec: give either nameServers or route"),
+        (TOPIC, {}, "Topic x: spec: set either nameServers or route"),
         (
             CONSUMER_GROUP,
             of_job(mode="Scheduled"),
-            "ConsumerGroup x: spec.job: schedule belongs to mode: Scheduled, which needs it",
+            "ConsumerGroup x: spec.job: schedule is required with mode Scheduled, and only "
+            "allowed there",
         ),
         (
             CONSUMER_GROUP,
             {**GROUP, "topics": [{"name": "a"}, {"name": "b", "filter": {}}]},
-            "ConsumerGroup x: spec.topics[1].filter: give either tags or sql",
+            "ConsumerGroup x: spec.topics[1].filter: set either tags or sql",
         ),
         (
             CONSUMER_GROUP,
