@@ -4,6 +4,7 @@
 .PHONY: help setup demo test e2e chaos histories outages mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
 	bench-handover bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
+IN_PARALLEL = -n 2 --dist loadfile --no-loadscope-reorder
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -14,13 +15,15 @@ demo: setup ## See it at work: real RocketMQ, real Spark, executors that come, g
 	@$(IN_DEV) demo
 
 test: setup ## Run all tests; ARGS="-k sticky --seed 7" goes to pytest
-	@$(if $(ARGS),,$(IN_DEV) sandbox kubernetes build || true)
-	@$(IN_DEV) pytest $(ARGS)
+	@$(if $(ARGS),,$(IN_DEV) sandbox build || true)
+	@$(IN_DEV) pytest $(IN_PARALLEL) $(ARGS)
 
 e2e: setup ## Run all of it on a node of its own, as root; minutes. ARGS goes to pytest
+	@$(IN_DEV) sandbox node build
 	@$(IN_DEV) pytest -x tests/e2e/test_story.py tests/e2e/test_leaving.py $(ARGS)
 
 chaos: setup ## Events at random upon a group on a node of its own, as root; ARGS="--seed 7" repeats them
+	@$(IN_DEV) sandbox node build
 	@$(IN_DEV) pytest tests/e2e/test_chaos.py $(ARGS)
 
 histories: setup ## Random histories of one queue on brokers that delete, lag and forget; minutes. ARGS="--seed 7" repeats them

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from sandbox import images, jars, ports, process, progress, rocketmq
+from sandbox import go, images, jars, ports, process, progress, rocketmq
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -127,6 +127,16 @@ def _node(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
         yield {"server": found.url, "kubeconfig": str(found.admin.kubeconfig)}
 
 
+def _build(_options: argparse.Namespace) -> None:
+    from sandbox import debian, kubernetes, programs
+
+    jars.classpath(*rocketmq.LIBRARIES)
+    kubernetes.built()
+    for program in programs.ALL:
+        go.built(program)
+    debian.program("prometheus", "usr/bin/prometheus")
+
+
 def _build_node(_options: argparse.Namespace) -> None:
     from sandbox import node
 
@@ -168,14 +178,16 @@ def _parser() -> argparse.ArgumentParser:
         "--property", type=_property, action="append", default=[], metavar="NAME=VALUE",
         help="a broker property of RocketMQ, for all brokers; may be given more than once",
     )  # fmt: skip
+    every = parts.add_parser("build", help="build and fetch what tests need, without starting it")
+    every.set_defaults(started=None, build=_build)
     api = parts.add_parser("kubernetes", help="an etcd and a kube-apiserver")
     commands = api.add_subparsers(required=True, metavar="COMMAND")
     _up(commands, _KUBERNETES, _KUBERNETES_EXAMPLES).set_defaults(started=_kubernetes)
-    _build(commands).set_defaults(started=None, build=_build_kubernetes)
+    _add_build(commands).set_defaults(started=None, build=_build_kubernetes)
     node = parts.add_parser("node", help="a whole Kubernetes of one node, as root")
     commands = node.add_subparsers(required=True, metavar="COMMAND")
     _up(commands, _NODE, _NODE_EXAMPLES).set_defaults(started=_node)
-    _build(commands).set_defaults(started=None, build=_build_node)
+    _add_build(commands).set_defaults(started=None, build=_build_node)
     _add_images(parts.add_parser("images", help="the images of operator and Spark"))
     return parser
 
@@ -213,7 +225,7 @@ def _up(commands: "_Commands", description: str, examples: str) -> argparse.Argu
     )
 
 
-def _build(commands: "_Commands") -> argparse.ArgumentParser:
+def _add_build(commands: "_Commands") -> argparse.ArgumentParser:
     return commands.add_parser("build", help="build them, if they were not built before")
 
 

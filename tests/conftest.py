@@ -1,13 +1,17 @@
 """
-What all tests share: the seed of random data, and how a failure tells it.
+What all tests share: the seed of random data, how a failure tells it, and the order of tests.
 
 A random test takes the fixture `seed`. It is fresh in each run and `--seed N` sets it; when such a
 test fails, the report ends with the call that shows the same failure again.
+
+`make test` runs the tests in two processes (pytest-xdist, a file at a time). Each has its own
+servers, and both have the same seed.
 """
 
 import random
 import shlex
 from collections.abc import Generator
+from typing import Any
 
 import hypothesis
 import pytest
@@ -17,6 +21,7 @@ hypothesis.settings.register_profile("evenkeel", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("evenkeel")
 
 _SEED = pytest.StashKey[int]()
+SLOW_FIRST = ("tests/real/spark", "tests/real/cluster", "tests/real", "tests/images")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,7 +38,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     given: int | None = config.getoption("--seed")
+    given = getattr(config, "workerinput", {}).get("seed", given)
     config.stash[_SEED] = random.SystemRandom().getrandbits(32) if given is None else given
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give a worker of pytest-xdist the seed of the run."""
+    node.workerinput["seed"] = node.config.stash[_SEED]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the slow folders, so that no worker is left alone with one of them at the end."""
+    items.sort(
+        key=lambda item: next(
+            (rank for rank, folder in enumerate(SLOW_FIRST) if item.nodeid.startswith(folder)),
+            len(SLOW_FIRST),
+        )
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> str:
