@@ -152,7 +152,7 @@ class Driver:
         if isinstance(error, (users_part.UsersPartError, NotThereError)):
             return Failure(str(error), Cure.USER)
         text = str(error) if self._failure is None else f"{type(error).__name__}: {error}"
-        return judge(text, was_planned=self._failure is not None)
+        return judge(text)
 
     def _start(self, run: Path) -> StreamingQuery:
         plans = (

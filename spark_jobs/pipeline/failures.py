@@ -7,10 +7,14 @@ from enum import Enum
 from mq_client import errors
 
 _RAISED = re.compile(r"^(?P<kind>[\w.]*\w(?:Error|Exception)): (?P<message>.*)$", re.MULTILINE)
-_PASSING = (errors.UnavailableError, errors.BusyError, errors.PermError)
+_PASSING = (
+    errors.UnavailableError, errors.BusyError, errors.PermError,
+    # A name server that was restarted knows no topic until its brokers have registered again.
+    errors.TopicUnknownError,
+)  # fmt: skip
 _LASTING = (
     errors.UsageError, errors.NotPermittedError, errors.SubscriptionError,
-    errors.TopicUnknownError, errors.CorruptMessageError,
+    errors.CorruptMessageError,
 )  # fmt: skip
 _LOSSES = {"DataLossError", "OffsetGoneError"}
 _LASTING_NAMES = _LOSSES | {"UsersPartError"}
@@ -36,24 +40,18 @@ class Failure:
     cure: Cure
 
 
-def judge(text: str, *, was_planned: bool = False) -> Failure:
-    """
-    Find the cause: the last error of the first Python traceback, else the first line.
-
-    A batch that was planned has known its topics: one that is unknown now has its brokers away.
-    """
+def judge(text: str) -> Failure:
+    """Find the cause: the last error of the first Python traceback, else the first line."""
     first, *more = text.split("Traceback (most recent call last):", 1)
     found = _RAISED.search(more[0]) if more else None
     if found is None:
         return Failure(first.strip().partition("\n")[0], Cure.RETRY)
     name = found["kind"].rpartition(".")[2]
     advice = HOW_TO_SKIP if name in _LOSSES else ""
-    return Failure(f"{name}: {found['message']}{advice}", _cure(name, was_planned))
+    return Failure(f"{name}: {found['message']}{advice}", _cure(name))
 
 
-def _cure(name: str, was_planned: bool) -> Cure:
-    if was_planned and name == errors.TopicUnknownError.__name__:
-        return Cure.TIME
+def _cure(name: str) -> Cure:
     kind = getattr(errors, name, None)
     if kind is not None and issubclass(kind, _PASSING):
         return Cure.TIME

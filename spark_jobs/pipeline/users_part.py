@@ -70,7 +70,7 @@ def _named(path: str, change: Callable[[DataFrame], DataFrame]) -> Callable[[Dat
         try:
             return change(rows)
         except Exception as error:
-            if judge(str(error), was_planned=True).cure is Cure.TIME:
+            if judge(str(error)).cure is Cure.TIME:
                 raise  # it looked at the rows, and a broker was away
             raise UsersPartError(f"{path}: {type(error).__name__}: {error}") from error
 

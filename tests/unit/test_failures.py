@@ -22,7 +22,7 @@ Caused by: java.lang.RuntimeException: more
         ("mq_client.errors.BusyError: later", Cure.TIME),
         ("mq_client.errors.NotPermittedError: wrong key", Cure.USER),
         ("mq_client.errors.PermError: the topic[orders] pulling message is forbidden", Cure.TIME),
-        ("mq_client.errors.TopicUnknownError: no topic", Cure.USER),
+        ("mq_client.errors.TopicUnknownError: no topic", Cure.TIME),
         ("mq_client.pulling.OffsetGoneError: offsets 1 to 2 are deleted", Cure.USER),
         ("spark_jobs.planning.DataLossError: messages are lost", Cure.USER),
         ("ZeroDivisionError: division by zero", Cure.RETRY),
@@ -54,9 +54,3 @@ def test_without_a_traceback_the_first_line_tells() -> None:
     failure = judge("[PATH_NOT_FOUND] Path does not exist: /nowhere\nmore")
     assert failure.message == "[PATH_NOT_FOUND] Path does not exist: /nowhere"
     assert failure.cure is Cure.RETRY
-
-
-def test_a_topic_that_a_planned_batch_has_known_comes_back() -> None:
-    text = "Traceback (most recent call last):\nmq_client.errors.TopicUnknownError: no route"
-    assert judge(text).cure is Cure.USER
-    assert judge(text, was_planned=True).cure is Cure.TIME
