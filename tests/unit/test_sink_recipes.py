@@ -1,0 +1,91 @@
+"""The functions of docs/sinks.md are sinks of a job, and what they say comes out."""
+
+import contextlib
+import inspect
+import re
+import sqlite3
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from spark_jobs.pipeline import users_part
+from spark_jobs.pipeline.job import Job, Sink
+
+PAGE = Path(__file__).parents[2] / "docs" / "sinks.md"
+DELTA, ICEBERG, UPSERT = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.S | re.M)
+
+
+def write_of(recipe: str, folder: Path) -> Callable[..., None]:
+    """A recipe's function, loaded as a job loads it."""
+    file = folder / "sink.py"
+    file.write_text(recipe, "utf-8")
+    job = Job("billing", {}, "a", "r", "c", Sink(file=str(file)))
+    return users_part.read(job, lambda: None).write
+
+
+class Payment(NamedTuple):
+    order_id: str
+    amount: float
+    queue_offset: int
+
+
+class Rows:
+    """A DataFrame of one partition."""
+
+    def __init__(self, *rows: Payment) -> None:
+        self.rows = rows
+
+    def select(self, *columns: str) -> "Rows":
+        assert columns == Payment._fields
+        return self
+
+    def foreachPartition(self, save: Callable[[Iterator[Payment]], None]) -> None:  # noqa: N802
+        save(iter(self.rows))
+
+
+class Cursor:
+    """SQLite's, with the marks of psycopg."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self.database = database
+
+    def executemany(self, statement: str, values: list[Any]) -> None:
+        self.database.executemany(statement.replace("%s", "?"), values)
+
+
+class Connection:
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self.database = database
+
+    def cursor(self) -> contextlib.nullcontext[Cursor]:
+        return contextlib.nullcontext(Cursor(self.database))
+
+
+@pytest.mark.parametrize("recipe", [DELTA, ICEBERG, UPSERT], ids=["delta", "iceberg", "upsert"])
+def test_a_recipe_is_a_sink(recipe: str, tmp_path: Path) -> None:
+    write = write_of(recipe, tmp_path)
+    assert list(inspect.signature(write).parameters) == ["df", "query_id", "batch_id"]
+
+
+def test_an_upsert_that_runs_again_changes_nothing_and_the_newest_row_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE payments (order_id PRIMARY KEY, amount, queue_offset)")
+        fake = types.ModuleType("psycopg")
+        fake.connect = lambda _: contextlib.nullcontext(Connection(database))  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "psycopg", fake)
+        monkeypatch.setenv("PAYMENTS_DATABASE", "here")
+        write = write_of(UPSERT, tmp_path)
+
+        first = Rows(Payment("1", 10.0, 5), Payment("2", 7.0, 6), Payment("1", 11.0, 8))
+        for _ in range(2):
+            write(first, "query", 0)
+        write(Rows(Payment("1", 9.0, 4), Payment("2", 8.0, 9)), "query", 1)
+
+        kept = database.execute("SELECT * FROM payments ORDER BY order_id").fetchall()
+    assert kept == [("1", 11.0, 8), ("2", 8.0, 9)]
