@@ -3,9 +3,10 @@
 import argparse
 from collections.abc import Iterable
 
+from contract.names import DRAIN
 from evenkeel.cluster import paths
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import DRAIN, Group
+from evenkeel.objects import Group
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading, waiting

@@ -3,7 +3,7 @@
 from typing import Any
 
 from benchmarks.operator.sizes import Size
-from evenkeel import manifests
+from contract.names import API_VERSION
 from evenkeel.objects import Key
 
 Document = dict[str, Any]
@@ -16,7 +16,7 @@ _CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersR
 def topic(key: Key, size: Size) -> Document:
     """Make a topic whose queues are given."""
     return {
-        "apiVersion": manifests.API_VERSION,
+        "apiVersion": API_VERSION,
         "kind": "Topic",
         "metadata": {"name": key.name},
         "spec": {
@@ -31,7 +31,7 @@ def topic(key: Key, size: Size) -> Document:
 def group(key: Key, size: Size) -> Document:
     """Make a group whose consumers are pods."""
     return {
-        "apiVersion": manifests.API_VERSION,
+        "apiVersion": API_VERSION,
         "kind": "ConsumerGroup",
         "metadata": {"name": key.name},
         "spec": {

@@ -3,7 +3,8 @@
 from typing import Any
 
 from contract.kinds.groups import Assigned
-from evenkeel import manifests, planning
+from contract.names import API_VERSION
+from evenkeel import planning
 from evenkeel.control import conditions
 from evenkeel.objects import Group
 from lb_core import plan
@@ -32,7 +33,7 @@ def group(name: str) -> Document:
 def _object(kind: str, name: str, spec: Document) -> Document:
     metadata = {"name": name}
     return {
-        "apiVersion": manifests.API_VERSION, "kind": kind, "metadata": metadata, "spec": spec
+        "apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec
     }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from contract.kinds.groups import Assigned
+from contract.names import driver as driver_name
 from evenkeel import planning
 from evenkeel.control import conditions
 from evenkeel.errors import EvenkeelError
@@ -38,7 +39,7 @@ def _has(group: Group, pod: str, *, undo: bool) -> bool:
 
 def _unknown(pod: str, groups: Sequence[Group], *, undo: bool) -> str:
     for group in groups:
-        if pod == f"{group.head.key.name}-driver" and group.spec.job is not None:
+        if pod == driver_name(group.head.key.name) and group.spec.job is not None:
             return f"pod {pod} is the driver of {group}: restart starts it anew"
         slot = next((each for each in group.status.assignments if each.consumer == pod), None)
         if slot is not None:

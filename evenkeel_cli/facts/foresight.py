@@ -13,11 +13,12 @@ from itertools import count, islice
 import msgspec
 
 from contract.kinds.groups import Assigned
+from contract.names import PAUSED
 from evenkeel import planning, times
 from evenkeel.control import conditions, findings, groups
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Report, Seat, Seen
 from evenkeel.errors import ManifestError
-from evenkeel.objects import PAUSED, Group, Key, Topic
+from evenkeel.objects import Group, Key, Topic
 from lb_core.model import Member
 from lb_core.plan import Plan
 

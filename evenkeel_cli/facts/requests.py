@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from contract import names
 from contract.kinds.parts import Condition
-from evenkeel import objects
 from evenkeel.control import conditions
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group
@@ -40,7 +40,7 @@ def rebalance(group: Group, moment: str) -> Request:
         return f"{group} was planned anew, epoch {now.status.epoch}; {moved}"
 
     return Request(
-        objects.REBALANCE, moment, f"{group} is asked to be planned anew, once",
+        names.REBALANCE, moment, f"{group} is asked to be planned anew, once",
         "the operator plans it at once, without maxMoves and minGain", seen,
     )  # fmt: skip
 
@@ -48,9 +48,9 @@ def rebalance(group: Group, moment: str) -> Request:
 def pause(group: Group, moment: str) -> Request:
     """Let queues stay where they are."""
     del moment
-    is_new = group.head.annotations.get(objects.PAUSED) != "true"
+    is_new = group.head.annotations.get(names.PAUSED) != "true"
     return Request(
-        objects.PAUSED, "true", f"{group} is paused" if is_new else f"{group} was paused already",
+        names.PAUSED, "true", f"{group} is paused" if is_new else f"{group} was paused already",
         "queues stay where they are, and only what nobody owns gets an owner; resume ends it",
         lambda now: "the operator has seen the pause" if _holds(now, "Paused") else None, is_new,
     )  # fmt: skip
@@ -63,9 +63,9 @@ def resume(group: Group, moment: str) -> Request:
         raise EvenkeelError(
             f"{group} is paused by its own spec: set spec.rebalance.paused to false"
         )
-    is_new = objects.PAUSED in group.head.annotations
+    is_new = names.PAUSED in group.head.annotations
     return Request(
-        objects.PAUSED, None, f"{group} is paused no more" if is_new else f"{group} was not paused",
+        names.PAUSED, None, f"{group} is paused no more" if is_new else f"{group} was not paused",
         "the operator plans it at once" if is_new else "nothing changes",
         lambda now: None if _holds(now, "Paused") else "the operator has seen that it goes on",
         is_new,
@@ -83,7 +83,7 @@ def restart(group: Group, moment: str) -> Request:
         return "the job has started anew" if _run(now) not in (None, before) else None
 
     return Request(
-        objects.RESTART, moment, f"{group} is asked to start its job anew",
+        names.RESTART, moment, f"{group} is asked to start its job anew",
         "the driver ends after the batch that runs, and a new one starts" if before else
         "a new driver starts", seen,
     )  # fmt: skip
@@ -102,7 +102,7 @@ def skip(group: Group, moment: str) -> Request:
         return f"the job has passed over {last.messages} messages: {last.lost}"
 
     return Request(
-        objects.SKIP, moment, f"{group} is asked to pass over messages that are gone, once",
+        names.SKIP, moment, f"{group} is asked to pass over messages that are gone, once",
         "its driver starts again, passes over them, and notes them in status.lastSkip", seen,
     )  # fmt: skip
 

@@ -11,9 +11,10 @@ from typing import Any
 from contract.kinds.groups import MessageFilter
 from contract.kinds.jobs import Job, Sink
 from contract.kinds.parts import KeyRef
+from contract.names import SKIP
 from evenkeel import quantities, times
 from evenkeel.errors import ManifestError
-from evenkeel.objects import SKIP, Group, Key, Topic
+from evenkeel.objects import Group, Key, Topic
 
 Document = dict[str, Any]
 MIB = 1024 * 1024
@@ -144,21 +145,3 @@ def _sink(sink: Sink, places: Places) -> Document:
 
 def _without_none(document: Document) -> Document:
     return {name: value for name, value in document.items() if value is not None}
-
-
-def assignment(group: Group) -> Document:
-    """Write what a job follows: the newest assignment, and which executors are to be replaced."""
-    return {
-        "epoch": group.status.epoch,
-        "drain": sorted(group.to_drain),
-        "assignments": [
-            {
-                "consumer": each.consumer,
-                "queues": [
-                    {"topic": queues.topic, "broker": queues.broker, "ids": queues.ids}
-                    for queues in each.queues
-                ],
-            }
-            for each in group.status.assignments
-        ],
-    }

@@ -18,11 +18,11 @@ import yaml
 from contract.kinds import parts
 from contract.kinds.groups import GroupSpec, GroupStatus
 from contract.kinds.topics import TopicSpec, TopicStatus
+from contract.names import API_VERSION
 from evenkeel import objects, rules, unknown_fields
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key, Topic
 
-API_VERSION = f"{parts.GROUP}/{parts.VERSION}"
 OURS = ("Topic", "ConsumerGroup")
 KINDS = {
     (API_VERSION, "Topic"),

@@ -4,15 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+from contract import assignment
 from contract.kinds.groups import GroupSpec, GroupStatus
 from contract.kinds.topics import TopicSpec, TopicStatus
+from contract.names import REBALANCE
 
 DEFAULT_NAMESPACE = "default"
-PAUSED = "evenkeel.dev/paused"
-RESTART = "evenkeel.dev/restart"
-REBALANCE = "evenkeel.dev/rebalance"
-DRAIN = "evenkeel.dev/drain"
-SKIP = "evenkeel.dev/skip"
 
 
 class Key(NamedTuple):
@@ -105,8 +102,7 @@ class Group:
     @property
     def to_drain(self) -> frozenset[str]:
         """Name the pods that are to be emptied, as asked by hand; some may be gone already."""
-        names = self.head.annotations.get(DRAIN, "").split(",")
-        return frozenset(name.strip() for name in names) - {""}
+        return frozenset(assignment.to_drain(self.head.annotations))
 
     def slot(self, number: int) -> str:
         """Name a slot of its job."""

@@ -4,6 +4,7 @@ import argparse
 import logging
 import sys
 
+from contract import exit_codes
 from mq_client.errors import UsageError
 from spark_jobs.pipeline import driver, job
 
@@ -19,7 +20,7 @@ def main() -> int:
         found = job.load(chosen.job)
     except UsageError as error:
         print(f"evenkeel: {error}", file=sys.stderr)
-        return driver.PERMANENT
+        return exit_codes.PERMANENT
     return driver.run(found)
 
 

@@ -10,10 +10,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
+from contract.assignment import AssignmentFile
+from contract.report import BareReport
 from lb_core.assignment import parse_ids
 from lb_core.errors import AllocationError
 from mq_client.errors import UsageError
@@ -42,28 +44,11 @@ class Assignments(Protocol):
     def latest(self) -> Assignment:
         """Tell the newest assignment; `NOBODYS` before there is one."""
 
-    def report(self, report: Mapping[str, Any]) -> None:
+    def report(self, report: BareReport) -> None:
         """Say how far the job is."""
 
     def confirm(self) -> None:
         """Return only if no other driver has taken over; asked before what cannot be undone."""
-
-
-class _Queues(msgspec.Struct, frozen=True):
-    topic: str
-    broker: str
-    ids: str
-
-
-class _Share(msgspec.Struct, frozen=True):
-    consumer: str
-    queues: list[_Queues] = []
-
-
-class _File(msgspec.Struct, frozen=True):
-    epoch: int
-    assignments: list[_Share] = []
-    drain: frozenset[str] = frozenset()
 
 
 class InFiles:
@@ -96,7 +81,7 @@ class InFiles:
             self._last, self._stamp = found, stamp
         return self._last
 
-    def report(self, report: Mapping[str, Any]) -> None:
+    def report(self, report: BareReport) -> None:
         """Replace the report, if it says something new."""
         text = msgspec.json.encode(report)
         if text == self._written:
@@ -120,7 +105,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 def _read(path: Path) -> Assignment:
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_File)
+        found = msgspec.json.decode(path.read_bytes(), type=AssignmentFile)
         owners = {
             Queue(part.topic, part.broker, number): share.consumer
             for share in found.assignments
@@ -131,4 +116,4 @@ def _read(path: Path) -> Assignment:
     except (OSError, ValueError, AllocationError) as error:
         raise UsageError(f"{path}: {error}") from error
     slots = tuple(share.consumer for share in found.assignments)
-    return Assignment(found.epoch, slots, owners, found.drain)
+    return Assignment(found.epoch, slots, owners, frozenset(found.drain))

@@ -19,6 +19,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from contract import exit_codes
+from contract.report import BareReport
 from mq_client.directory import Times
 from mq_client.errors import UsageError
 from mq_client.values import Queue
@@ -46,8 +48,6 @@ PATIENCE = Times(first_pause=1.0, longest_pause=30.0)
 """Between a query that failed and the next one."""
 MOST_FAILURES = 3
 """How often the same batch may fail for a reason that is not known to pass."""
-DONE, TRY_AGAIN, PERMANENT = 0, 75, 78
-"""Exit codes."""
 
 
 class Driver:
@@ -111,7 +111,7 @@ class Driver:
             failure = self._run_query()
             if failure is None:
                 self._report()
-                return DONE
+                return exit_codes.DONE
             self._error = failure.message
             self._metrics.failures.inc()
             self._report()
@@ -121,11 +121,11 @@ class Driver:
             self._failed_times += is_the_batchs_fault
             if failure.cure is Cure.USER or self._failed_times == MOST_FAILURES:
                 log.error("the job ends, for this needs a change: %s", failure.message)
-                return PERMANENT
+                return exit_codes.PERMANENT
             pause = next(pauses)
             log.warning("the query starts again in %g s: %s", pause, failure.message)
             if self._stop.wait(pause):
-                return TRY_AGAIN
+                return exit_codes.TRY_AGAIN
 
     def _run_query(self) -> Failure | None:
         """Run the query until it ends or is to stop; what went wrong."""
@@ -298,7 +298,7 @@ def run(job: Job) -> int:
         return _run(job, InFiles(job.assignments, job.report), stop)
     _when_told(stop.set)  # it may wait for long until another driver has ended
     with in_cluster.only_driver(job, job.kubernetes, stop) as assignments:
-        return TRY_AGAIN if assignments is None else _run(job, assignments, stop)
+        return exit_codes.TRY_AGAIN if assignments is None else _run(job, assignments, stop)
 
 
 def _run(job: Job, assignments: Assignments, stop: threading.Event) -> int:
@@ -315,8 +315,8 @@ def _run(job: Job, assignments: Assignments, stop: threading.Event) -> int:
             return driver.run()
     except (UsageError, users_part.UsersPartError) as error:
         log.error("the job cannot start: %s", error)
-        assignments.report({"error": str(error)})
-        return PERMANENT
+        assignments.report(BareReport(str(error)))
+        return exit_codes.PERMANENT
 
 
 def _when_told(to_stop: Callable[[], None]) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from contract.report import DriverReport, Filler
 from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.skipping import Skipped
@@ -29,21 +29,19 @@ class Facts:
     skipped: Skipped | None = None
     """What was passed over as asked; None if this driver did not."""
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> DriverReport:
         """Write it down for whoever published the assignment."""
-        return {
-            "adoptedEpoch": self.adopted_epoch,
-            "batch": self.batch,
-            "executors": sorted(self.executors),
-            "slots": {
-                name: {"executor": each.id, "host": each.host} for name, each in self.slots.items()
-            },
-            "pinned": self.is_pinned,
-            "rows": self.tally.rows,
-            "bytes": self.tally.bytes,
-            "tasks": self.tally.tasks,
-            "misplacedTasks": self.tally.misplaced,
-            "offsets": self.tally.offsets,
-            "error": self.error,
-            "skipped": self.skipped.report() if self.skipped else None,
-        }
+        return DriverReport(
+            error=self.error,
+            adopted_epoch=self.adopted_epoch,
+            batch=self.batch,
+            executors=sorted(self.executors),
+            slots={name: Filler(each.id, each.host) for name, each in self.slots.items()},
+            pinned=self.is_pinned,
+            rows=self.tally.rows,
+            bytes=self.tally.bytes,
+            tasks=self.tally.tasks,
+            misplaced_tasks=self.tally.misplaced,
+            offsets=self.tally.offsets,
+            skipped=self.skipped.report() if self.skipped else None,
+        )

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from contract.names import SKIP
 from mq_client import errors
 
 _RAISED = re.compile(r"^(?P<kind>[\w.]*\w(?:Error|Exception)): (?P<message>.*)$", re.MULTILINE)
@@ -18,7 +19,7 @@ _LASTING = (
 )  # fmt: skip
 _LOSSES = {"DataLossError", "OffsetGoneError"}
 _LASTING_NAMES = _LOSSES | {"UsersPartError"}
-HOW_TO_SKIP = "; to pass over them once: a new value of skip, of the annotation evenkeel.dev/skip"
+HOW_TO_SKIP = f"; to pass over them once: a new value of skip, of the annotation {SKIP}"
 
 
 class Cure(Enum):

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from contract import client_ids
 from mq_client.blocking import Client
 from mq_client.blocking.membership import Membership
 from mq_client.errors import MqError
@@ -40,7 +41,7 @@ class Group:
         self._client = client
         self._reading = reading
         self._observer = Observer(client, reading)
-        self._id = f"evenkeel-{job}@{socket.gethostname()}#{origin}"
+        self._id = client_ids.write(job, socket.gethostname(), origin)
         self._membership: Membership | None = None
         self._topics: frozenset[str] = frozenset()
         self._told: dict[Queue, int] = {}

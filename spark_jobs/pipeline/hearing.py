@@ -16,33 +16,21 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from contract import assignment, names
+from contract.assignment import AssignmentFile, PublishedAssignment, Share
 from mq_client.directory import Times
 from spark_jobs.pipeline import kube
 from spark_jobs.pipeline.assignments import replace_file
 from spark_jobs.pipeline.kube import Api, KubeError
 
 log = logging.getLogger("evenkeel.job")
-GROUPS = "/apis/evenkeel.dev/v1alpha1"
-DRAIN = "evenkeel.dev/drain"
-SLICE_KEY = "assignments.json"
+GROUPS = f"/apis/{names.API_VERSION}"
 WATCH_SECONDS = 30
 """The server ends a watch after so long."""
 SILENCE_SECONDS = WATCH_SECONDS + 5.0
 """A watch that is silent for longer is dead."""
 PATIENCE = Times(first_pause=0.2, longest_pause=10.0)
 """Before the next list."""
-
-
-class _Share(msgspec.Struct, frozen=True):
-    consumer: str
-    queues: list[dict[str, str]] = []
-
-
-class _Status(msgspec.Struct, frozen=True):
-    epoch: int = 0
-    assignments: list[_Share] = []
-    slices: list[str] = []
-    """ConfigMaps that hold the assignments instead."""
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,7 +40,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Group(msgspec.Struct, frozen=True):
     metadata: _Metadata
-    status: _Status = _Status()
+    status: PublishedAssignment = PublishedAssignment()
 
 
 class _Groups(msgspec.Struct, frozen=True):
@@ -82,7 +70,7 @@ class Hearing:
         self._file = file
         self._epoch = 0
         self._written = b""
-        self._slices: dict[str, list[_Share]] = {}
+        self._slices: dict[str, list[Share]] = {}
         self._over = threading.Event()
 
     @contextmanager
@@ -160,17 +148,17 @@ class Hearing:
             )  # fmt: skip
             return
         text = msgspec.json.encode(
-            {
-                "epoch": status.epoch,
-                "assignments": self._shares(status),
-                "drain": _names(group.metadata.annotations.get(DRAIN, "")),
-            }
+            AssignmentFile(
+                status.epoch,
+                self._shares(status),
+                assignment.to_drain(group.metadata.annotations),
+            )
         )
         if text != self._written:
             replace_file(self._file, text)
             self._epoch, self._written = status.epoch, text
 
-    def _shares(self, status: _Status) -> list[_Share]:
+    def _shares(self, status: PublishedAssignment) -> list[Share]:
         if not status.slices:
             return status.assignments
         known = self._slices
@@ -179,16 +167,12 @@ class Hearing:
         }
         return [share for shares in self._slices.values() for share in shares]
 
-    def _slice(self, name: str) -> list[_Share]:
+    def _slice(self, name: str) -> list[Share]:
         path = kube.url_path("/api/v1", self._namespace, "configmaps", name)
         data = msgspec.convert(self._api.ask("GET", path), _ConfigMap).data
-        if SLICE_KEY not in data:
-            raise KubeError(f"ConfigMap {self._namespace}/{name} has no {SLICE_KEY}")
-        return msgspec.json.decode(data[SLICE_KEY], type=list[_Share])
+        if names.SLICE not in data:
+            raise KubeError(f"ConfigMap {self._namespace}/{name} has no {names.SLICE}")
+        return assignment.read_slice(data[names.SLICE])
 
     def _query(self, more: dict[str, str]) -> str:
         return f"{self._path}?{urlencode({**self._only, **more})}"
-
-
-def _names(text: str) -> list[str]:
-    return sorted({name.strip() for name in text.split(",")} - {""})

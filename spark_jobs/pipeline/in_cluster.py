@@ -8,11 +8,14 @@ keeps no other from its work.
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+import msgspec
+
+from contract import names
+from contract.report import BareReport, DriverReport
 from spark_jobs.pipeline import kube, lease
 from spark_jobs.pipeline.alive import Alive
 from spark_jobs.pipeline.assignments import Assignment, InFiles
@@ -48,12 +51,12 @@ class InCluster:
         """Tell the newest assignment that was heard."""
         return self._files.latest()
 
-    def report(self, report: Mapping[str, Any]) -> None:
+    def report(self, report: BareReport) -> None:
         """Say how far the job is, and which driver says so; the loop does so at every turn."""
         self._alive.sign()
         self._files.report(report)
-        self._overdue.follow(report.get("executors", ()))
-        self._reporting.tell({**report, "driver": self._holder})
+        self._overdue.follow(report.executors if isinstance(report, DriverReport) else ())
+        self._reporting.tell(msgspec.structs.replace(report, driver=self._holder))
 
     def confirm(self) -> None:
         """Make sure of the Lease."""
@@ -67,7 +70,7 @@ def only_driver(job: Job, where: Kubernetes, stop: threading.Event) -> Iterator[
     def api() -> Api:
         return Api(where.server, Path(where.credentials))
 
-    name = f"{where.name}-driver"
+    name = names.driver(where.name)
     path = kube.url_path(lease.LEASES, where.namespace, "leases", name)
     held = Lease(api(), path, where.holder, lease.end_at_once)
     if not held.take(stop):

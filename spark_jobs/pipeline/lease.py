@@ -22,12 +22,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
+from contract import exit_codes
 from spark_jobs.pipeline.kube import Api, ConflictError, KubeError, MissingError
 
 log = logging.getLogger("evenkeel.job")
 LEASES = "/apis/coordination.k8s.io/v1"
-TRY_AGAIN = 75
-"""The driver's exit code, as where it is told to stop while it waits."""
 END_SECONDS = 15.0
 """So long a driver that ends waits to give its Lease back."""
 LOOK_SECONDS = 0.2
@@ -243,7 +242,7 @@ def end_at_once(why: str) -> NoReturn:
         _kill_children()  # a JVM that only sees its parent gone would end in its own time
         log.critical("the driver ends at once: %s", why)
     finally:
-        os._exit(TRY_AGAIN)
+        os._exit(exit_codes.TRY_AGAIN)
 
 
 def _kill_children() -> None:

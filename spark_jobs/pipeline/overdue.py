@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from contract import names
 from spark_jobs.pipeline import kube
 from spark_jobs.pipeline.kube import Api, KubeError
 
@@ -34,7 +35,7 @@ LAST_SECONDS = 1
 
 
 class _Labels(msgspec.Struct, frozen=True):
-    executor: str = msgspec.field(default="", name="spark-exec-id")
+    executor: str = msgspec.field(default="", name=names.EXECUTOR_ID_LABEL)
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,7 +61,7 @@ class Overdue:
         """Look at nothing: no executor is lost yet."""
         self._api = api
         self._namespace = namespace
-        self._only = urlencode({"labelSelector": f"evenkeel.dev/group={name},spark-role=executor"})
+        self._only = urlencode({"labelSelector": names.executor_selector(name)})
         self._executors: frozenset[str] = frozenset()
         self._alert_until = 0.0
         self._ending_since: dict[str, float] = {}

@@ -8,19 +8,19 @@ something new at once; rows that were read in the meantime can wait.
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from contract import names
+from contract.report import COUNTERS, BareReport
 from mq_client.directory import Times
 from spark_jobs.pipeline import kube
 from spark_jobs.pipeline.kube import Api, KubeError, MissingError
 
 log = logging.getLogger("evenkeel.job")
-KEY = "report.json"
-COUNTERS = frozenset({"batch", "rows", "bytes", "tasks", "misplacedTasks", "offsets"})
 COUNTERS_SECONDS = 10.0
 """Counters alone are written so often."""
 PATIENCE = Times(first_pause=1.0, longest_pause=10.0)
@@ -29,20 +29,21 @@ END_SECONDS = 30.0
 """So long a driver that ends waits for its last report to be written."""
 
 
-class Report(NamedTuple):
+class Text(NamedTuple):
     """A report as it is written, and what of it is worth a write at once."""
 
     text: bytes
     news: bytes
 
 
-def report(facts: Mapping[str, Any]) -> Report:
+def write(report: BareReport) -> Text:
     """Write a report down: what it was made of may change later."""
-    news = {name: value for name, value in facts.items() if name not in COUNTERS}
-    return Report(msgspec.json.encode(facts), msgspec.json.encode(news))
+    fields = msgspec.to_builtins(report)
+    news = {name: value for name, value in fields.items() if name not in COUNTERS}
+    return Text(msgspec.json.encode(fields), msgspec.json.encode(news))
 
 
-def due_in(newest: Report | None, written: Report | None, age: float) -> float | None:
+def due_in(newest: Text | None, written: Text | None, age: float) -> float | None:
     """Tell when a report is to be written, if the last write was so many seconds ago."""
     if newest is None or newest == written:
         return None
@@ -59,16 +60,16 @@ class Reporting:
         self._api = api
         self._name = f"ConfigMap {namespace}/{name}"
         self._path = kube.url_path("/api/v1", namespace, "configmaps", name)
-        self._newest: Report | None = None
-        self._written: Report | None = None
+        self._newest: Text | None = None
+        self._written: Text | None = None
         self._written_at = 0.0
         self._pauses = PATIENCE.pauses()
         self._changed = threading.Condition()
         self._over = threading.Event()
 
-    def tell(self, facts: Mapping[str, Any]) -> None:
+    def tell(self, report: BareReport) -> None:
         """Let this be the newest report; it is written soon."""
-        newest = report(facts)
+        newest = write(report)
         with self._changed:
             self._newest = newest
             self._changed.notify()
@@ -113,7 +114,7 @@ class Reporting:
         if newest is None or newest == self._written:
             return 0.0
         try:
-            change = {"data": {KEY: newest.text.decode()}}
+            change = {"data": {names.REPORT: newest.text.decode()}}
             self._api.ask("PATCH", self._path, change, kube.MERGE)
         except KubeError as error:
             pause = next(self._pauses)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from contract.report import SkipReport
 from spark_jobs.planning import Loss, Range
 
 KEY = "skip"
@@ -42,12 +43,12 @@ class Skipped:
         ]
         return [*deleted, *map(str, self.lost)]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> SkipReport:
         """Write it down for whoever asked."""
         named = self.lines[:MOST_NAMED]
         if more := self.lines[MOST_NAMED:]:
             named.append(f"{len(more)} queues more, which the driver's log names")
-        return {"value": self.value, "messages": self.messages, "lost": "; ".join(named)}
+        return SkipReport(self.value, self.messages, "; ".join(named))
 
 
 def known(journal: Mapping[str, Any]) -> str:

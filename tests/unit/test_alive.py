@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from contract.report import DriverReport
 from spark_jobs.pipeline import in_cluster, job, lease
 from spark_jobs.pipeline.alive import FIRST_SECONDS, LIMIT_SECONDS, Alive
 from spark_jobs.pipeline.kube import JSON, Api
@@ -84,5 +85,5 @@ def test_a_hung_driver_does_not_keep_its_lease(
     wanted = job.load(described(tmp_path))
     with in_cluster.only_driver(wanted, where, threading.Event()) as found:
         assert found is not None
-        found.report({"batch": 0})
+        found.report(DriverReport(batch=0))
         assert ended.wait(WAIT_SECONDS)

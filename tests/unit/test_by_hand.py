@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from contract.kinds.groups import GroupStatus
+from contract.names import DRAIN, PAUSED, REBALANCE
+from contract.report import SkipReport
 from evenkeel.control import conditions, groups
 from evenkeel.control.groups import Decision
-from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen, Skipped
-from evenkeel.objects import DRAIN, PAUSED, REBALANCE, Group
+from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
+from evenkeel.objects import Group
 from lb_core.model import Member, Queue
 from tests.deciding import (
     ALL,
@@ -257,7 +259,7 @@ def test_a_drained_executor_leaves_its_slot_and_no_queue_moves() -> None:
 
 
 def skipping(
-    skipped: Skipped | None, status: GroupStatus | None = None, sight: Seen | None = None
+    skipped: SkipReport | None, status: GroupStatus | None = None, sight: Seen | None = None
 ) -> Decision:
     sight = sight or seen(running(BOTH, 1), skipped=skipped)
     return groups.decide(group(status or settled()), sight, at(5))
@@ -268,7 +270,7 @@ def skip_events(decision: Decision) -> Sequence[tuple[str, bool]]:
 
 
 def test_what_a_job_has_passed_over_is_told_once_and_kept() -> None:
-    skipped = Skipped("monday", 39, "orders@broker-a 0: offsets 2 to 40")
+    skipped = SkipReport("monday", 39, "orders@broker-a 0: offsets 2 to 40")
     first = skipping(skipped)
     assert skip_events(first) == [
         ("39 messages were passed over as asked: orders@broker-a 0: offsets 2 to 40", True)
@@ -280,12 +282,12 @@ def test_what_a_job_has_passed_over_is_told_once_and_kept() -> None:
     assert skip_events(again) == []
     assert again.status == first.status
     assert skipping(None, first.status).status.last_skip == kept
-    nothing = skipping(Skipped("tuesday", 0, ""), first.status)
+    nothing = skipping(SkipReport("tuesday", 0, ""), first.status)
     assert skip_events(nothing) == [("0 messages were passed over as asked: none was lost", False)]
 
 
 def test_what_a_job_has_passed_over_is_told_also_where_nothing_can_be_planned() -> None:
-    blind = Seen({}, running(BOTH, 1), skipped=Skipped("monday", 1, "one"))
+    blind = Seen({}, running(BOTH, 1), skipped=SkipReport("monday", 1, "one"))
     decision = skipping(None, sight=blind)
     assert decision.status.last_skip is not None
     assert len(skip_events(decision)) == 1

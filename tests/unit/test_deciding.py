@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from contract.kinds.groups import GroupStatus, OwnedQueues
+from contract.names import PAUSED
 from evenkeel import planning
 from evenkeel.control import conditions, groups, metrics, rates
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
-from evenkeel.objects import PAUSED, Group
+from evenkeel.objects import Group
 from lb_core.model import Member, Queue
 from mq_client import values as mq_values
 from tests.deciding import (

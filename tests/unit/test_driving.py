@@ -4,10 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from contract.exit_codes import PERMANENT, TRY_AGAIN
 from contract.kinds.groups import JobRecord
 from evenkeel import times
 from evenkeel.control import driving
-from evenkeel.control.driving import PERMANENT, Action, Drive, Refused, Wanted
+from evenkeel.control.driving import Action, Drive, Refused, Wanted
 from evenkeel.control.seen import (
     ABSENT,
     DriverSeen,
@@ -19,7 +20,6 @@ from evenkeel.control.seen import (
 )
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-TRY_AGAIN = 75
 UP = Report(1, {"billing-0": Seat("0")}, True)
 
 

@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from contract.report import DriverReport
 from mq_client.errors import UsageError
 from spark_jobs.pipeline import job, kube
 from spark_jobs.pipeline.assignments import InFiles
@@ -19,7 +21,7 @@ from spark_jobs.pipeline.hearing import Hearing
 from spark_jobs.pipeline.kube import Api, ConflictError, KubeError
 from spark_jobs.pipeline.lease import Lease, LostError, Terms, free_in, held_by, now
 from spark_jobs.pipeline.overdue import Overdue
-from spark_jobs.pipeline.reporting import Reporting, due_in, report
+from spark_jobs.pipeline.reporting import Reporting, Text, due_in, write
 from tests import http_answers
 from tests.pinned_jobs import described
 
@@ -132,6 +134,10 @@ FACTS = {
 }  # fmt: skip
 
 
+def written(**changes: Any) -> Text:
+    return write(msgspec.convert({**FACTS, **changes}, DriverReport))
+
+
 @pytest.mark.parametrize(
     ("changes", "age", "seconds"),
     [
@@ -148,11 +154,11 @@ FACTS = {
 def test_counters_alone_can_wait_and_what_is_the_same_is_not_written(
     changes: dict[str, Any], age: float, seconds: float | None
 ) -> None:
-    assert due_in(report({**FACTS, **changes}), report(FACTS), age) == seconds
+    assert due_in(written(**changes), written(), age) == seconds
 
 
 def test_the_first_report_is_written_at_once_and_no_report_never() -> None:
-    assert due_in(report(FACTS), None, 0) == 0
+    assert due_in(written(), None, 0) == 0
     assert due_in(None, None, 0) is None
 
 
@@ -333,13 +339,13 @@ def test_a_server_that_does_not_answer_holds_nobody_up_and_gets_the_newest_repor
     api = Slow()
     reporting = Reporting(api, "mq", "billing-driver")
     with reporting.kept_up():
-        reporting.tell({"batch": 0})
+        reporting.tell(DriverReport(batch=0))
         api.asked.wait()
         for number in range(1, 4):
-            reporting.tell({"batch": number})
+            reporting.tell(DriverReport(batch=number))
         api.let_go.set()
-    texts = [each["data"]["report.json"] for each in api.written]
-    assert texts == ['{"batch":0}', '{"batch":3}']
+    written = [json.loads(each["data"]["report.json"]) for each in api.written]
+    assert [each["batch"] for each in written] == [0, 3]
 
 
 def test_a_last_report_that_cannot_be_written_does_not_keep_the_driver(
@@ -348,7 +354,7 @@ def test_a_last_report_that_cannot_be_written_does_not_keep_the_driver(
     monkeypatch.setattr("time.sleep", lambda _: None)
     reporting = Reporting(Scripted(), "mq", "billing-driver")
     with caplog.at_level(logging.ERROR), reporting.kept_up():
-        reporting.tell({"batch": 0})
+        reporting.tell(DriverReport(batch=0))
     assert "ConfigMap mq/billing-driver: the last report is not written" in caplog.text
 
 

@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
+from contract.names import RESTART_HASH
 from evenkeel import manifests, quantities
-from evenkeel.cluster.manifest import names, whole
+from evenkeel.cluster.manifest import whole
 from evenkeel.objects import Group, Topic
 from spark_jobs.pipeline import job as spark_job
 from tests.job_objects import (
@@ -404,7 +405,7 @@ def hashed(group: Group, *topics: Topic, image: str = IMAGE) -> str:
 
 def test_the_pod_tells_what_it_was_made_from() -> None:
     annotations = driver(a_group())["metadata"]["annotations"]
-    assert annotations == {names.RESTART_HASH: hashed(a_group())}
+    assert annotations == {RESTART_HASH: hashed(a_group())}
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from contract.names import PAUSED
 from evenkeel import manifests
 from evenkeel.control import metrics
-from evenkeel.objects import PAUSED, Group, Topic
+from evenkeel.objects import Group, Topic
 from sandbox import ports
 from sandbox.waiting import eventually
 from spark_jobs.pipeline.facts import Facts

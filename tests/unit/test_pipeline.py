@@ -12,6 +12,8 @@ import msgspec
 import pytest
 from prometheus_client import generate_latest
 
+from contract import exit_codes
+from contract.report import DriverReport
 from lb_core.slots import Slot, Slots
 from mq_client import filters
 from mq_client.errors import NoNameServerError, UsageError
@@ -118,12 +120,12 @@ def test_an_assignment_is_followed_and_never_back(tmp_path: Path) -> None:
 def test_a_report_is_written_only_if_it_says_something_new(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     files = InFiles(tmp_path / "assignment.json", path)
-    files.report({"batch": 1})
+    files.report(DriverReport(batch=1))
     path.unlink()
-    files.report({"batch": 1})
+    files.report(DriverReport(batch=1))
     assert not path.exists()
-    files.report({"batch": 2})
-    assert json.loads(path.read_text()) == {"batch": 2}
+    files.report(DriverReport(batch=2))
+    assert json.loads(path.read_text())["batch"] == 2
 
 
 @pytest.mark.parametrize(("stands", "begin"), [({B: 7}, 7), ({}, 3), ({B: 1}, 3), ({B: 99}, 20)])
@@ -341,7 +343,7 @@ def test_a_job_with_a_fault_of_its_user_ends_before_spark_starts(
     tmp_path: Path, changes: Callable[[Path], dict[str, Any]], complaint: str
 ) -> None:
     path = described(tmp_path, **changes(tmp_path))
-    assert driver.run(job.load(path)) == driver.PERMANENT
+    assert driver.run(job.load(path)) == exit_codes.PERMANENT
     assert complaint in json.loads((tmp_path / "report.json").read_text())["error"]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from contract.names import API_VERSION
 from evenkeel import manifests
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Key
@@ -16,7 +17,7 @@ from evenkeel_cli.codes import FAILED, MISUSED, NOTHING_MOVES, SOMETHING_MOVES
 from evenkeel_cli.facts import foresight
 from lb_core.plan import Plan
 
-HEAD = {"apiVersion": manifests.API_VERSION}
+HEAD = {"apiVersion": API_VERSION}
 BROKERS = [
     {"broker": "broker-a", "readQueues": 4, "writeQueues": 4, "zone": "z1"},
     {"broker": "broker-b", "readQueues": 4, "writeQueues": 4, "zone": "z2"},

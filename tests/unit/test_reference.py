@@ -9,12 +9,13 @@ from types import ModuleType
 
 import pytest
 
+from contract import exit_codes
 from contract.kinds import groups
 from evenkeel.control.seen import JobState
 from evenkeel_cli import codes
 from generate import alerts, pictures, reference, story, strategies
 from lb_core import moves, reasons
-from spark_jobs.pipeline import driver, failures
+from spark_jobs.pipeline import failures
 
 ROOT = Path(__file__).parents[2]
 REASON_PLACES = {"Finding": 2, "Conflict": 0, "MissingError": 0, "Unread": 0}
@@ -119,7 +120,7 @@ def test_every_reason_of_a_move_is_explained() -> None:
 def test_every_annotation_and_label_of_ours_is_explained() -> None:
     texts = {
         each.value
-        for folder in ("evenkeel_cli", "operator/evenkeel", "spark_jobs")
+        for folder in ("contract", "evenkeel_cli", "operator/evenkeel", "spark_jobs")
         for _, tree in trees(ROOT / folder, ROOT)
         for each in ast.walk(tree)
         if isinstance(each, ast.Constant) and isinstance(each.value, str)
@@ -137,5 +138,5 @@ def test_every_exit_code_is_explained() -> None:
     theirs = re.search(r"^\| a job's driver \| ([0-9, ]+) \|", told, re.MULTILINE)
     assert theirs
     assert theirs[1].split(", ") == [
-        str(each) for each in (driver.DONE, driver.TRY_AGAIN, driver.PERMANENT)
+        str(each) for each in (exit_codes.DONE, exit_codes.TRY_AGAIN, exit_codes.PERMANENT)
     ]

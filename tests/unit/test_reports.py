@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from contract.report import SkipReport
 from evenkeel.cluster import pods, reports
-from evenkeel.control.seen import DriverSeen, DriverState, Skipped
+from evenkeel.control.seen import DriverSeen, DriverState
 
 UID = "driver-1"
 SKIPPED = {"value": "monday", "messages": 39, "lost": "orders@broker-a 0: 39 messages"}
@@ -27,7 +28,7 @@ def test_what_a_job_has_passed_over_is_heard_also_when_it_has_ended_since() -> N
     running = with_report({"phase": "Running"})
     ended = with_report({"phase": "Succeeded", "containerStatuses": [{"name": "main", **ENDED}]})
     assert (running.state, ended.state) == (DriverState.RUNNING, DriverState.ENDED)
-    assert running.skipped == ended.skipped == Skipped(**SKIPPED)  # type: ignore[arg-type]
+    assert running.skipped == ended.skipped == SkipReport(**SKIPPED)  # type: ignore[arg-type]
 
 
 def test_what_an_earlier_driver_has_passed_over_is_not_this_one_s() -> None:

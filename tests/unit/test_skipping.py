@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from contract.report import SkipReport
 from mq_client.values import Queue
 from spark_jobs import journal, planning
 from spark_jobs.pipeline import plan_source, skipping
@@ -90,18 +92,18 @@ def test_what_tasks_tell_twice_counts_once() -> None:
 
 def test_a_report_says_what_was_passed_over_queue_by_queue() -> None:
     lost = planning.turned_back({B: 4}, {})
-    assert Skipped("monday", [Range(A, 2, 41)], lost).report() == {
+    assert msgspec.to_builtins(Skipped("monday", [Range(A, 2, 41)], lost).report()) == {
         "value": "monday",
         "messages": 39,
         "lost": f"{A}: 39 messages, offsets 2 to 40; "
         f"{B}: the topic has no such queue any more; read up to 4",
     }
-    assert Skipped("monday", [], []).report() == {"value": "monday", "messages": 0, "lost": ""}
+    assert Skipped("monday", [], []).report() == SkipReport("monday", 0, "")
 
 
 def test_a_report_of_many_queues_stays_short() -> None:
     many = [Range(Queue("orders", "broker-a", number), 0, 2) for number in range(1000)]
     report = Skipped("monday", many, []).report()
-    assert report["messages"] == 2000
-    assert report["lost"].count("offsets 0 to 1") == MOST_NAMED
-    assert report["lost"].endswith(f"{1000 - MOST_NAMED} queues more, which the driver's log names")
+    assert report.messages == 2000
+    assert report.lost.count("offsets 0 to 1") == MOST_NAMED
+    assert report.lost.endswith(f"{1000 - MOST_NAMED} queues more, which the driver's log names")

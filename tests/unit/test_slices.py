@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from contract.kinds.groups import MOST_ASSIGNED, Assigned, GroupStatus, OwnedQueues
+from contract.names import SLICE
 from evenkeel import crds, manifests, planning
 from evenkeel.cluster import slices
 from evenkeel.cluster.heard import Heard
@@ -73,14 +74,14 @@ def test_slices_put_together_are_what_was_cut(rng: random.Random) -> None:
 def test_a_slice_is_no_larger_than_it_may_be_and_never_changes(rng: random.Random) -> None:
     found = group(assignments(rng, MANY))
     for each in slices.cut(found, found.status):
-        assert len(each["data"][slices.ENTRY]) < slices.MOST_BYTES + 10_000
+        assert len(each["data"][SLICE]) < slices.MOST_BYTES + 10_000
         assert each["immutable"] is True
 
 
 def test_another_content_has_another_name(rng: random.Random) -> None:
     def texts(found: Group) -> dict[str, str]:
         cut = slices.cut(found, found.status)
-        return {each["metadata"]["name"]: each["data"][slices.ENTRY] for each in cut}
+        return {each["metadata"]["name"]: each["data"][SLICE] for each in cut}
 
     one = assignments(rng, MANY)
     first, less = texts(group(one)), texts(group(one[1:]))

@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
+from contract.names import ASKED_HASH, GROUP_LABEL, RESTART, RESTART_HASH, ROLE_LABEL
 from evenkeel import manifests
 from evenkeel.cluster import driver_pods, staging
 from evenkeel.cluster.heard import Heard
-from evenkeel.cluster.manifest import merging, names
+from evenkeel.cluster.manifest import merging
 from evenkeel.cluster.staging import Staging
 from evenkeel.cluster.world import ClusterWorld
 from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Report, Seat
-from evenkeel.objects import RESTART, Group, Key
+from evenkeel.objects import Group, Key
 
 OLD, NEW = "old", "new"
 TOPIC = {
@@ -147,8 +148,8 @@ def pod_body(name: str, identity: str, wish: str) -> dict[str, Any]:
             "namespace": "shop",
             "uid": f"uid-{name}",
             "resourceVersion": "1",
-            "labels": {names.ROLE_LABEL: "driver", names.GROUP_LABEL: name},
-            "annotations": {names.RESTART_HASH: identity, staging.ASKED_HASH: wish},
+            "labels": {ROLE_LABEL: "driver", GROUP_LABEL: name},
+            "annotations": {RESTART_HASH: identity, ASKED_HASH: wish},
         },
         "spec": {"containers": [{"name": "evenkeel", "image": "spark:1"}]},
         "status": {"phase": "Running"},

@@ -15,12 +15,12 @@ from typing import Any
 import kopf
 from prometheus_client import CollectorRegistry
 
+from contract.names import GROUP_LABEL
 from evenkeel.cluster import api, staging, watching
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.calls import Calls
 from evenkeel.cluster.fence import Fence
 from evenkeel.cluster.lease import Lease
-from evenkeel.cluster.manifest import names
 from evenkeel.cluster.operator import Operator
 from evenkeel.cluster.resync import A_PAGE, Resync
 from evenkeel.cluster.serving import serving
@@ -178,7 +178,7 @@ def _settings(options: Options) -> kopf.OperatorSettings:
     settings.scanning.disabled = bool(options.namespaces)  # it would need rights on all of them
     settings.watching.chunk_size = A_PAGE  # else a whole cluster's pods are in memory at once,
     settings.queueing.idle_timeout = KEPT_SECONDS  # and stay there for as long as this
-    settings.watching.label_selectors["", "v1", "configmaps"] = names.GROUP_LABEL
+    settings.watching.label_selectors["", "v1", "configmaps"] = GROUP_LABEL
     return settings
 
 

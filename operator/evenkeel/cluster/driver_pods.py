@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from evenkeel.cluster import staging
-from evenkeel.cluster.manifest import merging, names
+from contract.names import ASKED_HASH, DRIVER, GROUP_LABEL, RESTART_HASH, ROLE_LABEL
+from evenkeel.cluster.manifest import merging
 from evenkeel.control.seen import DriverSeen, DriverState, Ending
 
 Body = Mapping[str, Any]
@@ -22,10 +22,10 @@ def read(body: Body) -> DriverSeen | None:
     """Read a driver's pod; None for all other pods."""
     metadata = body["metadata"]
     labels = metadata.get("labels") or {}
-    if labels.get(names.ROLE_LABEL) != "driver" or names.GROUP_LABEL not in labels:
+    if labels.get(ROLE_LABEL) != DRIVER or GROUP_LABEL not in labels:
         return None
     annotations = metadata.get("annotations") or {}
-    identity = annotations.get(names.RESTART_HASH, "")
+    identity = annotations.get(RESTART_HASH, "")
     status = body.get("status") or {}
     ending = _ending(status)
     if ending is not None:
@@ -39,7 +39,7 @@ def read(body: Body) -> DriverSeen | None:
         waits = waiting(status)
         text = f"the driver's pod {waits}" if waits else ""
         found = DriverSeen(DriverState.STARTING, identity, message=text)
-    wish = annotations.get(staging.ASKED_HASH, "")
+    wish = annotations.get(ASKED_HASH, "")
     return replace(found, image=_image(body.get("spec") or {}), asked=wish)
 
 

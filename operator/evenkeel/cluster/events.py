@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from evenkeel import manifests, times
+from contract.names import API_VERSION
+from evenkeel import times
 from evenkeel.control.groups import Happened
 from evenkeel.objects import Group
 
@@ -20,7 +21,7 @@ def event(group: Group, what: Happened) -> dict[str, Any]:
         "kind": "Event",
         "metadata": {"generateName": f"{key.name[:200]}.", "namespace": key.namespace},
         "involvedObject": {
-            "apiVersion": manifests.API_VERSION,
+            "apiVersion": API_VERSION,
             "kind": "ConsumerGroup",
             "name": key.name,
             "namespace": key.namespace,

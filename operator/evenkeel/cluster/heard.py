@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 from contract.kinds.groups import Assigned
+from contract.names import GROUP_LABEL, REPORT
 from evenkeel import manifests, planning
 from evenkeel.cluster import pods, slices
-from evenkeel.cluster.manifest import names
 from evenkeel.cluster.pods import ZONE, Pod
-from evenkeel.cluster.reports import ENTRY
 from evenkeel.cluster.shelf import Body, Shelf
 from evenkeel.objects import DEFAULT_NAMESPACE, Group, Key, Topic, head
 
@@ -81,8 +80,8 @@ class Heard:
 
 
 def _config_map(body: Body) -> ConfigMap:
-    group = (body["metadata"].get("labels") or {}).get(names.GROUP_LABEL, "")
-    report = (body.get("data") or {}).get(ENTRY)
+    group = (body["metadata"].get("labels") or {}).get(GROUP_LABEL, "")
+    report = (body.get("data") or {}).get(REPORT)
     return ConfigMap(head(body["metadata"]).key, group, report, slices.read(body))
 
 

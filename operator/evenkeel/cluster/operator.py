@@ -1,9 +1,9 @@
 """The operator: it hears everything, and while it leads it keeps everything."""
 
+from contract.names import GROUP_LABEL
 from evenkeel.cluster import paths, staging
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.heard import Heard
-from evenkeel.cluster.manifest import names
 from evenkeel.cluster.scopes import Kind
 from evenkeel.cluster.selectors import Labels, Selectors
 from evenkeel.cluster.world import ClusterWorld
@@ -40,7 +40,7 @@ class Operator:
                 paths.CONFIG_MAPS,
                 self.heard.config_maps,
                 self._config_map_changed,
-                label=names.GROUP_LABEL,
+                label=GROUP_LABEL,
             ),
         ]
         if sees_nodes:
@@ -87,8 +87,8 @@ class Operator:
         if pod is not None:
             self._labels[key] = pod.labels
         for labels in (before, pod.labels if pod is not None else {}):
-            if names.GROUP_LABEL in labels:
-                self._group_changed(Key(key.namespace, labels[names.GROUP_LABEL]))
+            if GROUP_LABEL in labels:
+                self._group_changed(Key(key.namespace, labels[GROUP_LABEL]))
             for group in self._selectors.looking_for(key.namespace, labels):
                 self._group_changed(group)
 

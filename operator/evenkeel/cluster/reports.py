@@ -5,26 +5,10 @@ from dataclasses import replace
 
 import msgspec
 
+from contract import report as contract_report
+from contract.names import EXECUTOR_ID_LABEL
 from evenkeel.cluster.pods import Pod
-from evenkeel.control.seen import DriverSeen, DriverState, Report, Seat, Skipped
-
-ENTRY = "report.json"
-EXECUTOR_ID = "spark-exec-id"
-"""The label that Spark gives an executor's pod."""
-
-
-class _Seat(msgspec.Struct, frozen=True):
-    executor: str
-    host: str = ""
-
-
-class _Report(msgspec.Struct, frozen=True, rename="camel"):
-    driver: str = ""
-    adopted_epoch: int = 0
-    slots: dict[str, _Seat] = {}
-    pinned: bool = False
-    error: str | None = None
-    skipped: Skipped | None = None
+from evenkeel.control.seen import DriverSeen, DriverState, Report, Seat
 
 
 def with_report(
@@ -44,7 +28,7 @@ def with_report(
     if text is None:
         return seen
     try:
-        found = msgspec.json.decode(text, type=_Report)
+        found = contract_report.read(text)
     except msgspec.DecodeError as error:
         return replace(seen, message=f"the driver's report cannot be read: {error}")
     if found.driver != driver.uid:  # an earlier driver's
@@ -53,10 +37,10 @@ def with_report(
     if seen.ending is not None:
         said = found.error or seen.ending.message
         return replace(seen, ending=replace(seen.ending, message=said))
-    by_id = {pod.labels.get(EXECUTOR_ID): pod for pod in own}
+    by_id = {pod.labels.get(EXECUTOR_ID_LABEL): pod for pod in own}
     slots = {
         slot: Seat(seat.executor, pod.key.name, zone(pod.node) or "")
-        for slot, seat in found.slots.items()
+        for slot, seat in (found.slots or {}).items()
         if (pod := by_id.get(seat.executor)) is not None and not pod.is_going
     }
     # One that is told to end does so after its batch; only then does Spark ask for the next one.

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from contract.kinds.groups import MOST_ASSIGNED, Assigned, GroupStatus
+from contract.names import SLICE
 from evenkeel.cluster.manifest import names
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group, Key
 
-ENTRY = "assignments.json"
 MOST_BYTES = 512 * 1024
 """Of assignments in a status, and of a slice; etcd takes 1.5 MiB for a whole object."""
 
@@ -56,14 +56,14 @@ def whole(group: Group, find: Callable[[Key], list[Assigned] | None]) -> Group:
 
 def read(body: Mapping[str, Any]) -> list[Assigned] | None:
     """Read a slice; None for all other ConfigMaps."""
-    text = (body.get("data") or {}).get(ENTRY)
+    text = (body.get("data") or {}).get(SLICE)
     if text is None:
         return None
     try:
         return msgspec.json.decode(text, type=list[Assigned])
     except msgspec.DecodeError as error:
         name = body["metadata"]["name"]
-        raise ManifestError(f"ConfigMap {name}: {ENTRY} cannot be read: {error}") from error
+        raise ManifestError(f"ConfigMap {name}: {SLICE} cannot be read: {error}") from error
 
 
 def epoch_of(name: str) -> int:
@@ -91,5 +91,5 @@ def _config_map(group: Group, epoch: int, text: bytes) -> Document:
         "kind": "ConfigMap",
         "metadata": names.metadata(group, name),
         "immutable": True,
-        "data": {ENTRY: text.decode()},
+        "data": {SLICE: text.decode()},
     }

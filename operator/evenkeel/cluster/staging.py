@@ -16,11 +16,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from contract.kinds.jobs import Mode
+from contract.names import RESTART, SKIP
 from evenkeel.control.seen import DriverSeen, DriverState
-from evenkeel.objects import RESTART, SKIP, Group, Key, Topic
+from evenkeel.objects import Group, Key, Topic
 
-ASKED_HASH = "evenkeel.dev/asked-hash"
-"""Annotation of the driver's pod: what its user had asked for when it was made."""
 AT_ONCE = 5
 OF_NO_RESTART = ("rebalance", "strategy", "suspend")
 """Parts of a spec that change under a running driver."""

@@ -9,6 +9,7 @@ import contextlib
 import re
 from collections.abc import Mapping
 
+from contract.names import ASKED_HASH
 from evenkeel import job_file
 from evenkeel.cluster import paths, staging
 from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, ForbiddenError, GoneError
@@ -30,7 +31,7 @@ async def start_driver(api: Api, group: Group, topics: Mapping[Key, Topic], imag
         await refuse_unless_ours(api, group, each)
     await _try_executor(api, group, wanted.executor)
     driver = wanted.objects[-1]["metadata"]["annotations"]
-    driver[staging.ASKED_HASH] = staging.asked(group, topics)
+    driver[ASKED_HASH] = staging.asked(group, topics)
     for each in wanted.objects:
         await api.apply(paths.of(each), each)
 

@@ -14,7 +14,9 @@ import msgspec
 from contract.kinds.groups import GroupStatus
 from contract.kinds.parts import Condition
 from contract.kinds.topics import TopicStatus
-from evenkeel import manifests, planning
+from contract.names import API_VERSION, GROUP_LABEL
+from contract.names import driver as driver_name
+from evenkeel import planning
 from evenkeel.cluster import paths, pods, reports, slices, staging, starting
 from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, ForbiddenError, GoneError
 from evenkeel.cluster.expiry import Expiry
@@ -89,11 +91,11 @@ class ClusterWorld:
 
     def driver(self, key: Key) -> DriverSeen:
         """Tell how the driver of a group's job is."""
-        name = Key(key.namespace, key.name + names.DRIVER_SUFFIX)
+        name = Key(key.namespace, driver_name(key.name))
         pod = self._heard.pods.get(name)
         if pod is None or pod.driver is None:
             return ABSENT
-        executors = self._heard.pods.bearing(key.namespace, [(names.GROUP_LABEL, key.name)])
+        executors = self._heard.pods.bearing(key.namespace, [(GROUP_LABEL, key.name)])
         return reports.with_report(pod, self._heard.report(name), executors, self._heard.zone)
 
     def identity(self, group: Group) -> str:
@@ -254,7 +256,7 @@ class ClusterWorld:
         """Write; None if the object has changed, for then it is looked at again anyway."""
         key = found.head.key
         document = {
-            "apiVersion": manifests.API_VERSION,
+            "apiVersion": API_VERSION,
             "kind": found.KIND,
             "metadata": {
                 "name": key.name,

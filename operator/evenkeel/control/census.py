@@ -9,6 +9,7 @@ older one goes on, as it does where one operator sees both.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from contract import client_ids
 from evenkeel.control.places import Place
 from evenkeel.control.seen import Conflict
 from evenkeel.objects import Group
@@ -45,7 +46,7 @@ def conflict(group: Group, census: Census | None, *, has_driver: bool) -> Confli
         return None
     others = [each for each in census.members if not _is_ours(group, each)]
     if has_driver and len(others) == len(census.members):
-        others = _without_one(others, f"evenkeel-{group.group}@")
+        others = _without_one(others, group)
     if drivers := [each for each in others if _is_driver(group, each)]:
         return _of_drivers(group, drivers)
     if not others or job.allow_foreign_consumers:
@@ -60,7 +61,7 @@ def conflict(group: Group, census: Census | None, *, has_driver: bool) -> Confli
 
 def _of_drivers(group: Group, drivers: Sequence[Member]) -> Conflict:
     """Judge drivers of other objects; the driver of the oldest object goes on."""
-    origins = map(_origin, drivers)
+    origins = [client_ids.origin(each.client_id) for each in drivers]
     is_younger = any(origin and origin < group.head.origin for origin in origins)
     goes_on = "this group waits, for the other one is older" if is_younger else "this one is older"
     return Conflict(
@@ -74,21 +75,18 @@ def _of_drivers(group: Group, drivers: Sequence[Member]) -> Conflict:
 
 def _is_ours(group: Group, member: Member) -> bool:
     """Know our driver by the object that it runs for, wherever it runs."""
-    return _is_driver(group, member) and member.client_id.endswith(f"#{group.head.origin}")
+    return _is_driver(group, member) and client_ids.origin(member.client_id) == group.head.origin
 
 
 def _is_driver(group: Group, member: Member) -> bool:
-    return member.client_id.startswith(f"evenkeel-{group.group}@")
+    return client_ids.is_driver(member.client_id, group.group)
 
 
-def _without_one(members: Sequence[Member], prefix: str) -> list[Member]:
+def _without_one(members: Sequence[Member], group: Group) -> list[Member]:
     """Leave out the first driver that names no origin."""
-    bare = [each for each in members if each.client_id.startswith(prefix) and not _origin(each)]
+    drivers = [each for each in members if _is_driver(group, each)]
+    bare = [each for each in drivers if not client_ids.origin(each.client_id)]
     return [each for each in members if each not in bare[:1]]
-
-
-def _origin(member: Member) -> str:
-    return member.client_id.partition("#")[2]
 
 
 def _named(members: Iterable[Member]) -> str:

@@ -13,11 +13,11 @@ from enum import Enum
 
 import msgspec
 
+from contract import exit_codes
 from contract.kinds.groups import JobRecord
 from evenkeel import times
 from evenkeel.control.seen import DriverSeen, DriverState, Ending, JobSeen, JobState
 
-DONE, PERMANENT = 0, 78
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 STEADY_SECONDS = 600.0
 """A driver that ran for so long has not failed at once: the pauses begin anew."""
@@ -88,7 +88,7 @@ def _of_none(wanted: Wanted, record: JobRecord | None, now: datetime) -> Drive:
     if isinstance(wanted, Refused):
         return _nothing(JobSeen(JobState.FAILED, wanted.message, record=record))
     last = record or JobRecord()
-    if last.exit_code == PERMANENT and last.identity == wanted:
+    if last.exit_code == exit_codes.PERMANENT and last.identity == wanted:
         return _nothing(JobSeen(JobState.FAILED, last.message, record=record))
     left = _pause(last, wanted) - (times.since(last.ended_at, now) if last.ended_at else 0.0)
     if last.ended_at and left > 0:
@@ -139,7 +139,11 @@ def _of_ended(driver: DriverSeen, wanted: Wanted, record: JobRecord | None) -> D
     last = record or JobRecord()
     written = _recorded(driver, driver.ending, last, is_done=wanted == driver.identity)
     state = JobState.ENDED if wanted is None else JobState.STARTING
-    if driver.ending.code == PERMANENT and isinstance(wanted, str) and wanted == driver.identity:
+    if (
+        driver.ending.code == exit_codes.PERMANENT
+        and isinstance(wanted, str)
+        and wanted == driver.identity
+    ):
         state = JobState.FAILED
     action = Action.CLEAR if written == record else Action.NOTHING
     return Drive(action, JobSeen(state, written.message, record=written))
@@ -149,7 +153,7 @@ def _recorded(driver: DriverSeen, ending: Ending, last: JobRecord, *, is_done: b
     """Write an end down. A run of a schedule is over unless it failed, or was told to end."""
     if last.ended_at == ending.at:
         return last
-    is_failure = ending.code != DONE
+    is_failure = ending.code != exit_codes.DONE
     is_over = is_done and not is_failure
     before = 0 if ending.ran_seconds > STEADY_SECONDS else last.failures
     return JobRecord(

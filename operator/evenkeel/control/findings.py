@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from contract.kinds.groups import Assigned
+from contract.names import PAUSED
 from evenkeel import planning
 from evenkeel.control.conditions import Finding
 from evenkeel.control.seen import JobSeen, JobState, Seen
-from evenkeel.objects import PAUSED, Group
+from evenkeel.objects import Group
 from lb_core.plan import Plan
 
 

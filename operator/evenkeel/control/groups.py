@@ -11,6 +11,7 @@ from datetime import datetime
 
 import msgspec
 
+from contract import names
 from contract.kinds.groups import (
     MOST_OWNED,
     Assigned,
@@ -21,10 +22,11 @@ from contract.kinds.groups import (
     OwnedQueues,
 )
 from contract.kinds.parts import Condition, ConditionStatus
+from contract.report import SkipReport
 from evenkeel import planning, times
 from evenkeel.control import choosing, conditions, findings, lagging, triggers
 from evenkeel.control.conditions import Finding
-from evenkeel.control.seen import Conflict, JobSeen, JobState, Seat, Seen, Skipped
+from evenkeel.control.seen import Conflict, JobSeen, JobState, Seat, Seen
 from evenkeel.control.slots import Place, places
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Group
@@ -116,9 +118,7 @@ def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
         queues=sum(map(len, queues)),
         consumers=len(taken.members),
         executors=len(taken.places),
-        selector=f"evenkeel.dev/group={group.head.key.name},spark-role=executor"
-        if group.spec.job
-        else "",
+        selector=names.executor_selector(group.head.key.name) if group.spec.job else "",
         moved=kept.moved + moved,
         rebalanced_for=group.rebalance_asked or kept.rebalanced_for,
         imbalance=f"{plan.imbalance:.2f}",
@@ -288,7 +288,9 @@ def _decided(
     return Decision(status, [*happened, *_turned(group.status.conditions, status.conditions)])
 
 
-def _news_of_skip(status: GroupStatus, skipped: Skipped | None, now: datetime) -> LastSkip | None:
+def _news_of_skip(
+    status: GroupStatus, skipped: SkipReport | None, now: datetime
+) -> LastSkip | None:
     known = status.last_skip
     if skipped is None or (known is not None and known.value == skipped.value):
         return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from contract.kinds.groups import JobRecord, TopicClaim
+from contract.report import SkipReport
 from evenkeel.objects import Key, Topic
 from lb_core import model
 from lb_core.model import Member
@@ -33,17 +34,6 @@ class Report:
     error: str | None = None
     coming: frozenset[str] = frozenset()
     """Executors, by their ids, that start or make room for one, and have not failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """What a job has passed over as it was asked to, for it was gone for good."""
-
-    value: str
-    """Of the annotation that asked."""
-    messages: int
-    lost: str
-    """Which, in words."""
 
 
 class DriverState(Enum):
@@ -80,7 +70,7 @@ class DriverSeen:
     message: str = ""
     report: Report | None = None
     ending: Ending | None = None
-    skipped: Skipped | None = None
+    skipped: SkipReport | None = None
     """By this driver."""
     is_silent: bool = False
     """Whether whoever should tell of it does not answer, as when its node is lost."""
@@ -146,4 +136,4 @@ class Seen:
     """Which topics are the group's and no other's."""
     unseen: str | None = None
     """Why what is around it cannot be seen, for a missing right."""
-    skipped: Skipped | None = None
+    skipped: SkipReport | None = None

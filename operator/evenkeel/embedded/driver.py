@@ -20,13 +20,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from contract import names
+from contract import report as contract_report
 from contract.kinds.jobs import Process
+from contract.report import DriverReport, Filler
 from evenkeel import quantities, times
-from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, Report, Seat, Skipped
+from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, Report, Seat
 from evenkeel.errors import EvenkeelError
 from evenkeel.job_file import Document
 
@@ -80,8 +82,8 @@ class Driver:
         self.workers = int(job["spark"]["spark.evenkeel.workers"])
         self._stamp = None
         self._rows.clear()
-        (self.folder / "report.json").unlink(missing_ok=True)
-        file = self.folder / "job.json"
+        (self.folder / names.REPORT).unlink(missing_ok=True)
+        file = self.folder / names.JOB
         master = {"spark.master": _master(self.workers, job["spark"])}
         whole = {**job, "spark": {**master, **job["spark"]}}
         write_private(file, json.dumps(whole, indent=2))  # it holds the credentials
@@ -116,7 +118,7 @@ class Driver:
 
     def look(self) -> None:
         """Read the report, if there is a new one."""
-        path = self.folder / "report.json"
+        path = self.folder / names.REPORT
         if self._process is None:
             return
         with contextlib.suppress(FileNotFoundError):
@@ -125,13 +127,13 @@ class Driver:
             if stamp == self._stamp:
                 return
             self._stamp = stamp
-            found = json.loads(path.read_text(encoding="utf-8"))
-            if "slots" in found:
-                self._rows.append((time.monotonic(), found["rows"]))
+            found = contract_report.read(path.read_bytes())
+            if found.slots is not None:
+                self._rows.append((time.monotonic(), found.rows))
                 is_told = self.seen.state is DriverState.STOPPING
                 state = DriverState.STOPPING if is_told else DriverState.RUNNING
-                seen = replace(self.seen, state=state, report=_report(found))
-                self._see(replace(seen, skipped=_skipped(found)))
+                seen = replace(self.seen, state=state, report=_report(found, found.slots))
+                self._see(replace(seen, skipped=found.skipped))
 
     def rate(self, slot: str) -> float:
         """Tell how many rows a second a slot has pulled in the last seconds."""
@@ -148,17 +150,16 @@ class Driver:
         code = await process.wait()
         self._process = None
         last = self._last_report()
-        message = last.get("error") or f"the driver ended with code {code}; see {self.log}"
+        message = last.error or f"the driver ended with code {code}; see {self.log}"
         now, ran = times.shown(datetime.now(UTC)), time.monotonic() - begun
         ending = Ending(code, now, ran, message if code else "")
-        self._see(DriverSeen(DriverState.ENDED, identity, ending=ending, skipped=_skipped(last)))
+        self._see(DriverSeen(DriverState.ENDED, identity, ending=ending, skipped=last.skipped))
 
-    def _last_report(self) -> Mapping[str, Any]:
+    def _last_report(self) -> DriverReport:
         """Read what the driver reported last; nothing if it did not."""
         with contextlib.suppress(OSError, ValueError):
-            found: dict[str, Any] = json.loads((self.folder / "report.json").read_bytes())
-            return found
-        return {}
+            return contract_report.read((self.folder / names.REPORT).read_bytes())
+        return DriverReport()
 
     def _see(self, seen: DriverSeen) -> None:
         if seen != self.seen:
@@ -193,20 +194,15 @@ def refuse_if_missing() -> None:
         )
 
 
-def _report(found: Mapping[str, Any]) -> Report:
-    seats = {name: Seat(each["executor"]) for name, each in found["slots"].items()}
+def _report(found: DriverReport, slots: Mapping[str, Filler]) -> Report:
+    seats = {name: Seat(each.executor) for name, each in slots.items()}
     return Report(
-        adopted_epoch=found["adoptedEpoch"],
+        adopted_epoch=found.adopted_epoch,
         slots=seats,
-        is_pinned=found["pinned"],
-        error=found["error"],
-        coming=frozenset(found["executors"]) - {seat.executor for seat in seats.values()},
+        is_pinned=found.pinned,
+        error=found.error,
+        coming=frozenset(found.executors) - {seat.executor for seat in seats.values()},
     )
-
-
-def _skipped(found: Mapping[str, Any]) -> Skipped | None:
-    skipped = found.get("skipped")
-    return Skipped(**skipped) if skipped else None
 
 
 def _master(workers: int, spark: Mapping[str, str]) -> str:

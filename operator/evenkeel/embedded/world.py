@@ -16,9 +16,11 @@ from typing import Any
 
 import msgspec
 
+from contract import assignment, names
 from contract.kinds.groups import GroupStatus
 from contract.kinds.parts import KeyRef
 from contract.kinds.topics import TopicStatus
+from contract.names import RESTART
 from evenkeel import job_file, manifests
 from evenkeel.control import conditions
 from evenkeel.control.brokers import Cluster
@@ -30,7 +32,7 @@ from evenkeel.embedded.driver import Driver
 from evenkeel.errors import ManifestError
 from evenkeel.job_file import Document, Places
 from evenkeel.manifests import Manifests
-from evenkeel.objects import RESTART, Group, Key, Topic
+from evenkeel.objects import Group, Key, Topic
 from evenkeel.planning import MissingError
 from lb_core.model import Member
 from mq_client.acl import Credentials
@@ -172,8 +174,9 @@ class FileWorld:
     def _publish(self, key: Key) -> None:
         """Let a job, if there is one, know the newest assignment."""
         if key in self._drivers:
-            found = job_file.assignment(self._objects.groups[key])
-            driver.written(self._drivers[key].folder / "assignment.json", found)
+            group = self._objects.groups[key]
+            found = assignment.of_status(group.status, group.to_drain)
+            driver.written(self._drivers[key].folder / names.ASSIGNMENT, found)
 
     def _changed(self, key: Key, tell: Callable[[Loop, Key], None]) -> None:
         _write_status(self._folder / "status.json", self._objects)
@@ -190,8 +193,8 @@ class FileWorld:
             )
         topics = self._objects.topics
         places = Places(
-            str(folder / "assignment.json"),
-            str(folder / "report.json"),
+            str(folder / names.ASSIGNMENT),
+            str(folder / names.REPORT),
             job.checkpoint.url,
             {ref: self._python_file(group, ref, folder) for ref in job_file.refs(group)},
             {name: self._options_folder(group, name, folder) for name in job_file.secrets(group)},

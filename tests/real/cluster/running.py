@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from contract.kinds import parts
-from evenkeel import manifests
+from contract.names import API_VERSION
 from sandbox import operator
 from sandbox.kubernetes_users import User
 from sandbox.statuses import Document, condition
@@ -57,7 +57,7 @@ class Namespace:
         """Make one of our objects."""
         plural = {"Topic": "topics", "ConsumerGroup": "consumergroups"}[kind]
         document = {
-            "apiVersion": manifests.API_VERSION,
+            "apiVersion": API_VERSION,
             "kind": kind,
             "metadata": {"name": name, **metadata},
             "spec": spec,

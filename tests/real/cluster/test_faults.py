@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.objects import PAUSED
+from contract.names import PAUSED
 from sandbox.kubernetes import Cluster
 from sandbox.statuses import Document, condition, loads
 from sandbox.waiting import eventually

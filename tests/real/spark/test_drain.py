@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from contract.exit_codes import DONE
 from mq_client import blocking
 from sandbox import jars
 from sandbox.jobs import RunningJob
 from sandbox.rocketmq import RocketMq
-from spark_jobs.pipeline.driver import DONE
 from tests.real.numbers import Numbers
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")

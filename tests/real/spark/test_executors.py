@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from contract.exit_codes import DONE
 from mq_client import blocking
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
@@ -15,7 +16,6 @@ from sandbox import jars
 from sandbox.jobs import RunningJob
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
-from spark_jobs.pipeline.driver import DONE
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
 

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from contract.exit_codes import PERMANENT, TRY_AGAIN
 from mq_client import blocking
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
@@ -25,7 +26,6 @@ from sandbox.statuses import Document
 from sandbox.waiting import eventually
 from spark_jobs.pipeline import hearing, kube, lease, overdue
 from spark_jobs.pipeline.assignments import InFiles
-from spark_jobs.pipeline.driver import PERMANENT, TRY_AGAIN
 from spark_jobs.pipeline.hearing import Hearing
 from spark_jobs.pipeline.lease import Lease, Terms
 from spark_jobs.pipeline.overdue import Overdue

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from contract.exit_codes import DONE, PERMANENT
 from mq_client import blocking
 from mq_client.frames import Frame
 from mq_client.values import Queue
 from sandbox import jars
 from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
 from sandbox.rocketmq import RocketMq
-from spark_jobs.pipeline.driver import DONE, PERMANENT
 from tests.answers import Answers, Asked, said
 from tests.real.spark.matrix import Change, plain
 from tests.real.spark.source import ends_at, send

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from contract.exit_codes import DONE, PERMANENT
 from mq_client import blocking, flows
 from mq_client.commands.sending import Send
 from mq_client.messages import Message
@@ -18,7 +19,6 @@ from mq_client.pulling import Position
 from sandbox import jars
 from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
 from sandbox.rocketmq import RocketMq, started
-from spark_jobs.pipeline.driver import DONE, PERMANENT
 from tests.real.secured import KEEPER, SECURED
 
 pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from contract.exit_codes import DONE, PERMANENT
 from mq_client import blocking
 from mq_client.values import Queue
 from sandbox import jars, rocketmq
 from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
 from sandbox.rocketmq import RocketMq
-from spark_jobs.pipeline.driver import DONE, PERMANENT
 from tests.real.spark.forgetting import SMALL_FILES, forget_files
 from tests.real.spark.source import ends_at, send
 

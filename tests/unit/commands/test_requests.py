@@ -5,9 +5,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from contract import names
 from contract.kinds.groups import LastSkip
 from contract.kinds.parts import Condition, ConditionStatus
-from evenkeel import objects
 from evenkeel.control.seen import JobSeen, JobState
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Group
@@ -31,7 +31,7 @@ def with_condition(found: Group, kind: str, *, holds: bool) -> Group:
 
 def test_a_rebalance_is_done_when_the_status_names_it() -> None:
     request = requests.rebalance(TWO, NOW)
-    assert (request.annotation, request.value) == (objects.REBALANCE, NOW)
+    assert (request.annotation, request.value) == (names.REBALANCE, NOW)
     assert request.seen(TWO) is None
     asked = after(annotated(TWO, rebalance=NOW), members("a", "b"))
     assert request.seen(asked) == "ConsumerGroup billing was planned anew, and nothing had to move"
@@ -45,7 +45,7 @@ def test_a_rebalance_is_done_when_the_status_names_it() -> None:
 
 def test_a_pause_is_done_when_the_condition_says_so() -> None:
     request = requests.pause(TWO, NOW)
-    assert (request.annotation, request.value, request.is_new) == (objects.PAUSED, "true", True)
+    assert (request.annotation, request.value, request.is_new) == (names.PAUSED, "true", True)
     assert request.seen(TWO) is None
     assert request.seen(after(annotated(TWO, paused="true"), members("a", "b"))) is not None
 
@@ -112,7 +112,7 @@ def test_a_job_that_is_ready_has_nothing_to_pass_over() -> None:
 def test_what_was_passed_over_is_told() -> None:
     failed = with_condition(JOB_RUNS, "Ready", holds=False)
     request = requests.skip(failed, NOW)
-    assert (request.annotation, request.value) == (objects.SKIP, NOW)
+    assert (request.annotation, request.value) == (names.SKIP, NOW)
     earlier = LastSkip("2025-12-31T00:00:00Z", "earlier", 3, "orders@broker-a 1: 3")
     assert request.seen(with_status(failed, last_skip=earlier)) is None
     done = LastSkip("2026-01-01T00:00:00Z", NOW, 7, "orders@broker-a 1: 10 to 17")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from contract.kinds.parts import KeyRef
+from contract.names import JOB
 from evenkeel import job_file
 from evenkeel.cluster.manifest import merging, names, places, pods
 from evenkeel.cluster.manifest.names import Document
@@ -40,7 +41,7 @@ def _spec(wanted: Wanted) -> Document:
     container = {
         "name": merging.CONTAINER,
         "image": wanted.image,
-        "args": ["driver", f"{places.JOB}/{places.JOB_FILE}"],  # the image's entry point takes it
+        "args": ["driver", f"{places.JOB}/{JOB}"],  # the image's entry point takes it
         "env": [_downward(name, field) for name, field in _FROM_THE_POD.items()],
         "ports": [
             {"name": name, "containerPort": port, "protocol": "TCP"}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from contract.kinds.jobs import Mode
+from contract.names import ASSIGNMENT, REPORT
 from evenkeel import job_file
 from evenkeel.cluster.manifest import places, settings
 from evenkeel.cluster.manifest.names import Document
@@ -17,8 +18,8 @@ def document(wanted: Wanted, topics: Mapping[Key, Topic], executor: Document) ->
     """Write it, but for what may change under a running driver: executors, and whose it is."""
     key = wanted.group.head.key
     inside = Places(
-        assignments=f"{places.WORK}/assignment.json",
-        report=f"{places.WORK}/report.json",
+        assignments=f"{places.WORK}/{ASSIGNMENT}",
+        report=f"{places.WORK}/{REPORT}",
         checkpoint=places.checkpoint(wanted.group, wanted.job),
         files={ref: places.file(ref) for ref in job_file.refs(wanted.group)},
         options={name: places.options(name) for name in job_file.secrets(wanted.group)},

@@ -2,21 +2,16 @@
 
 from typing import Any
 
-from evenkeel import manifests, planning
+from contract import names
+from evenkeel import planning
 from evenkeel.objects import Group
 
 Document = dict[str, Any]
-GROUP_LABEL = "evenkeel.dev/group"
-RESTART_HASH = "evenkeel.dev/restart-hash"
-"""Annotation of the driver's pod: another value means that it must be made anew."""
-ROLE_LABEL = "spark-role"
-"""Spark gives executors this label, with the value `executor`."""
-DRIVER_SUFFIX = "-driver"
 
 
 def driver(group: Group) -> str:
     """Name the pod, and all that is only the driver's."""
-    return f"{group.head.key.name}{DRIVER_SUFFIX}"
+    return names.driver(group.head.key.name)
 
 
 def job(group: Group) -> str:
@@ -27,13 +22,13 @@ def job(group: Group) -> str:
 def labels(group: Group) -> dict[str, str]:
     """Label whatever belongs to a group."""
     planning.refuse_long_name(group)
-    return {"app.kubernetes.io/managed-by": "evenkeel", GROUP_LABEL: group.head.key.name}
+    return {"app.kubernetes.io/managed-by": "evenkeel", names.GROUP_LABEL: group.head.key.name}
 
 
 def metadata(group: Group, name: str) -> Document:
     """Say whose an object is; it goes when the group goes."""
     owner = {
-        "apiVersion": manifests.API_VERSION,
+        "apiVersion": names.API_VERSION,
         "kind": "ConsumerGroup",
         "name": group.head.key.name,
         "uid": group.head.uid,

@@ -8,6 +8,7 @@ ports stay open, and Spark's secret alone keeps others out.
 
 from collections.abc import Iterable
 
+from contract.names import GROUP_LABEL
 from evenkeel.cluster.manifest import names, places
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.objects import Group
@@ -19,7 +20,7 @@ _LAST_PORT = 65535
 
 def policy(group: Group, specs: Iterable[Document]) -> Document:
     """Make the policy for pods that are specified so."""
-    selected = {names.GROUP_LABEL: group.head.key.name}
+    selected = {GROUP_LABEL: group.head.key.name}
     own: Document = {"ports": [_ports(*_SPARKS)]}
     if not any(spec.get("hostNetwork") for spec in specs):
         own["from"] = [{"podSelector": {"matchLabels": selected}}]

@@ -5,7 +5,6 @@ from contract.kinds.parts import KeyRef
 from evenkeel.objects import Group
 
 JOB = "/etc/evenkeel"
-JOB_FILE = "job.json"
 EXECUTOR_TEMPLATE = "executor.json"
 """JSON, which is YAML too, and the same to all who read it: 12e4 between quotes stays a text."""
 FILES = "/etc/evenkeel-files"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from contract.kinds.jobs import Job
+from contract.names import ROLE_LABEL
 from evenkeel import times
 from evenkeel.cluster.manifest import merging, names, places
 from evenkeel.cluster.manifest.access import Access
@@ -54,7 +55,7 @@ def defaults(wanted: Wanted, *, has_state: bool) -> Document:
 
 def metadata(wanted: Wanted, role: str) -> Document:
     """Label a pod."""
-    labels = names.labels(wanted.group) | {names.ROLE_LABEL: role}
+    labels = names.labels(wanted.group) | {ROLE_LABEL: role}
     return {"labels": labels, "annotations": {}}
 
 

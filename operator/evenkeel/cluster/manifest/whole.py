@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from contract.names import JOB, RESTART, RESTART_HASH
 from evenkeel.cluster.manifest import (
     access,
     driver,
@@ -19,7 +20,7 @@ from evenkeel.cluster.manifest import (
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.cluster.manifest.pods import Wanted
 from evenkeel.errors import ManifestError
-from evenkeel.objects import RESTART, Group, Key, Topic
+from evenkeel.objects import Group, Key, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,12 @@ def _config_map(group: Group, made: _Made) -> Document:
         "kind": "ConfigMap",
         "metadata": names.metadata(group, names.job(group)),
         "data": {
-            places.JOB_FILE: json.dumps(document, indent=2),
+            JOB: json.dumps(document, indent=2),
             places.EXECUTOR_TEMPLATE: json.dumps(made.template, indent=2),
         },
     }
 
 
 def _stamped(pod: Document, value: str) -> Document:
-    annotations = pod["metadata"]["annotations"] | {names.RESTART_HASH: value}
+    annotations = pod["metadata"]["annotations"] | {RESTART_HASH: value}
     return pod | {"metadata": pod["metadata"] | {"annotations": annotations}}
