@@ -13,11 +13,18 @@ FOLDER = Path("docs", "pictures")
 def the_way() -> str:
     """From objects to rows, and who tells whom."""
     it = Drawing(860, 400)
-    it.box(20, 30, 170, 60, "object", "Topic", "which queues there are")
-    it.box(20, 120, 170, 60, "object", "ConsumerGroup", "spec: who, and how")
+    it.box(20, 30, 170, 60, "object", "Topic", "which queues exist")
+    it.box(20, 120, 170, 60, "object", "ConsumerGroup", "spec: who reads, and how")
     it.box(20, 210, 170, 60, "theirs", "pods", "or a static list")
     it.box(
-        270, 100, 200, 100, "ours", "operator", "sees, plans, publishes", "one leads, by a Lease"
+        270,
+        100,
+        200,
+        100,
+        "ours",
+        "operator",
+        "observes, plans, publishes",
+        "one leads, by a Lease",
     )
     it.arrow((190, 60), (240, 60), (240, 130), (268, 130))
     it.arrow((190, 150), (268, 150))
@@ -88,7 +95,7 @@ def slots() -> str:
             it.arrow((left + 135, y + 38), (left + 112, y + 38), dashed=not filler)
     it.arrow((263, 88), (305, 88))
     it.arrow((553, 88), (595, 88))
-    it.text(430, 240, "status.assignments is the same all the time: nothing has moved", "small mid")
+    it.text(430, 240, "status.assignments does not change: nothing moves", "small mid")
     return it.svg()
 
 
@@ -96,12 +103,12 @@ def batch() -> str:
     """What happens in a micro-batch, and what is there again after a failure."""
     it = Drawing(860, 215)
     steps = (
-        ("1 ask", "ends of all queues", "theirs"),
+        ("1 plan", "ends of all queues", "theirs"),
         ("2 journal", "ranges, epoch, filter", "object"),
         ("3 pull", "each slot its own", "ours"),
         ("4 write", "transform, sink", "ours"),
         ("5 commit", "in the checkpoint", "object"),
-        ("6 tell", "brokers: offsets", "theirs"),
+        ("6 report", "offsets to brokers", "theirs"),
     )
     for number, (title, line, kind) in enumerate(steps):
         x = 15 + 140 * number
@@ -110,10 +117,13 @@ def batch() -> str:
             it.arrow((x - 12, 61), (x - 1, 61))
     it.arrow((650, 92), (650, 130), (215, 130), (215, 95), dashed=True)
     it.text(
-        432, 147, "fails between 2 and 5: the same ranges again, with the same filter", "small mid"
+        432,
+        147,
+        "failure between 2 and 5: the same ranges again, with the same filter",
+        "small mid",
     )
     it.arrow((780, 92), (780, 175), (80, 175), (80, 95), dashed=True)
-    it.text(432, 194, "the next batch, by the newest epoch", "small mid")
+    it.text(432, 194, "the next batch follows the newest epoch", "small mid")
     return it.svg()
 
 
