@@ -1,1 +1,1 @@
-"""What Evenkeel does, seen: real RocketMQ, real Spark, executors that come, go and die."""
+"""The demo: real RocketMQ, real Spark, executors that join, leave and die."""

@@ -1,9 +1,9 @@
 """
-The demo: `python -m demo`. It sets up all that it needs, ends by itself, and counts.
+The demo: `python -m demo`. It sets up everything it needs, exits by itself, and counts messages.
 
-Messages with numbers arrive all the time. A job of two executors reads them; a third one joins,
-one is killed, and the topic gets more queues. All of it is the product as users have it: a file of
-manifests, `evenkeel run`, and an editor.
+Numbered messages arrive continuously. A job with two executors reads them. Then a third executor
+joins, one is killed, and the topic gets more queues. The demo uses the product as users do: a
+manifest file that is edited, and `evenkeel run`.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ from sandbox import executors, process, rocketmq
 
 BILLING = Key("default", "billing")
 QUEUES, MORE_QUEUES = 4, 6
-"""On each of two brokers, at first and at the end."""
+"""Queues on each of two brokers, at the start and at the end."""
 LOOK_SECONDS = 0.2
 WATCH_SECONDS = 8.0
-"""Time to watch the picture between two events."""
+"""Time to watch the screen between two events."""
 PATIENCE_SECONDS = 120.0
 TIMES = Times(answer=60.0)
-"""All of it shares one machine: a broker that is slow to answer is no fault."""
+"""Everything shares one machine, so a broker may be slow to answer."""
 MANIFESTS = """\
 apiVersion: evenkeel.dev/v1alpha1
 kind: Topic
@@ -60,14 +60,14 @@ spec:
 
 
 class StuckError(EvenkeelError):
-    """The demo waits for something that does not come."""
+    """The demo has waited too long for something."""
 
 
 class Demo:
     """One run."""
 
     def __init__(self, folder: Path, client: Client, name_server: str) -> None:
-        """Prepare; nothing runs yet."""
+        """Prepare a run without starting anything."""
         self.file = folder / "billing.yaml"
         self.rows = folder / "rows"
         self.state = folder / "state"
@@ -77,7 +77,7 @@ class Demo:
         self._folder = folder
 
     def edit(self, count: int) -> None:
-        """Write the file with so many executors, as an editor does."""
+        """Write the file with `count` executors, as an editor would."""
         part = self.file.with_suffix(".part")
         part.write_text(
             MANIFESTS.format(name_server=self._name_server, folder=self._folder, executors=count)
@@ -85,26 +85,28 @@ class Demo:
         part.replace(self.file)
 
     async def play(self, world: FileWorld, sender: Sender) -> None:
-        """Let everything happen."""
-        self.screen.say("Spark starts, with two executors; this takes half a minute or more")
+        """Play all events, one after the other."""
+        self.screen.say("Spark starts with two executors; this takes half a minute or more")
         await self._until(world, lambda group: _is_settled(world, group, 2))
-        await self._watch("both executors read their queues; next, a third one joins")
+        await self._watch("both executors read their queues; next, a third executor joins")
         self.edit(3)
         await self._until(world, lambda group: _is_settled(world, group, 3))
-        await self._watch("the third one has taken over what it had to; next, one is killed")
+        await self._watch("the third executor has taken over its queues; next, one is killed")
         before = _group(world).status.moved
         await self._kill(world, "billing-1")
         moved = _group(world).status.moved - before
-        queues = f"{moved} queues have moved: it took longer than the grace" if moved else (
-            "no queue has moved")  # fmt: skip
-        await self._watch(f"a new executor has taken the empty slot, and {queues}; "
+        queues = f"{moved} queues moved, as it took longer than the grace period" if moved else (
+            "no queue moved")  # fmt: skip
+        await self._watch(f"a new executor has filled the empty slot, and {queues}; "
                           "next, the topic gets more queues")  # fmt: skip
         await self._client.put_topics([TopicConfig("orders", MORE_QUEUES, MORE_QUEUES)])
         await self._until(
             world,
             lambda group: group.status.queues == 2 * MORE_QUEUES and _is_settled(world, group, 3),
         )
-        await self._watch("the new queues have owners; next, the sender stops and all is counted")
+        await self._watch(
+            "the new queues have owners; next, the sender stops and messages are counted"
+        )
         await sender.stop()
         await self._until_read(sender.sent)
 
@@ -137,10 +139,12 @@ class Demo:
         except TimeoutError:
             log = self.state / "default" / "billing" / "log"
             tail = log.read_text(errors="replace")[-2000:] if log.exists() else "no log"
-            raise StuckError(f"nothing happens any more; the job's log ends with\n{tail}") from None
+            raise StuckError(
+                f"no progress for {PATIENCE_SECONDS:g} s; the job's log ends with\n{tail}"
+            ) from None
 
     async def _until_read(self, sent: int) -> None:
-        """Wait until the sink has as many rows as were sent; if some are lost, not for ever."""
+        """Wait until the sink has all rows; if some are lost, time out."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS / 4):
                 while len(await asyncio.to_thread(counting.bodies, self.rows)) < sent:
@@ -154,7 +158,7 @@ def _group(world: FileWorld) -> Group:
 
 
 def _is_settled(world: FileWorld, group: Group, slots: int) -> bool:
-    """Whether so many slots are filled, and the job follows the newest epoch."""
+    """Whether this many slots are filled and the job follows the newest epoch."""
     status = group.status
     filled = [each for each in status.assignments if each.executor and not each.empty_since]
     report = world.driver(BILLING).report
@@ -163,8 +167,10 @@ def _is_settled(world: FileWorld, group: Group, slots: int) -> bool:
 
 
 async def main() -> int:
-    """Run the demo; 0 if nothing was lost and nothing came twice."""
-    print("Evenkeel: RocketMQ starts, one name server and two brokers (fetched the first time)")
+    """Run the demo; return 0 if no message was lost or read twice."""
+    print(
+        "Evenkeel: starting RocketMQ, one name server and two brokers (downloaded the first time)"
+    )
     with rocketmq.started(brokers=2) as mq, tempfile.TemporaryDirectory() as place:
         mq.create_topics({"orders": QUEUES})
         name_server = mq.name_server.address

@@ -1,4 +1,4 @@
-"""Counts what was sent against what has arrived."""
+"""Compare the messages sent with the messages received."""
 
 import json
 from collections import Counter
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The end of the story."""
+    """The result of the demo."""
 
     sent: int
     consumed: int
@@ -18,11 +18,11 @@ class Count:
 
     @property
     def is_clean(self) -> bool:
-        """Whether all is there, once."""
+        """Whether every message arrived exactly once."""
         return not (self.lost or self.duplicated) and self.sent == self.consumed
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Format the result in one line."""
         return (
             f"sent {self.sent} consumed {self.consumed} "
             f"lost {self.lost} duplicated {self.duplicated}"
@@ -30,7 +30,7 @@ class Count:
 
 
 def bodies(rows: Path) -> list[int]:
-    """Read the number of each row that the sink holds."""
+    """Read the numbers of all rows in the sink."""
     return [
         int(json.loads(line)["body"])
         for part in rows.glob("query=*/batch=*/part-*.json")
@@ -39,7 +39,7 @@ def bodies(rows: Path) -> list[int]:
 
 
 def count(sent: int, arrived: Iterable[int]) -> Count:
-    """Compare the numbers 0 to `sent` - 1 with what has arrived."""
+    """Compare the numbers 0 to `sent` - 1 with those that arrived."""
     times = Counter(arrived)
     return Count(
         sent,

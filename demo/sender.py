@@ -1,4 +1,4 @@
-"""Sends numbered messages evenly to all queues, all the time."""
+"""Send numbered messages continuously and evenly to all queues."""
 
 import asyncio
 from contextlib import suppress
@@ -14,10 +14,10 @@ A_BATCH, BATCH_SECONDS = 20, 0.05
 
 
 class Sender:
-    """Sends for as long as it is entered, unless it is stopped before."""
+    """Sends until its context is left or `stop` is called."""
 
     def __init__(self, client: Client, topic: str) -> None:
-        """Send nothing yet."""
+        """Prepare a sender without sending."""
         self.sent = 0
         self._client = client
         self._topic = topic
@@ -25,26 +25,26 @@ class Sender:
         self._task: asyncio.Task[None] | None = None
 
     async def stop(self) -> None:
-        """Send the last batch; an error that ended the sending is raised now."""
+        """Finish the last batch; raise the error if sending has failed."""
         self._stop.set()
         if self._task is not None:
             await self._task
 
     async def __aenter__(self) -> Self:
-        """Begin."""
+        """Start sending."""
         self._task = asyncio.create_task(self._send())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End."""
+        """Stop sending."""
         await self.stop()
 
     async def _send(self) -> None:
         chooser = RoundRobin()
         while not self._stop.is_set():
             batch = [Message(self._topic, b"%d" % (self.sent + each)) for each in range(A_BATCH)]
-            # Only what was refused is sent again: what a broker fell silent about may be stored,
-            # and stored twice it would look as if it had been consumed twice.
+            # Only rejected batches are sent again. A batch without an answer may be stored, and a
+            # second copy would look as if it had been consumed twice.
             with suppress(BusyError):
                 await self._client.send(batch, chooser, tries=1)
                 self.sent += A_BATCH

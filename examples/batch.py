@@ -1,4 +1,4 @@
-"""Add up the orders that are there: `python examples/batch.py NAME_SERVER`."""
+"""Sum up all existing orders: `python examples/batch.py NAME_SERVER`."""
 
 import sys
 

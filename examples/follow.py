@@ -1,10 +1,10 @@
 """
-Follow an assignment by hand: read what a ConsumerGroup gives to one consumer, and end.
+Follow an assignment yourself: read the queues that a ConsumerGroup assigns to one consumer.
 
     kubectl get mqcg billing -o json | python examples/follow.py NAME_SERVER CONSUMER
 
-Each of its queues is read from where the group stands to its end, and then the group stands there.
-A program of your own would go on, and look at the status again when it changes.
+It reads each queue from the group's committed offset to the end, commits, and exits. A program of
+your own would keep reading, and read the status again when it changes.
 """
 
 import json

@@ -1,8 +1,8 @@
 """
 Run a pinned job on two executors: `python examples/pinned.py NAME_SERVER FOLDER`.
 
-The assignment comes from the allocation engine here; the job would follow each new one. It reads
-what is there, writes it to FOLDER/rows, and ends.
+The allocation engine makes the assignment here; a job follows every new one. The job reads all
+existing messages, writes them to FOLDER/rows, and exits.
 """
 
 import json

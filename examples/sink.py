@@ -19,12 +19,12 @@ orders = spark.createDataFrame(
         ("1", "ann", 10.0),
         ("2", "ben", 25.0),
         ("3", "ann", 5.0),
-        ("3", "ann", 5.0),  # her producer tried twice
+        ("3", "ann", 5.0),  # a duplicate: her producer retried
     ],
     "number string, customer string, amount double",
 )
 (
-    orders.repartition("customer")  # an order's key, and whatever keeps its order, in one partition
+    orders.repartition("customer")  # rows that must stay in order belong in one partition
     .sortWithinPartitions("number")
     .selectExpr("to_json(struct(number, customer, amount)) AS body", "number AS keys", "customer")
     .write.format("rocketmq")

@@ -1,7 +1,7 @@
 """
-Send a receipt for each order, and one only: `python examples/stream.py NAME_SERVER FOLDER`.
+Send exactly one receipt per order: `python examples/stream.py NAME_SERVER FOLDER`.
 
-Run it again: the checkpoint in the folder knows which orders were read, and which were seen.
+Run it twice: the checkpoint in the folder remembers which orders were read and which are known.
 """
 
 import sys
@@ -13,7 +13,9 @@ from spark_jobs import RocketMQ
 name_server, folder = sys.argv[1:]
 spark = (
     SparkSession.builder.master("local[2]")
-    .config("spark.sql.shuffle.partitions", "2")  # what was seen is kept in so many parts
+    .config(
+        "spark.sql.shuffle.partitions", "2"
+    )  # the state of known orders has this many partitions
     .getOrCreate()
 )
 spark.dataSource.register(RocketMQ)
@@ -32,7 +34,7 @@ query = (
     .option("nameServers", name_server)
     .option("topic", "receipts")
     .option("checkpointLocation", f"{folder}/receipts")
-    .trigger(availableNow=True)  # left out, it goes on for ever
+    .trigger(availableNow=True)  # without it, the query runs until it is stopped
     .start()
 )
 query.awaitTermination()
