@@ -1,9 +1,13 @@
 """
-Hold back moves beyond `maxMoves`, so that a plan changes hands in rounds.
+Holds back moves beyond `maxMoves`, so that a plan is carried out in rounds.
 
-Forced moves are free. Of the chosen ones those off draining consumers go first, then from whoever
-is most loaded to its least loaded taker. What is held back stays with its owner until the next
-round, which counts again from there: every round leaves fewer moves to make, so the rounds end.
+Forced moves do not count. Of the others, those off draining consumers go first, then those from the
+most loaded consumer to its least loaded taker. What is held back stays with its owner until the
+next round, which counts anew from there.
+
+Why this is sound: only moves that could wait are held back, so the old owner may still own the
+queue. Any part of them can be made: each queue has one owner, the old or the new one. Each round
+with a limit above 0 makes at least one move of those that are left, so the rounds end.
 """
 
 from collections import deque
@@ -19,10 +23,11 @@ from lb_core.outcome import Outcome
 def hold_back(
     moves: Sequence[Move], limit: float, outcome: Outcome, group: Group
 ) -> tuple[list[Move], list[Move]]:
-    """Split moves into those to make and those to defer; deferred ones are undone in `outcome`."""
+    """Split moves into those to make and those to defer. `outcome` then has only the former."""
     chosen = [move for move in moves if move.chosen]
     if sum(move.size for move in chosen) <= limit:
         return list(moves), []
+    # All are undone first, and the picked ones made again: picking needs the loads before any move.
     _shift(outcome, chosen, back=True)
     made, deferred = _pick(chosen, int(limit), outcome, group)
     _shift(outcome, made, back=False)
@@ -32,7 +37,7 @@ def hold_back(
 def _pick(
     chosen: Sequence[Move], limit: int, outcome: Outcome, group: Group
 ) -> tuple[list[Move], list[Move]]:
-    """Choose single queues up to the limit: from the most loaded, to its least loaded taker."""
+    """Pick single queues up to the limit: from the most loaded, to its least loaded taker."""
     loads = {name: outcome.scale.load(runs) for name, runs in outcome.holdings.items()}
 
     def level(name: str | None) -> float:
@@ -54,6 +59,8 @@ def _pick(
         may_wait, _, first = givers[0]
         source = chosen[first].source
         takers = moves_of[source]
+        # A taker's level in the heap may be out of date, but takers only grow, so it is too low at
+        # most. When the first entry is up to date, no other can be lower: it is the least loaded.
         while (now := (level(chosen[takers[0][1]].target), takers[0][1])) > takers[0]:
             heapreplace(takers, now)
         place = takers[0][1]
@@ -64,15 +71,17 @@ def _pick(
         limit -= 1
         if not numbers[place]:
             heappop(takers)
+        # Only this giver has given, so only its entry must be renewed. A giver that also takes may
+        # be a little too low in the heap: that changes the order of moves, not whether they fit.
         if takers:
             heapreplace(givers, (may_wait, -level(source), first))
         else:
             heappop(givers)
-    return _parts(chosen, made), _parts(chosen, numbers)
+    return _cut_down(chosen, made), _cut_down(chosen, numbers)
 
 
-def _parts(moves: Sequence[Move], numbers: Sequence[Collection[int]]) -> list[Move]:
-    """Of each move those of its queues that are listed, if there are any."""
+def _cut_down(moves: Sequence[Move], numbers: Sequence[Collection[int]]) -> list[Move]:
+    """Cut each move down to the queues listed for it; leave out moves without any."""
     return [
         move._replace(runs=inventory.merge(range(number, number + 1) for number in listed))
         for move, listed in zip(moves, numbers, strict=True)
@@ -81,7 +90,7 @@ def _parts(moves: Sequence[Move], numbers: Sequence[Collection[int]]) -> list[Mo
 
 
 def _shift(outcome: Outcome, moves: Sequence[Move], *, back: bool) -> None:
-    """Make moves, or undo them: all that each consumer loses at once, then all that it gets."""
+    """Make moves, or undo them: first all that each consumer loses, then all that it gets."""
     lost: dict[str, list[range]] = {}
     got: dict[str, list[range]] = {}
     for move in moves:

@@ -1,9 +1,9 @@
 """
-Which queues: take some from those who have too many, deal them to those who lack some.
+Decides which queues move: takes some from consumers that have too many, deals them to the others.
 
-How many each gives and gets is decided elsewhere. Here two smaller aims are served, where they cost
-no move: every consumer holds a like share of every topic (so that a busy topic is everybody's), and
-a consumer's queues of one topic stay neighbours (so that a status of "0-9" says it all).
+How many each gives and gets is decided elsewhere. Here two smaller aims are met where they cost no
+move. Every consumer holds a similar share of every topic, so that a busy topic is spread over all.
+And a consumer's queues of one topic are neighbours, so that a status can say "0-9".
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from lb_core.inventory import SPAN, Inventory, Runs
 from lb_core.outcome import Outcome
 
 Topics = Sequence[int]
-"""For each source the place of its topic, as `Inventory.topic_of_source` has it."""
+"""For each source the index of its topic, as in `Inventory.topic_of_source`."""
 
 NOTHING = range(0)
 
@@ -29,9 +29,9 @@ def redistribute(
     of_kind: Callable[[Runs], Runs] = tuple,
 ) -> None:
     """
-    Take from each consumer its surplus, and deal that and `free` to those with less than none.
+    Take from each consumer its surplus, and deal that and `free` to those with a negative surplus.
 
-    Where only one kind of queue may be touched, `of_kind` picks it out of what a consumer holds.
+    If only one kind of queue may move, `of_kind` picks that kind out of what a consumer holds.
     """
     if not any(surplus):
         return
@@ -57,8 +57,8 @@ def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[
     """
     Split what a consumer holds into what it keeps and the `count` queues it gives away.
 
-    They come from the topics it holds most of and, among equals, of which the pool has least, so
-    that a newcomer fed by many gets some of every topic. `pooled` is updated.
+    They come from the topics that it holds most of and, among equals, those that the pool has least
+    of. So a newcomer that many consumers give to gets some of every topic. `pooled` is updated.
     """
     sizes: dict[int, int] = {}
     for run in held:
@@ -72,7 +72,10 @@ def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[
 
 
 def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int, int]:
-    """How many to take from each topic so that the largest that is left is as small as can be."""
+    """Return how many to take from each topic so that the largest rest is as small as possible."""
+    # Sound: every topic above the water line is cut down to it. The line is the lowest that takes
+    # at least `count`, so a lower largest rest would take more. What the line takes too much goes
+    # back to topics of which the pool has most, one each; no topic can then be more than one above.
     if count == 1:
         return {max(sizes, key=lambda topic: (sizes[topic], -pooled[topic], -topic)): 1}
     height, rest = _waterline(list(sizes.values()), count)
@@ -84,7 +87,7 @@ def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int,
 
 
 def _waterline(sizes: list[int], count: int) -> tuple[int, int]:
-    """Cut sizes down to one height: the height, and by how many that takes more than `count`."""
+    """Cut sizes down to one height. Return it, and how many more than `count` that takes."""
     ordered = sorted(sizes, reverse=True)
     total = 0
     for number, (size, lower) in enumerate(pairwise([*ordered, 0]), start=1):
@@ -96,7 +99,7 @@ def _waterline(sizes: list[int], count: int) -> tuple[int, int]:
 
 
 def _cut(runs: list[range], count: int, topics: Topics, topic: int) -> list[range]:
-    """Cut queues of one topic out of `runs`: the shortest runs first, which leaves the fewest."""
+    """Cut queues of one topic out of `runs`: the shortest runs first, so that few runs are left."""
     given: list[range] = []
     left: dict[int, range] = {}
     of_topic = (run for run in runs if topics[run.start // SPAN] == topic)
@@ -112,7 +115,7 @@ def _cut(runs: list[range], count: int, topics: Topics, topic: int) -> list[rang
 
 
 def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
-    """Deal the whole pool: receiver i gets `needs[i]` queues, and a like share of each topic."""
+    """Deal the whole pool: receiver i gets `needs[i]` queues, and a similar share of each topic."""
     if len(needs) == 1:
         return [pool]
     large, woven = _lines(pool, len(needs), topics)
@@ -132,11 +135,13 @@ def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
 
 def _lines(pool: Runs, receivers: int, topics: Topics) -> tuple[list[list[range]], list[range]]:
     """
-    Lay the pool out in lines, to be cut into a block for each receiver.
+    Lay the pool out in lines, each to be cut into one block for each receiver.
 
-    A topic that has a queue for everybody is a line. All smaller ones are woven into one: the first
-    queue of each, the second of each, and so on, so that a block of it is of many topics.
+    A topic with at least one queue for each receiver is a line. All smaller topics are woven into
+    one line: the first queue of each, the second of each, and so on.
     """
+    # Sound: a block of a line that is one topic is a run of neighbours. In the woven line two
+    # queues of one topic are far apart, so a block has queues of as many topics as possible.
     large: list[list[range]] = []
     small: list[tuple[int, int]] = []
     for _, runs in groupby(pool, key=lambda run: topics[run.start // SPAN]):
@@ -149,7 +154,7 @@ def _lines(pool: Runs, receivers: int, topics: Topics) -> tuple[list[list[range]
 
 
 def _is_level(needs: Sequence[int]) -> bool:
-    """Whether needs differ by one at most, the larger ones first."""
+    """Whether needs differ by at most one, the larger ones first."""
     first, last = needs[0], needs[-1]
     return 0 <= first - last <= 1 and needs == [first] * (extra := needs.count(first)) + [last] * (
         len(needs) - extra
@@ -158,11 +163,14 @@ def _is_level(needs: Sequence[int]) -> bool:
 
 def _spread_evenly(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
     """
-    For each line, how many each receiver gets, where all need the same or the first ones one more.
+    For each line give how many each receiver gets, if all need the same or the first ones one more.
 
-    What a line has over an even share goes to consecutive receivers, and the next line's goes on
-    from there, round and round: so nobody is ever two ahead, and the last lap ends where it must.
+    What a line has beyond an even share goes to consecutive receivers. The next line goes on from
+    there, round and round.
     """
+    # Sound: the extras of all lines together are dealt one by one around the circle, starting at
+    # the first receiver. So no receiver is ever two ahead of another, and in the end the first ones
+    # are one ahead, by as many as the pool has beyond an even share. That is what `needs` says.
     receivers, first = len(needs), 0
     for count in counts:
         each, over = divmod(count, receivers)
@@ -172,7 +180,10 @@ def _spread_evenly(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list
 
 
 def _spread_by_need(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
-    """For each line, how many each receiver gets: its part of what all still need, rounded."""
+    """For each line give how many each receiver gets: its part of what all still need, rounded."""
+    # Sound: the cuts are rounded, not the sizes, so the sizes of a line add up to its count. A size
+    # is at most its exact part rounded up. The part is at most the need, a whole number, so no
+    # receiver gets more than it needs. The last line has all that is still needed, so it fits.
     left = list(needs)
     total = sum(left)
     for count in counts:
@@ -187,9 +198,9 @@ def _blocks(
     sizes: Sequence[int], runs: Sequence[range], crossing: dict[int, list[range]]
 ) -> list[range]:
     """
-    Cut runs, end to end, into one block a receiver.
+    Cut runs, end to end, into one block for each receiver.
 
-    A block that spans several runs is noted in `crossing`, and its own place stays empty.
+    A block that spans several runs goes to `crossing`, and its own place stays empty.
     """
     if len(runs) == 1:
         cuts = list(accumulate(sizes, initial=runs[0].start))

@@ -62,8 +62,9 @@ class Judge:
     def explain(self, outcome: Outcome) -> list[Move]:
         """Every change of owner in `outcome`, in the order of the receivers."""
         if not outcome.given:
+            reason = Reason.NEW_QUEUE.value
             return [
-                Move(self.inventory, runs, None, target, Reason.NEW_QUEUE.value, False)
+                Move(self.inventory, runs, None, target, reason, False)
                 for target, runs in outcome.received
             ]
         gathered: dict[Change, list[range]] = {}

@@ -1,12 +1,11 @@
 """
-How many queues each consumer should own, before anybody asks which ones.
+Decides how many queues each consumer should own, but not which ones.
 
 Think of each consumer as a glass as wide as its capacity. Queues are poured so that the highest
-level, then the second highest, and so on, are as low as can be. Where the last queues fit several
-glasses of one width equally well, that choice stays open (`Choice`), so that whoever picks the
-owners can use it to save moves.
+level, then the second highest, and so on, are as low as possible. If the last queues fit several
+glasses of one width equally well, that choice stays open (`Choice`), and is used to save moves.
 
-100 queues over 12 equal consumers: everyone gets 8, and the choice is which 4 hold a ninth.
+100 queues over 12 equal consumers: each gets 8, and the choice is which 4 hold a ninth.
 Queues of a zone that must stay in it are poured first, into that zone's glasses alone.
 """
 
@@ -27,13 +26,13 @@ class Choice:
 
 @dataclass(slots=True)
 class Quota:
-    """The queues that each consumer gets in any case, and the choices left open."""
+    """The queues that each consumer gets in any case, and the choices that stay open."""
 
     base: list[int]
     choices: list[Choice] = field(default_factory=list)
 
     def top(self, capacities: Sequence[float]) -> float:
-        """The highest load divided by capacity that these quotas lead to."""
+        """Return the highest load divided by capacity under these quotas."""
         levels = list(map(truediv, self.base, capacities))
         levels += [
             (self.base[choice.consumers[0]] + 1) / capacities[choice.consumers[0]]
@@ -53,6 +52,9 @@ def level(capacities: Sequence[float], queues: int) -> Quota:
     if not queues:
         return Quota([0] * len(capacities))
     exact = [Fraction(capacity) for capacity in capacities]
+    # Sound: the k-th queue of a glass stands at k / width. The levels are lowest if the `queues`
+    # lowest of all these places are filled. `height` is the highest of them: each glass holds all
+    # its places below it, and the places exactly at it are handed out last.
     height = _height(exact, queues)
     base = [-(-height * width // 1) - 1 for width in exact]
     fitting = [place for place, width in enumerate(exact) if (height * width).denominator == 1]
@@ -65,16 +67,21 @@ def level_by_zone(
     """
     Pour `queues`, of which each `(consumers, count)` in `bound` must go to those consumers.
 
-    A zone whose own queues stand above the common level is poured alone; the others share what is
-    left, and that is looked at again until no zone stands out.
+    A zone whose own queues stand above the common level is poured alone. The others share what is
+    left, and this is repeated until no zone stands out.
     """
+    # Sound where capacities are equal: a zone above the common level cannot take queues of others,
+    # and none of its own can leave. Pouring it alone only lowers the level of the rest, so it stays
+    # above. For unequal capacities there is no proof; tests hold the result against brute force.
     quota = Quota([0] * len(capacities))
     together = set(range(len(capacities)))
     zones = [(list(consumers), count) for consumers, count in bound]
     while True:
         shared = sorted(together)
         common = level([capacities[place] for place in shared], queues)
-        above = _standing_out(zones, dict(zip(shared, common.base, strict=True)), common, shared)
+        above = _list_standing_out(
+            zones, dict(zip(shared, common.base, strict=True)), common, shared
+        )
         if not above:
             break
         for consumers, count in above:
@@ -87,7 +94,10 @@ def level_by_zone(
 
 
 def _height(widths: Sequence[Fraction], queues: int) -> Fraction:
-    """How high the last queue stands: the `queues`-th smallest of all k / width."""
+    """Return how high the last queue stands: the `queues`-th smallest of all k / width."""
+    # Sound: at the flat level, as if queues were water, each glass holds `base` whole queues. They
+    # stand at or below that level, and fewer than one a glass are left. These go one by one to the
+    # lowest free place.
     flat = Fraction(queues) / sum(widths)
     base = [flat * width // 1 for width in widths]
     height = max(
@@ -108,7 +118,8 @@ def _hand_out_rest(
     """
     Give the last queues, which all stand at one height, to the widest glasses that they fit.
 
-    Whoever goes without is 1 / width lower, and the narrow ones fall lowest, which is more even.
+    A glass that gets none is 1 / width lower. That is most for narrow glasses, so they go without:
+    the second highest levels are then the lowest.
     """
     quota = Quota(base)
     for width in sorted({widths[place] for place in fitting}, reverse=True):
@@ -122,13 +133,13 @@ def _hand_out_rest(
     return quota
 
 
-def _standing_out(
+def _list_standing_out(
     zones: Sequence[tuple[list[int], int]],
     base: dict[int, int],
     common: Quota,
     shared: Sequence[int],
 ) -> list[tuple[list[int], int]]:
-    """The zones whose own queues do not fit below the common level, even with every choice."""
+    """List the zones whose own queues do not fit below the common level, even with every choice."""
     most = dict(base)
     for choice in common.choices:
         for place in choice.consumers:
@@ -142,7 +153,7 @@ def _standing_out(
 
 
 def _add(quota: Quota, consumers: Sequence[int], part: Quota) -> None:
-    """Copy a part's quotas, which count consumers from 0, into the whole."""
+    """Copy the quotas of a part, which numbers its consumers from 0, into the whole."""
     for place, base in zip(consumers, part.base, strict=True):
         quota.base[place] = base
     quota.choices += [

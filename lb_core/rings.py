@@ -1,16 +1,19 @@
 """
-How many queues of each kind each consumer gets, where queues are of several kinds.
+Decides how many queues of each kind each consumer gets, where queues are of several kinds.
 
-Queues are of one kind when nothing tells them apart for counting: the same zone, and the same
-claimants. Given how many queues each consumer owns in all (its quota), the counts that keep most
-queues in their owner's zone and then most queues where they are follow from two steps:
+Queues are of one kind if counting cannot tell them apart: they have the same zone and the same
+claimants. How many queues each consumer owns in all (its quota) is given. The best counts keep the
+most queues in their owner's zone and then the most queues where they are. Two steps find them:
 
-1. a greedy start: fill the zones, keep what fits, fill the rest;
-2. rings: while some consumers can pass kinds on in a ring (one gives an A for a B, the next a B for
-   a C, the last a C for an A) and the whole gets better by it, they do.
+1. A greedy start fills the zones, keeps what fits, and fills the rest.
+2. Rings improve it. In a ring one consumer gives an A for a B, the next a B for a C, the last a C
+   for an A. As long as some ring makes the whole better, it is turned.
 
-No ring left means that no better counts exist: that is the optimality condition of minimum-cost
-flow. A quota's open choice is one more kind, the *void*: whoever takes a void owns one queue less.
+Why this is sound: it is minimum-cost flow. Kinds are the nodes, and a consumer that gives one kind
+for another is an edge. A flow has the lowest cost if and only if no ring in it costs less than
+nothing (Klein 1967). So when no ring is left, no better counts exist.
+
+A quota's open choice is one more kind, the *void*: a consumer that takes one owns a queue less.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,14 +22,20 @@ from dataclasses import dataclass, field
 from lb_core.quota import Quota
 
 ZONE = 1_000
-"""What a queue in its owner's zone is worth in moves: more than any one ring can save."""
+"""
+What a queue in its owner's zone is worth, in moves.
+
+A ring has at most one step for each kind, and a step saves at most one move. So with fewer kinds
+than this, no ring gives up a zone to save moves.
+"""
 NO_LIMIT = 1 << 60
 NOBODY = -1
+"""Stands for a consumer in the edges that leave the hub."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Queues that are alike: how many there are, who is at home there, and who may own them."""
+    """Queues that are alike: how many, which consumers are in their zone, and who may own them."""
 
     count: int
     home: frozenset[int]
@@ -35,7 +44,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`consumer` gives `amount` queues of one kind for as many of another, at `cost` for each."""
+    """`consumer` gives up to `amount` queues of one kind for as many of another, at `cost` each."""
 
     cost: int
     give: int
@@ -49,7 +58,7 @@ Edges = dict[tuple[int, int], list[Edge]]
 
 @dataclass(slots=True)
 class Table:
-    """Who has how many of each kind. The voids are the last kinds, one for each open choice."""
+    """How many of each kind each consumer has. The last kinds are voids, one an open choice."""
 
     kinds: list[Kind]
     held: list[list[int]]
@@ -59,11 +68,15 @@ class Table:
 
     @property
     def width(self) -> int:
-        """How many kinds there are, voids included."""
+        """The number of kinds, voids included."""
         return len(self.kinds) + len(self.voids)
 
-    def giving(self, consumer: int, kind: int) -> tuple[int, int]:
-        """The cost of giving one queue of a kind away, and for how many it holds."""
+    # Costs are convex. The queues that a consumer would have to give up anyway are the cheapest to
+    # give, and its own old queues are the best to take. So a step whose amount stays within one
+    # price costs exactly what its edge says, and dearer steps come only after cheaper ones.
+
+    def price_giving(self, consumer: int, kind: int) -> tuple[int, int]:
+        """Return the cost of giving one queue of a kind away, and for how many it holds."""
         has = self.has[consumer][kind]
         if kind >= len(self.kinds):
             return 0, has
@@ -71,8 +84,8 @@ class Table:
         spare = has - self.held[consumer][kind]
         return (home, spare) if spare > 0 else (home + 1, has)
 
-    def taking(self, consumer: int, kind: int) -> tuple[int, int]:
-        """The cost of taking one queue of a kind, and for how many it holds."""
+    def price_taking(self, consumer: int, kind: int) -> tuple[int, int]:
+        """Return the cost of taking one queue of a kind, and for how many it holds."""
         if kind >= len(self.kinds):
             free = consumer in self.voids[kind - len(self.kinds)]
             return 0, int(free and not self.has[consumer][kind])
@@ -83,23 +96,25 @@ class Table:
         missing = self.held[consumer][kind] - self.has[consumer][kind]
         return (-home - 1, missing) if missing > 0 else (-home, NO_LIMIT)
 
-    def open_voids(self, consumer: int) -> list[int]:
-        """The voids that a consumer could take."""
+    def list_open_voids(self, consumer: int) -> list[int]:
+        """List the voids that a consumer could take."""
         voids = range(len(self.kinds), self.width)
-        return [kind for kind in voids if self.taking(consumer, kind)[1]]
+        return [kind for kind in voids if self.price_taking(consumer, kind)[1]]
 
 
 def settle(kinds: list[Kind], held: list[list[int]], quota: Quota) -> list[list[int]]:
     """Return for each consumer how many queues of each kind it gets."""
     table = Table(kinds, held)
     _start(table, quota)
+    # A ring keeps the total of each consumer and of each kind, so every table on the way is legal.
+    # Each turn lowers the total cost, a whole number that cannot fall for ever, so this ends.
     while ring := _find_ring(edges := _cheapest_edges(table), table.width + 1):
         _turn(table, ring, edges)
     return [row[: len(kinds)] for row in table.has]
 
 
 def _start(table: Table, quota: Quota) -> None:
-    """Fill the table greedily; what it gets wrong costs rings, never the result."""
+    """Fill the table greedily. A bad start costs time for more rings, but not the best result."""
     kinds, held = table.kinds, table.held
     left = [kind.count for kind in kinds]
     room = list(quota.base)
@@ -141,9 +156,9 @@ def _start(table: Table, quota: Quota) -> None:
 
 def _guess(table: Table, quota: Quota, consumers: Sequence[int], count: int) -> list[int]:
     """
-    Pick who gets one queue more: first as many as each zone needs, then whoever holds more.
+    Pick consumers that get one queue more: as many as each zone needs, then those that hold more.
 
-    A zone whose queues must stay in it needs them for the table to be possible at all.
+    If queues must stay in their zone, the table is only possible with as many as the zone needs.
     """
     chosen: list[int] = []
     by_holding = sorted(consumers, key=lambda place: quota.base[place] - sum(table.held[place]))
@@ -162,20 +177,23 @@ def _guess(table: Table, quota: Quota, consumers: Sequence[int], count: int) -> 
 
 def _cheapest_edges(table: Table) -> Edges:
     """
-    For each pair of kinds all the cheapest ways to pass one for the other.
+    For each pair of kinds list all the cheapest ways to give one for the other.
 
-    Nearly everybody takes nearly every kind at no cost. Such steps are not listed one by one: who
-    gives goes to the *hub*, and from the hub it costs nothing to any kind that may go anywhere.
+    Nearly every consumer takes nearly every kind at no cost. Those steps are not listed one by one:
+    a giver goes to the *hub*, and from there at no cost to any kind that may go anywhere.
     """
+    # The cheapest edges are enough: if a ring through dearer edges costs less than nothing, the
+    # same ring through the cheapest ones does too. A way through the hub assumes that taking costs
+    # nothing. Really it costs that or less, so a ring that is found is at least as good as it says.
     hub = table.width
     edges: Edges = {}
     for consumer, row in enumerate(table.has):
-        takes = [(kind, *table.taking(consumer, kind)) for kind in range(len(table.kinds))]
+        takes = [(kind, *table.price_taking(consumer, kind)) for kind in range(len(table.kinds))]
         takes = [(kind, gain, most) for kind, gain, most in takes if gain and most]
-        takes += [(kind, 0, 1) for kind in table.open_voids(consumer)]
+        takes += [(kind, 0, 1) for kind in table.list_open_voids(consumer)]
         takes.append((hub, 0, NO_LIMIT))
         for give in (kind for kind in range(hub) if row[kind]):
-            loss, has = table.giving(consumer, give)
+            loss, has = table.price_giving(consumer, give)
             for take, gain, most in takes:
                 edge = Edge(loss + gain, give, take, consumer, min(has, most))
                 best = edges.setdefault((give, take), [edge])
@@ -191,6 +209,9 @@ def _cheapest_edges(table: Table) -> Edges:
 
 def _find_ring(edges: Edges, kinds: int) -> list[Edge]:
     """Find a ring that costs less than nothing (Bellman and Ford), or return no edge."""
+    # Without such a ring, the cheapest way to a kind passes each kind once, so the costs stand
+    # still after as many rounds as there are kinds. If they still fall in the last round, walking
+    # back as many steps as there are kinds must end inside a ring, and that ring is negative.
     cost = [0] * kinds
     into: dict[int, Edge] = {}
     last = None
@@ -214,11 +235,13 @@ def _find_ring(edges: Edges, kinds: int) -> list[Edge]:
 
 def _turn(table: Table, ring: list[Edge], edges: Edges) -> None:
     """
-    Turn a ring, then the rings of equal cost beside it in which everybody is new.
+    Turn a ring, then the rings of equal cost beside it that use only consumers not used yet.
 
-    That one consumer stands in a ring twice does no harm: its steps concern different kinds, and
-    where it would take a kind and give it on, it really does neither, which costs no more.
+    A consumer may be in a ring twice: its steps are about different kinds. Where it would take a
+    kind and pass it on, it really does neither, which costs no more.
     """
+    # The price of an edge depends only on what its own consumer has. So turning one ring leaves the
+    # prices of all other consumers as they were, and the rings beside it are still worth turning.
     busy: set[int] = set()
     _pass_on(table, _without_hub(table, ring), busy)
     lanes = [iter(edges[edge.give, edge.take]) for edge in ring]
@@ -236,6 +259,7 @@ def _turn(table: Table, ring: list[Edge], edges: Edges) -> None:
 
 
 def _pass_on(table: Table, ring: list[Edge], busy: set[int]) -> None:
+    # The smallest amount of all steps keeps each step within its price, and no count below zero.
     amount = min(edge.amount for edge in ring)
     for edge in ring:
         table.has[edge.consumer][edge.give] -= amount
@@ -244,7 +268,7 @@ def _pass_on(table: Table, ring: list[Edge], busy: set[int]) -> None:
 
 
 def _without_hub(table: Table, ring: list[Edge]) -> list[Edge]:
-    """Make one step of the two that lead to the hub and on from there."""
+    """Replace the two steps to the hub and on from there by one direct step."""
     after = next((at for at, edge in enumerate(ring) if edge.consumer == NOBODY), None)
     if after is None:
         return ring
@@ -254,8 +278,8 @@ def _without_hub(table: Table, ring: list[Edge]) -> list[Edge]:
 
 
 def _direct(table: Table, consumer: int, give: int, take: int) -> Iterator[Edge]:
-    """One consumer's step from one kind to another; none at all where they are the same."""
+    """Give one consumer's step from one kind to another; no step if both are the same."""
     if give != take:
-        loss, has = table.giving(consumer, give)
-        gain, most = table.taking(consumer, take)
+        loss, has = table.price_giving(consumer, give)
+        gain, most = table.price_taking(consumer, take)
         yield Edge(loss + gain, give, take, consumer, min(has, most))

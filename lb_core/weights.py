@@ -1,15 +1,16 @@
 """
-Allocation where queues weigh differently, as by their measured message rate.
+Allocates queues that weigh differently, for example by their measured message rate.
 
-The best split of weights cannot be found fast, so the promise is a bound: the heaviest queue first,
-each to whoever ends lowest, is at most 4/3 of the optimum with equal capacities and 5/3 otherwise
-(Graham 1969; Gonzalez, Ibarra and Sahni 1977). Owners change only if that is worth it:
+No fast way to the best split of weights is known, so the promise is a bound. Dealing the heaviest
+queue first, each to the consumer that ends lowest, has a highest load of at most 4/3 of the optimum
+with equal capacities, and 5/3 otherwise (Graham 1969; Gonzalez, Ibarra and Sahni 1977). Owners
+change only if that is worth it. Three splits are compared:
 
-- *kept*: everybody keeps what it may keep, free queues go to whoever ends lowest;
-- *repaired*: whoever stands above the fresh split's top sheds queues, and these are dealt again;
-- *fresh*: all dealt from nothing, where the repair did not get as low.
+- *kept*: every consumer keeps what it may keep; free queues go to the consumer that ends lowest;
+- *repaired*: consumers above the top of the fresh split shed queues, and these are dealt again;
+- *fresh*: all queues are dealt from nothing, in case the repair did not get as low.
 
-Kept stays unless repaired (or fresh) lowers the top by `minGain`.
+The kept split stays unless repaired (or fresh) lowers the top by `minGain`.
 """
 
 from bisect import bisect_left
@@ -29,7 +30,7 @@ MOST_STEPS = 4_000_000
 
 @dataclass(slots=True)
 class Split:
-    """Who owns which queues, and how heavy that is."""
+    """The owner of each queue, and the load of each consumer."""
 
     owners: dict[int, int]
     loads: list[float]
@@ -48,11 +49,11 @@ class Split:
         self.counts[place] -= 1
 
 
-class Dealer:
-    """Knows the queues, the consumers and who may own what; deals queues to whoever ends lowest."""
+class Weigher:
+    """Deals queues to the consumer that ends lowest, among those that may own them."""
 
     def __init__(self, queues: Inventory, group: Group, policy: Policy, scale: Scale) -> None:
-        """Gather equal consumers (one zone, one capacity), as only the lowest of them matters."""
+        """Gather equal consumers (one zone, one capacity): only the lowest of them matters."""
         members = [group.members[name] for name in group.eligible]
         self.weigh = scale.weight
         self.capacities = group.capacities
@@ -64,12 +65,12 @@ class Dealer:
         bound = set(self.zones) - {None} if policy.zones is Zones.REQUIRE else set()
         self.bound_to = [zone if zone in bound else None for zone in self.zone_of_source]
 
-    def empty(self) -> Split:
-        """Nobody owns anything yet."""
+    def make_empty(self) -> Split:
+        """Return a split in which no queue has an owner."""
         return Split({}, [0.0] * len(self.capacities), [0] * len(self.capacities))
 
     def top(self, split: Split) -> float:
-        """The highest load/capacity."""
+        """Return the highest load/capacity."""
         levels = zip(split.loads, self.capacities, strict=True)
         return max(load / capacity for load, capacity in levels)
 
@@ -80,9 +81,9 @@ class Dealer:
 
     def deal(self, split: Split, numbers: Iterable[int], had: dict[int, int]) -> Split:
         """
-        Give each queue to whoever ends lowest, the heaviest first.
+        Give each queue to the consumer that ends lowest, the heaviest queue first.
 
-        Equals are told apart by zone, then by who had it, then by fewer queues, then by order.
+        Ties go to the queue's zone, then to its old owner, then to fewer queues, then by order.
         """
         heaps = {
             equal: [(split.loads[place], split.counts[place], place) for place in places]
@@ -118,7 +119,10 @@ class Dealer:
         )
 
     def shed(self, split: Split, limit: float) -> list[int]:
-        """Take queues from everybody above `limit`, as few as possible, and return them."""
+        """Take queues from all consumers above `limit`, as few as possible, and return them."""
+        # Sound: while no single queue weighs as much as the excess, the heaviest goes. The k
+        # heaviest weigh the most that k queues can, so fewer queues could not be enough. The last
+        # one is the lightest that is enough, so that no more load moves than needed.
         owned: dict[int, list[int]] = {}
         for number, place in split.owners.items():
             if split.loads[place] / self.capacities[place] > limit:
@@ -135,7 +139,9 @@ class Dealer:
 
 
 def _lowest(heap: list[tuple[float, int, int]], split: Split) -> int:
-    """The lowest of a heap whose entries may be out of date; loads only grow while dealing."""
+    """Return the lowest consumer of a heap whose entries may be out of date."""
+    # Sound: loads only grow while dealing, so an old entry is too low at most. When the first entry
+    # is up to date, no other can be lower.
     while heap[0][:2] != (now := (split.loads[heap[0][2]], split.counts[heap[0][2]])):
         heapreplace(heap, (*now, heap[0][2]))
     return heap[0][2]
@@ -150,16 +156,16 @@ def choose_owners(
     free: Iterable[int],
 ) -> dict[int, int]:
     """
-    For each queue the place of its owner among the eligible.
+    Return for each queue the place of its owner among the eligible.
 
-    `held` has the queues with an owner; whoever may not own a queue any more loses it.
+    `held` has the queues with an owner. A consumer that may not own a queue any more loses it.
     """
-    dealer = Dealer(queues, group, policy, scale)
+    dealer = Weigher(queues, group, policy, scale)
     numbers = [*held, *free]
     stays = {number: place for number, place in held.items() if dealer.may_own(place, number)}
     loose = [number for number in numbers if number not in stays]
     kept = dealer.deal(_hold(dealer, stays), loose, {})
-    fresh = dealer.deal(dealer.empty(), numbers, stays)
+    fresh = dealer.deal(dealer.make_empty(), numbers, stays)
     limit = dealer.top(fresh)
     if limit > dealer.top(kept) * (1 - policy.min_gain) or limit >= dealer.top(kept):
         return kept.owners
@@ -170,14 +176,14 @@ def choose_owners(
 
 
 def lower_bound(group: Group, scale: Scale, numbers: Iterable[int]) -> float:
-    """What the highest load/capacity must be at least: the mean, or the heaviest queue alone."""
+    """Return what the highest load/capacity is at least: the mean, or the heaviest queue alone."""
     weights = [scale.weight(number) for number in numbers]
     mean = sum(weights) / sum(group.capacities)
     return max(mean, max(weights, default=0) / max(group.capacities))
 
 
-def _hold(dealer: Dealer, owners: dict[int, int]) -> Split:
-    split = dealer.empty()
+def _hold(dealer: Weigher, owners: dict[int, int]) -> Split:
+    split = dealer.make_empty()
     for number, place in owners.items():
         split.put(number, dealer.weigh(number), place)
     return split

@@ -1,16 +1,16 @@
 """
 STICKY: every queue owned, loads even, owners in the queue's zone, and the fewest moves.
 
-It works on differences. Consumers that hold what they should are never looked into, so the cost
-follows the number of consumers and of moves, not of queues:
+It works on differences. Consumers that hold what they should hold are not looked into, so the cost
+grows with the number of consumers and of moves, not of queues:
 
-1. free the queues of those who may not keep them;
-2. ask `quota` how many queues each should own;
-3. where queues are not all alike, ask `kinds` how many of each kind;
-4. take what is too much, deal what is free (`dealing`).
+1. free the queues of consumers that may not keep them;
+2. ask `quota` how many queues each consumer should own;
+3. if queues are not all alike, ask `kinds` how many of each kind;
+4. take what is too much, and deal what is free (`dealing`).
 
-Ties are broken by canonical order (RocketMQ's sorting) of consumers and queues, so the order of
-the lists that came in does not matter.
+Ties are broken by RocketMQ's sort order of consumers and queues, so the order of the input does not
+matter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ from lb_core.previous import Previous
 from lb_core.strategies.strategy import Strategy
 
 MOST_DISPUTES = 24
-"""So many different sets of claimants are weighed exactly; beyond, the first claimant keeps."""
+"""Up to so many sets of claimants are weighed exactly; beyond, the first claimant keeps."""
 
 ZONE_AIMS = {
     Zones.IGNORE: "",
@@ -37,7 +37,7 @@ ZONE_AIMS = {
 
 
 def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous) -> Outcome:
-    """Plan anew from what was."""
+    """Plan from who owned what."""
     outcome = Outcome(dict(previous.holdings), dict(previous.loads))
     if policy.weights is not None:
         outcome.scale = scale.read(queues, policy)
@@ -60,9 +60,9 @@ def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous
 
 def _settle_disputes(outcome: Outcome, group: Group, disputed: Disputed, most: int) -> Disputed:
     """
-    Leave up to `most` sets of claimants to the counting; beyond, the first eligible one keeps.
+    Return up to `most` sets of claimants to be weighed; beyond, the first eligible one keeps.
 
-    A waiting claimant keeps its queues as they are. Where nobody can keep, the queues are free.
+    A waiting claimant keeps its queues as they are. If no claimant can keep them, they are free.
     """
     left: Disputed = []
     for runs, claimants in disputed:
@@ -79,19 +79,23 @@ def _settle_disputes(outcome: Outcome, group: Group, disputed: Disputed, most: i
 
 
 def _allocate_alike(outcome: Outcome, queues: Inventory, group: Group, free: Runs) -> None:
-    """The plain case: a queue is a queue."""
+    """Allocate where all queues are alike: only their number matters."""
+    # Sound: each consumer must give what it holds beyond its quota, and nothing else moves. So the
+    # moves are as few as these quotas allow, and `_pick_larger` chooses among the equal quotas.
     loads = [outcome.loads.get(name, 0) for name in group.eligible]
     quotas = quota.level(group.capacities, sum(loads) + inventory.size(free))
     outcome.best_top = quotas.top(group.capacities)
     surplus = list(map(sub, loads, quotas.base))
     for choice in quotas.choices:
-        for place in _who_gets_more(choice, surplus):
+        for place in _pick_larger(choice, surplus):
             surplus[place] -= 1
     dealing.redistribute(outcome, queues, group.eligible, surplus, free)
 
 
-def _who_gets_more(choice: quota.Choice, surplus: Sequence[int]) -> list[int]:
-    """Whoever holds more than the base keeps it, as far as the choice goes; then the first ones."""
+def _pick_larger(choice: quota.Choice, surplus: Sequence[int]) -> list[int]:
+    """Pick those that get one queue more: first those that hold more than the base."""
+    # Sound: one queue more saves one move for a consumer that holds more than the base, and none
+    # for the others. So as many as possible of the former save as many moves as possible.
     more = [place for place in choice.consumers if surplus[place] > 0][: choice.count]
     if len(more) < choice.count:
         rest = (place for place in choice.consumers if surplus[place] <= 0)
@@ -102,7 +106,7 @@ def _who_gets_more(choice: quota.Choice, surplus: Sequence[int]) -> list[int]:
 def _allocate_weighted(
     outcome: Outcome, queues: Inventory, group: Group, policy: Policy, free: Runs
 ) -> None:
-    """The case with weights: queue by queue, as no two need be alike."""
+    """Allocate by weights: queue by queue, as no two need to be alike."""
     held = {
         number: place
         for place, name in enumerate(group.eligible)
@@ -121,7 +125,7 @@ def _allocate_weighted(
 
 
 def _gather(numbers: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Runs]]:
-    """Runs of queue numbers for each place."""
+    """Gather queue numbers into runs, for each consumer by its place."""
     by_place: dict[int, list[range]] = {}
     for number, place in numbers:
         by_place.setdefault(place, []).append(range(number, number + 1))
