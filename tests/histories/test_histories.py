@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ c
 
 
 def test_whatever_a_reader_did_not_give_has_a_reason(
-    seed: int, pytestconfig: pytest.Config
+    seed: int, pytestconfig: pytest.Config, capsys: pytest.CaptureFixture[str]
 ) -> None:
     count = int(pytestconfig.getoption("histories"))
     with ground.started() as brokers:
@@ -27,6 +27,11 @@ def test_whatever_a_reader_did_not_give_has_a_reason(
             bool, 2 * ground.DELETES_AFTER_SECONDS, 1.0,
         )  # fmt: skip
         deleting = ByBroker(brokers)
-        failures = [player.play(brokers, deleting, seed + number) for number in range(count)]
+        failures = []
+        for number in range(count):
+            failures.append(player.play(brokers, deleting, seed + number))
+            if (number + 1) % 10 == 0:
+                with capsys.disabled():
+                    print(f"\n{number + 1} of {count} played", end="", flush=True)  # noqa: T201
     told = [str(failure) for failure in failures if failure]
     assert not told, f"{len(told)} of {count} are unexplained\n" + "\n\n".join(told)
