@@ -1,9 +1,9 @@
-"""The pages of docs/reference that follow from the code: fields, commands with options, metrics."""
+"""The pages of docs/reference that follow from the code: fields, options, metrics, the client."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from generate import fields, metrics, options
+from generate import client, fields, metrics, options
 
 FOLDER = Path("docs", "reference")
 PAGES: dict[str, Callable[[], str]] = {
@@ -11,6 +11,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "consumergroup.md": lambda: fields.page("ConsumerGroup"),
     "commands.md": options.page,
     "metrics.md": metrics.page,
+    "client.md": client.page,
 }
 
 

@@ -1,7 +1,9 @@
 import gc
 import mmap
+import re
 import tracemalloc
 import weakref
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from mq_client.values import Queue
 from spark_jobs import schema
 from tests import stored
 
+GUIDE = Path(__file__).parents[2] / "docs" / "rocketmq-client.md"
 LONG = b"a body that is too long for a view to hold"
 
 
@@ -381,3 +384,8 @@ def test_what_was_not_asked_for_is_not_set_apart() -> None:
     wanted = filters.tags("b")
     columns.read(b"".join(broken), broker="b", wanted=wanted, unreadable=found)
     assert found == []
+
+
+def test_the_guide_lists_all_columns_with_their_types() -> None:
+    shown = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", GUIDE.read_text("utf-8"), re.MULTILINE)
+    assert shown == [(each.name, str(each.type)) for each in columns.SCHEMA]

@@ -15,6 +15,7 @@ from evenkeel.control.seen import JobState
 from evenkeel_cli import codes
 from generate import alerts, pictures, reference, story, strategies
 from lb_core import moves, reasons
+from mq_client import aio, blocking
 from spark_jobs.pipeline import failures
 
 ROOT = Path(__file__).parents[2]
@@ -115,6 +116,19 @@ def test_every_reason_of_a_move_is_explained() -> None:
     tree = ast.parse(Path(moves.__file__).read_text("utf-8"))
     texts = {each.value for each in ast.walk(tree) if isinstance(each, ast.Constant)}
     assert not texts & set(reasons.Reason), "a reason is spelt out beside the enum"
+
+
+def test_every_method_of_the_client_is_listed_and_those_of_both_clients_are_apart() -> None:
+    shared, title, only_blocking = page("reference/client.md").partition(
+        "## Only in the blocking client"
+    )
+    in_both, in_one = (
+        set(re.findall(r"^### (\w+)", part, re.M)) for part in (shared, only_blocking)
+    )
+    methods = {name for name in vars(blocking.Client) if not name.startswith("_")}
+    assert title
+    assert in_both | in_one == methods
+    assert in_both <= set(vars(aio.Client))
 
 
 def test_every_annotation_and_label_of_ours_is_explained() -> None:

@@ -1,0 +1,87 @@
+"""The methods and errors of the RocketMQ client, from their code."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+from mq_client import errors
+from mq_client.blocking import Client
+
+HEAD = """\
+# Methods of the RocketMQ client
+
+Made by `make generate` from the code. How to use them: [the guide](../rocketmq-client.md).
+`mq_client.blocking.Client` has all of them. `mq_client.aio.Client` has all but those of the section
+before the errors, as coroutines, and in addition `run` and `on_members_changed`.
+"""
+TITLES = {
+    "mq_client.operations.routing": "Topics and brokers",
+    "mq_client.operations.offsets": "Offsets and lag",
+    "mq_client.operations.pulling": "Reading a queue",
+    "mq_client.operations.sending": "Sending",
+    "mq_client.operations.membership": "Members of a group",
+    "mq_client.blocking.client": "Only in the blocking client",
+}
+ERRORS = """\
+## Errors
+
+| Error | Is a | When |
+|---|---|---|
+"""
+WIDTH = 100
+
+
+def page() -> str:
+    """Write the page."""
+    methods = [
+        inspect.unwrap(each)
+        for name, each in vars(Client).items()
+        if callable(each) and not name.startswith("_")
+    ]
+    parts = [HEAD]
+    for module, title in TITLES.items():
+        parts.append(f"## {title}\n")
+        parts += [_method(each) for each in methods if each.__module__ == module]
+    return "\n".join([*parts, ERRORS + "\n".join(_errors()) + "\n"])
+
+
+def _method(method: FunctionType) -> str:
+    """Show how a method is called, and what it promises."""
+    text = inspect.getdoc(method)
+    return f"### {method.__name__}\n\n```text\n{signature(method)}\n```\n\n{text}\n"
+
+
+def signature(method: Callable[..., Any]) -> str:
+    """Write out how a method is called on a client: flows are what their results are."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(method))).body
+    assert isinstance(tree, ast.FunctionDef)
+    assert tree.returns is not None
+    del tree.args.args[0]  # the client, or the directory that it brings
+    gives = tree.returns
+    if isinstance(gives, ast.Subscript) and ast.unparse(gives.value) == "Flow":
+        gives = gives.slice
+    arguments = list(_arguments(tree.args))
+    line = f"{tree.name}({', '.join(arguments)}) -> {ast.unparse(gives)}"
+    if len(line) <= WIDTH:
+        return line
+    written_out = ",\n    ".join(arguments)
+    return f"{tree.name}(\n    {written_out},\n) -> {ast.unparse(gives)}"
+
+
+def _arguments(arguments: ast.arguments) -> Iterator[str]:
+    """Write each argument with its type and default."""
+    missing = len(arguments.args) - len(arguments.defaults)
+    for number, each in enumerate(arguments.args):
+        default = arguments.defaults[number - missing] if number >= missing else None
+        yield ast.unparse(each) + (f" = {ast.unparse(default)}" if default else "")
+
+
+def _errors() -> Iterator[str]:
+    for each in vars(errors).values():
+        if isinstance(each, type) and issubclass(each, errors.MqError):
+            base = each.__bases__[0].__name__
+            text = (inspect.getdoc(each) or "").partition("\n\n")[0].replace("\n", " ")
+            yield f"| `{each.__name__}` | `{base}` | {text} |"
