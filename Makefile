@@ -11,45 +11,45 @@ help: ## Show this list
 
 setup: .venv/ready ## Make .venv from requirements/dev.txt and install this checkout in it; nothing to do while both are the same
 
-demo: setup ## See it at work: real RocketMQ, real Spark, executors that come, go and die
+demo: setup ## Show a group's life in two minutes: a real RocketMQ, a real Spark, executors that join, leave and die
 	@$(IN_DEV) demo
 
 test: setup ## Run all tests; ARGS="-k sticky --seed 7" goes to pytest
 	@$(if $(ARGS),,$(IN_DEV) sandbox build || true)
 	@$(IN_DEV) pytest $(IN_PARALLEL) $(ARGS)
 
-e2e: setup ## Run all of it on a node of its own, as root; minutes. ARGS goes to pytest
+e2e: setup ## Test everything on a node of its own, as root; minutes. ARGS goes to pytest
 	@$(IN_DEV) sandbox node build
 	@$(IN_DEV) pytest -x tests/e2e/test_story.py tests/e2e/test_leaving.py $(ARGS)
 
-chaos: setup ## Events at random upon a group on a node of its own, as root; ARGS="--seed 7" repeats them
+chaos: setup ## Play random events with a group on a node of its own, as root; ARGS="--seed 7" repeats them
 	@$(IN_DEV) sandbox node build
 	@$(IN_DEV) pytest tests/e2e/test_chaos.py $(ARGS)
 
-histories: setup ## Random histories of one queue on brokers that delete, lag and forget; minutes. ARGS="--seed 7" repeats them
+histories: setup ## Play random histories of one queue: deletions, slaves that lag, resets; minutes. ARGS="--seed 7" repeats them
 	@$(IN_DEV) pytest tests/histories/test_histories.py $(ARGS)
 
-outages: setup ## Take the API server away in three ways, for two minutes each; minutes. ARGS goes to pytest
+outages: setup ## Test the operator while the API server is away, in three ways of two minutes each; ARGS goes to pytest
 	@$(IN_DEV) pytest tests/real/cluster/test_outages.py --outage-seconds 120 $(ARGS)
 
-mutations: setup ## Break the code line by line and see that the tests notice; minutes
+mutations: setup ## Break the code line by line, and check that tests fail; minutes
 	@$(IN_DEV) tests.mutations $(ARGS)
 
-lint: setup types charts docs ## Check style, types, layers, spelling, the chart, the documentation, what the tracked files hold
+lint: setup types charts docs ## Check style, types, layers, spelling, the chart, the documentation, and the contents of tracked files
 	@$(IN_DEV) ruff check .
 	@$(IN_DEV) ruff format --check .
 	@.venv/bin/lint-imports
 	@$(IN_DEV) codespell_lib
 	@$(IN_DEV) tests.tracked_files
 
-charts: setup ## Check the chart by helm and kubeconform, and the alert rules by promtool
+charts: setup ## Check the chart with helm and kubeconform, and the alert rules with promtool
 	@$(IN_DEV) tests.chart_checks
 	@$(IN_DEV) tests.rule_checks
 
 docs: setup ## Build the documentation, with all its links checked, into build/site
 	@NO_MKDOCS_2_WARNING=1 $(IN_DEV) mkdocs build --strict
 
-fmt: setup ## Format the code and repair what ruff can repair
+fmt: setup ## Format the code and fix what ruff can fix
 	@$(IN_DEV) ruff check --fix-only .
 	@$(IN_DEV) ruff format .
 
@@ -62,7 +62,7 @@ bench-alloc: .venv-bench/ready ## Measure the allocation engine against its peer
 bench-pull: .venv-bench/ready ## Measure the RocketMQ client against its peers
 	@.venv-bench/bin/python -m benchmarks.pull $(ARGS)
 
-bench-handover: .venv-bench/ready ## Hand queues over on a real node, beside RocketMQ's own consumers; as root, minutes
+bench-handover: .venv-bench/ready ## Measure how queues are handed over on a real node, beside RocketMQ's own consumers; as root, minutes
 	@.venv-bench/bin/python -m benchmarks.handover $(ARGS)
 
 bench-spark: .venv-bench/ready ## Measure the data source and the pinned job in Spark; minutes
@@ -71,16 +71,16 @@ bench-spark: .venv-bench/ready ## Measure the data source and the pinned job in 
 bench-operator: .venv-bench/ready ## Measure the operator on a real API server; minutes
 	@.venv-bench/bin/python -m benchmarks.operator $(ARGS)
 
-bench-footprint: .venv-bench/ready ## Measure what operator, driver and executors cost on a real node; as root, minutes
+bench-footprint: .venv-bench/ready ## Measure memory and CPU of operator, driver and executors on a real node; as root, minutes
 	@.venv-bench/bin/python -m benchmarks.footprint $(ARGS)
 
 images: setup ## Build the images with docker or buildah; ARGS="--base IMAGE" goes to the build
 	@$(IN_DEV) sandbox images build $(ARGS)
 
-classes: setup ## Record on a node which classes Spark's image has in its archive, as root; after an update of Spark or Java
+classes: setup ## Renew the list of classes for the Spark image's archive, as root; after an update of Spark or Java
 	@$(IN_DEV) sandbox.node.classes images/spark/classes.gz
 
-generate: setup ## Make all that is made from something else: crds/, parts of the chart and of docs/
+generate: setup ## Write all generated files: crds/, parts of the chart and of docs/
 	@$(IN_DEV) generate
 
 lock: setup ## Update every pinned version in requirements/
@@ -92,7 +92,7 @@ lock: setup ## Update every pinned version in requirements/
 
 check: lint test ## Lint and test; the pipeline runs e2e as well
 
-clean: ## Remove what the other targets made
+clean: ## Remove what the other targets created
 	@rm -rf .venv .venv-bench .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@rm -rf build *.egg-info
 
