@@ -21,7 +21,7 @@ from evenkeel.embedded import app
 from evenkeel.embedded.screen import Screen
 from evenkeel.embedded.world import FileWorld
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group, Key
+from evenkeel.objects import ConsumerGroup, Key
 from mq_client.aio import Client
 from mq_client.directory import Times
 from mq_client.errors import MqError
@@ -120,7 +120,7 @@ class Demo:
         os.kill(pid, signal.SIGKILL)
         self.screen.say(f"kill -9 {pid}, the executor of {slot}", "bold red")
 
-        def is_replaced(group: Group) -> bool:
+        def is_replaced(group: ConsumerGroup) -> bool:
             now = {each.consumer: each for each in group.status.assignments}[slot]
             return not now.empty_since and now.executor != before
 
@@ -131,7 +131,7 @@ class Demo:
         await asyncio.sleep(WATCH_SECONDS)
         self.screen.show()
 
-    async def _until(self, world: FileWorld, is_so: Callable[[Group], bool]) -> None:
+    async def _until(self, world: FileWorld, is_so: Callable[[ConsumerGroup], bool]) -> None:
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while not is_so(_group(world)):
@@ -151,13 +151,13 @@ class Demo:
                     await asyncio.sleep(1)
 
 
-def _group(world: FileWorld) -> Group:
+def _group(world: FileWorld) -> ConsumerGroup:
     found = world.group(BILLING)
     assert found is not None
     return found
 
 
-def _is_settled(world: FileWorld, group: Group, slots: int) -> bool:
+def _is_settled(world: FileWorld, group: ConsumerGroup, slots: int) -> bool:
     """Whether this many slots are filled and the job follows the newest epoch."""
     status = group.status
     filled = [each for each in status.assignments if each.executor and not each.empty_since]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from evenkeel.cluster import paths
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group, Key
+from evenkeel.objects import ConsumerGroup, Key
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading, waiting
@@ -67,7 +67,7 @@ def _ask(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _waited(cluster: Cluster, group: Group, request: Request, seconds: float) -> str:
+def _waited(cluster: Cluster, group: ConsumerGroup, request: Request, seconds: float) -> str:
     found = waiting.until(lambda: request.seen(reading.group(cluster, group.head.key)), seconds)
     if found is None:
         why = requests.why_not(reading.group(cluster, group.head.key))

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from evenkeel.cluster import paths
 from evenkeel.cluster.paths import Resource
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group, Key
+from evenkeel.objects import ConsumerGroup, Key
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading, waiting
@@ -102,8 +102,8 @@ def _delete(cluster: Cluster, resource: Resource, key: Key, left: list[str]) -> 
         left.append(resource[2])
 
 
-def _until_ready(cluster: Cluster, key: Key, seconds: float) -> Group:
-    def look() -> Group | None:
+def _until_ready(cluster: Cluster, key: Key, seconds: float) -> ConsumerGroup:
+    def look() -> ConsumerGroup | None:
         found = reading.group(cluster, key)
         return found if checking.is_ready(found) else None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contract.names import DRAIN
 from evenkeel.cluster import paths
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading, waiting
@@ -69,7 +69,7 @@ def _drain(options: argparse.Namespace) -> int:
 
 
 def _written(
-    cluster: Cluster, group: Group, pods: Iterable[str], *, undo: bool
+    cluster: Cluster, group: ConsumerGroup, pods: Iterable[str], *, undo: bool
 ) -> tuple[str | None, bool]:
     """Change the annotation, whoever else changes it meanwhile: its value, and if that is new."""
     for left in reversed(range(TRIES)):
@@ -88,7 +88,7 @@ def _written(
     raise AssertionError("the last try has returned or raised")
 
 
-def _gone(cluster: Cluster, group: Group) -> set[str]:
+def _gone(cluster: Cluster, group: ConsumerGroup) -> set[str]:
     """Find the names of pods that were to be emptied, and are there no more."""
     gone = set()
     for name in group.to_drain - draining.readers(group).keys():
@@ -101,7 +101,9 @@ def _gone(cluster: Cluster, group: Group) -> set[str]:
     return gone
 
 
-def _wait(cluster: Cluster, group: Group, pods: list[str], options: argparse.Namespace) -> None:
+def _wait(
+    cluster: Cluster, group: ConsumerGroup, pods: list[str], options: argparse.Namespace
+) -> None:
     def look() -> bool | None:
         now = reading.group(cluster, group.head.key)
         return draining.is_done(now, pods, undo=options.undo) or None

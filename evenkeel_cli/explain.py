@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from evenkeel.cluster import paths
-from evenkeel.objects import Group, Key
+from evenkeel.objects import ConsumerGroup, Key
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading
@@ -51,7 +51,7 @@ def _explain(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _events(cluster: Cluster, group: Group) -> Sequence[Document]:
+def _events(cluster: Cluster, group: ConsumerGroup) -> Sequence[Document]:
     """Find what the operator has told of the group; nothing where that may not be read."""
     about = f"involvedObject.kind={group.KIND},involvedObject.name={group.head.key.name}"
     try:

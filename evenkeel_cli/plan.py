@@ -15,7 +15,7 @@ from contract.kinds.jobs import MOST_EXECUTORS
 from evenkeel import manifests
 from evenkeel.errors import EvenkeelError
 from evenkeel.manifests import Manifests
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading
@@ -94,7 +94,7 @@ def _read(options: argparse.Namespace) -> tuple[Manifests, str]:
     return reading.everything(cluster, namespace), where
 
 
-def _chosen(found: Manifests, names: Sequence[str], where: str) -> list[Group]:
+def _chosen(found: Manifests, names: Sequence[str], where: str) -> list[ConsumerGroup]:
     """Find the groups that are meant, but for those in which nothing ever moves."""
     known = {key.name for key in found.groups}
     if not known:

@@ -9,7 +9,7 @@ from evenkeel import manifests
 from evenkeel.control import conditions, groups
 from evenkeel.control.groups import Decision
 from evenkeel.control.seen import JobSeen, JobState, Report, Seat, Seen
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ORDERS = Key("default", "orders")
@@ -29,7 +29,7 @@ def topic(queues: int = 4, brokers: str = "ab", unreadable: str = "") -> Topic:
 
 def group(
     status: GroupStatus | None = None, annotations: Mapping[str, str] | None = None, **spec: Any
-) -> Group:
+) -> ConsumerGroup:
     consumers = {} if "consumers" in spec else {"job": {**JOB, **spec.pop("job", {})}}
     metadata = {"name": "billing", "generation": 1, "annotations": annotations}
     found = manifests.read_group(
@@ -39,7 +39,7 @@ def group(
             "spec": {"topics": [{"name": "orders"}], **consumers, **spec},
         }
     )
-    return Group(found.head, found.spec, status or GroupStatus())
+    return ConsumerGroup(found.head, found.spec, status or GroupStatus())
 
 
 def running(

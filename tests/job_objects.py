@@ -9,7 +9,7 @@ import pytest
 from evenkeel import manifests
 from evenkeel.cluster.manifest import merging, whole
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 
 Document = dict[str, Any]
 IMAGE = "registry/evenkeel-job:1"
@@ -31,7 +31,7 @@ def a_group(
     status: Document | None = None,
     uid: str = "1234",
     **job: Any,
-) -> Group:
+) -> ConsumerGroup:
     whole_job = {
         "executors": 3,
         "sink": {"format": "json", "path": "s3a://rows"},
@@ -52,7 +52,7 @@ def a_group(
     )
 
 
-def of_pods(status: Document, **spec: Any) -> Group:
+def of_pods(status: Document, **spec: Any) -> ConsumerGroup:
     consumers = {"consumers": {"podSelector": {"matchLabels": {"app": "a"}}}}
     return manifests.read_group(
         {
@@ -68,22 +68,22 @@ def known(*topics: Topic) -> dict[Key, Topic]:
     return {topic.head.key: topic for topic in topics or (a_topic(),)}
 
 
-def objects(group: Group, *topics: Topic) -> dict[tuple[str, str], Document]:
+def objects(group: ConsumerGroup, *topics: Topic) -> dict[tuple[str, str], Document]:
     found = whole.of(group, known(*topics), IMAGE).objects
     return {(each["kind"], each["metadata"]["name"]): each for each in found}
 
 
-def driver(group: Group, *topics: Topic) -> Document:
+def driver(group: ConsumerGroup, *topics: Topic) -> Document:
     return objects(group, *topics)["Pod", "billing-driver"]
 
 
-def files(group: Group, *topics: Topic) -> tuple[Document, Document]:
+def files(group: ConsumerGroup, *topics: Topic) -> tuple[Document, Document]:
     """What job.json says, and the template of executors."""
     data = objects(group, *topics)["ConfigMap", "billing-job"]["data"]
     return json.loads(data["job.json"]), json.loads(data["executor.json"])
 
 
-def spark(group: Group) -> dict[str, str]:
+def spark(group: ConsumerGroup) -> dict[str, str]:
     found: dict[str, str] = files(group)[0]["spark"]
     return found
 
@@ -104,11 +104,11 @@ def environment(pod: Document) -> dict[str, Document]:
     return {each["name"]: each for each in main(pod)["env"]}
 
 
-def both(group: Group, *topics: Topic) -> list[Document]:
+def both(group: ConsumerGroup, *topics: Topic) -> list[Document]:
     return [driver(group, *topics), files(group, *topics)[1]]
 
 
-def templated(who: str, spec: Document, **metadata: Any) -> Group:
+def templated(who: str, spec: Document, **metadata: Any) -> ConsumerGroup:
     return a_group(**of(who, podTemplate={"metadata": metadata, "spec": spec}))
 
 
@@ -117,7 +117,7 @@ def of(who: str, **process: Any) -> Document:
     return {who: process}
 
 
-def refused(group: Group, *topics: Topic) -> str:
+def refused(group: ConsumerGroup, *topics: Topic) -> str:
     with pytest.raises(ManifestError) as refusal:
         whole.of(group, known(*topics), IMAGE)
     return str(refusal.value)

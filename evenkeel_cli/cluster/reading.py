@@ -7,7 +7,7 @@ from evenkeel import manifests
 from evenkeel.cluster import paths, slices
 from evenkeel.errors import EvenkeelError
 from evenkeel.manifests import Manifests
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel_cli.cluster.client import Cluster, MissingError
 
 MOST_NAMED = 10
@@ -27,18 +27,18 @@ def topics(cluster: Cluster, namespace: str | None) -> list[Topic]:
     return [manifests.read_topic({**each, "kind": "Topic"}) for each in found]
 
 
-def groups(cluster: Cluster, namespace: str | None) -> list[Group]:
+def groups(cluster: Cluster, namespace: str | None) -> list[ConsumerGroup]:
     """Read all groups, long assignments too."""
     return [_whole(cluster, each) for each in outlines(cluster, namespace)]
 
 
-def outlines(cluster: Cluster, namespace: str | None) -> list[Group]:
+def outlines(cluster: Cluster, namespace: str | None) -> list[ConsumerGroup]:
     """Read all groups, without assignments that are too long for a status."""
     found = cluster.listed(paths.GROUPS, namespace)
     return [manifests.read_group({**each, "kind": "ConsumerGroup"}) for each in found]
 
 
-def group(cluster: Cluster, key: Key) -> Group:
+def group(cluster: Cluster, key: Key) -> ConsumerGroup:
     """Read one group; the error of one that is missing says which there are."""
     try:
         document = cluster.get(paths.GROUPS, key)
@@ -58,7 +58,7 @@ def there_are(names: Sequence[str]) -> str:
     return "there are " + ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _whole(cluster: Cluster, found: Group) -> Group:
+def _whole(cluster: Cluster, found: ConsumerGroup) -> ConsumerGroup:
     """Bring in what the status only names; where that is missing, it stays as it is."""
 
     def find(key: Key) -> list[Assigned] | None:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from evenkeel.cluster.manifest import names, places
 from evenkeel.control import conditions
-from evenkeel.objects import Group, Key
+from evenkeel.objects import ConsumerGroup, Key
 from evenkeel_cli.cluster import reading
 from evenkeel_cli.cluster.client import ApiError, AwayError, Cluster
 from evenkeel_cli.facts import measured, picture
@@ -46,7 +46,7 @@ class OfAll:
         """Look at nothing yet."""
         self._cluster = cluster
         self._namespace = namespace
-        self._groups: list[Group] = []
+        self._groups: list[ConsumerGroup] = []
 
     def look(self) -> None:
         """Look."""
@@ -104,7 +104,7 @@ class OfOne:
         assert self._seen is not None
         return self._seen
 
-    def _measure(self, group: Group) -> tuple[Measured | None, str]:
+    def _measure(self, group: ConsumerGroup) -> tuple[Measured | None, str]:
         """Ask the driver; and say why, where it does not tell."""
         if group.spec.job is None:
             return None, "lag by queue is known of groups with a job alone"

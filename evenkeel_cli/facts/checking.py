@@ -6,7 +6,7 @@ from contract.kinds.groups import Assigned
 from contract.names import API_VERSION
 from evenkeel import planning
 from evenkeel.control import conditions
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from lb_core import plan
 from lb_core.assignment import format_ids
 from lb_core.model import Member, QueueRange
@@ -37,14 +37,14 @@ def _object(kind: str, name: str, spec: Document) -> Document:
     }  # fmt: skip
 
 
-def is_ready(found: Group) -> bool:
+def is_ready(found: ConsumerGroup) -> bool:
     """Whether the operator calls the group ready, and means its newest spec."""
     ready = conditions.find(found.status.conditions, "Ready")
     is_newest = found.status.observed_generation == found.head.generation
     return ready is not None and ready.holds and is_newest
 
 
-def complaint(found: Group, name: str) -> str:
+def complaint(found: ConsumerGroup, name: str) -> str:
     """Say what is wrong about the assignment; empty if it is the one that must come out."""
     queues = [QueueRange(name, broker, 0, QUEUES) for broker in BROKERS]
     wanted = plan.plan(None, queues, list(map(Member, CONSUMERS))).assignment

@@ -7,13 +7,13 @@ from contract.names import driver as driver_name
 from evenkeel import planning
 from evenkeel.control import conditions
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import requests, words
 
 MOST_NAMED = 20
 
 
-def readers(group: Group) -> dict[str, Assigned]:
+def readers(group: ConsumerGroup) -> dict[str, Assigned]:
     """Find the pods that read, and what each of them does; a list names its consumers itself."""
     found = group.status.assignments
     if group.spec.job is None:
@@ -22,8 +22,8 @@ def readers(group: Group) -> dict[str, Assigned]:
 
 
 def sorted_out(
-    groups: Sequence[Group], pods: Sequence[str], *, undo: bool
-) -> list[tuple[Group, list[str]]]:
+    groups: Sequence[ConsumerGroup], pods: Sequence[str], *, undo: bool
+) -> list[tuple[ConsumerGroup, list[str]]]:
     """Find the groups that have these pods; all of them must be known."""
     found = [(group, [each for each in pods if _has(group, each, undo=undo)]) for group in groups]
     known = {each for _, some in found for each in some}
@@ -33,11 +33,11 @@ def sorted_out(
     return [(group, some) for group, some in found if some]
 
 
-def _has(group: Group, pod: str, *, undo: bool) -> bool:
+def _has(group: ConsumerGroup, pod: str, *, undo: bool) -> bool:
     return pod in readers(group) or (undo and pod in group.to_drain)
 
 
-def _unknown(pod: str, groups: Sequence[Group], *, undo: bool) -> str:
+def _unknown(pod: str, groups: Sequence[ConsumerGroup], *, undo: bool) -> str:
     for group in groups:
         if pod == driver_name(group.head.key.name) and group.spec.job is not None:
             return f"pod {pod} is the driver of {group}: restart starts it anew"
@@ -52,7 +52,7 @@ def _unknown(pod: str, groups: Sequence[Group], *, undo: bool) -> str:
 
 
 def annotation(
-    group: Group, pods: Iterable[str], gone: Collection[str], *, undo: bool
+    group: ConsumerGroup, pods: Iterable[str], gone: Collection[str], *, undo: bool
 ) -> str | None:
     """Write down who is to be emptied now; None: nobody."""
     before = group.to_drain - set(gone)
@@ -60,7 +60,7 @@ def annotation(
     return ",".join(sorted(after)) or None
 
 
-def follows(group: Group, pod: str, *, undo: bool) -> str:
+def follows(group: ConsumerGroup, pod: str, *, undo: bool) -> str:
     """Say what becomes of a pod."""
     found = readers(group).get(pod)
     if undo:
@@ -81,7 +81,7 @@ def _queues(assigned: Assigned) -> str:
     return words.counted(sum(map(len, planning.owned(assigned))), "queue")
 
 
-def is_done(group: Group, pods: Iterable[str], *, undo: bool) -> bool:
+def is_done(group: ConsumerGroup, pods: Iterable[str], *, undo: bool) -> bool:
     """Whether the operator shows that they are emptied, or may have queues again."""
     found = readers(group)
     if group.spec.job is not None:
@@ -90,7 +90,7 @@ def is_done(group: Group, pods: Iterable[str], *, undo: bool) -> bool:
     return all(each.draining != undo and (undo or not each.queues) for each in these)
 
 
-def why_not(group: Group) -> str:
+def why_not(group: ConsumerGroup) -> str:
     """Say what a group's status says of why its pods are not emptied."""
     drained = conditions.find(group.status.conditions, "Drained")
     if drained is None or drained.holds:

@@ -12,7 +12,7 @@ from itertools import groupby
 from contract.kinds.groups import Assigned, MessageModel
 from evenkeel import planning, times
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel_cli.facts import foresight
 from evenkeel_cli.facts.foresight import Foresight
 from evenkeel_cli.facts.past import Past, Told
@@ -48,7 +48,7 @@ class Row:
 class Explanation:
     """All that is known of who owns what in a group."""
 
-    group: Group
+    group: ConsumerGroup
     rows: Sequence[Row]
     past: Past
     foresight: Foresight | None
@@ -59,7 +59,9 @@ class Explanation:
     now: datetime
 
 
-def explained(group: Group, topics: Mapping[Key, Topic], past: Past, now: datetime) -> Explanation:
+def explained(
+    group: ConsumerGroup, topics: Mapping[Key, Topic], past: Past, now: datetime
+) -> Explanation:
     """Put together what is known."""
     foreseen, trouble = None, ""
     try:
@@ -98,11 +100,11 @@ def only(explanation: Explanation, name: str) -> Explanation:
     raise EvenkeelError(f"{explanation.group} has no queue {name}: {there_are}")
 
 
-def _is_broadcast(group: Group) -> bool:
+def _is_broadcast(group: ConsumerGroup) -> bool:
     return group.spec.message_model is MessageModel.BROADCASTING
 
 
-def _queues(group: Group, topics: Mapping[Key, Topic]) -> list[QueueRange]:
+def _queues(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[QueueRange]:
     """List all queues; where topics do not tell, those that have owners."""
     try:
         return planning.queues_of(group, topics)
@@ -112,7 +114,7 @@ def _queues(group: Group, topics: Mapping[Key, Topic]) -> list[QueueRange]:
 
 
 def _rows(
-    group: Group,
+    group: ConsumerGroup,
     queues: Sequence[QueueRange],
     past: Past,
     futures: Mapping[Queue, Future],
@@ -146,12 +148,12 @@ def _futures(foreseen: Foresight | None) -> dict[Queue, Future]:
     return dict(each(plan.deferred, is_later=True)) | dict(each(plan.moves, is_later=False))
 
 
-def _policy(group: Group) -> Policy:
+def _policy(group: ConsumerGroup) -> Policy:
     grace = times.seconds(group.spec.rebalance.grace) if group.spec.job else 0.0
     return planning.policy_of(group.spec.strategy, grace)
 
 
-def _members(group: Group, now: datetime) -> list[Member]:
+def _members(group: ConsumerGroup, now: datetime) -> list[Member]:
     listed = {each.id: each for each in planning.static_members(group) or ()}
     return [
         Member(

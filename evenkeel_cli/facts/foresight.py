@@ -18,7 +18,7 @@ from evenkeel import planning, times
 from evenkeel.control import conditions, findings, groups
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Report, Seat, Seen
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from lb_core.model import Member
 from lb_core.plan import Plan
 
@@ -38,7 +38,7 @@ class Foresight:
 
 
 def foresee(
-    group: Group, topics: Mapping[Key, Topic], now: datetime, executors: int | None = None
+    group: ConsumerGroup, topics: Mapping[Key, Topic], now: datetime, executors: int | None = None
 ) -> Foresight:
     """Plan as the operator would; `executors` instead of as many as the group's job says."""
     notes = [PAUSED_NOW] if findings.is_paused(group) else []
@@ -53,7 +53,7 @@ def foresee(
     return Foresight(decision.plan, notes)
 
 
-def _going_on(group: Group) -> Group:
+def _going_on(group: ConsumerGroup) -> ConsumerGroup:
     """Leave a pause out."""
     rebalance = msgspec.structs.replace(group.spec.rebalance, paused=False)
     spec = msgspec.structs.replace(group.spec, rebalance=rebalance)
@@ -61,7 +61,7 @@ def _going_on(group: Group) -> Group:
     return replace(group, head=replace(group.head, annotations=said), spec=spec)
 
 
-def _with_executors(group: Group, executors: int | None) -> Group:
+def _with_executors(group: ConsumerGroup, executors: int | None) -> ConsumerGroup:
     if executors is None:
         return group
     if group.spec.job is None:
@@ -70,7 +70,7 @@ def _with_executors(group: Group, executors: int | None) -> Group:
     return replace(group, spec=msgspec.structs.replace(group.spec, job=job))
 
 
-def _with_slots(group: Group, now: datetime) -> Group:
+def _with_slots(group: ConsumerGroup, now: datetime) -> ConsumerGroup:
     """Add the slots that a planned group lacks, as the operator does before they are filled."""
     known = {each.consumer for each in group.status.assignments}
     if group.spec.job is None or not known:
@@ -84,13 +84,13 @@ def _with_slots(group: Group, now: datetime) -> Group:
     return replace(group, status=msgspec.structs.replace(group.status, assignments=assignments))
 
 
-def _seen(group: Group, topics: Mapping[Key, Topic]) -> Seen:
+def _seen(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> Seen:
     """Take things to be as the status shows them."""
     claims = group.status.claims
     return Seen(topics, _job(group), _pods(group), conflict=_conflict(group), claims=claims)
 
 
-def _job(group: Group) -> JobSeen | None:
+def _job(group: ConsumerGroup) -> JobSeen | None:
     if group.spec.job is None:
         return None
     slots = group.status.assignments
@@ -108,7 +108,7 @@ def _job(group: Group) -> JobSeen | None:
     return JobSeen(JobState.RUNNING, report=report, record=group.status.job)
 
 
-def _pods(group: Group) -> list[Member] | None:
+def _pods(group: ConsumerGroup) -> list[Member] | None:
     if group.spec.job is not None or planning.static_members(group) is not None:
         return None
     if not group.status.epoch:
@@ -116,7 +116,7 @@ def _pods(group: Group) -> list[Member] | None:
     return [Member(each.consumer, each.zone or None) for each in group.status.assignments]
 
 
-def _conflict(group: Group) -> Conflict | None:
+def _conflict(group: ConsumerGroup) -> Conflict | None:
     found = conditions.find(group.status.conditions, "Conflicted")
     if found is None or not found.holds:
         return None

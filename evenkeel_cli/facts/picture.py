@@ -13,7 +13,7 @@ from rich.text import Text
 from contract.kinds.groups import Assigned
 from evenkeel import planning
 from evenkeel.control import conditions
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import words
 from evenkeel_cli.facts.measured import Measured
 from lb_core.assignment import format_ids
@@ -37,7 +37,7 @@ Row = Mapping[str, Cell]
 class Look:
     """A group as it is seen at one time."""
 
-    group: Group
+    group: ConsumerGroup
     measured: Measured | None = None
     """By its job's driver; None where that does not tell."""
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Look:
     """Why nothing is measured."""
 
 
-def of_all(groups: Sequence[Group], *, everywhere: bool) -> list[Text]:
+def of_all(groups: Sequence[ConsumerGroup], *, everywhere: bool) -> list[Text]:
     """Draw a line for each group."""
     columns = ["group", "queues", "consumers", "epoch", "moved", "imbalance", "lag", "ready", "why"]
     rows = [
@@ -66,7 +66,7 @@ def of_all(groups: Sequence[Group], *, everywhere: bool) -> list[Text]:
     return _aligned(["namespace", *columns] if everywhere else columns, rows)
 
 
-def outline(group: Group) -> dict[str, object]:
+def outline(group: ConsumerGroup) -> dict[str, object]:
     """Say to a program what a line says."""
     status, ready = group.status, _ready(group)
     return {
@@ -181,13 +181,13 @@ def _queues(assigned: Assigned) -> list[Queue]:
     return [queue for run in planning.owned(assigned) for queue in run]
 
 
-def _state(group: Group, assigned: Assigned) -> Text:
+def _state(group: ConsumerGroup, assigned: Assigned) -> Text:
     if assigned.empty_since or (group.spec.job is not None and not assigned.executor):
         return Text("empty", "yellow")
     return Text("draining", "yellow") if assigned.draining else Text("reads")
 
 
-def _ready(group: Group) -> dict[str, Text]:
+def _ready(group: ConsumerGroup) -> dict[str, Text]:
     found = conditions.find(group.status.conditions, "Ready")
     if found is None:
         return {"ready": Text("Unknown", "yellow"), "why": Text("no operator has seen it")}

@@ -7,9 +7,9 @@ from contract import names
 from contract.kinds.parts import Condition
 from evenkeel.control import conditions
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 
-Seen = Callable[[Group], str | None]
+Seen = Callable[[ConsumerGroup], str | None]
 """What there is to say once it is done, as a group's status shows; None before."""
 
 
@@ -27,10 +27,10 @@ class Request:
     """Whether anything has to be written."""
 
 
-def rebalance(group: Group, moment: str) -> Request:
+def rebalance(group: ConsumerGroup, moment: str) -> Request:
     """Plan once, at once."""
 
-    def seen(now: Group) -> str | None:
+    def seen(now: ConsumerGroup) -> str | None:
         if now.status.rebalanced_for != moment:
             return None
         last = now.status.last_rebalance
@@ -45,7 +45,7 @@ def rebalance(group: Group, moment: str) -> Request:
     )  # fmt: skip
 
 
-def pause(group: Group, moment: str) -> Request:
+def pause(group: ConsumerGroup, moment: str) -> Request:
     """Let queues stay where they are."""
     del moment
     is_new = group.head.annotations.get(names.PAUSED) != "true"
@@ -56,7 +56,7 @@ def pause(group: Group, moment: str) -> Request:
     )  # fmt: skip
 
 
-def resume(group: Group, moment: str) -> Request:
+def resume(group: ConsumerGroup, moment: str) -> Request:
     """End a pause."""
     del moment
     if group.spec.rebalance.paused:
@@ -72,12 +72,12 @@ def resume(group: Group, moment: str) -> Request:
     )  # fmt: skip
 
 
-def restart(group: Group, moment: str) -> Request:
+def restart(group: ConsumerGroup, moment: str) -> Request:
     """Start a job anew."""
     _needs_job(group, "restart")
     before = _run(group)
 
-    def seen(now: Group) -> str | None:
+    def seen(now: ConsumerGroup) -> str | None:
         if why := _why_off(now):
             return f"nothing runs now, for {why}: it starts anew when it does"
         return "the job has started anew" if _run(now) not in (None, before) else None
@@ -89,13 +89,13 @@ def restart(group: Group, moment: str) -> Request:
     )  # fmt: skip
 
 
-def skip(group: Group, moment: str) -> Request:
+def skip(group: ConsumerGroup, moment: str) -> Request:
     """Pass over what is lost."""
     _needs_job(group, "skip")
     if _holds(group, "Ready"):
         raise EvenkeelError(f"{group} is ready: there is nothing to pass over")
 
-    def seen(now: Group) -> str | None:
+    def seen(now: ConsumerGroup) -> str | None:
         last = now.status.last_skip
         if last is None or last.value != moment:
             return None
@@ -107,7 +107,7 @@ def skip(group: Group, moment: str) -> Request:
     )  # fmt: skip
 
 
-def why_not(group: Group) -> str:
+def why_not(group: ConsumerGroup) -> str:
     """Say what a group's status says of why it is not as it was asked for."""
     ready = conditions.find(group.status.conditions, "Ready")
     if ready is None:
@@ -118,7 +118,7 @@ def why_not(group: Group) -> str:
     return f"Ready is {ready.status.value}, {ready.reason}{said}"
 
 
-KNOWN: dict[str, Callable[[Group, str], Request]] = {
+KNOWN: dict[str, Callable[[ConsumerGroup, str], Request]] = {
     "rebalance": rebalance,
     "pause": pause,
     "resume": resume,
@@ -127,23 +127,23 @@ KNOWN: dict[str, Callable[[Group, str], Request]] = {
 }
 
 
-def _needs_job(group: Group, what: str) -> None:
+def _needs_job(group: ConsumerGroup, what: str) -> None:
     if group.spec.job is None:
         raise EvenkeelError(
             f"{group} has no job, and {what} is for jobs alone: Evenkeel does not run its consumers"
         )
 
 
-def _condition(group: Group, kind: str) -> Condition | None:
+def _condition(group: ConsumerGroup, kind: str) -> Condition | None:
     return conditions.find(group.status.conditions, kind)
 
 
-def _holds(group: Group, kind: str) -> bool:
+def _holds(group: ConsumerGroup, kind: str) -> bool:
     found = _condition(group, kind)
     return found is not None and found.holds
 
 
-def _run(group: Group) -> tuple[str, str] | None:
+def _run(group: ConsumerGroup) -> tuple[str, str] | None:
     """Tell one run of a job from the next: since when it runs, and when the last one ended."""
     running = _condition(group, "JobRunning")
     if running is None or not running.holds:
@@ -151,7 +151,7 @@ def _run(group: Group) -> tuple[str, str] | None:
     return running.last_transition_time, group.status.job.ended_at if group.status.job else ""
 
 
-def _why_off(group: Group) -> str:
+def _why_off(group: ConsumerGroup) -> str:
     assigned = _condition(group, "Assigned")
     is_off = assigned is not None and assigned.reason == "NotRunning"
     return assigned.message if assigned is not None and is_off else ""

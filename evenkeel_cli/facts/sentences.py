@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contract.kinds.groups import Assigned, MessageModel
 from evenkeel import planning
 from evenkeel.control import conditions
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import words
 from evenkeel_cli.facts.explaining import Explanation, Row
 from lb_core import strategies
@@ -68,11 +68,11 @@ def _facts(explained: Explanation, row: Row) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _is_looked_at(group: Group) -> bool:
+def _is_looked_at(group: ConsumerGroup) -> bool:
     return bool(group.status.conditions)
 
 
-def _headline(group: Group) -> str:
+def _headline(group: ConsumerGroup) -> str:
     status = group.status
     if not _is_looked_at(group):
         return f"{group.head.key}: no operator has looked at it yet; see whether one runs"
@@ -307,7 +307,7 @@ def _would(explained: Explanation) -> str:
     return ", and ".join(parts) or "nothing would move"
 
 
-def _conditions(group: Group) -> list[dict[str, object]]:
+def _conditions(group: ConsumerGroup) -> list[dict[str, object]]:
     return [
         {
             "condition": each.type,
@@ -319,6 +319,6 @@ def _conditions(group: Group) -> list[dict[str, object]]:
     ]
 
 
-def _conditions_table(group: Group) -> str:
+def _conditions_table(group: ConsumerGroup) -> str:
     rows = _conditions(group)
     return tables.as_table(CONDITIONS, rows) if rows else "No operator has looked at it yet."

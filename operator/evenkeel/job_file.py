@@ -14,7 +14,7 @@ from contract.kinds.parts import KeyRef
 from contract.names import SKIP
 from evenkeel import quantities, times
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 
 Document = dict[str, Any]
 MIB = 1024 * 1024
@@ -37,7 +37,7 @@ class Places:
     """Options of the source that must not be seen elsewhere."""
 
 
-def written(group: Group, topics: Mapping[Key, Topic], places: Places) -> Document:
+def written(group: ConsumerGroup, topics: Mapping[Key, Topic], places: Places) -> Document:
     """Write a group's job."""
     job = _job(group)
     return _without_none(
@@ -60,27 +60,27 @@ def written(group: Group, topics: Mapping[Key, Topic], places: Places) -> Docume
     )
 
 
-def refs(group: Group) -> list[KeyRef]:
+def refs(group: ConsumerGroup) -> list[KeyRef]:
     """List the users' Python files that a job needs."""
     job = _job(group)
     parts = (job.transform, job.sink, job.dead_letter)
     return [part.config_map_ref for part in parts if part and part.config_map_ref]
 
 
-def secrets(group: Group) -> list[str]:
+def secrets(group: ConsumerGroup) -> list[str]:
     """List the Secrets that sinks of a job take options from."""
     job = _job(group)
     sinks = (job.sink, job.dead_letter)
     return sorted({each.options_from.name for each in sinks if each and each.options_from})
 
 
-def _job(group: Group) -> Job:
+def _job(group: ConsumerGroup) -> Job:
     if group.spec.job is None:
         raise ManifestError(f"{group} has no job")
     return group.spec.job
 
 
-def _source(group: Group, job: Job, topics: Mapping[Key, Topic]) -> dict[str, str]:
+def _source(group: ConsumerGroup, job: Job, topics: Mapping[Key, Topic]) -> dict[str, str]:
     if missing := [str(key) for key in group.topic_keys if key not in topics]:
         raise ManifestError(f"{group}: there is no Topic {' and no '.join(missing)}")
     found = [topics[key] for key in group.topic_keys]
@@ -114,7 +114,7 @@ def _fetch_bytes(job: Job) -> int:
     return min(max(part, LEAST_FETCH_MIB), MOST_FETCH_MIB) * MIB
 
 
-def _filter(group: Group) -> dict[str, str]:
+def _filter(group: ConsumerGroup) -> dict[str, str]:
     wanted = {each.filter or MessageFilter() for each in group.spec.topics}
     if len(wanted) > 1:
         raise ManifestError(f"{group}: one job has one filter; give all its topics the same")

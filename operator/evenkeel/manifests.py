@@ -21,7 +21,7 @@ from contract.kinds.topics import TopicSpec, TopicStatus
 from contract.names import API_VERSION
 from evenkeel import objects, rules, unknown_fields
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 
 OURS = ("Topic", "ConsumerGroup")
 KINDS = {
@@ -41,7 +41,7 @@ class Manifests:
     """What a file holds."""
 
     topics: dict[Key, Topic] = field(default_factory=dict)
-    groups: dict[Key, Group] = field(default_factory=dict)
+    groups: dict[Key, ConsumerGroup] = field(default_factory=dict)
     config_maps: dict[Key, dict[str, str]] = field(default_factory=dict)
     secrets: dict[Key, dict[str, str]] = field(default_factory=dict)
 
@@ -88,10 +88,10 @@ def read_topic(document: Document) -> Topic:
     return Topic(objects.head(document["metadata"]), spec, status)
 
 
-def read_group(document: Document) -> Group:
+def read_group(document: Document) -> ConsumerGroup:
     """Read one object, as a file or the API server gives it."""
     spec, status = _part(document, "spec", GroupSpec), _part(document, "status", GroupStatus)
-    return Group(objects.head(document["metadata"]), spec, status)
+    return ConsumerGroup(objects.head(document["metadata"]), spec, status)
 
 
 class _Loader(yaml.SafeLoader):

@@ -70,7 +70,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ConsumerGroup:
     """A `ConsumerGroup` object."""
 
     KIND: ClassVar = "ConsumerGroup"

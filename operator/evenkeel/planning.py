@@ -19,7 +19,7 @@ from contract.kinds.groups import (
 from contract.kinds.parts import MOST_IDS
 from contract.kinds.topics import BrokerQueues, Perm
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from lb_core import plan, strategies
 from lb_core.assignment import parse_ids
 from lb_core.errors import AllocationError
@@ -43,7 +43,7 @@ class MissingError(ManifestError):
         self.reason = reason
 
 
-def refuse_long_name(group: Group) -> None:
+def refuse_long_name(group: ConsumerGroup) -> None:
     """Refuse a name that no label takes: a job's pods bear it, and slots are called by it."""
     name = group.head.key.name
     if len(name) > MOST_LETTERS:
@@ -54,7 +54,7 @@ def refuse_long_name(group: Group) -> None:
 
 
 def plan_group(
-    group: Group, queues: Sequence[QueueRange], members: Sequence[Member], policy: Policy
+    group: ConsumerGroup, queues: Sequence[QueueRange], members: Sequence[Member], policy: Policy
 ) -> Plan:
     """Plan a group anew, from who owns what by its status."""
     dealer = strategies.find(policy.strategy).dealer
@@ -70,7 +70,7 @@ def plan_group(
         raise ManifestError(f"{group}: {error}") from error
 
 
-def queues_of(group: Group, topics: Mapping[Key, Topic]) -> list[QueueRange]:
+def queues_of(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[QueueRange]:
     """List the queues that may be read. More than can be planned in time are refused."""
     found = [each for key in group.topic_keys for each in _queues(group, key, topics)]
     count, chosen = sum(map(len, found)), find_strategy(group.spec.strategy)
@@ -84,7 +84,7 @@ def queues_of(group: Group, topics: Mapping[Key, Topic]) -> list[QueueRange]:
     return found
 
 
-def _queues(group: Group, key: Key, topics: Mapping[Key, Topic]) -> Iterator[QueueRange]:
+def _queues(group: ConsumerGroup, key: Key, topics: Mapping[Key, Topic]) -> Iterator[QueueRange]:
     """List those of one topic: of its route, else those last seen."""
     topic = topics.get(key)
     if topic is None:
@@ -104,7 +104,7 @@ def _queues(group: Group, key: Key, topics: Mapping[Key, Topic]) -> Iterator[Que
             yield QueueRange(topic.topic, each.broker, 0, each.read_queues, each.zone)
 
 
-def unreadable(group: Group, topics: Mapping[Key, Topic]) -> dict[str, list[str]]:
+def unreadable(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> dict[str, list[str]]:
     """Name topics that may be written but not read, each with the brokers where that is so."""
     found = [topics[key] for key in group.topic_keys if key in topics]
     named = {
@@ -119,7 +119,7 @@ def _brokers(topic: Topic) -> Sequence[BrokerQueues]:
     return topic.spec.route or topic.status.brokers
 
 
-def static_members(group: Group) -> list[Member] | None:
+def static_members(group: ConsumerGroup) -> list[Member] | None:
     """List the consumers that the spec itself lists, if it does."""
     consumers = group.spec.consumers
     if consumers is None or consumers.static is None:

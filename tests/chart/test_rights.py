@@ -7,7 +7,7 @@ import yaml
 
 from evenkeel import manifests
 from evenkeel.cluster.manifest import rights
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from tests.chart.rendering import EVERYTHING, NAME, NAMESPACE, OFF, Document, Helm, Rendered
 
 JOB = """
@@ -64,7 +64,7 @@ def listed(text: str) -> set[Right]:
 
 
 @pytest.fixture
-def group() -> Group:
+def group() -> ConsumerGroup:
     return manifests.read_group(yaml.safe_load(JOB))
 
 
@@ -86,7 +86,7 @@ def test_the_operator_may_do_this_and_nothing_else(helm: Helm) -> None:
             assert set(all_rights(role["rules"])) == listed(EVERYWHERE)
 
 
-def test_the_operator_has_every_right_that_a_driver_gets(helm: Helm, group: Group) -> None:
+def test_the_operator_has_every_right_that_a_driver_gets(helm: Helm, group: ConsumerGroup) -> None:
     """Kubernetes lets nobody give what they have not."""
     given = set(all_rights(rights.role(group)["rules"]))
     assert ("", "pods", "deletecollection") in given

@@ -11,7 +11,7 @@ from contract.report import SkipReport
 from evenkeel.control import conditions, groups
 from evenkeel.control.groups import Decision
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from lb_core.model import Member, Queue
 from tests.deciding import (
     ALL,
@@ -33,7 +33,7 @@ PODS: dict[str, Any] = {"consumers": {"podSelector": {"matchLabels": {"app": "a"
 THREE: dict[str, Any] = {"job": {"executors": 3}}
 
 
-def of_pods(status: GroupStatus | None = None, **more: Any) -> Group:
+def of_pods(status: GroupStatus | None = None, **more: Any) -> ConsumerGroup:
     return group(status, **PODS, **more)
 
 

@@ -10,7 +10,7 @@ from contract.names import PAUSED
 from evenkeel import planning
 from evenkeel.control import conditions, groups, metrics, rates
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from lb_core.model import Member, Queue
 from mq_client import values as mq_values
 from tests.deciding import (
@@ -387,7 +387,7 @@ def test_a_status_that_somebody_broke_says_how_to_go_on() -> None:
     decision = groups.decide(group(broken), seen(running(BOTH, 1)), at(1))
     assert condition(decision, "Ready") == ("False", "StatusUnreadable")
     found = group(broken)
-    known: list[Group] = [found, group(settled())]
+    known: list[ConsumerGroup] = [found, group(settled())]
     shown = metrics.Objects(list, lambda: known).collect()
     (epochs,) = [each for each in shown if each.name == "evenkeel_group_epoch"]
     assert len(epochs.samples) == 1

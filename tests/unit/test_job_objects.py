@@ -6,7 +6,7 @@ import pytest
 from contract.names import RESTART_HASH
 from evenkeel import manifests, quantities
 from evenkeel.cluster.manifest import whole
-from evenkeel.objects import Group, Topic
+from evenkeel.objects import ConsumerGroup, Topic
 from spark_jobs.pipeline import job as spark_job
 from tests.job_objects import (
     CLAIM,
@@ -43,7 +43,7 @@ def test_all_objects_come_in_an_order_in_which_they_can_be_made() -> None:
     ]
 
 
-def reaching(group: Group, port: int, protocol: str = "TCP") -> Document | None:
+def reaching(group: ConsumerGroup, port: int, protocol: str = "TCP") -> Document | None:
     """Who reaches a port of the job's pods: the labels that they need; None if all do."""
     spec = objects(group)["NetworkPolicy", "billing-driver"]["spec"]
     assert spec["podSelector"] == {"matchLabels": {"evenkeel.dev/group": "billing"}}
@@ -399,7 +399,7 @@ def test_a_group_without_a_job_is_refused() -> None:
     assert refused(group) == "ConsumerGroup shop/billing has no job"
 
 
-def hashed(group: Group, *topics: Topic, image: str = IMAGE) -> str:
+def hashed(group: ConsumerGroup, *topics: Topic, image: str = IMAGE) -> str:
     return whole.restart_hash(group, known(*topics), image)
 
 

@@ -12,7 +12,7 @@ from evenkeel import manifests, planning
 from evenkeel.control import conditions, groups
 from evenkeel.control.groups import Decision
 from evenkeel.control.seen import Seen
-from evenkeel.objects import Group, Key
+from evenkeel.objects import ConsumerGroup, Key
 from tests.deciding import (
     ORDERS,
     START,
@@ -155,10 +155,10 @@ def test_in_broadcasting_more_than_can_be_published_is_refused() -> None:
 
 
 def test_a_group_with_a_job_whose_name_is_too_long_for_labels_is_refused() -> None:
-    def named(letters: int) -> Group:
+    def named(letters: int) -> ConsumerGroup:
         found = group()
         key = Key("default", "b" * letters)
-        return Group(replace(found.head, key=key), found.spec, GroupStatus())
+        return ConsumerGroup(replace(found.head, key=key), found.spec, GroupStatus())
 
     assert condition(groups.decide(named(63), seen(), START), "Assigned")[1] == "AllOwned"
     decision = groups.decide(named(253), seen(), START)

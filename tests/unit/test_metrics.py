@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from contract.names import PAUSED
 from evenkeel import manifests
 from evenkeel.control import metrics
-from evenkeel.objects import Group, Topic
+from evenkeel.objects import ConsumerGroup, Topic
 from sandbox import ports
 from sandbox.waiting import eventually
 from spark_jobs.pipeline.facts import Facts
@@ -22,7 +22,7 @@ Document = dict[str, Any]
 Shown = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-def shown(*groups: Group, topics: tuple[Topic, ...] = ()) -> Shown:
+def shown(*groups: ConsumerGroup, topics: tuple[Topic, ...] = ()) -> Shown:
     """Read all series as Prometheus does, without what their names begin with."""
     registry = CollectorRegistry()
     registry.register(metrics.Objects(lambda: topics, lambda: groups))

@@ -18,7 +18,7 @@ from evenkeel.control.driving import Action
 from evenkeel.control.observing import CENSUS_SECONDS, SOON_SECONDS, Observer, View
 from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, JobState
 from evenkeel.control.world import World
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from mq_client.errors import NoBrokerError
 from mq_client.values import Lag, Member
 from tests.job_objects import a_group, a_topic
@@ -38,13 +38,13 @@ def known() -> Topic:
 class ScriptedWorld:
     """A group, its topics and its driver, as the test says."""
 
-    def __init__(self, group: Group, *topics: Topic) -> None:
+    def __init__(self, group: ConsumerGroup, *topics: Topic) -> None:
         self.found = group
         self.topics = {each.head.key: each for each in topics or (known(),)}
         self.seen = ABSENT
         self.hidden: str | None = None
 
-    def group(self, key: Key) -> Group | None:
+    def group(self, key: Key) -> ConsumerGroup | None:
         return self.found if key == self.found.head.key else None
 
     def topic(self, key: Key) -> Topic | None:
@@ -53,13 +53,13 @@ class ScriptedWorld:
     def unseen(self, namespace: str) -> str | None:
         return self.hidden
 
-    def pods(self, group: Group) -> None:
+    def pods(self, group: ConsumerGroup) -> None:
         return None
 
     def driver(self, key: Key) -> DriverSeen:
         return self.seen
 
-    def identity(self, group: Group) -> str:
+    def identity(self, group: ConsumerGroup) -> str:
         return "hash"
 
     async def cluster(self, topic: Topic) -> Cluster:
@@ -89,7 +89,7 @@ def told(answer: Sequence[Value] | NoBrokerError) -> Sequence[Value]:
 class Scene:
     """An observer of one group."""
 
-    def __init__(self, group: Group, *topics: Topic) -> None:
+    def __init__(self, group: ConsumerGroup, *topics: Topic) -> None:
         self.world = ScriptedWorld(group, *topics)
         self.brokers = ScriptedBrokers()
         self.observer = Observer(
@@ -98,7 +98,7 @@ class Scene:
         self.observer.changed(group.head.key, group)
 
     @property
-    def group(self) -> Group:
+    def group(self) -> ConsumerGroup:
         return self.world.found
 
     def ask(self) -> bool:
@@ -113,7 +113,7 @@ class Scene:
         return drive.action, drive.job.state, drive.job.message
 
 
-def assigned(**job: Any) -> Group:
+def assigned(**job: Any) -> ConsumerGroup:
     return a_group(status={"epoch": 1}, **job)
 
 
@@ -228,7 +228,7 @@ def driver(created: str, uid: str, host: str = "billing-driver") -> Member:
     return Member(f"evenkeel-billing@{host}#{created}/{uid}", "10.0.0.7:1", "PYTHON", 1)
 
 
-def made(created: str, **job: Any) -> Group:
+def made(created: str, **job: Any) -> ConsumerGroup:
     found = assigned(**job)
     return replace(found, head=replace(found.head, created=created))
 

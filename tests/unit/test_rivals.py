@@ -10,7 +10,7 @@ from evenkeel import manifests
 from evenkeel.control import groups, rivals, topics
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.topics import Sight, Unread
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from tests.deciding import START, seen
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
@@ -21,7 +21,7 @@ def topic(name: str = "orders", *servers: str, **spec: object) -> Topic:
     return manifests.read_topic({"kind": "Topic", "metadata": {"name": name}, "spec": named})
 
 
-def group(name: str, created: str, *named: str) -> Group:
+def group(name: str, created: str, *named: str) -> ConsumerGroup:
     return manifests.read_group(
         {
             "kind": "ConsumerGroup",
@@ -35,11 +35,13 @@ def group(name: str, created: str, *named: str) -> Group:
     )
 
 
-def naming(found: Group, *named: str) -> Group:
+def naming(found: ConsumerGroup, *named: str) -> ConsumerGroup:
     return replace(found, spec=group("x", OLD, *named).spec)
 
 
-def looked_at(which: Group, others: Sequence[Group], known: Sequence[Topic]) -> tuple[Group, bool]:
+def looked_at(
+    which: ConsumerGroup, others: Sequence[ConsumerGroup], known: Sequence[Topic]
+) -> tuple[ConsumerGroup, bool]:
     """Look at a group once: it with its next status, and whether it has to wait."""
     by_key = {each.head.key: each for each in known}
     rival = rivals.group_conflict(which, others, by_key)
@@ -107,7 +109,7 @@ def test_a_topic_that_is_moved_to_the_cluster_of_another_brings_no_claim_along()
 
 
 def test_both_are_looked_at_again_when_one_is_given_what_it_asked_for() -> None:
-    known: Rivals[Group] = Rivals(rivals.group_claim)
+    known: Rivals[ConsumerGroup] = Rivals(rivals.group_claim)
     old, new = group("z", OLD, "orders"), group("a", NEW, "orders")
     known.changed(old.head.key, old)
     known.changed(new.head.key, new)

@@ -11,7 +11,7 @@ from evenkeel.control import driving, schedule
 from evenkeel.control.driving import Action
 from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, JobState
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 
 ORDERS = {"name": "orders"}
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -26,7 +26,7 @@ def group(
     created: datetime = NOON,
     cron: str = "*/10 * * * *",
     **more: Any,
-) -> Group:
+) -> ConsumerGroup:
     """Made at noon, to run every ten minutes."""
     job = {
         "sink": {"format": "noop"},
@@ -38,10 +38,10 @@ def group(
     found = manifests.read_group(
         {"kind": "ConsumerGroup", "metadata": metadata, "spec": {"topics": [ORDERS], "job": job}}
     )
-    return Group(found.head, found.spec, GroupStatus(job=record))
+    return ConsumerGroup(found.head, found.spec, GroupStatus(job=record))
 
 
-def begun(found: Group, now: datetime) -> str | None:
+def begun(found: ConsumerGroup, now: datetime) -> str | None:
     """When the run should have begun that is on now."""
     turn = schedule.turn(found, now, may_begin=True)
     return turn.record.run_at if turn.is_on and turn.record else None

@@ -10,16 +10,16 @@ from contract.names import SLICE
 from evenkeel import crds, manifests, planning
 from evenkeel.cluster import slices
 from evenkeel.cluster.heard import Heard
-from evenkeel.objects import Group, Key
+from evenkeel.objects import ConsumerGroup, Key
 
 MANY = 4000
 
 
-def group(assignments: list[Assigned], epoch: int = 3) -> Group:
+def group(assignments: list[Assigned], epoch: int = 3) -> ConsumerGroup:
     metadata = {"name": "billing", "namespace": "team", "uid": "u"}
     spec = {"topics": [{"name": "orders"}], "consumers": {"static": [{"id": "a"}]}}
     found = manifests.read_group({"kind": "ConsumerGroup", "metadata": metadata, "spec": spec})
-    return Group(found.head, found.spec, GroupStatus(epoch=epoch, assignments=assignments))
+    return ConsumerGroup(found.head, found.spec, GroupStatus(epoch=epoch, assignments=assignments))
 
 
 def assignments(rng: random.Random, count: int) -> list[Assigned]:
@@ -64,7 +64,7 @@ def test_slices_put_together_are_what_was_cut(rng: random.Random) -> None:
     assert len(by_key) == len(cut)
     named = slices.sliced(found.status, cut)
     assert not planning.is_whole(named)
-    bare = Group(found.head, found.spec, named)
+    bare = ConsumerGroup(found.head, found.spec, named)
     again = slices.whole(bare, by_key.get)
     assert again.status.assignments == found.status.assignments
     by_key.popitem()
@@ -79,7 +79,7 @@ def test_a_slice_is_no_larger_than_it_may_be_and_never_changes(rng: random.Rando
 
 
 def test_another_content_has_another_name(rng: random.Random) -> None:
-    def texts(found: Group) -> dict[str, str]:
+    def texts(found: ConsumerGroup) -> dict[str, str]:
         cut = slices.cut(found, found.status)
         return {each["metadata"]["name"]: each["data"][SLICE] for each in cut}
 

@@ -13,7 +13,7 @@ from evenkeel.cluster.manifest import merging
 from evenkeel.cluster.staging import Staging
 from evenkeel.cluster.world import ClusterWorld
 from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Report, Seat
-from evenkeel.objects import Group, Key
+from evenkeel.objects import ConsumerGroup, Key
 
 OLD, NEW = "old", "new"
 TOPIC = {
@@ -97,7 +97,7 @@ def test_what_does_not_run_and_what_its_user_has_changed_waits_for_nobody(seen: 
     assert it.identity(key(2), NEW, "wish", seen) == NEW
 
 
-def group(name: str = "orders", **fields: Any) -> Group:
+def group(name: str = "orders", **fields: Any) -> ConsumerGroup:
     return manifests.read_group(group_body(name, **fields))
 
 

@@ -13,7 +13,7 @@ from evenkeel.control import conditions, places, rivals, topics
 from evenkeel.control.provision import Counts, Outcome, Step
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.topics import SOON_SECONDS, Decision, Sight, Unread
-from evenkeel.objects import Group, Topic
+from evenkeel.objects import ConsumerGroup, Topic
 from mq_client import errors
 from mq_client.commands.cluster import GetRoute
 from mq_client.frames import Frame
@@ -255,7 +255,7 @@ def test_when_the_older_lets_go_the_newer_is_looked_at(left: Topic | None) -> No
     assert known.of(new) == []
 
 
-def group(name: str, *named: str, namespace: str = "default") -> Group:
+def group(name: str, *named: str, namespace: str = "default") -> ConsumerGroup:
     return manifests.read_group(
         {
             "kind": "ConsumerGroup",

@@ -6,13 +6,13 @@ from typing import Any
 from contract.names import API_VERSION
 from evenkeel import times
 from evenkeel.control.groups import Happened
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 
 MOST_TEXT = 1024
 COMPONENT = "evenkeel"
 
 
-def event(group: Group, what: Happened) -> dict[str, Any]:
+def event(group: ConsumerGroup, what: Happened) -> dict[str, Any]:
     """Write it down."""
     now = times.shown(datetime.now(UTC))
     key = group.head.key

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api, ConflictError, GoneError
 from evenkeel.cluster.manifest import names
-from evenkeel.objects import Group, Key
+from evenkeel.objects import ConsumerGroup, Key
 
 HOLDS_SECONDS = 30.0
 """So long a Lease holds that does not say it."""
@@ -27,7 +27,7 @@ class Expiry:
         self._seen: dict[Key, tuple[str, float]] = {}
         """By group, the Lease's version and since when it is that one."""
 
-    async def take_back(self, group: Group, holder: str) -> bool:
+    async def take_back(self, group: ConsumerGroup, holder: str) -> bool:
         """Take the Lease from this holder if it has run out; whether the holder has none now."""
         path = paths.one(paths.LEASES, group.beside(names.driver(group)))
         try:

@@ -8,7 +8,7 @@ from evenkeel import manifests, planning
 from evenkeel.cluster import pods, slices
 from evenkeel.cluster.pods import ZONE, Pod
 from evenkeel.cluster.shelf import Body, Shelf
-from evenkeel.objects import DEFAULT_NAMESPACE, Group, Key, Topic, head
+from evenkeel.objects import DEFAULT_NAMESPACE, ConsumerGroup, Key, Topic, head
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +30,20 @@ class Heard:
     def __init__(self) -> None:
         """Know nothing yet."""
         self.topics: Shelf[Topic] = Shelf(manifests.read_topic)
-        self.groups: Shelf[Group] = Shelf(manifests.read_group)
+        self.groups: Shelf[ConsumerGroup] = Shelf(manifests.read_group)
         self.pods: Shelf[Pod] = Shelf(pods.read, lambda pod: pod.labels.items())
         self.config_maps: Shelf[ConfigMap] = Shelf(_config_map, lambda each: (each.group,))
         self.zones: Shelf[str | None] = Shelf(_zone)
         """Of nodes."""
-        self._whole: dict[Key, tuple[Group, Group]] = {}
+        self._whole: dict[Key, tuple[ConsumerGroup, ConsumerGroup]] = {}
         """Groups whose status names slices, as they were heard and with their slices."""
 
-    def group(self, key: Key) -> Group | None:
+    def group(self, key: Key) -> ConsumerGroup | None:
         """Find a group; its assignments are all there, or status.slices tells that some are not."""
         found = self.groups.get(key)
         return None if found is None else self._with_slices(found)
 
-    def all_groups(self) -> list[Group]:
+    def all_groups(self) -> list[ConsumerGroup]:
         """List all groups, as `group` finds them."""
         return [self._with_slices(each) for each in self.groups.all()]
 
@@ -65,7 +65,7 @@ class Heard:
         """Keep nothing of a group that is gone."""
         self._whole.pop(group, None)
 
-    def _with_slices(self, found: Group) -> Group:
+    def _with_slices(self, found: ConsumerGroup) -> ConsumerGroup:
         if not found.status.slices:
             return found
         key = found.head.key

@@ -19,13 +19,13 @@ from contract.names import SLICE
 from evenkeel.cluster.manifest import names
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group, Key
+from evenkeel.objects import ConsumerGroup, Key
 
 MOST_BYTES = 512 * 1024
 """Of assignments in a status, and of a slice; etcd takes 1.5 MiB for a whole object."""
 
 
-def cut(group: Group, status: GroupStatus) -> list[Document]:
+def cut(group: ConsumerGroup, status: GroupStatus) -> list[Document]:
     """Make the ConfigMaps for a group's next status; none if it fits."""
     texts = [msgspec.json.encode(each) for each in status.assignments]
     if len(texts) <= MOST_ASSIGNED and sum(map(len, texts)) <= MOST_BYTES:
@@ -40,7 +40,7 @@ def sliced(status: GroupStatus, slices: Iterable[Document]) -> GroupStatus:
     return msgspec.structs.replace(status, assignments=kept, slices=found)
 
 
-def whole(group: Group, find: Callable[[Key], list[Assigned] | None]) -> Group:
+def whole(group: ConsumerGroup, find: Callable[[Key], list[Assigned] | None]) -> ConsumerGroup:
     """Bring the slices of a group's status in, if there are any and all are found."""
     if not group.status.slices:
         return group
@@ -83,7 +83,7 @@ def _packed(texts: Iterable[bytes]) -> Iterator[bytes]:
     yield b"[" + b",".join(some) + b"]"
 
 
-def _config_map(group: Group, epoch: int, text: bytes) -> Document:
+def _config_map(group: ConsumerGroup, epoch: int, text: bytes) -> Document:
     digest = hashlib.sha256(text).hexdigest()[:8]
     name = f"{group.head.key.name}-epoch-{epoch}-{digest}"
     return {

@@ -18,14 +18,14 @@ import msgspec
 from contract.kinds.jobs import Mode
 from contract.names import RESTART, SKIP
 from evenkeel.control.seen import DriverSeen, DriverState
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 
 AT_ONCE = 5
 OF_NO_RESTART = ("rebalance", "strategy", "suspend")
 """Parts of a spec that change under a running driver."""
 
 
-def asked(group: Group, topics: Mapping[Key, Topic]) -> str:
+def asked(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> str:
     """Tell one wish of a user from another, as far as it needs a new driver."""
     spec = msgspec.to_builtins(group.spec)
     kept = {key: each for key, each in spec.items() if key not in OF_NO_RESTART}
@@ -77,7 +77,7 @@ class Staging:
         return key in self._turns
 
 
-def is_away(group: Group | None, driver: DriverSeen, wanted: str) -> bool:
+def is_away(group: ConsumerGroup | None, driver: DriverSeen, wanted: str) -> bool:
     """Whether a job that restarts is not at work again, and ought to be."""
     job = group.spec.job if group is not None else None
     if group is None or job is None or not job.executors or group.spec.suspend:

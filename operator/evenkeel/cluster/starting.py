@@ -15,7 +15,7 @@ from evenkeel.cluster import paths, staging
 from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, ForbiddenError, GoneError
 from evenkeel.cluster.manifest import names, whole
 from evenkeel.errors import EvenkeelError, ManifestError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 
 MOST_PREFIX = 58
 """Letters of `generateName` that the API server uses."""
@@ -23,7 +23,9 @@ RANDOM = "bcdfghjklmnpqrstvwxz2456789"
 """What it adds."""
 
 
-async def start_driver(api: Api, group: Group, topics: Mapping[Key, Topic], image: str) -> None:
+async def start_driver(
+    api: Api, group: ConsumerGroup, topics: Mapping[Key, Topic], image: str
+) -> None:
     """Make everything; the driver's pod is the last."""
     wanted = whole.of(group, topics, image)
     await _refuse_without_what_it_names(api, group)
@@ -36,7 +38,7 @@ async def start_driver(api: Api, group: Group, topics: Mapping[Key, Topic], imag
         await api.apply(paths.of(each), each)
 
 
-async def free_lease(api: Api, group: Group, holder: str) -> None:
+async def free_lease(api: Api, group: ConsumerGroup, holder: str) -> None:
     """Free the Lease of a driver that is no more: the next one need not wait until it is over."""
     path = paths.one(paths.LEASES, group.beside(names.driver(group)))
     with contextlib.suppress(GoneError, ConflictError):
@@ -45,7 +47,7 @@ async def free_lease(api: Api, group: Group, holder: str) -> None:
             await api.replace(path, {**found, "spec": {**found["spec"], "holderIdentity": ""}})
 
 
-async def refuse_unless_ours(api: Api, group: Group, wanted: Document) -> None:
+async def refuse_unless_ours(api: Api, group: ConsumerGroup, wanted: Document) -> None:
     """Leave alone what somebody else has made under the same name."""
     try:
         found = await api.get(paths.of(wanted))
@@ -59,7 +61,7 @@ async def refuse_unless_ours(api: Api, group: Group, wanted: Document) -> None:
         )
 
 
-async def _refuse_without_what_it_names(api: Api, group: Group) -> None:
+async def _refuse_without_what_it_names(api: Api, group: ConsumerGroup) -> None:
     job = group.spec.job
     claim = job.checkpoint.persistent_volume_claim if job else None
     if claim is not None:
@@ -74,7 +76,7 @@ async def _refuse_without_what_it_names(api: Api, group: Group) -> None:
 
 
 async def _named(
-    api: Api, group: Group, kind: str, resource: paths.Resource, name: str
+    api: Api, group: ConsumerGroup, kind: str, resource: paths.Resource, name: str
 ) -> Document:
     try:
         return await api.get(paths.one(resource, group.beside(name)))
@@ -85,7 +87,7 @@ async def _named(
         ) from error
 
 
-async def _try_executor(api: Api, group: Group, pod: Document) -> None:
+async def _try_executor(api: Api, group: ConsumerGroup, pod: Document) -> None:
     """Ask whether executors may be made as they are wanted; none is made yet."""
     try:
         await api.try_to_create(paths.listed(paths.PODS, group.head.key.namespace), pod)

@@ -17,7 +17,7 @@ from evenkeel.cluster.brake import Brake
 from evenkeel.cluster.events import event
 from evenkeel.control.groups import Happened
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 
 log = logging.getLogger("evenkeel")
 MOST_WAITING = 2000
@@ -31,11 +31,11 @@ class Telling:
     def __init__(self, api: Api) -> None:
         """Tell nothing yet."""
         self._api = api
-        self._waiting: asyncio.Queue[tuple[Group, Happened]] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[tuple[ConsumerGroup, Happened]] = asyncio.Queue(MOST_WAITING)
         self._task: asyncio.Task[None] | None = None
         self._brake = Brake()
 
-    def tell(self, group: Group, what: Happened) -> None:
+    def tell(self, group: ConsumerGroup, what: Happened) -> None:
         """Have it told soon, unless the same was told of it too often."""
         held = self._brake.let_through((group.head.uid, what.reason), time.monotonic())
         if held is None:

@@ -32,7 +32,7 @@ from evenkeel.control.conditions import Finding
 from evenkeel.control.groups import Happened
 from evenkeel.control.seen import ABSENT, DriverSeen
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel.planning import MissingError
 from lb_core.model import Member
 from mq_client.acl import Credentials
@@ -68,11 +68,11 @@ class ClusterWorld:
         """Find a topic; None if it is gone."""
         return self._heard.topics.get(key)
 
-    def group(self, key: Key) -> Group | None:
+    def group(self, key: Key) -> ConsumerGroup | None:
         """Find a group; None if it is gone."""
         return self._heard.group(key)
 
-    def groups(self) -> Iterable[Group]:
+    def groups(self) -> Iterable[ConsumerGroup]:
         """List all groups."""
         return self._heard.all_groups()
 
@@ -80,7 +80,7 @@ class ClusterWorld:
         """Say why what is in a namespace cannot be seen as a whole; None if it can."""
         return self.why_unseen(namespace)
 
-    def pods(self, group: Group) -> Sequence[Member] | None:
+    def pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
         """List the pods that `podSelector` selects."""
         consumers = group.spec.consumers
         if consumers is None or consumers.pod_selector is None:
@@ -98,7 +98,7 @@ class ClusterWorld:
         executors = self._heard.pods.bearing(key.namespace, [(GROUP_LABEL, key.name)])
         return reports.with_report(pod, self._heard.report(name), executors, self._heard.zone)
 
-    def identity(self, group: Group) -> str:
+    def identity(self, group: ConsumerGroup) -> str:
         """Tell as what a group's driver is to run now."""
         wanted, wish = self._identity(group)
         key = group.head.key
@@ -109,7 +109,7 @@ class ClusterWorld:
         wanted = self._identities.get(key)
         return staging.is_away(group, self.driver(key), wanted[1] if wanted else "")
 
-    def _identity(self, group: Group) -> tuple[str, str]:
+    def _identity(self, group: ConsumerGroup) -> tuple[str, str]:
         """Tell as what its driver is to run in the end, and what its user wishes."""
         if not (self._image or (group.spec.job and group.spec.job.image)):
             raise ManifestError(f"{group}: give spec.job.image, for the operator has no --image")
@@ -129,15 +129,15 @@ class ClusterWorld:
         self.staging.forget(key)
         self._heard.forget(key)
 
-    async def start_driver(self, group: Group) -> None:
+    async def start_driver(self, group: ConsumerGroup) -> None:
         """Make all that a job needs; the driver's pod is the last."""
         await starting.start_driver(self._api, group, self._topics(group), self._image)
 
-    async def stop_driver(self, group: Group) -> None:
+    async def stop_driver(self, group: ConsumerGroup) -> None:
         """Let the driver end after its batch."""
         await self._delete_driver(group)
 
-    async def clear_driver(self, group: Group) -> None:
+    async def clear_driver(self, group: ConsumerGroup) -> None:
         """Clear away a driver that has ended, and what it could not give back itself."""
         pod = self._heard.pods.get(_driver_of(group))
         ending = pod.driver.ending if pod is not None and pod.driver is not None else None
@@ -145,21 +145,21 @@ class ClusterWorld:
             await starting.free_lease(self._api, group, pod.uid)
         await self._delete_driver(group, grace_seconds=0)
 
-    async def _delete_driver(self, group: Group, grace_seconds: int | None = None) -> None:
+    async def _delete_driver(self, group: ConsumerGroup, grace_seconds: int | None = None) -> None:
         """Delete the driver that was seen, and no other one of its name."""
         key = _driver_of(group)
         uid = self._heard.pods.uid(key)
         if uid is not None:
             await self._api.delete(paths.one(paths.PODS, key), uid, grace_seconds)
 
-    async def give_up_driver(self, group: Group) -> None:
+    async def give_up_driver(self, group: ConsumerGroup) -> None:
         """Remove by force a driver that nobody tells of, once its Lease has run out."""
         key = _driver_of(group)
         pod = self._heard.pods.get(key)
         if pod is not None and await self._expiry.take_back(group, pod.uid):
             await self._api.delete(paths.one(paths.PODS, key), pod.uid, grace_seconds=0)
 
-    def _topics(self, group: Group) -> dict[Key, Topic]:
+    def _topics(self, group: ConsumerGroup) -> dict[Key, Topic]:
         found = {key: self._heard.topics.get(key) for key in group.topic_keys}
         return {key: topic for key, topic in found.items() if topic is not None}
 
@@ -202,7 +202,7 @@ class ClusterWorld:
             self.topic_written(topic.head.key)
 
     async def write_group(
-        self, group: Group, status: GroupStatus, happened: Sequence[Happened]
+        self, group: ConsumerGroup, status: GroupStatus, happened: Sequence[Happened]
     ) -> None:
         """Replace a group's status, unless the object has changed meanwhile."""
         written = status
@@ -222,7 +222,7 @@ class ClusterWorld:
             await self._clear_slices(group, written)
 
     async def _make_slices(
-        self, group: Group, status: GroupStatus, cut: Sequence[Document]
+        self, group: ConsumerGroup, status: GroupStatus, cut: Sequence[Document]
     ) -> None:
         """Make slices and let the driver read them, before a status names them."""
         place = paths.listed(paths.CONFIG_MAPS, group.head.key.namespace)
@@ -235,7 +235,7 @@ class ClusterWorld:
             await starting.refuse_unless_ours(self._api, group, role)
             await self._api.apply(paths.of(role), role)
 
-    async def _clear_slices(self, group: Group, written: GroupStatus) -> None:
+    async def _clear_slices(self, group: ConsumerGroup, written: GroupStatus) -> None:
         """
         Delete what the status does not name that was written; who reads an older one looks again.
 
@@ -250,7 +250,7 @@ class ClusterWorld:
     async def _write_status(
         self,
         resource: paths.Resource,
-        found: Topic | Group,
+        found: Topic | ConsumerGroup,
         status: TopicStatus | GroupStatus,
     ) -> Document | None:
         """Write; None if the object has changed, for then it is looked at again anyway."""
@@ -278,7 +278,7 @@ class ClusterWorld:
             raise
 
     async def _tell_refusal(
-        self, place: str, found: Topic | Group, document: Document, error: ApiError
+        self, place: str, found: Topic | ConsumerGroup, document: Document, error: ApiError
     ) -> None:
         """Say in the status that was there that the next one cannot be published, once."""
         told = _refused(found, error)
@@ -311,11 +311,11 @@ class ClusterWorld:
             raise MissingError(SECRET_INCOMPLETE, text) from error
 
 
-def _driver_of(group: Group) -> Key:
+def _driver_of(group: ConsumerGroup) -> Key:
     return group.beside(names.driver(group))
 
 
-def _refused(found: Topic | Group, error: ApiError) -> list[Condition]:
+def _refused(found: Topic | ConsumerGroup, error: ApiError) -> list[Condition]:
     """Say that what follows cannot be published, beside what was so before."""
     old = found.status.conditions
     text = f"what follows cannot be published: {error}"
@@ -324,7 +324,7 @@ def _refused(found: Topic | Group, error: ApiError) -> list[Condition]:
     return [*written, *(each for each in old if each.type != "Ready")]
 
 
-def _log(group: Group, status: GroupStatus) -> None:
+def _log(group: ConsumerGroup, status: GroupStatus) -> None:
     """Say of each new assignment what it is and what it came from."""
     if status.epoch == group.status.epoch:
         return

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from contract import client_ids
 from evenkeel.control.places import Place
 from evenkeel.control.seen import Conflict
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from mq_client.values import Lag, Member
 
 MOST_NAMED = 5
@@ -34,7 +34,7 @@ class Census:
         return sum(each.messages for each in self.lags)
 
 
-def conflict(group: Group, census: Census | None, *, has_driver: bool) -> Conflict | None:
+def conflict(group: ConsumerGroup, census: Census | None, *, has_driver: bool) -> Conflict | None:
     """
     Find clients that are not the group's own driver, where a job shall read alone.
 
@@ -59,7 +59,7 @@ def conflict(group: Group, census: Census | None, *, has_driver: bool) -> Confli
     )
 
 
-def _of_drivers(group: Group, drivers: Sequence[Member]) -> Conflict:
+def _of_drivers(group: ConsumerGroup, drivers: Sequence[Member]) -> Conflict:
     """Judge drivers of other objects; the driver of the oldest object goes on."""
     origins = [client_ids.origin(each.client_id) for each in drivers]
     is_younger = any(origin and origin < group.head.origin for origin in origins)
@@ -73,16 +73,16 @@ def _of_drivers(group: Group, drivers: Sequence[Member]) -> Conflict:
     )
 
 
-def _is_ours(group: Group, member: Member) -> bool:
+def _is_ours(group: ConsumerGroup, member: Member) -> bool:
     """Know our driver by the object that it runs for, wherever it runs."""
     return _is_driver(group, member) and client_ids.origin(member.client_id) == group.head.origin
 
 
-def _is_driver(group: Group, member: Member) -> bool:
+def _is_driver(group: ConsumerGroup, member: Member) -> bool:
     return client_ids.is_driver(member.client_id, group.group)
 
 
-def _without_one(members: Sequence[Member], group: Group) -> list[Member]:
+def _without_one(members: Sequence[Member], group: ConsumerGroup) -> list[Member]:
     """Leave out the first driver that names no origin."""
     drivers = [each for each in members if _is_driver(group, each)]
     bare = [each for each in drivers if not client_ids.origin(each.client_id)]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from evenkeel import planning, times
 from evenkeel.control import findings
 from evenkeel.control.seen import Seen
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from lb_core import strategies
 from lb_core.model import Member, QueueRange
 from lb_core.plan import Plan
@@ -20,7 +20,7 @@ from lb_core.reasons import Reason
 
 
 def choose(
-    group: Group,
+    group: ConsumerGroup,
     seen: Seen,
     queues: Sequence[QueueRange],
     members: Sequence[Member],
@@ -44,7 +44,7 @@ def choose(
 
 
 def _emptied(
-    group: Group, queues: Sequence[QueueRange], members: Sequence[Member], calm: Policy
+    group: ConsumerGroup, queues: Sequence[QueueRange], members: Sequence[Member], calm: Policy
 ) -> Plan:
     """Let move what has to, and what is on consumers that are to be emptied, which goes first."""
     plan = planning.plan_group(group, queues, members, calm)

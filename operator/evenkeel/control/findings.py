@@ -7,16 +7,16 @@ from contract.names import PAUSED
 from evenkeel import planning
 from evenkeel.control.conditions import Finding
 from evenkeel.control.seen import JobSeen, JobState, Seen
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from lb_core.plan import Plan
 
 
-def all_about(group: Group, seen: Seen, plan: Plan) -> list[Finding]:
+def all_about(group: ConsumerGroup, seen: Seen, plan: Plan) -> list[Finding]:
     """Say everything about a group that is planned."""
     return _all(group, seen, _assigned(group, seen, plan), _balanced(group, plan))
 
 
-def about_broadcast(group: Group, seen: Seen, *, has_readers: bool) -> list[Finding]:
+def about_broadcast(group: ConsumerGroup, seen: Seen, *, has_readers: bool) -> list[Finding]:
     """Say everything about a group in which everybody reads everything."""
     assigned = _conflicted(seen)
     if assigned is None and not has_readers:
@@ -25,7 +25,7 @@ def about_broadcast(group: Group, seen: Seen, *, has_readers: bool) -> list[Find
     return _all(group, seen, assigned, Finding("Balanced", True, "Broadcasting"))
 
 
-def _all(group: Group, seen: Seen, assigned: Finding, balanced: Finding) -> list[Finding]:
+def _all(group: ConsumerGroup, seen: Seen, assigned: Finding, balanced: Finding) -> list[Finding]:
     advisory = []
     if group.spec.job is None:
         text = "the assignment is published, and followed by whoever reads it"
@@ -37,7 +37,7 @@ def _all(group: Group, seen: Seen, assigned: Finding, balanced: Finding) -> list
     return [_ready(group, seen, assigned), *others]
 
 
-def stuck(group: Group, seen: Seen, reason: str, message: str) -> list[Finding]:
+def stuck(group: ConsumerGroup, seen: Seen, reason: str, message: str) -> list[Finding]:
     """Say why a group cannot be planned now."""
     kept = "the assignment stays as it was" if group.status.epoch else "nothing was assigned yet"
     holds = None if group.status.epoch else False
@@ -48,7 +48,7 @@ def stuck(group: Group, seen: Seen, reason: str, message: str) -> list[Finding]:
     return [Finding("Ready", False, reason, message), assigned, *job]
 
 
-def _assigned(group: Group, seen: Seen, plan: Plan) -> Finding:
+def _assigned(group: ConsumerGroup, seen: Seen, plan: Plan) -> Finding:
     if (why := _why_off(group, seen)) is not None:
         return Finding("Assigned", False, "NotRunning", why)
     if group.spec.job is None and (conflicted := _conflicted(seen)):
@@ -60,7 +60,7 @@ def _assigned(group: Group, seen: Seen, plan: Plan) -> Finding:
     return _unreadable(group, seen) or Finding("Assigned", True, "AllOwned")
 
 
-def _unreadable(group: Group, seen: Seen) -> Finding | None:
+def _unreadable(group: ConsumerGroup, seen: Seen) -> Finding | None:
     """Say which queues nobody may read, though messages may be written to them."""
     found = planning.unreadable(group, seen.topics)
     if not found:
@@ -77,7 +77,7 @@ def _conflicted(seen: Seen) -> Finding | None:
     return Finding("Assigned", False, seen.conflict.reason, text)
 
 
-def _balanced(group: Group, plan: Plan) -> Finding:
+def _balanced(group: ConsumerGroup, plan: Plan) -> Finding:
     if not plan.assignment:
         return Finding("Balanced", None, "NoConsumers")
     if plan.deferred:
@@ -94,7 +94,7 @@ def _balanced(group: Group, plan: Plan) -> Finding:
     return Finding("Balanced", True, "Even")
 
 
-def _paused(group: Group) -> list[Finding]:
+def _paused(group: ConsumerGroup) -> list[Finding]:
     if is_paused(group):
         return [Finding("Paused", True, "Asked", "only queues without an owner get one")]
     said = group.head.annotations.get(PAUSED, "false")
@@ -104,7 +104,7 @@ def _paused(group: Group) -> list[Finding]:
     return []
 
 
-def drained(group: Group, seen: Seen, assignments: Sequence[Assigned]) -> list[Finding]:
+def drained(group: ConsumerGroup, seen: Seen, assignments: Sequence[Assigned]) -> list[Finding]:
     """Say whether the pods that are to be emptied are, if there shall be such."""
     if not group.to_drain:
         return []
@@ -129,7 +129,7 @@ def _fillers(seen: Seen) -> dict[str, str]:
     return {seat.pod or seat.executor: f"fills {slot}" for slot, seat in slots.items()}
 
 
-def _why_off(group: Group, seen: Seen) -> str | None:
+def _why_off(group: ConsumerGroup, seen: Seen) -> str | None:
     """Say why its job does not run, where that is as it was asked for."""
     if group.spec.job is None:
         return None
@@ -142,7 +142,7 @@ def _why_off(group: Group, seen: Seen) -> str | None:
     return None
 
 
-def about_job(group: Group, seen: Seen) -> list[Finding]:
+def about_job(group: ConsumerGroup, seen: Seen) -> list[Finding]:
     """Say how its job is, if it has one."""
     if group.spec.job is None:
         return []
@@ -155,7 +155,7 @@ def about_job(group: Group, seen: Seen) -> list[Finding]:
     return found
 
 
-def _ready(group: Group, seen: Seen, assigned: Finding) -> Finding:
+def _ready(group: ConsumerGroup, seen: Seen, assigned: Finding) -> Finding:
     if seen.conflict:
         return Finding("Ready", False, seen.conflict.reason, seen.conflict.message)
     if assigned.reason == "NotRunning":
@@ -173,7 +173,7 @@ def _ready(group: Group, seen: Seen, assigned: Finding) -> Finding:
     return Finding("Ready", True, "Running" if group.spec.job else "Assigned")
 
 
-def is_paused(group: Group) -> bool:
+def is_paused(group: ConsumerGroup) -> bool:
     """Whether only what nobody owns may get an owner."""
     return group.spec.rebalance.paused or group.head.annotations.get(PAUSED) == "true"
 

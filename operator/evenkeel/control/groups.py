@@ -29,7 +29,7 @@ from evenkeel.control.conditions import Finding
 from evenkeel.control.seen import Conflict, JobSeen, JobState, Seat, Seen
 from evenkeel.control.slots import Place, places
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from lb_core.assignment import format_ids
 from lb_core.model import Member, QueueRange
 from lb_core.moves import Move
@@ -64,7 +64,7 @@ class Decision:
     """None where there could be none."""
 
 
-def decide(group: Group, seen: Seen, now: datetime) -> Decision:
+def decide(group: ConsumerGroup, seen: Seen, now: datetime) -> Decision:
     """Decide what a group's status shall be."""
     group = replace(group, status=replace_status(group.status, claims=list(seen.claims)))
     if seen.job is not None:
@@ -81,14 +81,14 @@ def decide(group: Group, seen: Seen, now: datetime) -> Decision:
     return decision if skip is None else _told(decision, skip)
 
 
-def is_wanted(group: Group, conflict: Conflict | None) -> bool:
+def is_wanted(group: ConsumerGroup, conflict: Conflict | None) -> bool:
     """Whether the group's job shall run now."""
     job = group.spec.job
     is_asked = bool(job and job.executors and not group.spec.suspend and not group.head.is_going)
     return is_asked and not (conflict is not None and conflict.stops)
 
 
-def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
+def _planned(group: ConsumerGroup, seen: Seen, now: datetime) -> Decision:
     if seen.unseen is not None:
         raise planning.MissingError("NamespaceForbidden", f"{group}: {seen.unseen}")
     if group.spec.job is not None:
@@ -140,7 +140,7 @@ def _planned(group: Group, seen: Seen, now: datetime) -> Decision:
 
 
 def _broadcast(
-    group: Group,
+    group: ConsumerGroup,
     seen: Seen,
     queues: Sequence[QueueRange],
     members: Sequence[Member],
@@ -189,7 +189,7 @@ class _Taken:
     places: dict[str, Place]
 
     @classmethod
-    def of(cls, group: Group, seen: Seen, now: datetime) -> "_Taken":
+    def of(cls, group: ConsumerGroup, seen: Seen, now: datetime) -> "_Taken":
         job = group.spec.job
         if job is not None:
             report = seen.job.report if seen.job else None
@@ -241,7 +241,7 @@ def _shares(assignments: Sequence[Assigned]) -> dict[str, list[OwnedQueues]]:
     return {each.consumer: each.queues for each in assignments}
 
 
-def _refuse_too_long(group: Group, assignments: Sequence[Assigned]) -> None:
+def _refuse_too_long(group: ConsumerGroup, assignments: Sequence[Assigned]) -> None:
     """Refuse what the status cannot hold, before the API server does."""
     for each in assignments:
         if len(each.queues) > MOST_OWNED:
@@ -270,7 +270,7 @@ def _shown(move: Move) -> str:
 
 
 def _decided(
-    group: Group,
+    group: ConsumerGroup,
     status: GroupStatus,
     found: Sequence[Finding],
     now: datetime,

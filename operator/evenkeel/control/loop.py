@@ -26,7 +26,7 @@ from evenkeel.control.topics import Sight, Unread
 from evenkeel.control.work import Counts, Pace, Work
 from evenkeel.control.world import World
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel.planning import MissingError
 
 MOST_DEBOUNCE_SECONDS = 2.0
@@ -45,7 +45,7 @@ def _about(seconds: float) -> float:
     return max(seconds, LEAST_SECONDS) * random.uniform(0.8, 1.0)  # noqa: S311 nothing secret
 
 
-def _interval(group: Group) -> float:
+def _interval(group: ConsumerGroup) -> float:
     return _about(times.seconds(group.spec.rebalance.interval))
 
 
@@ -206,14 +206,14 @@ class Loop:
             self._observer.note_trouble(group, None)
         return min([_interval(group), *(each for each in soon if each is not None)])
 
-    def _note_moves(self, group: Group, decision: groups.Decision) -> None:
+    def _note_moves(self, group: ConsumerGroup, decision: groups.Decision) -> None:
         """Count what moved, unless the object had changed and nothing was written."""
         written = self._world.group(group.head.key)
         is_published = written is not None and written.status.moved == decision.status.moved
         if decision.plan and is_published and decision.status.moved > group.status.moved:
             self.moved.note(decision.plan)
 
-    async def _act(self, action: Action, group: Group, conflict: Conflict | None) -> None:
+    async def _act(self, action: Action, group: ConsumerGroup, conflict: Conflict | None) -> None:
         """Do it; a driver starts with something to follow, and when others are known."""
         is_known = group.status.epoch > 0 and self._observer.knows_readers(group)
         match action:

@@ -18,7 +18,7 @@ from evenkeel import planning, times
 from evenkeel.control import conditions, findings
 from evenkeel.control.loop import Loop
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 
 LABELS = ("namespace", "name")
 MOST_IDS = 200
@@ -61,7 +61,7 @@ class Objects(Collector):
     def __init__(
         self,
         topics: Callable[[], Iterable[Topic]],
-        groups: Callable[[], Iterable[Group]],
+        groups: Callable[[], Iterable[ConsumerGroup]],
         lags: Callable[[], Mapping[Key, int]] = dict,
     ) -> None:
         """
@@ -73,7 +73,7 @@ class Objects(Collector):
         self._topics = topics
         self._groups = groups
         self._lags = lags
-        self._known: dict[Key, tuple[Group, Figures]] = {}
+        self._known: dict[Key, tuple[ConsumerGroup, Figures]] = {}
 
     def collect(self) -> Iterable[Metric]:
         """Make all metrics."""
@@ -95,7 +95,7 @@ class Objects(Collector):
         yield moved
         yield from self._of_topics()
 
-    def _worked_out(self) -> list[tuple[Group, Figures]]:
+    def _worked_out(self) -> list[tuple[ConsumerGroup, Figures]]:
         """Work out what is new; a group whose status somebody has broken is left out."""
         before, self._known = self._known, {}
         for group in self._groups():
@@ -179,7 +179,7 @@ def _gauge(name: str, text: str, more: tuple[str, ...] = ()) -> GaugeMetricFamil
     return GaugeMetricFamily(f"evenkeel_{name}", text, labels=(*LABELS, *more))
 
 
-def _figures(group: Group) -> Figures:
+def _figures(group: ConsumerGroup) -> Figures:
     """Tell what is known of a group."""
     status, strategy = group.status, group.spec.strategy.name
     owned = [found for each in status.assignments for found in _owned(each)]
@@ -230,7 +230,7 @@ def _unowned(status: GroupStatus, owned: float) -> float:
     return max(0, status.queues - owned)  # where all read everything, more are owned
 
 
-def _mode(group: Group) -> str:
+def _mode(group: ConsumerGroup) -> str:
     """Say who consumes."""
     if group.spec.job is not None:
         return group.spec.job.mode.value
@@ -238,11 +238,11 @@ def _mode(group: Group) -> str:
     return "Static" if consumers is not None and consumers.static is not None else "PodSelector"
 
 
-def _holds(found: Topic | Group, kind: str) -> float:
+def _holds(found: Topic | ConsumerGroup, kind: str) -> float:
     condition = conditions.find(found.status.conditions, kind)
     return float(condition is not None and condition.holds)
 
 
-def _reason(found: Topic | Group) -> str:
+def _reason(found: Topic | ConsumerGroup) -> str:
     condition = conditions.find(found.status.conditions, "Ready")
     return condition.reason if condition is not None else ""

@@ -19,7 +19,7 @@ from evenkeel.control.schedule import Turn
 from evenkeel.control.seen import Conflict, DriverState, JobSeen, JobState, Seen
 from evenkeel.control.world import World
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel.planning import MissingError
 from mq_client.errors import MqError
 from mq_client.values import Lag, Member
@@ -35,7 +35,7 @@ Value = TypeVar("Value")
 class View:
     """A group and all that a decision about it rests on, beside the clock."""
 
-    group: Group
+    group: ConsumerGroup
     drive: Drive | None
     seen: Seen
 
@@ -48,7 +48,7 @@ class Observer:
         self._world = world
         self._clock = clock
         self._brokers = brokers
-        self._rivals: Rivals[Group] = Rivals(rivals.group_claim)
+        self._rivals: Rivals[ConsumerGroup] = Rivals(rivals.group_claim)
         self._census: dict[Key, Census] = {}
         self._untold: dict[Key, str] = {}
         """Why brokers could not tell who reads, when they were asked last."""
@@ -56,14 +56,14 @@ class Observer:
         self._troubles: dict[Key, str] = {}
         """Why drivers could not be started."""
 
-    def changed(self, key: Key, group: Group | None) -> set[Key]:
+    def changed(self, key: Key, group: ConsumerGroup | None) -> set[Key]:
         """Note a group, or that it is gone; the others that this may concern."""
         if group is None:
             for known in (self._census, self._untold, self._rates, self._troubles):
                 known.pop(key, None)
         return self._rivals.changed(key, group)
 
-    def knows_readers(self, group: Group) -> bool:
+    def knows_readers(self, group: ConsumerGroup) -> bool:
         """Whether all brokers have told who reads in its name, or none need be asked."""
         if group.spec.job is None or group.spec.job.allow_foreign_consumers:
             return True
@@ -77,14 +77,14 @@ class Observer:
         """Tell how many messages each group was behind when its brokers were asked last."""
         return {key: each.lag for key, each in self._census.items() if each.lags}
 
-    def note_trouble(self, group: Group, why: str | None) -> None:
+    def note_trouble(self, group: ConsumerGroup, why: str | None) -> None:
         """Note why a driver could not be started, for the next look to tell; None: it could."""
         if why is None:
             self._troubles.pop(group.head.key, None)
         else:
             self._troubles[group.head.key] = why
 
-    def view(self, group: Group) -> View:
+    def view(self, group: ConsumerGroup) -> View:
         """Look."""
         rival, claims = self._rival(group)
         conflict = rival or self._other_readers(group)
@@ -95,7 +95,7 @@ class Observer:
         seen = self._seen(group, conflict, drive.job if drive else None)
         return View(group, drive, replace(seen, claims=claims))
 
-    def _starting(self, group: Group, job: JobSeen) -> JobSeen:
+    def _starting(self, group: ConsumerGroup, job: JobSeen) -> JobSeen:
         """Say why a driver that shall start does not, if there is a reason."""
         if not self.knows_readers(group):
             why = self._untold.get(group.head.key)
@@ -108,7 +108,7 @@ class Observer:
             return job
         return replace(job, state=JobState.BACKING_OFF, message=trouble)
 
-    def _seen(self, group: Group, conflict: Conflict | None, job: JobSeen | None) -> Seen:
+    def _seen(self, group: ConsumerGroup, conflict: Conflict | None, job: JobSeen | None) -> Seen:
         found = {name: self._world.topic(name) for name in group.topic_keys}
         counted = self._census.get(group.head.key)
         return Seen(
@@ -122,7 +122,7 @@ class Observer:
             skipped=self._world.driver(group.head.key).skipped if job is not None else None,
         )
 
-    def _rival(self, group: Group) -> tuple[Conflict | None, list[TopicClaim]]:
+    def _rival(self, group: ConsumerGroup) -> tuple[Conflict | None, list[TopicClaim]]:
         """Find another group that was there first, and say which topics are this one's."""
         others = self._rivals.of(group)
         keys = {key for each in (group, *others) for key in each.topic_keys}
@@ -131,12 +131,12 @@ class Observer:
         rival = rivals.group_conflict(group, others, known)
         return rival, rivals.group_claims(group, rival, known)
 
-    def _other_readers(self, group: Group) -> Conflict | None:
+    def _other_readers(self, group: ConsumerGroup) -> Conflict | None:
         key = group.head.key
         has_driver = self._world.driver(key).state is not DriverState.ABSENT
         return census.conflict(group, self._census.get(key), has_driver=has_driver)
 
-    def _drive(self, group: Group, conflict: Conflict | None) -> Drive | None:
+    def _drive(self, group: ConsumerGroup, conflict: Conflict | None) -> Drive | None:
         """See what becomes of the driver; None where there is no job, nor an old one's driver."""
         now, driver = self._clock(), self._world.driver(group.head.key)
         if group.spec.job is None:
@@ -160,7 +160,7 @@ class Observer:
         job = replace(drive.job, message=schedule.waits_until(turn.next_at))
         return replace(drive, job=job, look_again_seconds=(turn.next_at - now).total_seconds())
 
-    async def ask(self, group: Group) -> bool:
+    async def ask(self, group: ConsumerGroup) -> bool:
         """
         Ask how far a group is and who reads, and say whether that is news.
 
@@ -192,21 +192,21 @@ class Observer:
         before = self._rates.get(key, Rates())
         self._rates[key] = rates.measured(before, found.lags, time.monotonic())
 
-    def ask_again_seconds(self, group: Group) -> float | None:
+    def ask_again_seconds(self, group: ConsumerGroup) -> float | None:
         """Tell when to ask again; None: when a topic changes."""
         if not self._asked(group):
             return None
         is_calm = self._other_readers(group) is None and self.knows_readers(group)
         return CENSUS_SECONDS if is_calm else SOON_SECONDS
 
-    async def _lags(self, group: Group, asked: Sequence[Topic]) -> tuple[Lag, ...]:
+    async def _lags(self, group: ConsumerGroup, asked: Sequence[Topic]) -> tuple[Lag, ...]:
         async def ask(topic: Topic) -> list[Lag]:
             cluster = await self._world.cluster(topic)
             return await self._brokers.lags(cluster, group.group, topic.topic)
 
         return tuple(lag for found in await _all(map(ask, asked)) for lag in found)
 
-    async def _members(self, group: Group, asked: Sequence[Topic]) -> tuple[Member, ...]:
+    async def _members(self, group: ConsumerGroup, asked: Sequence[Topic]) -> tuple[Member, ...]:
         async def ask(topic: Topic) -> list[Member]:
             cluster = await self._world.cluster(topic)
             return await self._brokers.members(cluster, group.group, topic.topic)
@@ -214,7 +214,7 @@ class Observer:
         found = {member for members in await _all(map(ask, asked)) for member in members}
         return tuple(sorted(found, key=lambda each: each.client_id))
 
-    def _asked(self, group: Group) -> list[Topic]:
+    def _asked(self, group: ConsumerGroup) -> list[Topic]:
         """List a group's topics that are on brokers and not only in a file."""
         found = [self._world.topic(key) for key in group.topic_keys]
         return [each for each in found if each is not None and each.spec.route is None]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 
 Find = Callable[[Key], Topic | None]
 
@@ -29,13 +29,13 @@ def of_topic(topic: Topic) -> Place:
     return Place(topic.topic, frozenset(topic.spec.name_servers or [str(topic)]))
 
 
-def of_group(group: Group, find: Find) -> list[Place]:
+def of_group(group: ConsumerGroup, find: Find) -> list[Place]:
     """Tell where all topics of a group are."""
     found = (find(key) for key in group.topic_keys)
     return [of_topic(topic) for topic in found if topic]
 
 
-def readers(place: Place, groups: Iterable[Group], find: Find) -> list[str]:
+def readers(place: Place, groups: Iterable[ConsumerGroup], find: Find) -> list[str]:
     """Name the groups that read a topic, as RocketMQ knows them."""
     found = {
         group.group

@@ -13,10 +13,10 @@ from contract.kinds.groups import TopicClaim
 from evenkeel.control import places
 from evenkeel.control.places import Place
 from evenkeel.control.seen import Conflict
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 
 Topics = Mapping[Key, Topic]
-Value = TypeVar("Value", Group, Topic)
+Value = TypeVar("Value", ConsumerGroup, Topic)
 
 
 class Claim(NamedTuple):
@@ -64,7 +64,7 @@ class Rivals(Generic[Value]):
         )
 
 
-def group_claim(group: Group) -> Claim:
+def group_claim(group: ConsumerGroup) -> Claim:
     """Say in whose name a group reads, and what."""
     return Claim(group.group, (group.spec.topics, group.status.claims))
 
@@ -75,7 +75,9 @@ def topic_claim(topic: Topic) -> Claim | None:
     return Claim(place.topic, (place, topic.status.claims)) if topic.spec.provision else None
 
 
-def group_conflict(group: Group, others: Iterable[Group], topics: Topics) -> Conflict | None:
+def group_conflict(
+    group: ConsumerGroup, others: Iterable[ConsumerGroup], topics: Topics
+) -> Conflict | None:
     """Find another group that reads one of the same topics in the same name, and was first."""
     ours = places.of_group(group, topics.get)
     for other in others:
@@ -111,7 +113,7 @@ def topic_conflict(topic: Topic, others: Iterable[Topic]) -> Conflict | None:
     return None
 
 
-def group_claims(group: Group, rival: Conflict | None, topics: Topics) -> list[TopicClaim]:
+def group_claims(group: ConsumerGroup, rival: Conflict | None, topics: Topics) -> list[TopicClaim]:
     """Say which topics are this group's. While others are in its way it gets no more of them."""
     before = {each.name: each for each in group.status.claims}
     found = []
@@ -146,7 +148,7 @@ def _is_first(one: Value, other: Value, shared: frozenset[str], topic: str) -> b
     return has_one if has_one != has_other else one.head.age_order < other.head.age_order
 
 
-def _held(found: Group | Topic) -> list[Place]:
+def _held(found: ConsumerGroup | Topic) -> list[Place]:
     if isinstance(found, Topic):
         return [Place(found.topic, frozenset(found.status.claims))]
     return [_place(each) for each in found.status.claims]

@@ -16,7 +16,7 @@ from contract.kinds.groups import JobRecord
 from contract.kinds.jobs import Schedule
 from evenkeel import times
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 
 FIELDS = 5
 """The library takes seconds too; nobody expects them here."""
@@ -38,7 +38,7 @@ class Turn:
         return self.next_at is None
 
 
-def turn(group: Group, now: datetime, *, may_begin: bool) -> Turn:
+def turn(group: ConsumerGroup, now: datetime, *, may_begin: bool) -> Turn:
     """See whether a run is on, or begins now if it may; a job without a schedule is always on."""
     schedule = group.spec.job.schedule if group.spec.job else None
     record = group.status.job
@@ -53,7 +53,7 @@ def turn(group: Group, now: datetime, *, may_begin: bool) -> Turn:
     return Turn(record, next(_starts(group, schedule, now)))
 
 
-def _due(group: Group, schedule: Schedule, since: str, now: datetime) -> datetime | None:
+def _due(group: ConsumerGroup, schedule: Schedule, since: str, now: datetime) -> datetime | None:
     """Find the last start that has passed, unless it was before, or is too long ago."""
     last = next(_starts(group, schedule, now + A_SECOND, is_backwards=True))
     if not since or last <= datetime.fromisoformat(since):
@@ -65,7 +65,7 @@ def _due(group: Group, schedule: Schedule, since: str, now: datetime) -> datetim
 
 
 def _starts(
-    group: Group, schedule: Schedule, moment: datetime, *, is_backwards: bool = False
+    group: ConsumerGroup, schedule: Schedule, moment: datetime, *, is_backwards: bool = False
 ) -> CronSim:
     """List the starts after a moment, or those before it."""
     if len(schedule.cron.split()) != FIELDS:

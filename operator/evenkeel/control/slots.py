@@ -11,7 +11,7 @@ from datetime import datetime
 from contract.kinds.groups import Assigned
 from evenkeel import planning, times
 from evenkeel.control.seen import Report, Seat
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from lb_core import slots
 from lb_core.model import Member
 from lb_core.slots import Slot, Slots
@@ -36,7 +36,7 @@ class Places:
     members: Sequence[Member]
 
 
-def places(group: Group, wanted: int, report: Report | None, now: datetime) -> Places:
+def places(group: ConsumerGroup, wanted: int, report: Report | None, now: datetime) -> Places:
     """
     See who fills which slot, and how many slots there shall be.
 
@@ -77,7 +77,7 @@ def _unless_leaving(member: Member) -> Member:
     return replace(member, lost_for_seconds=None) if member.draining else member
 
 
-def _is_slot(group: Group, assigned: Assigned) -> bool:
+def _is_slot(group: ConsumerGroup, assigned: Assigned) -> bool:
     name, _, number = assigned.consumer.rpartition("-")
     return name == group.group and number.isascii() and number.isdigit()
 

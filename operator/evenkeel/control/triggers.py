@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from contract.kinds.groups import Assigned, GroupStatus
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from lb_core.model import QueueRange
 
 
-def trigger(group: Group, status: GroupStatus, queues: Sequence[QueueRange]) -> str:
+def trigger(group: ConsumerGroup, status: GroupStatus, queues: Sequence[QueueRange]) -> str:
     """Say it in a word; `status` is the next one."""
     old = group.status
     if group.rebalance_asked:

@@ -12,7 +12,7 @@ from contract.kinds.topics import TopicStatus
 from evenkeel.control.brokers import Cluster
 from evenkeel.control.groups import Happened
 from evenkeel.control.seen import DriverSeen
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from lb_core.model import Member
 
 
@@ -22,22 +22,22 @@ class World(Protocol):
     def topic(self, key: Key) -> Topic | None:
         """Find a topic; None if it is gone."""
 
-    def group(self, key: Key) -> Group | None:
+    def group(self, key: Key) -> ConsumerGroup | None:
         """Find a group; None if it is gone."""
 
-    def groups(self) -> Iterable[Group]:
+    def groups(self) -> Iterable[ConsumerGroup]:
         """List all groups."""
 
     def unseen(self, namespace: str) -> str | None:
         """Say why what is in a namespace cannot be seen as a whole; None if it can."""
 
-    def pods(self, group: Group) -> Sequence[Member] | None:
+    def pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
         """List the pods that `podSelector` selects; None while they cannot be seen."""
 
     def driver(self, key: Key) -> DriverSeen:
         """Tell how the driver of a group's job is."""
 
-    def identity(self, group: Group) -> str:
+    def identity(self, group: ConsumerGroup) -> str:
         """Tell as what a group's driver is to run: another text means that it starts anew."""
 
     async def cluster(self, topic: Topic) -> Cluster:
@@ -50,18 +50,18 @@ class World(Protocol):
         """Replace a topic's status, unless the object has changed meanwhile."""
 
     async def write_group(
-        self, group: Group, status: GroupStatus, happened: Sequence[Happened]
+        self, group: ConsumerGroup, status: GroupStatus, happened: Sequence[Happened]
     ) -> None:
         """Replace a group's status, unless the object has changed meanwhile."""
 
-    async def start_driver(self, group: Group) -> None:
+    async def start_driver(self, group: ConsumerGroup) -> None:
         """Start the driver of a group's job."""
 
-    async def stop_driver(self, group: Group) -> None:
+    async def stop_driver(self, group: ConsumerGroup) -> None:
         """Let the driver end after its batch."""
 
-    async def clear_driver(self, group: Group) -> None:
+    async def clear_driver(self, group: ConsumerGroup) -> None:
         """Clear away a driver that has ended."""
 
-    async def give_up_driver(self, group: Group) -> None:
+    async def give_up_driver(self, group: ConsumerGroup) -> None:
         """Clear away a driver that nobody tells of, if nothing of it can run any more."""

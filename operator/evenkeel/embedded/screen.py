@@ -75,7 +75,7 @@ class Screen:
         """Draw all groups, and below what has happened."""
         return Group(self._tables(), Text(), *self._lines)
 
-    def _group(self, world: FileWorld, group: objects.Group) -> RenderableType:
+    def _group(self, world: FileWorld, group: objects.ConsumerGroup) -> RenderableType:
         status = group.status
         ready = conditions.find(status.conditions, "Ready")
         title = Text.assemble(

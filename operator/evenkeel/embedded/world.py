@@ -32,7 +32,7 @@ from evenkeel.embedded.driver import Driver
 from evenkeel.errors import ManifestError
 from evenkeel.job_file import Document, Places
 from evenkeel.manifests import Manifests
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel.planning import MissingError
 from lb_core.model import Member
 from mq_client.acl import Credentials
@@ -74,11 +74,11 @@ class FileWorld:
         """Find a topic; None if it is gone."""
         return self._objects.topics.get(key)
 
-    def group(self, key: Key) -> Group | None:
+    def group(self, key: Key) -> ConsumerGroup | None:
         """Find a group; None if it is gone."""
         return self._objects.groups.get(key)
 
-    def groups(self) -> Iterable[Group]:
+    def groups(self) -> Iterable[ConsumerGroup]:
         """List all groups."""
         return self._objects.groups.values()
 
@@ -86,7 +86,7 @@ class FileWorld:
         """Everything is seen here."""
         return None
 
-    def pods(self, group: Group) -> Sequence[Member] | None:
+    def pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
         """There are no pods here."""
         return None
 
@@ -122,7 +122,7 @@ class FileWorld:
             self._changed(key, Loop.topic_changed)
 
     async def write_group(
-        self, group: Group, status: GroupStatus, happened: Sequence[Happened]
+        self, group: ConsumerGroup, status: GroupStatus, happened: Sequence[Happened]
     ) -> None:
         """Replace a group's status."""
         key = group.head.key
@@ -134,26 +134,26 @@ class FileWorld:
                 self._hear(key, each)
             self._changed(key, Loop.group_changed)
 
-    def identity(self, group: Group) -> str:
+    def identity(self, group: ConsumerGroup) -> str:
         """Tell as what a group's driver is to run."""
         return _identity(self._job(group, self._prepared(group.head.key)))
 
-    async def start_driver(self, group: Group) -> None:
+    async def start_driver(self, group: ConsumerGroup) -> None:
         """Start the driver of a group's job."""
         found = self._prepared(group.head.key)
         job = self._job(group, found)
         self._publish(group.head.key)
         await found.start(job, _identity(job))
 
-    async def stop_driver(self, group: Group) -> None:
+    async def stop_driver(self, group: ConsumerGroup) -> None:
         """Let the driver end after its batch."""
         self._prepared(group.head.key).stop()
 
-    async def clear_driver(self, group: Group) -> None:
+    async def clear_driver(self, group: ConsumerGroup) -> None:
         """Clear away a driver that has ended."""
         self._prepared(group.head.key).clear()
 
-    async def give_up_driver(self, group: Group) -> None:
+    async def give_up_driver(self, group: ConsumerGroup) -> None:
         """Let it be: a process always tells how it is."""
 
     async def close(self) -> None:
@@ -183,7 +183,7 @@ class FileWorld:
         if self._loop is not None:
             tell(self._loop, key)
 
-    def _job(self, group: Group, process: Driver) -> Document:
+    def _job(self, group: ConsumerGroup, process: Driver) -> Document:
         folder = process.folder
         job = group.spec.job
         assert job is not None
@@ -210,7 +210,7 @@ class FileWorld:
             found["spark"]["spark.evenkeel.restart"] = group.head.annotations[RESTART]
         return found
 
-    def _python_file(self, group: Group, ref: KeyRef, folder: Path) -> str:
+    def _python_file(self, group: ConsumerGroup, ref: KeyRef, folder: Path) -> str:
         key = group.beside(ref.name)
         text = self._objects.config_maps.get(key, {}).get(ref.key)
         if text is None:
@@ -219,7 +219,7 @@ class FileWorld:
         path.write_text(text, encoding="utf-8")
         return str(path)
 
-    def _options_folder(self, group: Group, name: str, folder: Path) -> str:
+    def _options_folder(self, group: ConsumerGroup, name: str, folder: Path) -> str:
         """Write a Secret as a volume of a pod has it."""
         key = group.beside(name)
         if key not in self._objects.secrets:
@@ -298,7 +298,7 @@ def _read_status(path: Path) -> dict[tuple[str, str], Any]:
 
 
 def _write_status(path: Path, objects: Manifests) -> None:
-    both: list[Topic | Group] = [*objects.topics.values(), *objects.groups.values()]
+    both: list[Topic | ConsumerGroup] = [*objects.topics.values(), *objects.groups.values()]
     found = [
         {
             "kind": each.KIND,

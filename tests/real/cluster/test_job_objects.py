@@ -17,7 +17,7 @@ import pytest
 from evenkeel import manifests
 from evenkeel.cluster.api import APPLY
 from evenkeel.cluster.manifest import whole
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from images.spark import entrypoint
 from sandbox import jars, process
 from sandbox.kubernetes import Cluster
@@ -88,7 +88,7 @@ class Made:
     """A group in the API, and its objects."""
 
     namespace: Namespace
-    group: Group
+    group: ConsumerGroup
     topics: dict[Key, Topic]
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 from evenkeel import manifests
 from evenkeel.control import groups
 from evenkeel.control.seen import JobSeen, JobState, Report, Seat, Seen
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel_cli.facts import explaining
 from evenkeel_cli.facts.explaining import Explanation
 from evenkeel_cli.facts.past import Past
@@ -31,7 +31,7 @@ def topic(zones: Sequence[str | None] = (None, None), queues: int = 4) -> Topic:
     )
 
 
-def group(annotations: Mapping[str, str] | None = None, **spec: Any) -> Group:
+def group(annotations: Mapping[str, str] | None = None, **spec: Any) -> ConsumerGroup:
     """A group of pods, unless it says something else."""
     consumers = {} if spec.keys() & {"job", "consumers"} else {"consumers": PODS}
     metadata = {"name": "billing", "generation": 1, "annotations": annotations or {}}
@@ -54,8 +54,8 @@ def running(adopted: int = 1, **executors: str) -> JobSeen:
 
 
 def after(
-    found: Group, *seen: Sequence[Member] | JobSeen | None, route: Topic | None = None
-) -> Group:
+    found: ConsumerGroup, *seen: Sequence[Member] | JobSeen | None, route: Topic | None = None
+) -> ConsumerGroup:
     """Let the operator see these one after the other, a minute apart."""
     for minute, each in enumerate(seen):
         job = each if isinstance(each, JobSeen) else None
@@ -66,13 +66,13 @@ def after(
     return found
 
 
-def annotated(found: Group, **annotations: str) -> Group:
+def annotated(found: ConsumerGroup, **annotations: str) -> ConsumerGroup:
     """A group with annotations of ours, given without what their names begin with."""
     ours = {f"evenkeel.dev/{name}": value for name, value in annotations.items()}
     return replace(found, head=replace(found.head, annotations=ours))
 
 
-def explained(found: Group, minutes: float, route: Topic | None = None) -> Explanation:
+def explained(found: ConsumerGroup, minutes: float, route: Topic | None = None) -> Explanation:
     """Explain it so long after its beginning, without Events."""
     now = START + timedelta(minutes=minutes)
     return explaining.explained(found, {ORDERS: route or topic()}, Past(found.status), now)

@@ -3,7 +3,7 @@
 import pytest
 
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import draining
 from tests.unit.commands.scenes import JOB, after, annotated, group, members, running
 
@@ -12,9 +12,11 @@ OF_A_JOB = after(group(job=JOB), running(slot_0="1", slot_1="2"))
 LISTED = after(group(consumers={"static": [{"id": "a"}]}), None)
 
 
-def sorted_out(*pods: str, groups: tuple[Group, ...] = (PODS, OF_A_JOB), undo: bool = False) -> (
-    list[list[str]]
-):  # fmt: skip
+def sorted_out(
+    *pods: str,
+    groups: tuple[ConsumerGroup, ...] = (PODS, OF_A_JOB),
+    undo: bool = False,
+) -> list[list[str]]:
     return [names for _, names in draining.sorted_out(groups, pods, undo=undo)]
 
 

@@ -10,7 +10,7 @@ from contract.kinds.groups import LastSkip
 from contract.kinds.parts import Condition, ConditionStatus
 from evenkeel.control.seen import JobSeen, JobState
 from evenkeel.errors import EvenkeelError
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import requests
 from tests.unit.commands.scenes import JOB, after, annotated, group, members, running
 
@@ -19,11 +19,11 @@ TWO = after(group(), members("a", "b"))
 JOB_RUNS = after(group(job=JOB), running(slot_0="1", slot_1="2"))
 
 
-def with_status(found: Group, **changes: object) -> Group:
+def with_status(found: ConsumerGroup, **changes: object) -> ConsumerGroup:
     return replace(found, status=msgspec.structs.replace(found.status, **changes))
 
 
-def with_condition(found: Group, kind: str, *, holds: bool) -> Group:
+def with_condition(found: ConsumerGroup, kind: str, *, holds: bool) -> ConsumerGroup:
     status = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
     others = [each for each in found.status.conditions if each.type != kind]
     return with_status(found, conditions=[*others, Condition(kind, status, "Said", "then")])

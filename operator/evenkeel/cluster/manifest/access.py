@@ -7,7 +7,7 @@ from contract.kinds.topics import Tls
 from evenkeel.cluster.manifest import places
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 
 VOLUME = "evenkeel-tls"
 _ENVIRONMENT = {"EVENKEEL_ACCESS_KEY": "accessKey", "EVENKEEL_SECRET_KEY": "secretKey"}
@@ -57,7 +57,7 @@ class Access:
         return ref.name if ref else None
 
 
-def of(group: Group, topics: Mapping[Key, Topic]) -> Access:
+def of(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> Access:
     """Find what all topics of a group agree on."""
     found = [_named(group, topics, key) for key in group.topic_keys]
     for topic in found:
@@ -76,7 +76,7 @@ def of(group: Group, topics: Mapping[Key, Topic]) -> Access:
     return Access(secret.name if secret else None, tls)
 
 
-def _named(group: Group, topics: Mapping[Key, Topic], key: Key) -> Topic:
+def _named(group: ConsumerGroup, topics: Mapping[Key, Topic], key: Key) -> Topic:
     if key not in topics:
         raise ManifestError(f"{group}: there is no Topic {key}; make it, or leave it out")
     return topics[key]

@@ -4,28 +4,28 @@ from typing import Any
 
 from contract import names
 from evenkeel import planning
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 
 Document = dict[str, Any]
 
 
-def driver(group: Group) -> str:
+def driver(group: ConsumerGroup) -> str:
     """Name the pod, and all that is only the driver's."""
     return names.driver(group.head.key.name)
 
 
-def job(group: Group) -> str:
+def job(group: ConsumerGroup) -> str:
     """Name the ConfigMap with what the driver and Spark read."""
     return f"{group.head.key.name}-job"
 
 
-def labels(group: Group) -> dict[str, str]:
+def labels(group: ConsumerGroup) -> dict[str, str]:
     """Label whatever belongs to a group."""
     planning.refuse_long_name(group)
     return {"app.kubernetes.io/managed-by": "evenkeel", names.GROUP_LABEL: group.head.key.name}
 
 
-def metadata(group: Group, name: str) -> Document:
+def metadata(group: ConsumerGroup, name: str) -> Document:
     """Say whose an object is; it goes when the group goes."""
     owner = {
         "apiVersion": names.API_VERSION,

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from contract.names import GROUP_LABEL
 from evenkeel.cluster.manifest import names, places
 from evenkeel.cluster.manifest.names import Document
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 
 API = "networking.k8s.io"
 _SPARKS = (places.DRIVER_PORT, places.BLOCKS_PORT)
 _LAST_PORT = 65535
 
 
-def policy(group: Group, specs: Iterable[Document]) -> Document:
+def policy(group: ConsumerGroup, specs: Iterable[Document]) -> Document:
     """Make the policy for pods that are specified so."""
     selected = {GROUP_LABEL: group.head.key.name}
     own: Document = {"ports": [_ports(*_SPARKS)]}

@@ -2,7 +2,7 @@
 
 from contract.kinds.jobs import Job
 from contract.kinds.parts import KeyRef
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 
 JOB = "/etc/evenkeel"
 EXECUTOR_TEMPLATE = "executor.json"
@@ -33,7 +33,7 @@ def options(secret: str) -> str:
     return f"{OPTIONS}/{secret}"
 
 
-def checkpoint(group: Group, job: Job) -> str:
+def checkpoint(group: ConsumerGroup, job: Job) -> str:
     """Find the checkpoint; one claim may hold those of several groups."""
     return job.checkpoint.url or f"file://{STATE}/checkpoints/{group.head.key.name}"
 

@@ -8,7 +8,7 @@ from evenkeel import times
 from evenkeel.cluster.manifest import merging, names, places
 from evenkeel.cluster.manifest.access import Access
 from evenkeel.cluster.manifest.names import Document
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 
 STATE_VOLUME = "evenkeel-state"
 BEYOND_FETCH_SECONDS = 90
@@ -28,7 +28,7 @@ _WRITABLE = {"evenkeel-tmp": places.TMP, "evenkeel-work": places.WORK}
 class Wanted:
     """A job, and what its pods are made from."""
 
-    group: Group
+    group: ConsumerGroup
     job: Job
     image: str
     access: Access

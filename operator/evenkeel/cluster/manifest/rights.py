@@ -8,13 +8,13 @@ rights are to objects by name.
 from contract.kinds import parts
 from evenkeel.cluster.manifest import names
 from evenkeel.cluster.manifest.names import Document
-from evenkeel.objects import Group
+from evenkeel.objects import ConsumerGroup
 
 _RBAC = "rbac.authorization.k8s.io"
 _OF_SPARK = ["create", "get", "list", "watch", "patch", "delete", "deletecollection"]
 
 
-def objects(group: Group) -> list[Document]:
+def objects(group: ConsumerGroup) -> list[Document]:
     """Make account, role and binding."""
     name = names.driver(group)
     account: Document = {
@@ -35,7 +35,7 @@ def objects(group: Group) -> list[Document]:
     return [account, role(group), binding]
 
 
-def role(group: Group) -> Document:
+def role(group: ConsumerGroup) -> Document:
     """Make the role alone: it changes with what holds the assignments."""
     return {
         "apiVersion": f"{_RBAC}/v1",
@@ -45,7 +45,7 @@ def role(group: Group) -> Document:
     }
 
 
-def _rules(group: Group) -> list[Document]:
+def _rules(group: ConsumerGroup) -> list[Document]:
     driver, own = names.driver(group), group.head.key.name
     found = [
         _rule("", "pods", _OF_SPARK),

@@ -20,7 +20,7 @@ from evenkeel.cluster.manifest import (
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.cluster.manifest.pods import Wanted
 from evenkeel.errors import ManifestError
-from evenkeel.objects import Group, Key, Topic
+from evenkeel.objects import ConsumerGroup, Key, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Whole:
     """An executor's pod as Spark makes it, as far as it can be refused for what a user said."""
 
 
-def of(group: Group, topics: Mapping[Key, Topic], image: str) -> Whole:
+def of(group: ConsumerGroup, topics: Mapping[Key, Topic], image: str) -> Whole:
     """
     Make all that a job needs; `image` is for jobs that name none.
 
@@ -44,7 +44,7 @@ def of(group: Group, topics: Mapping[Key, Topic], image: str) -> Whole:
     return Whole(_objects(group, made), _executor(group, made))
 
 
-def _objects(group: Group, made: "_Made") -> list[Document]:
+def _objects(group: ConsumerGroup, made: "_Made") -> list[Document]:
     return [
         *rights.objects(group),
         _config_map(group, made),
@@ -63,12 +63,12 @@ def _objects(group: Group, made: "_Made") -> list[Document]:
     ]
 
 
-def restart_hash(group: Group, topics: Mapping[Key, Topic], image: str) -> str:
+def restart_hash(group: ConsumerGroup, topics: Mapping[Key, Topic], image: str) -> str:
     """Tell one job from another that needs a new driver; compare with the pod's annotation."""
     return _made(group, topics, image).restart_hash
 
 
-def _executor(group: Group, made: "_Made") -> Document:
+def _executor(group: ConsumerGroup, made: "_Made") -> Document:
     named = {**made.template["metadata"], "generateName": f"{group.head.key.name}-executor-"}
     ours = {"containers": [{"name": merging.CONTAINER, "image": made.image}]}
     pod: Document = merging.merged(made.template, {"metadata": named, "spec": ours}, "")
@@ -92,7 +92,7 @@ class _Made:
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _made(group: Group, topics: Mapping[Key, Topic], image: str) -> _Made:
+def _made(group: ConsumerGroup, topics: Mapping[Key, Topic], image: str) -> _Made:
     if group.spec.job is None:
         raise ManifestError(f"{group} has no job")
     wanted = Wanted(group, group.spec.job, group.spec.job.image or image, access.of(group, topics))
@@ -107,7 +107,7 @@ def _made(group: Group, topics: Mapping[Key, Topic], image: str) -> _Made:
     )
 
 
-def _config_map(group: Group, made: _Made) -> Document:
+def _config_map(group: ConsumerGroup, made: _Made) -> Document:
     document = job.finished(made.document, group.head.origin, made.count)
     return {
         "apiVersion": "v1",
