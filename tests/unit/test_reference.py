@@ -15,6 +15,7 @@ from evenkeel.control.seen import JobState
 from evenkeel_cli import codes
 from generate import alerts, pictures, reference, story, strategies
 from lb_core import moves, reasons
+from lb_core import strategies as engine
 from mq_client import aio, blocking
 from spark_jobs.pipeline import failures
 
@@ -107,6 +108,11 @@ def test_troubleshooting_names_reasons_that_there_are_and_errors_that_end_a_job(
     explained = set(re.findall(r"`([A-Z]\w+)`", section("operator.md", "Conditions")))
     strategy_names = {str(each.value) for each in groups.StrategyName}
     assert words - ends - explained - strategy_names == set()
+
+
+def test_a_consumer_group_can_choose_each_strategy_that_has_a_title() -> None:
+    titles = {each.title for each in engine.list_built_in() if each.title}
+    assert {each.value for each in groups.StrategyName} == titles
 
 
 def test_every_reason_of_a_move_is_explained() -> None:
