@@ -17,9 +17,9 @@ from spark_jobs.pipeline.metrics import Metrics
 HEAD = """\
 # Metrics
 
-Made by `make generate` from what is served: the operator answers on port 8080 (`--port`) under
-`/metrics`, a job's driver on port 8090. The operator also tells `process_*` of itself. What to
-watch, alerts and the dashboard: [monitoring](../operating/monitoring.md).
+`make generate` writes this page from the metrics in the code. The operator serves them on port 8080
+(`--port`) under `/metrics`, a job's driver on port 8090. The operator also exposes `process_*` of
+its own process. What to watch, alerts and the dashboard: [monitoring](../operating/monitoring.md).
 """
 TABLE = "| metric | type | labels | meaning |\n|---|---|---|---|\n"
 

@@ -1,9 +1,9 @@
 """
-What Prometheus reads of a job: http://driver:PORT/metrics.
+Prometheus metrics of a job: http://driver:PORT/metrics.
 
-Counts and gauges are made from the job's facts when they are asked for; lag is asked of the brokers
-then too. Only what has a duration is observed as it happens, and a hand-over is over before many a
-scrape: so the facts are also looked at twice a second.
+Counters and gauges are made from the job's facts at each scrape, and lag is requested from the
+brokers then. Durations are observed when they happen. A handover is often over before the next
+scrape, so a thread checks the facts twice a second.
 """
 
 import logging
@@ -34,12 +34,14 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.registry.register(_AtScrape(facts, lag))
         self._facts = facts
-        self.planning = self._seconds("planning", "Asking the brokers and making a batch's tasks")
-        self.batch = self._seconds("batch", "A batch, from asking the brokers to the sink's end")
-        self.handover = self._seconds(
-            "handover", "From hearing of an assignment until a batch that follows it is committed"
+        self.planning = self._seconds(
+            "planning", "Time to plan a batch: requests to brokers, and its tasks"
         )
-        self.failures = Counter(f"{PREFIX}failures", "Queries that failed", registry=self.registry)
+        self.batch = self._seconds("batch", "Time of a batch, from planning to the end of the sink")
+        self.handover = self._seconds(
+            "handover", "From receiving an assignment until a batch that follows it is committed"
+        )
+        self.failures = Counter(f"{PREFIX}failures", "Failed queries", registry=self.registry)
 
     def _seconds(self, name: str, text: str) -> Histogram:
         return Histogram(f"{PREFIX}{name}_seconds", text, registry=self.registry, buckets=SECONDS)
@@ -103,15 +105,23 @@ class _AtScrape(Collector):
         facts = self._facts()
         tally = facts.tally
         yield _gauge("epoch_published", "Number of the newest assignment", facts.published_epoch)
-        yield _gauge("epoch_adopted", "Number of the one that is followed", facts.adopted_epoch)
-        yield _gauge("batch", "Number of the last batch that is committed", facts.batch)
-        yield _gauge("slots_filled", "Slots that have an executor", len(facts.slots))
-        yield _gauge("pinned", "1 once tasks were seen to run where they are sent", facts.is_pinned)
-        yield _counter("tasks", "Tasks that have pulled", tally.tasks)
-        yield _counter("misplaced_tasks", "Of them, those on another executor", tally.misplaced)
-        yield _counter("bytes", "Bytes of rows that were pulled", tally.bytes)
-        yield _counter("offsets", "Offsets that were to be read, filtered or not", tally.offsets)
-        rows = CounterMetricFamily(f"{PREFIX}rows", "Rows that were pulled", labels=["slot"])
+        yield _gauge(
+            "epoch_adopted", "Number of the assignment that the job follows", facts.adopted_epoch
+        )
+        yield _gauge("batch", "Number of the last committed batch", facts.batch)
+        yield _gauge("slots_filled", "Slots with an executor", len(facts.slots))
+        yield _gauge(
+            "pinned",
+            "1 once tasks have run on the executors to which they are sent",
+            facts.is_pinned,
+        )
+        yield _counter("tasks", "Tasks that have pulled messages", tally.tasks)
+        yield _counter(
+            "misplaced_tasks", "Tasks that ran on another executor than planned", tally.misplaced
+        )
+        yield _counter("bytes", "Bytes of pulled rows", tally.bytes)
+        yield _counter("offsets", "Offsets that tasks had to read, filtered or not", tally.offsets)
+        rows = CounterMetricFamily(f"{PREFIX}rows", "Pulled rows", labels=["slot"])
         for slot, count in list(tally.rows.items()):
             rows.add_metric([slot], count)
         yield rows
@@ -120,7 +130,7 @@ class _AtScrape(Collector):
     def _lags(self) -> Metric:
         labels = ["topic", "broker", "queue"]
         family = GaugeMetricFamily(
-            f"{PREFIX}lag_messages", "Messages behind what is committed", labels=labels
+            f"{PREFIX}lag_messages", "Messages after the committed offsets", labels=labels
         )
         try:
             lags = self._lag()

@@ -1,4 +1,4 @@
-"""What Prometheus reads of the calls to the API server, and of this process."""
+"""Prometheus metrics of calls to the API server, and of this process."""
 
 from collections.abc import Iterable
 
@@ -27,19 +27,21 @@ class Calls(Collector):
     def collect(self) -> Iterable[Metric]:
         """Make all metrics."""
         yield CounterMetricFamily(
-            f"{PREFIX}api_writes", "Writes to the API server, the Lease included", self._api.writes
+            f"{PREFIX}api_writes", "Writes to the API server, including the Lease", self._api.writes
         )
         yield CounterMetricFamily(
             f"{PREFIX}watch_missed_changes",
-            "Changes that only a list has told",
+            "Changes that only a list has shown",
             self._resync.missed,
         )
         yield GaugeMetricFamily(
-            f"{PREFIX}list_age_seconds", "Since something was listed that may be", self._resync.age
+            f"{PREFIX}list_age_seconds",
+            "Time since the oldest of the last successful lists",
+            self._resync.age,
         )
         refused = GaugeMetricFamily(
             f"{PREFIX}namespace_refused",
-            "Whether something may not be listed there, so that nothing is decided",
+            "1 if lists are refused in this namespace, so that nothing is decided there",
             labels=["namespace"],
         )
         for namespace, is_refused in self._resync.scopes.refused().items():
@@ -47,12 +49,12 @@ class Calls(Collector):
         yield refused
         yield GaugeMetricFamily(
             f"{PREFIX}restarts_waiting",
-            "Jobs that keep an older image or pod until it is their turn to restart",
+            "Jobs that keep an older image or pod until their turn to restart",
             self._staging.waiting,
         )
         yield GaugeMetricFamily(
             f"{PREFIX}restarts_running",
-            "Jobs that restart after an upgrade, and are not at work again",
+            "Jobs that are restarting after an upgrade",
             self._staging.restarting,
         )
         build = GaugeMetricFamily(f"{PREFIX}build_info", "Always 1", labels=["version"])

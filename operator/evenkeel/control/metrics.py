@@ -1,9 +1,8 @@
 """
-What Prometheus reads of topics and groups, made when it is asked for.
+Prometheus metrics of topics and groups, made at each scrape.
 
-So the series of an object that is gone are gone as well. What a status says is worked out once, and
-kept for as long as the object stays the same; and each metric is made by itself, so that others can
-do something in between.
+So the series of a deleted object disappear with it. The figures of an object are computed once and
+cached until it changes. Metrics are yielded one by one, so that other tasks can run in between.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,28 +21,28 @@ from evenkeel.objects import ConsumerGroup, Key, Topic
 
 LABELS = ("namespace", "name")
 MOST_IDS = 200
-"""Letters of queue ids in a label."""
+"""Most characters of queue ids in a label."""
 OUTCOMES = ("answered", "unknown", "failed")
-"""Of requests to name servers; shown before the first one, so that it is seen as well."""
+"""Outcomes of name server requests, exposed from the start so that increases are seen."""
 _GROUPS = {
     "queues": "Queues of all topics of the group",
     "consumers": "Consumers that may own queues",
     "idle_consumers": "Consumers that own no queue",
-    "unowned_queues": "Queues that nobody reads",
-    "imbalance": "Highest load next to the mean; 1 is even",
-    "best_imbalance": "The same at best, for so many queues and consumers",
-    "epoch": "Number of the assignment",
+    "unowned_queues": "Queues without an owner",
+    "imbalance": "Highest load divided by the mean load; 1 is even",
+    "best_imbalance": "Best possible imbalance for these queues and consumers",
+    "epoch": "Number of the published assignment",
     "adopted_epoch": "Number of the assignment that the job follows",
-    "lag_messages": "Messages behind, as the leader measured it last",
-    "ready": "1 if all is well",
-    "paused": "1 if no queue shall move for balance",
+    "lag_messages": "Messages not consumed yet, as last measured by the leader",
+    "ready": "1 if the group is ready",
+    "paused": "1 while no queue may move for balance",
     "job_running": "1 if the job's driver runs and has executors",
-    "job_slots": "Slots of the job: how many executors it shall have",
-    "job_trigger_seconds": "How often a batch of the job begins; only of jobs that stream",
-    "ready_reason": "Always 1; why the group is ready, or is not",
-    "info": "Always 1; what RocketMQ calls the group, and how it is consumed",
-    "owned_queues": "Queues of a consumer on a broker; ids are their numbers",
-    "last_rebalance_timestamp_seconds": "When queues changed their owner last, since 1970",
+    "job_slots": "Slots of the job: the number of executors that it should have",
+    "job_trigger_seconds": "Interval between batches; only for streaming jobs",
+    "ready_reason": "Always 1; the reason of the group's condition Ready",
+    "info": "Always 1; RocketMQ group, strategy and kind of consumers",
+    "owned_queues": "Queues of a consumer per topic and broker",
+    "last_rebalance_timestamp_seconds": "Unix time of the last rebalance that moved queues",
 }
 _MORE_LABELS = {
     "ready_reason": ("reason",),
@@ -52,7 +51,7 @@ _MORE_LABELS = {
     "last_rebalance_timestamp_seconds": ("trigger",),
 }
 Figures = dict[str, list[tuple[tuple[str, ...], float]]]
-"""Of one group, by metric: the labels beside the group's own, and the value."""
+"""Figures of one group by metric: additional labels and the value."""
 
 
 class Objects(Collector):
@@ -112,7 +111,7 @@ class Objects(Collector):
         read = _gauge("topic_read_queues", "Readable queues on all brokers")
         write = _gauge("topic_write_queues", "Writable queues on all brokers")
         ready = _gauge("topic_ready", "1 if the route is known")
-        text = "Always 1; why the topic is ready, or is not"
+        text = "Always 1; the reason of the topic's condition Ready"
         why = _gauge("topic_ready_reason", text, ("reason",))
         for topic in self._topics():
             key, status = topic.head.key, topic.status
@@ -134,22 +133,24 @@ class Service(Collector):
         """Make all metrics."""
         prefix = "evenkeel_operator_"
         loop = self._loop()
-        yield GaugeMetricFamily(f"{prefix}leader", "1 while it leads", float(loop is not None))
+        yield GaugeMetricFamily(
+            f"{prefix}leader", "1 while this replica leads", float(loop is not None)
+        )
         if loop is None:
             return
         done, failed, seconds = (
             CounterMetricFamily(f"{prefix}{name}", text, labels=["kind"])
             for name, text in (
-                ("reconciles", "Looks at objects"),
-                ("reconcile_failures", "Looks that failed and are repeated"),
-                ("reconcile_seconds", "Time that they took"),
+                ("reconciles", "Reconciles of objects"),
+                ("reconcile_failures", "Reconciles that failed and are retried"),
+                ("reconcile_seconds", "Time spent in reconciles"),
             )
         )
         depth, age = (
             GaugeMetricFamily(f"{prefix}{name}", text, labels=["kind"])
             for name, text in (
-                ("queue_depth", "Objects that wait to be looked at"),
-                ("queue_age_seconds", "How long the first of them has waited"),
+                ("queue_depth", "Objects that wait for a reconcile"),
+                ("queue_age_seconds", "Age of the oldest object in the work queue"),
             )
         )
         for kind, each in loop.counts.items():
@@ -161,14 +162,14 @@ class Service(Collector):
             age.add_metric([kind], max(waits, default=0.0))
         yield from (done, failed, seconds, depth, age)
         asked = CounterMetricFamily(
-            f"{prefix}name_server_requests", "Routes asked for", labels=["outcome"]
+            f"{prefix}name_server_requests", "Route requests to name servers", labels=["outcome"]
         )
         outcomes = {**dict.fromkeys(OUTCOMES, 0), **loop.name_server_requests}
         for outcome, number in outcomes.items():
             asked.add_metric([outcome], number)
         yield asked
         moved = CounterMetricFamily(
-            f"{prefix}moved_queues", "Queues that changed their owner, by why", labels=["reason"]
+            f"{prefix}moved_queues", "Queues that changed their owner, by reason", labels=["reason"]
         )
         for reason, number in loop.moved.counts.items():
             moved.add_metric([reason], number)
