@@ -57,6 +57,7 @@ class End(Enum):
     DONE = "all was read"
     WAITS = "the reader waited for more"
     GONE = "it said that offsets are deleted"
+    BEYOND = "it said that the queue ends before what was asked for"
     FORBIDDEN = "it said that the topic may not be read"
     UNAVAILABLE = "it said that the broker is not there, or behind"
     BROKEN = "it said that a message is broken"
@@ -158,6 +159,9 @@ def _end(world: World, given: Given) -> Iterator[str]:
         case End.GONE:
             if given.allow_gaps or is_beyond or not world.is_deleted(at):
                 yield f"offset {at} was called deleted, and is not: {given.words}"
+        case End.BEYOND:
+            if at <= world.end or not world.has_master:
+                yield f"offset {at} is not beyond the end, or no master said so: {given.words}"
         case End.FORBIDDEN:
             if world.is_readable:
                 yield f"the topic may be read: {given.words}"

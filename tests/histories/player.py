@@ -26,6 +26,7 @@ LONG_SECONDS = 60.0
 _ZLIB = 1
 _ENDS = {
     pulling.OffsetGoneError: End.GONE,
+    pulling.BeyondEndError: End.BEYOND,
     errors.NotPermittedError: End.FORBIDDEN,
     errors.CorruptMessageError: End.BROKEN,
     errors.UnavailableError: End.UNAVAILABLE,

@@ -50,6 +50,7 @@ RIGHT: list[tuple[World, Given]] = [
     (world(broken=5), given(*range(4), *range(8, 10), refused=[(4, 8)])),
     (world(broken=5), given(*range(4), next=4, end=End.BROKEN)),
     (world(2), given(start=5, stop=6, next=5, end=End.WAITS)),
+    (world(2), given(start=5, stop=6, next=5, end=End.BEYOND)),
 ]
 WRONG: list[tuple[World, Given, str]] = [
     (world(), given(*range(9)), "offsets 9 did not come, and no word"),
@@ -65,6 +66,8 @@ WRONG: list[tuple[World, Given, str]] = [
     (world(deleted_below=300), given(0, next=0, end=End.GONE, allow_gaps=True), "called deleted"),
     (world(), given(next=0, end=End.GONE), "called deleted, and is not"),
     (world(), given(next=0, end=End.FORBIDDEN), "may be read"),
+    (world(2), given(start=2, stop=3, next=2, end=End.BEYOND), "not beyond the end"),
+    (world(2, has_master=False), given(start=5, stop=6, next=5, end=End.BEYOND), "no master"),
     (world(), given(*range(4), next=4, end=End.WAITS), "all is there"),
     (world(has_master=False), given(*range(4), next=4, end=End.WAITS), "all is there"),
     (world(slave_end=4), given(*range(4), next=4, end=End.UNAVAILABLE), "all is there"),
