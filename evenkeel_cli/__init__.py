@@ -1,1 +1,1 @@
-"""The command line: a module for each command, `grammar` of all, and `frame` that they run in."""
+"""The commands for people: one module per command, `grammar` parses them and `frame` runs them."""

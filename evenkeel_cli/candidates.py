@@ -1,4 +1,4 @@
-"""Names that a cluster or a kubeconfig knows, for what is being typed."""
+"""Names from a cluster or a kubeconfig that complete what is being typed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,28 +10,28 @@ from evenkeel_cli.facts import draining
 
 NAMESPACES: paths.Resource = ("", "v1", "namespaces")
 PATIENCE_SECONDS = 2.0
-"""Somebody has pressed a key and waits."""
+"""Short: a person has pressed a key and waits."""
 
 
-def found(what: str, given: Mapping[str, str]) -> Sequence[str]:
-    """Find the names for an option or an argument; none where nothing tells."""
+def find(what: str, given: Mapping[str, str]) -> Sequence[str]:
+    """Find the names for an option or an argument; none if they cannot be read."""
     try:
         if what == "context":
             return sorted(kubeconfig.read(given.get("kubeconfig")).contexts)
         if what in ("group", "groups", "pods", "namespace"):
-            return _of_cluster(what, given)
-    except EvenkeelError:  # it is not the time to complain
+            return _find_in_cluster(what, given)
+    except EvenkeelError:  # completion shows no errors
         pass
     return []
 
 
-def _of_cluster(what: str, given: Mapping[str, str]) -> Sequence[str]:
-    way = access.found(given.get("kubeconfig"), given.get("context"))
+def _find_in_cluster(what: str, given: Mapping[str, str]) -> Sequence[str]:
+    way = access.find(given.get("kubeconfig"), given.get("context"))
     cluster = Cluster(way, PATIENCE_SECONDS)
     if what == "namespace":
         return [each["metadata"]["name"] for each in cluster.listed(NAMESPACES, None)]
     namespace = given.get("namespace") or cluster.namespace
-    groups = reading.outlines(cluster, namespace)
+    groups = reading.read_outlines(cluster, namespace)
     if what == "pods":
-        return sorted({pod for group in groups for pod in draining.readers(group)})
+        return sorted({pod for group in groups for pod in draining.find_readers(group)})
     return sorted(group.head.key.name for group in groups)

@@ -1,4 +1,4 @@
-"""`evenkeel check`: the program of `helm test`, which tries an operator out."""
+"""`evenkeel check`: tests a running operator; `helm test` runs it."""
 
 import argparse
 import secrets
@@ -26,59 +26,61 @@ from evenkeel_cli.facts import checking, requests
 
 WAIT_SECONDS = 60.0
 TEXT = (
-    "Makes a topic and a group of a few names, waits until the operator has shared the queues out, "
-    "looks whether the shares are right, and deletes both again. It needs no broker and no pods. "
-    "The exit code is 0 if all is well, else 1."
+    "Creates a Topic and a ConsumerGroup with three consumers, waits until the operator has "
+    "assigned the queues, checks the assignment, and deletes both. It needs no broker and no pods. "
+    "The exit code is 0 if the assignment is right, otherwise 1."
 )
 EXAMPLES = """\
-  %(prog)s                                  # in the namespace of context or pod
+  %(prog)s                                  # in the namespace of the context or pod
   %(prog)s --namespace team-a --timeout 2m
 """
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Say how it is called."""
-    told.explained(parser, TEXT, EXAMPLES)
-    told.of_timeout(parser, WAIT_SECONDS, "for the operator")
-    told.of_output(parser)
-    told.of_cluster(parser)
+    """Define its arguments."""
+    told.describe(parser, TEXT, EXAMPLES)
+    told.add_timeout_option(parser, WAIT_SECONDS, "how long to wait for the operator")
+    told.add_output_option(parser)
+    told.add_cluster_options(parser)
     parser.set_defaults(command=_check)
 
 
 def _check(options: argparse.Namespace) -> int:
-    cluster = connecting.connected(options)
+    cluster = connecting.connect(options)
     key = Key(cluster.namespace, f"evenkeel-check-{secrets.token_hex(4)}")
     begun = time.monotonic()
     left: list[str] = []
     with ExitStack() as made:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        made.callback(signal.signal, signal.SIGTERM, before)  # a pod that is told to end cleans up
-        for resource, document in (
-            (paths.TOPICS, checking.topic(key.name)), (paths.GROUPS, checking.group(key.name))
-        ):  # fmt: skip
-            made.enter_context(_there(cluster, resource, key, document, left))
-        group = _until_ready(cluster, key, options.timeout)
+        made.callback(signal.signal, signal.SIGTERM, before)  # a pod cleans up at SIGTERM
+        documents = {
+            paths.TOPICS: checking.make_topic(key.name),
+            paths.GROUPS: checking.make_group(key.name),
+        }
+        for resource, document in documents.items():
+            made.enter_context(_hold_object(cluster, resource, key, document, left))
+        group = _wait_until_ready(cluster, key, options.timeout)
         seconds = time.monotonic() - begun
     if left:
-        raise EvenkeelError("all was well, but for what could not be deleted again")
-    if complaint := checking.complaint(group, key.name):
-        raise EvenkeelError(f"{group} was shared out in a way that is not right: {complaint}")
+        raise EvenkeelError("the assignment was right, but the test objects could not be deleted")
+    if complaint := checking.find_fault(group, key.name):
+        raise EvenkeelError(f"the assignment of {group} is wrong: {complaint}")
     facts = {"namespace": key.namespace, "group": key.name, "seconds": round(seconds, 2)}
     lines = [
         f"{group} was ready after {seconds:.1f} s, epoch {group.status.epoch}:",
-        *(f"  {checking.seen(each)}" for each in group.status.assignments),
-        "as it must be; the operator works",
+        *(f"  {checking.describe_share(each)}" for each in group.status.assignments),
+        "the assignment is right; the operator works",
     ]
-    saying.answer(options.output, facts, "\n".join(lines))
+    saying.print_answer(options.output, facts, "\n".join(lines))
     return DONE
 
 
 @contextmanager
-def _there(
+def _hold_object(
     cluster: Cluster, resource: Resource, key: Key, document: Document, left: list[str]
 ) -> Iterator[None]:
-    """Have an object for as long as this lasts."""
-    may_be_there = True  # also if the answer is lost
+    """Create an object on entry and delete it on exit."""
+    may_be_there = True  # also if the answer to the request is lost
     try:
         try:
             cluster.create(resource, key.namespace, document)
@@ -92,23 +94,25 @@ def _there(
 
 
 def _delete(cluster: Cluster, resource: Resource, key: Key, left: list[str]) -> None:
-    """Delete what was made; trouble with that must not hide what went wrong before."""
+    """Delete an object; a failure must not hide an earlier error."""
     try:
         cluster.delete(resource, key)
     except MissingError:
         return
     except EvenkeelError as error:
-        saying.complaint(f"{resource[2]} {key} is left behind, delete it: {error}")
+        saying.print_error(f"{resource[2]} {key} is left behind; delete it yourself: {error}")
         left.append(resource[2])
 
 
-def _until_ready(cluster: Cluster, key: Key, seconds: float) -> ConsumerGroup:
+def _wait_until_ready(cluster: Cluster, key: Key, seconds: float) -> ConsumerGroup:
     def look() -> ConsumerGroup | None:
-        found = reading.group(cluster, key)
+        found = reading.read_group(cluster, key)
         return found if checking.is_ready(found) else None
 
-    found = waiting.until(look, seconds)
+    found = waiting.poll(look, seconds)
     if found is None:
-        group = reading.group(cluster, key)
-        raise EvenkeelError(f"{group} was not ready after {seconds:g} s: {requests.why_not(group)}")
+        group = reading.read_group(cluster, key)
+        raise EvenkeelError(
+            f"{group} was not ready after {seconds:g} s: {requests.explain_delay(group)}"
+        )
     return found

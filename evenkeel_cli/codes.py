@@ -1,10 +1,10 @@
-"""How commands end; docs/commands.md lists the codes."""
+"""Exit codes; docs/commands.md lists them."""
 
 DONE = NOTHING_MOVES = 0
 FAILED = 1
 SOMETHING_MOVES = 2
-"""Of `plan`: what has an owner would get another."""
+"""`plan` only: a queue that has an owner would get another one."""
 MISUSED = 64
-"""The command line says nothing that can be done. As BSD has it, for 2 says something else here."""
+"""The command line is wrong. EX_USAGE of BSD, because 2 already means SOMETHING_MOVES."""
 INTERRUPTED = 130
-"""By Ctrl-C, as shells have it."""
+"""Ended by Ctrl-C, as shells report it."""

@@ -1,10 +1,10 @@
 """
-`evenkeel completion`: lets a shell complete what is typed.
+`evenkeel completion`: prints the shell script that completes commands, options and names.
 
-The shell's part is a few lines; what may come next is asked of `evenkeel __complete WORD...`, which
-reads it off the parser and the cluster. kubectl asks in the same way, and both are answered as
-kubectl wants it: a candidate a line, with a tab before what it means, and at the end `:4`, or `:0`
-where names of files may follow.
+The script calls `evenkeel __complete WORD...` for the candidates, which come from the parser and
+the cluster. kubectl calls its plugins in the same way. The answer has kubectl's format: one
+candidate a line, with a tab before its description, and a last line `:4`, or `:0` where a file name
+may follow.
 """
 
 import argparse
@@ -15,9 +15,9 @@ from evenkeel_cli import options as told
 from evenkeel_cli.codes import DONE
 
 TEXT = (
-    "Prints what a shell needs to complete what is typed: commands, options, and the names of "
-    "groups, pods, namespaces and contexts. For kubectl evenkeel kubectl's own completion does "
-    "the same, where kubectl_complete-evenkeel is on PATH."
+    "Prints the completion script of a shell. It completes commands, options, and the names of "
+    "groups, pods, namespaces and contexts. kubectl's own completion completes kubectl evenkeel if "
+    "kubectl_complete-evenkeel is on PATH."
 )
 EXAMPLES = """\
   source <(%(prog)s bash)      # now; or in ~/.bashrc
@@ -26,78 +26,82 @@ EXAMPLES = """\
 """
 FILES, NO_FILES = ":0", ":4"
 Candidate = tuple[str, str]
-"""A word, and what it means."""
+"""A word and its description."""
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Say how it is called."""
-    told.explained(parser, TEXT, EXAMPLES)
+    """Define its arguments."""
+    told.describe(parser, TEXT, EXAMPLES)
     parser.add_argument("shell", choices=shells.SCRIPTS)
     parser.set_defaults(command=_print)
 
 
 def _print(options: argparse.Namespace) -> int:
-    saying.line(shells.SCRIPTS[options.shell].strip("\n"))
+    saying.print_line(shells.SCRIPTS[options.shell].strip("\n"))
     return DONE
 
 
 def offer(name: str, words: Sequence[str]) -> int:
-    """Print what may stand in place of the last word, which has begun or is empty."""
+    """Print the candidates for the last word, which may be empty."""
     *before, last = words or [""]
-    before = grammar.command_first(before)
-    parser = grammar.parser(name, before)
+    before = grammar.move_command_first(before)
+    parser = grammar.make_parser(name, before)
     lines: Iterable[str] = [NO_FILES]
     if parser.called is not None:
-        lines = _of_command(parser.called, before[1:], last)
+        lines = _complete_command(parser.called, before[1:], last)
     elif before and before[-1] in grammar.BEFORE:
-        lines = _of_value(grammar.BEFORE[before[-1]], {}, last)
+        lines = _complete_value(grammar.BEFORE[before[-1]], {}, last)
     elif not before or before[0].startswith("-"):
         commands = [(each, text) for each, (_, text) in grammar.COMMANDS.items()]
-        lines = _lines([*_options(parser, last), *commands], last)
+        lines = _write_candidates([*_list_options(parser, last), *commands], last)
     for line in lines:
-        saying.line(line)
+        saying.print_line(line)
     return DONE
 
 
-def _of_command(parser: argparse.ArgumentParser, before: Sequence[str], last: str) -> Iterable[str]:
-    given, waiting, positionals = _understood(parser, before)
+def _complete_command(
+    parser: argparse.ArgumentParser, before: Sequence[str], last: str
+) -> Iterable[str]:
+    given, waiting, positionals = _parse_words(parser, before)
     if waiting is None and last.startswith("-"):
-        return _lines(_options(parser, last), last)
+        return _write_candidates(_list_options(parser, last), last)
     if waiting is None:
         waiting = next(iter(positionals), None)
     if waiting is None:
         return [NO_FILES]
     if waiting.choices is not None:
-        return _lines([(str(each), "") for each in waiting.choices], last)
-    return _of_value(waiting.dest, given, last, before)
+        return _write_candidates([(str(each), "") for each in waiting.choices], last)
+    return _complete_value(waiting.dest, given, last, before)
 
 
-def _of_value(
+def _complete_value(
     what: str, given: Mapping[str, str], last: str, but: Sequence[str] = ()
 ) -> Iterable[str]:
     if what in ("file", "kubeconfig", "state"):
         return [FILES]
-    return _lines([(each, "") for each in candidates.found(what, given) if each not in but], last)
+    return _write_candidates(
+        [(each, "") for each in candidates.find(what, given) if each not in but], last
+    )
 
 
-def _lines(found: Iterable[Candidate], last: str) -> Iterator[str]:
+def _write_candidates(found: Iterable[Candidate], last: str) -> Iterator[str]:
     for word, text in found:
         if word.startswith(last):
             yield f"{word}\t{text}" if text else word
     yield NO_FILES
 
 
-def _options(parser: argparse.ArgumentParser, last: str) -> Iterator[Candidate]:
+def _list_options(parser: argparse.ArgumentParser, last: str) -> Iterator[Candidate]:
     if last.startswith("-"):
         for action in parser._actions:
             for option in action.option_strings:
                 yield option, (action.help or "") % {"prog": parser.prog}
 
 
-def _understood(
+def _parse_words(
     parser: argparse.ArgumentParser, before: Sequence[str]
 ) -> tuple[dict[str, str], argparse.Action | None, list[argparse.Action]]:
-    """Read what stands there: values of options, the option that waits for one, what is left."""
+    """Return the values of options, the option that needs a value next, and what is left."""
     by_option = {option: action for action in parser._actions for option in action.option_strings}
     left = [action for action in parser._actions if not action.option_strings]
     given: dict[str, str] = {}

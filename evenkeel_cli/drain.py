@@ -1,4 +1,4 @@
-"""`evenkeel drain`: pods that read are emptied, so that they can go."""
+"""`evenkeel drain`: takes the queues away from pods, so that they can be deleted."""
 
 import argparse
 from collections.abc import Iterable
@@ -16,36 +16,40 @@ from evenkeel_cli.facts import draining
 
 TRIES = 10
 TEXT = (
-    "Empties pods. One that a podSelector selects gets no queues any more. Of a job, the executor "
-    "ends after its batch, and a new one takes its slot and its queues."
+    "Takes all queues away from pods. A pod that a podSelector selects gets no queues any more. An "
+    "executor of a job ends after its batch, and a new executor takes over its slot and queues."
 )
 EXAMPLES = """\
   %(prog)s billing-7f9c-x2x8d          # its queues go to other pods
-  %(prog)s billing-exec-2 --wait       # until it is empty
-  %(prog)s billing-7f9c-x2x8d --undo   # it may have queues again
+  %(prog)s billing-exec-2 --wait       # wait until it has no queues
+  %(prog)s billing-7f9c-x2x8d --undo   # it may get queues again
 """
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Say how it is called."""
-    told.explained(parser, TEXT, EXAMPLES)
+    """Define its arguments."""
+    told.describe(parser, TEXT, EXAMPLES)
     parser.add_argument(
-        "pods", type=told.name, metavar="POD", nargs="+", help="name of a pod that reads queues"
+        "pods",
+        type=told.parse_name,
+        metavar="POD",
+        nargs="+",
+        help="name of a pod that reads queues",
     )
-    parser.add_argument("--undo", action="store_true", help="let them have queues again")
-    told.of_waiting(parser)
-    told.of_output(parser)
-    told.of_cluster(parser)
+    parser.add_argument("--undo", action="store_true", help="allow them to get queues again")
+    told.add_wait_options(parser)
+    told.add_output_option(parser)
+    told.add_cluster_options(parser)
     parser.set_defaults(command=_drain)
 
 
 def _drain(options: argparse.Namespace) -> int:
-    cluster, undo = connecting.connected(options), options.undo
-    groups = reading.groups(cluster, cluster.namespace)
-    found = draining.sorted_out(groups, options.pods, undo=undo)
+    cluster, undo = connecting.connect(options), options.undo
+    groups = reading.read_groups(cluster, cluster.namespace)
+    found = draining.match_pods(groups, options.pods, undo=undo)
     facts, lines = [], []
     for group, pods in found:
-        value, is_new = _written(cluster, group, pods, undo=undo)
+        value, is_new = _write_annotation(cluster, group, pods, undo=undo)
         facts.append(
             {
                 "namespace": group.head.key.namespace,
@@ -55,25 +59,27 @@ def _drain(options: argparse.Namespace) -> int:
                 "changed": is_new,
             }
         )
-        verb = "is not drained any more" if undo else "is to be emptied"
-        lines += [f"{pod} of {group} {verb}: {draining.follows(group, pod, undo=undo)}"
+        verb = "is no longer drained" if undo else "is drained"
+        lines += [f"{pod} of {group} {verb}: {draining.describe_effect(group, pod, undo=undo)}"
                   for pod in pods]  # fmt: skip
         if not options.wait:
-            lines.append("watch it: " + told.again(options, f"top {group.head.key.name}"))
+            lines.append(
+                "watch it with: " + told.write_command(options, f"top {group.head.key.name}")
+            )
     if options.wait:
         for group, pods in found:
             _wait(cluster, group, pods, options)
-        lines.append("the operator shows that it is done")
-    saying.answer(options.output, facts, "\n".join(lines))
+        lines.append("the operator reports that it is done")
+    saying.print_answer(options.output, facts, "\n".join(lines))
     return DONE
 
 
-def _written(
+def _write_annotation(
     cluster: Cluster, group: ConsumerGroup, pods: Iterable[str], *, undo: bool
 ) -> tuple[str | None, bool]:
-    """Change the annotation, whoever else changes it meanwhile: its value, and if that is new."""
+    """Change the annotation, retrying on conflicts; return its value and whether it changed."""
     for left in reversed(range(TRIES)):
-        value = draining.annotation(group, pods, _gone(cluster, group), undo=undo)
+        value = draining.make_annotation(group, pods, _find_deleted_pods(cluster, group), undo=undo)
         if value == group.head.annotations.get(DRAIN):
             return value, False
         change = {"resourceVersion": group.head.version, "annotations": {DRAIN: value}}
@@ -82,21 +88,21 @@ def _written(
         except ConflictError:
             if not left:
                 raise
-            group = reading.group(cluster, group.head.key)
+            group = reading.read_group(cluster, group.head.key)
         else:
             return value, True
     raise AssertionError("the last try has returned or raised")
 
 
-def _gone(cluster: Cluster, group: ConsumerGroup) -> set[str]:
-    """Find the names of pods that were to be emptied, and are there no more."""
+def _find_deleted_pods(cluster: Cluster, group: ConsumerGroup) -> set[str]:
+    """Find the pods in the annotation that no longer exist."""
     gone = set()
-    for name in group.to_drain - draining.readers(group).keys():
+    for name in group.to_drain - draining.find_readers(group).keys():
         try:
             cluster.get(paths.PODS, group.beside(name))
         except MissingError:
             gone.add(name)
-        except ForbiddenError:  # names that stay do no harm
+        except ForbiddenError:  # names that remain do no harm
             break
     return gone
 
@@ -105,12 +111,12 @@ def _wait(
     cluster: Cluster, group: ConsumerGroup, pods: list[str], options: argparse.Namespace
 ) -> None:
     def look() -> bool | None:
-        now = reading.group(cluster, group.head.key)
+        now = reading.read_group(cluster, group.head.key)
         return draining.is_done(now, pods, undo=options.undo) or None
 
-    if waiting.until(look, options.timeout) is None:
-        why = draining.why_not(reading.group(cluster, group.head.key))
+    if waiting.poll(look, options.timeout) is None:
+        why = draining.explain_delay(reading.read_group(cluster, group.head.key))
         raise EvenkeelError(
-            f"{group} was told about {', '.join(pods)}, but that is not seen to be done after "
+            f"{group} was asked to drain {', '.join(pods)}, but this is not done after "
             f"{options.timeout:g} s: {why}"
         )

@@ -15,44 +15,48 @@ from evenkeel_cli.facts import explaining, sentences
 from evenkeel_cli.facts.past import Past
 
 TEXT = (
-    "Says who owns which queues of a group, since when and by which rule, what the next plan would "
-    "change, and what the conditions mean. Moves are known from the status, and from Events for "
-    "as long as the cluster keeps those."
+    "Shows which consumer owns which queues of a group, since when and by which rule, what the "
+    "next plan would change, and what the conditions mean. Past moves come from the status, and "
+    "from Events for as long as the cluster keeps them."
 )
 EXAMPLES = """\
-  %(prog)s billing                            # all queues, together by story
-  %(prog)s billing --queue orders@broker-a/3  # one queue, in full
+  %(prog)s billing                            # all queues, grouped by history
+  %(prog)s billing --queue orders@broker-a/3  # one queue, in detail
   %(prog)s billing -o json                    # for programs
 """
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Say how it is called."""
-    told.explained(parser, TEXT, EXAMPLES)
-    parser.add_argument("group", type=told.name, metavar="GROUP", help="name of a ConsumerGroup")
-    parser.add_argument("--queue", metavar="TOPIC@BROKER/ID", help="only this one, in full")
-    told.of_output(parser)
-    told.of_cluster(parser)
+    """Define its arguments."""
+    told.describe(parser, TEXT, EXAMPLES)
+    parser.add_argument(
+        "group", type=told.parse_name, metavar="GROUP", help="name of a ConsumerGroup"
+    )
+    parser.add_argument(
+        "--queue", metavar="TOPIC@BROKER/ID", help="explain only this queue, in detail"
+    )
+    told.add_output_option(parser)
+    told.add_cluster_options(parser)
     parser.set_defaults(command=_explain)
 
 
 def _explain(options: argparse.Namespace) -> int:
-    cluster = connecting.connected(options)
-    group = reading.group(cluster, Key(cluster.namespace, options.group))
-    topics = {each.head.key: each for each in reading.topics(cluster, cluster.namespace)}
-    past = Past(group.status, _events(cluster, group))
-    found = explaining.explained(group, topics, past, datetime.now(UTC))
+    cluster = connecting.connect(options)
+    group = reading.read_group(cluster, Key(cluster.namespace, options.group))
+    topics = {each.head.key: each for each in reading.read_topics(cluster, cluster.namespace)}
+    past = Past(group.status, _read_events(cluster, group))
+    found = explaining.explain(group, topics, past, datetime.now(UTC))
     if options.queue:
-        found = explaining.only(found, options.queue)
-        text = sentences.of_queue(found, found.rows[0])
+        found = explaining.select_queue(found, options.queue)
+        text = sentences.explain_queue(found, found.rows[0])
     else:
-        text = sentences.of_group(found)
-    saying.answer(options.output, sentences.facts(found), text)
+        text = sentences.explain_group(found)
+    saying.print_answer(options.output, sentences.facts(found), text)
     return DONE
 
 
-def _events(cluster: Cluster, group: ConsumerGroup) -> Sequence[Document]:
-    """Find what the operator has told of the group; nothing where that may not be read."""
+def _read_events(cluster: Cluster, group: ConsumerGroup) -> Sequence[Document]:
+    """Read the Events about the group; none if the user may not read Events."""
     about = f"involvedObject.kind={group.KIND},involvedObject.name={group.head.key.name}"
     try:
         found = list(cluster.listed(paths.EVENTS, group.head.key.namespace, fieldSelector=about))

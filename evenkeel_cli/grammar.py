@@ -1,7 +1,7 @@
 """
 The parser of all commands.
 
-Only the module of the command that is called is loaded, so that none waits for what another needs.
+It loads only the module of the command that was called, so that every command starts fast.
 """
 
 import argparse
@@ -14,63 +14,63 @@ from evenkeel import __version__
 from evenkeel_cli.codes import MISUSED
 
 COMMANDS = {
-    "plan": ("plan", "show what would move, before it does"),
-    "explain": ("explain", "say why queues are where they are"),
-    "top": ("top", "watch who reads what, how fast, and how far behind"),
-    "drain": ("drain", "empty pods that read queues, so that they can go"),
-    "rebalance": ("asking", "plan a group at once, also while it is paused"),
-    "pause": ("asking", "let queues stay where they are"),
+    "plan": ("plan", "show which queues would move, without moving them"),
+    "explain": ("explain", "explain why queues have their owners"),
+    "top": ("top", "watch consumers, their queues, their rates and their lag"),
+    "drain": ("drain", "take all queues away from pods, so that they can be deleted"),
+    "rebalance": ("asking", "plan a group immediately, even while it is paused"),
+    "pause": ("asking", "pause the rebalancing of a group"),
     "resume": ("asking", "end a pause"),
-    "restart": ("asking", "start a group's job anew"),
-    "skip": ("asking", "let a job pass over messages that are gone for good"),
-    "check": ("check", "try the operator out: a small group gets an assignment"),
-    "run": ("run", "run the groups of a file here, without Kubernetes"),
-    "operator": ("operator", "keep the groups of a cluster"),
-    "completion": ("completion", "let a shell complete what is typed"),
+    "restart": ("asking", "restart the job of a group"),
+    "skip": ("asking", "let a job skip messages that are lost"),
+    "check": ("check", "test the operator with a small group"),
+    "run": ("run", "run the groups of a file on this machine, without Kubernetes"),
+    "operator": ("operator", "run the operator, which reconciles the groups of a cluster"),
+    "completion": ("completion", "print a completion script for a shell"),
 }
-"""Module and summary of each."""
+"""The module and the summary of each command."""
 BEFORE = {
     "-n": "namespace",
     "--namespace": "namespace",
     "--context": "context",
     "--kubeconfig": "kubeconfig",
 }
-"""Options with a value that people also write before the command, as they do with kubectl."""
+"""Options with a value that may precede the command, as they may with kubectl."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Ends with a code of its own for what it does not understand."""
+    """Exits with MISUSED, not 2, if it cannot parse the command line."""
 
     called: argparse.ArgumentParser | None = None
-    """The command that is called, if it is one."""
+    """The parser of the command that was called; None if there is none."""
 
     def error(self, message: str) -> NoReturn:
-        """Say so, and how it is called."""
+        """Print the usage and the message."""
         self.print_usage(sys.stderr)
         self.exit(MISUSED, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Leaves examples as they are, and has room for long names."""
+    """Keeps the line breaks of examples, and has room for long names."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30)
 
 
-def command_first(words: Sequence[str]) -> list[str]:
-    """Put a command before the options that were written before it."""
+def move_command_first(words: Sequence[str]) -> list[str]:
+    """Move the command before the options that precede it."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in BEFORE else 1
     return [*words[at : at + 1], *words[:at], *words[at + 1 :]]
 
 
-def parser(name: str, words: Sequence[str]) -> Parser:
-    """Know all commands by name, and all about the one that these words begin with."""
+def make_parser(name: str, words: Sequence[str]) -> Parser:
+    """Make a parser that knows all commands, and the arguments of the one that is called."""
     found = Parser(
         prog=name,
-        description="Who reads which queue, and why.",
-        epilog=f"{name} COMMAND --help explains a command, with examples.",
+        description="Shows and changes which consumer reads which queue.",
+        epilog=f"{name} COMMAND --help explains a command and gives examples.",
         formatter_class=_Formatter,
     )
     found.add_argument("--version", action="version", version=f"evenkeel {__version__}")

@@ -1,4 +1,4 @@
-"""`kubectl evenkeel`: the same command line; kubectl finds it as `kubectl-evenkeel`."""
+"""`kubectl evenkeel`: the same commands; kubectl finds the plugin as `kubectl-evenkeel`."""
 
 import sys
 
@@ -8,10 +8,10 @@ NAME = "kubectl evenkeel"
 
 
 def main() -> int:
-    """Do what the command line says."""
+    """Run the command line."""
     return frame.main(name=NAME)
 
 
 def complete() -> int:
-    """Offer what may come next, as kubectl asks it of `kubectl_complete-evenkeel`."""
+    """Print completions; kubectl calls this as `kubectl_complete-evenkeel`."""
     return frame.main([frame.ASKED_BY_SHELLS, *sys.argv[1:]], NAME)

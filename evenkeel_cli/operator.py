@@ -1,4 +1,4 @@
-"""`evenkeel operator`: the groups of a cluster."""
+"""`evenkeel operator`: runs the operator in this process."""
 
 import argparse
 
@@ -11,52 +11,60 @@ from evenkeel_cli.codes import DONE
 
 DEFAULTS = Terms()
 LEASE_TERMS = (
-    ("duration", DEFAULTS.duration, "others take over when it was not renewed for so long"),
-    ("deadline", DEFAULTS.deadline, "who could not renew it for so long leads no more"),
-    ("period", DEFAULTS.period, "it is renewed so often"),
+    (
+        "duration",
+        DEFAULTS.duration,
+        "another candidate takes over a Lease that was not renewed for this long",
+    ),
+    (
+        "deadline",
+        DEFAULTS.deadline,
+        "a leader that cannot renew the Lease within this time steps down",
+    ),
+    ("period", DEFAULTS.period, "time between two attempts to renew the Lease"),
 )
 LAST_PORT = 65535
 EXAMPLES = """\
-  %(prog)s                                        # everywhere
-  %(prog)s --namespace team-a --namespace team-b  # there alone
+  %(prog)s                                        # all namespaces
+  %(prog)s --namespace team-a --namespace team-b  # only these
 """
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Say how it is called."""
-    told.explained(
+    """Define its arguments."""
+    told.describe(
         parser,
-        "Runs the operator until SIGTERM. Several may run: one leads, by a Lease.",
+        "Runs the operator until SIGTERM. If several run, a Lease decides which one leads.",
         EXAMPLES,
     )
     parser.add_argument(
-        "--namespace", type=told.namespace, action="append", default=[], metavar="NAME",
-        help="look only here; may be given several times. Default: everywhere",
+        "--namespace", type=told.parse_namespace, action="append", default=[], metavar="NAME",
+        help="watch only this namespace; may be given several times. Default: all namespaces",
     )  # fmt: skip
     parser.add_argument(
         "--port",
-        type=_port,
+        type=_parse_port,
         default=8080,
-        help="for /metrics and /healthz; 8080; 0 is any free one",
+        help="port for /metrics and /healthz; 0 means any free port. Default: 8080",
     )
-    parser.add_argument("--image", default="", help="of jobs that name none")
+    parser.add_argument("--image", default="", help="image of the jobs that name none")
     parser.add_argument(
-        "--restarts-at-once", type=_count, default=staging.AT_ONCE, metavar="N",
-        help="drivers that restart side by side after an upgrade; %(default)s",
+        "--restarts-at-once", type=_parse_count, default=staging.AT_ONCE, metavar="N",
+        help="how many drivers restart at the same time after an upgrade. Default: %(default)s",
     )  # fmt: skip
     parser.add_argument(
-        "--lease-namespace", type=told.namespace, metavar="NAME",
-        help="where the Lease is; where the operator is",
+        "--lease-namespace", type=told.parse_namespace, metavar="NAME",
+        help="namespace of the Lease. Default: the operator's own",
     )  # fmt: skip
     parser.add_argument(
-        "--allow-name-servers", type=_pattern, action="append", default=[], metavar="PATTERN",
-        help="connect only to these for Topics, as in '*.mq.svc:9876' or 10.0.0.0/8:9876; may be "
-        "given several times. Default: to any",
+        "--allow-name-servers", type=_parse_pattern, action="append", default=[], metavar="PATTERN",
+        help="name servers that Topics may use, such as '*.mq.svc:9876' or 10.0.0.0/8:9876; may be "
+        "given several times. Default: any",
     )  # fmt: skip
     for name, seconds, what in LEASE_TERMS:
         parser.add_argument(
             f"--lease-{name}", type=float, default=seconds, metavar="SECONDS",
-            help=f"{what}; {seconds:g}",
+            help=f"{what}. Default: {seconds:g}",
         )  # fmt: skip
     parser.set_defaults(command=_operator, refuse=parser.error)
 
@@ -65,7 +73,7 @@ def _operator(options: argparse.Namespace) -> int:
     terms = Terms(options.lease_duration, options.lease_deadline, options.lease_period)
     if fault := find_fault(terms):
         options.refuse(fault)
-    from evenkeel.cluster import app  # it needs kopf and aiohttp, which no other command does
+    from evenkeel.cluster import app  # needs kopf and aiohttp, which no other command needs
 
     app.start(
         app.Options(
@@ -81,22 +89,22 @@ def _operator(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} must be a number from 1 to 99999")
     return int(text)
 
 
-def _pattern(text: str) -> str:
+def _parse_pattern(text: str) -> str:
     try:
         return allowing.checked(text)
     except ManifestError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _port(text: str) -> int:
+def _parse_port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= LAST_PORT):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no port: say one from 1 to {LAST_PORT}, or 0 for any free one"
+            f"{text!r} must be a port from 1 to {LAST_PORT}, or 0 for any free port"
         )
     return int(text)

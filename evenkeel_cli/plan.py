@@ -1,7 +1,7 @@
 """
-`evenkeel plan`: what would move, before it does.
+`evenkeel plan`: shows which queues would move.
 
-Exit codes: 0 nothing that has an owner would move, 2 something would, 1 it cannot tell.
+Exit codes: 0 no queue that has an owner would move, 2 at least one would, 1 it cannot be planned.
 """
 
 import argparse
@@ -24,38 +24,46 @@ from evenkeel_cli.facts import foresight, plans
 from evenkeel_cli.facts.foresight import Foresight
 
 TEXT = (
-    "Plans groups anew, from what their status says now, and changes nothing. The exit code is 0 "
-    "if nothing that has an owner would move, 2 if something would, and 1 if it cannot tell."
+    "Shows what a new plan of groups would change, computed from their current status. It changes "
+    "nothing. The exit code is 0 if no queue that has an owner would move, 2 if at least one "
+    "would, and 1 if a group cannot be planned."
 )
 EXAMPLES = """\
-  %(prog)s                           # the whole namespace
+  %(prog)s                           # all groups of the namespace
   %(prog)s billing --executors 5     # if its job had five executors
   %(prog)s -A -o json                # all namespaces, for programs
-  %(prog)s -f billing.yaml           # from a file alone, without a cluster
+  %(prog)s -f billing.yaml           # from a file, without a cluster
   kubectl get mqt,mqcg -o yaml | %(prog)s -f -
 """
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Say how it is called."""
-    told.explained(parser, TEXT, EXAMPLES)
+    """Define its arguments."""
+    told.describe(parser, TEXT, EXAMPLES)
     parser.add_argument(
-        "groups", type=told.name, metavar="GROUP", nargs="*",
-        help="names of ConsumerGroups; default: all",
+        "groups", type=told.parse_name, metavar="GROUP", nargs="*",
+        help="names of ConsumerGroups. Default: all",
     )  # fmt: skip
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("-f", dest="file", metavar="FILE", help="manifests; - is stdin")
-    where.add_argument("--cluster", action="store_true", help="what the cluster has: the default")
-    parser.add_argument("--executors", type=_executors, metavar="N", help="as if jobs had so many")
-    told.of_output(parser)
-    told.of_cluster(parser, everywhere=True)
+    where.add_argument("-f", dest="file", metavar="FILE", help="file of manifests; - is stdin")
+    where.add_argument(
+        "--cluster", action="store_true", help="read the cluster; this is the default"
+    )
+    parser.add_argument(
+        "--executors",
+        type=_parse_executors,
+        metavar="N",
+        help="plan as if each job had N executors",
+    )
+    told.add_output_option(parser)
+    told.add_cluster_options(parser, everywhere=True)
     parser.set_defaults(command=_plan)
 
 
-def _executors(text: str) -> int:
+def _parse_executors(text: str) -> int:
     if not re.fullmatch("[0-9]{1,4}", text) or int(text) > MOST_EXECUTORS:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no number of executors: 0 to {MOST_EXECUTORS}"
+            f"{text!r} must be a number of executors from 0 to {MOST_EXECUTORS}"
         )
     return int(text)
 
@@ -65,18 +73,18 @@ def _plan(options: argparse.Namespace) -> int:
     now = datetime.now(UTC)
     planned: dict[str, Foresight] = {}
     failed = False
-    for group in _chosen(found, options.groups, where):
+    for group in _choose_groups(found, options.groups, where):
         try:
             planned[str(group.head.key)] = foresight.foresee(
                 group, found.topics, now, options.executors
             )
-        except EvenkeelError as error:  # what becomes of the others can be told
-            saying.complaint(f"{options.name}: {error}")
+        except EvenkeelError as error:  # the other groups can still be planned
+            saying.print_error(f"{options.name}: {error}")
             failed = True
     facts = {name: plans.facts(each) for name, each in planned.items()}
-    shown = [plans.shown(name, each) for name, each in planned.items()]
+    shown = [plans.format_plan(name, each) for name, each in planned.items()]
     if planned or not failed:
-        saying.answer(options.output, facts, "\n\n".join(shown))
+        saying.print_answer(options.output, facts, "\n\n".join(shown))
     if failed:
         return FAILED
     would_move = any(each.plan.moved for each in planned.values())
@@ -84,25 +92,25 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> tuple[Manifests, str]:
-    """Read the objects, and say where they are from."""
+    """Read the objects; return them and the name of their source."""
     if options.file:
         path = Path("/dev/stdin" if options.file == "-" else options.file)
         return manifests.read(path), options.file
-    cluster = connecting.connected(options)
-    namespace = connecting.where(options, cluster)
+    cluster = connecting.connect(options)
+    namespace = connecting.choose_namespace(options, cluster)
     where = f"namespace {namespace}" if namespace else "the cluster"
-    return reading.everything(cluster, namespace), where
+    return reading.read_all(cluster, namespace), where
 
 
-def _chosen(found: Manifests, names: Sequence[str], where: str) -> list[ConsumerGroup]:
-    """Find the groups that are meant, but for those in which nothing ever moves."""
+def _choose_groups(found: Manifests, names: Sequence[str], where: str) -> list[ConsumerGroup]:
+    """Return the chosen groups, without Broadcasting groups, in which no queue ever moves."""
     known = {key.name for key in found.groups}
     if not known:
         raise EvenkeelError(f"there is no ConsumerGroup in {where}")
     if missing := [name for name in names if name not in known]:
         raise EvenkeelError(
             f"there is no ConsumerGroup {', '.join(missing)} in {where}: "
-            f"{reading.there_are(sorted(known))}"
+            f"{reading.list_known(sorted(known))}"
         )
     return [
         group

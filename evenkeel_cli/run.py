@@ -1,4 +1,4 @@
-"""`evenkeel run`: the groups of a file, here."""
+"""`evenkeel run`: runs the groups of a file on this machine."""
 
 import argparse
 import asyncio
@@ -9,27 +9,30 @@ from evenkeel_cli.codes import DONE
 
 EXAMPLES = """\
   %(prog)s -f billing.yaml                   # until Ctrl-C
-  %(prog)s -f billing.yaml --state /tmp/try  # status and logs go there
+  %(prog)s -f billing.yaml --state /tmp/try  # where to keep status and logs
 """
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Say how it is called."""
-    told.explained(
+    """Define its arguments."""
+    told.describe(
         parser,
-        "Runs the groups of a file until Ctrl-C: the loop of the operator, and jobs on "
-        "Spark's local-cluster. The file may be edited meanwhile.",
+        "Runs the groups of a file until Ctrl-C, without Kubernetes: the operator's loop, and jobs "
+        "on Spark's local-cluster. Edits of the file take effect while it runs.",
         EXAMPLES,
     )
-    parser.add_argument("-f", dest="file", required=True, metavar="FILE", help="manifests")
+    parser.add_argument("-f", dest="file", required=True, metavar="FILE", help="file of manifests")
     parser.add_argument(
-        "--state", default=".evenkeel", metavar="FOLDER", help="for status and logs; .evenkeel"
+        "--state",
+        default=".evenkeel",
+        metavar="FOLDER",
+        help="folder for status and logs. Default: .evenkeel",
     )
     parser.set_defaults(command=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from evenkeel.embedded import app  # it needs clients of brokers, which no other command does
+    from evenkeel.embedded import app  # needs the client of brokers, which no other command needs
 
     asyncio.run(app.run(Path(options.file), Path(options.state)))
     return DONE

@@ -1,4 +1,4 @@
-"""What a command says: to people a text, to programs facts."""
+"""Prints the answer of a command: text for people, JSON or YAML for programs."""
 
 import os
 import sys
@@ -6,41 +6,41 @@ import sys
 from evenkeel.errors import EvenkeelError
 
 
-def answer(output: str, facts: object, text: str) -> None:
-    """Say it as it was asked for."""
+def print_answer(output: str, facts: object, text: str) -> None:
+    """Print the answer in the chosen format."""
     if output == "json":
         import json
 
-        line(json.dumps(facts, indent=2))
+        print_line(json.dumps(facts, indent=2))
     elif output == "yaml":
         import yaml
 
-        line(yaml.safe_dump(facts, sort_keys=False).rstrip("\n"))
+        print_line(yaml.safe_dump(facts, sort_keys=False).rstrip("\n"))
     else:
-        line(_harmless(text))
+        print_line(_escape_controls(text))
 
 
-def line(text: str) -> None:
-    """Say it at once."""
+def print_line(text: str) -> None:
+    """Print a line and flush it."""
     try:
         print(text, flush=True)  # noqa: T201 it is a command line
     except BrokenPipeError:
         raise
-    except OSError as error:  # as of a disk that is full
-        nothing_more()
+    except OSError as error:  # such as a full disk
+        discard_output()
         raise EvenkeelError(f"the answer cannot be written: {error.strerror}") from error
 
 
-def nothing_more() -> None:
-    """Keep Python from writing again at its end what could not be written, and complaining."""
+def discard_output() -> None:
+    """Discard buffered output, so that Python does not fail again when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def complaint(text: str) -> None:
-    """Say what is wrong, apart from the answer."""
-    print(_harmless(text), file=sys.stderr, flush=True)  # noqa: T201 it is a command line
+def print_error(text: str) -> None:
+    """Print an error to stderr."""
+    print(_escape_controls(text), file=sys.stderr, flush=True)  # noqa: T201 it is a command line
 
 
-def _harmless(text: str) -> str:
-    """Leave nothing in it that a terminal takes for a command."""
+def _escape_controls(text: str) -> str:
+    """Replace characters that a terminal could take for a command."""
     return "".join(each if each.isprintable() or each == "\n" else "·" for each in text)

@@ -1,4 +1,4 @@
-"""What shells need to complete `evenkeel`: each asks it what may come next."""
+"""The completion scripts of the shells: each asks `evenkeel __complete` for candidates."""
 
 BASH = r"""
 _evenkeel() {

@@ -1,4 +1,4 @@
-"""`evenkeel top`: who reads what, how fast, and how far behind."""
+"""`evenkeel top`: shows consumers, their queues, their rates and their lag."""
 
 import argparse
 import contextlib
@@ -19,39 +19,39 @@ from evenkeel_cli.cluster.views import OfAll, OfOne, View
 from evenkeel_cli.codes import DONE
 
 LOOK_SECONDS = 2.0
-"""From one look to the next; a single picture takes two where rates are to be told."""
+"""The time between two looks. Rates need two looks, so a single picture may take this long."""
 TEXT = (
-    "Shows all groups, or of one who reads which queues, how fast, and how far behind. Live on a "
-    "terminal, until Ctrl-C; else one picture. Lag and rates are the job's driver's own, read "
-    "through the API server, which takes the right to get pods/proxy; without it the lag is what "
-    "the status says."
+    "Shows all groups, or the consumers of one group with their queues, rates and lag. On a "
+    "terminal it updates until Ctrl-C; otherwise it prints once. Lag and rates by consumer come "
+    "from the driver of the job through the API server, which needs the right to get pods/proxy. "
+    "Without that right, the lag comes from the status."
 )
 EXAMPLES = """\
   %(prog)s                   # all groups of the namespace, live
-  %(prog)s -A --once         # all groups of the cluster, one picture
-  %(prog)s billing           # one group: its consumers, and a map of its queues
+  %(prog)s -A --once         # all groups of the cluster, once
+  %(prog)s billing           # one group: its consumers and a map of its queues
   %(prog)s billing -o json
 """
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Say how it is called."""
-    told.explained(parser, TEXT, EXAMPLES)
+    """Define its arguments."""
+    told.describe(parser, TEXT, EXAMPLES)
     parser.add_argument(
-        "group", type=told.name, metavar="GROUP", nargs="?", help="name of a ConsumerGroup"
+        "group", type=told.parse_name, metavar="GROUP", nargs="?", help="name of a ConsumerGroup"
     )
-    parser.add_argument("--once", action="store_true", help="one picture, also on a terminal")
-    told.of_output(parser)
-    told.of_cluster(parser, everywhere=True)
+    parser.add_argument("--once", action="store_true", help="print once, even on a terminal")
+    told.add_output_option(parser)
+    told.add_cluster_options(parser, everywhere=True)
     parser.set_defaults(command=_top)
 
 
 def _top(options: argparse.Namespace) -> int:
-    cluster = connecting.connected(options)
+    cluster = connecting.connect(options)
     view: View = (
         OfOne(cluster, Key(cluster.namespace, options.group))
         if options.group
-        else OfAll(cluster, connecting.where(options, cluster))
+        else OfAll(cluster, connecting.choose_namespace(options, cluster))
     )
     view.look()
     console = Console(highlight=False)
@@ -66,12 +66,12 @@ def _top(options: argparse.Namespace) -> int:
     if options.output == told.OUTPUTS[0] and console.is_terminal:
         console.print(*view.lines(), sep="\n", soft_wrap=True)
     else:
-        saying.answer(options.output, view.facts(), text)
+        saying.print_answer(options.output, view.facts(), text)
     return DONE
 
 
 def _watch(console: Console, view: View) -> None:
-    """Look again and again, until the end; an API server that is away leaves the last picture."""
+    """Update until Ctrl-C; the last picture stays while the API server does not answer."""
     hint = Text("Ctrl-C ends it", "dim")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (

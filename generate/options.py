@@ -22,7 +22,7 @@ def page() -> str:
 
 def _command(name: str) -> str:
     """Show a command as its help does."""
-    whole = grammar.parser(NAME, [name])
+    whole = grammar.make_parser(NAME, [name])
     (commands,) = (each for each in whole._actions if isinstance(each, argparse._SubParsersAction))
     parser: argparse.ArgumentParser = commands.choices[name]
     parts = [f"## {name}\n\n{' '.join((parser.description or '').split())}\n"]

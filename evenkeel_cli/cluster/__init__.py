@@ -1,1 +1,1 @@
-"""How commands reach a cluster, and read what it has of ours."""
+"""Reaches a cluster and reads its Topics and ConsumerGroups."""

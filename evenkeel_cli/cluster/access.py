@@ -1,4 +1,4 @@
-"""How to reach a cluster, and as whom: by a kubeconfig, else as a pod by its service account."""
+"""How to reach a cluster: by a kubeconfig, otherwise by the service account of the pod."""
 
 import ssl
 import tempfile
@@ -20,73 +20,76 @@ IN_A_POD = "https://kubernetes.default.svc"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What every request needs."""
+    """The server, credentials and TLS settings that every request needs."""
 
     server: str
     namespace: str
-    """Where objects are looked for if nobody says where."""
+    """The default namespace."""
     tls: ssl.SSLContext
     headers: Mapping[str, str]
     proxy: str | None = None
 
 
-def found(named: str | None = None, context: str | None = None) -> Access:
-    """Find the way to the cluster of a context; by default of the current one."""
+def find(named: str | None = None, context: str | None = None) -> Access:
+    """Find how to reach the cluster of a context, by default of the current one."""
     config = kubeconfig.read(named)
     name = context or config.current
     if not name and named is None and (ACCOUNT / "token").exists():
-        return _of_account()
-    if not name and named is None and (missing := kubeconfig.not_there()):
+        return _use_service_account()
+    if not name and named is None and (missing := kubeconfig.list_missing()):
         raise NoClusterError(
-            f"no kubeconfig says which cluster to ask: KUBECONFIG names {', '.join(missing)}, "
-            "which is not there"
+            f"no kubeconfig was found: KUBECONFIG names {', '.join(missing)}, which does not exist"
         )
     if not name:
         raise NoClusterError(
-            "no kubeconfig says which cluster to ask: give --kubeconfig, set KUBECONFIG, or choose "
-            "one with kubectl config use-context"
+            "no cluster is chosen: give --kubeconfig, set KUBECONFIG, or choose a context with "
+            "kubectl config use-context"
         )
     if name not in config.contexts:
         known = ", ".join(config.contexts) or "none"
         raise NoClusterError(f"the kubeconfig has no context {name}; it has: {known}")
     chosen = config.contexts[name]
     if chosen.cluster not in config.clusters:
-        raise NoClusterError(f"the kubeconfig has no cluster {chosen.cluster}, of context {name}")
+        raise NoClusterError(
+            f"the kubeconfig has no cluster {chosen.cluster}, which context {name} names"
+        )
     if chosen.user and chosen.user not in config.users:
-        raise NoClusterError(f"the kubeconfig has no user {chosen.user}, of context {name}")
+        raise NoClusterError(
+            f"the kubeconfig has no user {chosen.user}, which context {name} names"
+        )
     cluster, folder = config.clusters[chosen.cluster]
     if not reaching.is_address(cluster.server):
         raise NoClusterError(
-            f"the kubeconfig has the server {cluster.server!r} for cluster {chosen.cluster}, which "
-            "is no address such as https://10.0.0.1:6443"
+            f"the server of cluster {chosen.cluster} in the kubeconfig is {cluster.server!r}; it "
+            "must be an address such as https://10.0.0.1:6443"
         )
     user, users_folder = config.users.get(chosen.user, (User(), folder))
-    proof = proofs.proven(user, cluster, users_folder)
+    proof = proofs.find_proof(user, cluster, users_folder)
     if proof.token is not None and not reaching.is_token(proof.token):
         raise NoClusterError(
-            f"the token of user {chosen.user} in the kubeconfig holds characters that no token "
-            "has, such as a line break: mend it, or log in anew"
+            f"the token of user {chosen.user} in the kubeconfig has characters that a token cannot "
+            "have, such as a line break: correct it, or log in again"
         )
-    return _access(cluster, folder, proof, chosen.namespace or DEFAULT_NAMESPACE)
+    return _make_access(cluster, folder, proof, chosen.namespace or DEFAULT_NAMESPACE)
 
 
-def _of_account() -> Access:
+def _use_service_account() -> Access:
     cluster = Cluster(IN_A_POD, certificate_authority=str(ACCOUNT / "ca.crt"))
     user = User(token_file=str(ACCOUNT / "token"))
     place = ACCOUNT / "namespace"
     namespace = place.read_text().strip() if place.exists() else DEFAULT_NAMESPACE
-    proof = proofs.proven(user, cluster, ACCOUNT)
+    proof = proofs.find_proof(user, cluster, ACCOUNT)
     if proof.token is not None and not reaching.is_token(proof.token):
         raise NoClusterError(
-            f"the token in {ACCOUNT} holds characters that no token has, such as a line break"
+            f"the token in {ACCOUNT} has characters that a token cannot have, such as a line break"
         )
-    return _access(cluster, ACCOUNT, proof, namespace)
+    return _make_access(cluster, ACCOUNT, proof, namespace)
 
 
-def _access(cluster: Cluster, folder: Path, proof: Proof, namespace: str) -> Access:
+def _make_access(cluster: Cluster, folder: Path, proof: Proof, namespace: str) -> Access:
     headers = {"Authorization": proof.authorization} if proof.authorization else {}
     try:
-        tls = _tls(cluster, folder, proof)
+        tls = _make_tls(cluster, folder, proof)
     except (OSError, ValueError) as error:  # an ssl.SSLError is an OSError
         raise NoClusterError(
             f"the certificates for {cluster.server} cannot be used: {error}"
@@ -94,24 +97,24 @@ def _access(cluster: Cluster, folder: Path, proof: Proof, namespace: str) -> Acc
     return Access(cluster.server.rstrip("/"), namespace, tls, headers, cluster.proxy_url)
 
 
-class _NamedElse(ssl.SSLContext):
-    """Knows the server by a name that is not its address."""
+class _OtherServerName(ssl.SSLContext):
+    """Verifies the server by a name other than its address."""
 
     name = ""
 
     def wrap_socket(self, *arguments: Any, **options: Any) -> ssl.SSLSocket:
-        """Ask for that name."""
+        """Connect with that name."""
         return super().wrap_socket(*arguments, **{**options, "server_hostname": self.name})
 
 
-def _tls(cluster: Cluster, folder: Path, proof: Proof) -> ssl.SSLContext:
+def _make_tls(cluster: Cluster, folder: Path, proof: Proof) -> ssl.SSLContext:
     tls: ssl.SSLContext
     if cluster.tls_server_name:
-        tls = named = _NamedElse(ssl.PROTOCOL_TLS_CLIENT)
+        tls = named = _OtherServerName(ssl.PROTOCOL_TLS_CLIENT)
         named.name = cluster.tls_server_name
     else:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    authorities = proofs.text(
+    authorities = proofs.read_data(
         cluster.certificate_authority_data, cluster.certificate_authority, folder
     )
     if cluster.insecure_skip_tls_verify:
@@ -121,7 +124,7 @@ def _tls(cluster: Cluster, folder: Path, proof: Proof) -> ssl.SSLContext:
     else:
         tls.load_default_certs()
     if proof.certificate and proof.key:
-        with ExitStack() as kept:  # OpenSSL takes them from files alone
+        with ExitStack() as kept:  # OpenSSL reads them only from files
             paths = []
             for text in (proof.certificate, proof.key):
                 file = kept.enter_context(tempfile.NamedTemporaryFile("w", suffix=".pem"))

@@ -1,8 +1,8 @@
 """
-A cluster as commands see it: objects are read and changed one after the other, by plain HTTP.
+The commands' client of the Kubernetes API: one request after the other, over plain HTTP.
 
-Whatever goes wrong is an error that says what somebody may do about it. The operator's own client
-is another one, for it does many things at once and need not start in no time.
+Every failure is an error that says what to do. The operator has a client of its own, because it
+makes many requests at a time and may start slowly.
 """
 
 import http.client
@@ -28,31 +28,31 @@ Document = dict[str, Any]
 JSON, MERGE = "application/json", "application/merge-patch+json"
 ANSWER_SECONDS = 15.0
 POD_SECONDS = 5.0
-"""For what a pod answers: one that is gone keeps the API server waiting for longer."""
+"""For answers of a pod: the API server waits longer than this for a pod that is gone."""
 ANSWER_BYTES, POD_BYTES = 256 * 2**20, 32 * 2**20
-"""Larger than 500 objects, and than the metrics of a driver that reads 100,000 queues."""
+"""Enough for 500 objects, and for the metrics of a driver that reads 100,000 queues."""
 A_PAGE = "500"
 LONGEST_COMPLAINT = 200
 
 
 class AwayError(EvenkeelError):
-    """The API server did not answer, or something else did."""
+    """The API server did not answer, or something answered that is not an API server."""
 
 
 class ApiError(EvenkeelError):
-    """The API server has refused."""
+    """The API server refused the request."""
 
 
 class ForbiddenError(ApiError):
-    """A right is missing."""
+    """The user lacks a right."""
 
 
 class MissingError(ApiError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class ConflictError(ApiError):
-    """The object has changed meanwhile, or is there already."""
+    """The object has changed since it was read, or exists already."""
 
 
 class NotInstalledError(ApiError):
@@ -60,53 +60,53 @@ class NotInstalledError(ApiError):
 
 
 class Cluster:
-    """One API server, as one user."""
+    """One API server, accessed as one user."""
 
     def __init__(self, access: Access, patience_seconds: float = ANSWER_SECONDS) -> None:
-        """Ask for nothing yet."""
+        """Make no request yet."""
         self._access = access
         self._patience_seconds = patience_seconds
         self.namespace = access.namespace
-        self._opener = fetching.opener(access)
+        self._opener = fetching.make_opener(access)
 
     @property
     def server(self) -> str:
-        """Where it is."""
+        """The address of the API server."""
         return self._access.server
 
     def get(self, resource: Resource, key: Key) -> Document:
         """Read an object."""
-        return _document(self._ask("get", resource, key.namespace, paths.one(resource, key)))
+        return _parse_document(self._ask("get", resource, key.namespace, paths.one(resource, key)))
 
     def listed(
         self, resource: Resource, namespace: str | None, **selectors: str
     ) -> Iterator[Document]:
-        """Read all objects of a kind, in a namespace or in all, page by page."""
+        """List the objects of a kind, in one namespace or in all, page by page."""
         place, more = paths.listed(resource, namespace), ""
         while True:
             query = urlencode({**selectors, "limit": A_PAGE, "continue": more})
-            page = _document(self._ask("list", resource, namespace, f"{place}?{query}"))
+            page = _parse_document(self._ask("list", resource, namespace, f"{place}?{query}"))
             yield from page.get("items") or ()
             more = page["metadata"].get("continue", "")
             if not more:
                 return
 
     def create(self, resource: Resource, namespace: str, document: Document) -> Document:
-        """Make an object."""
+        """Create an object."""
         place = paths.listed(resource, namespace)
-        return _document(self._ask("create", resource, namespace, place, "POST", document))
+        return _parse_document(self._ask("create", resource, namespace, place, "POST", document))
 
     def merge(self, resource: Resource, key: Key, change: Document) -> Document:
-        """Change these fields of an object."""
+        """Apply a merge patch to an object."""
         place = paths.one(resource, key)
-        return _document(self._ask("patch", resource, key.namespace, place, "PATCH", change))
+        return _parse_document(self._ask("patch", resource, key.namespace, place, "PATCH", change))
 
     def delete(self, resource: Resource, key: Key) -> None:
         """Delete an object."""
         self._ask("delete", resource, key.namespace, paths.one(resource, key), "DELETE")
 
     def page(self, pod: Key, port: int, path: str) -> str:
-        """Read what a pod serves, through the API server."""
+        """Read a page that a pod serves, through the API server's proxy."""
         name = quote(f"{pod.name}:{port}", safe=":")
         place = f"{paths.listed(paths.PODS, pod.namespace)}/{name}/proxy{path}"
         resource = ("", "v1", "pods/proxy")
@@ -131,52 +131,57 @@ class Cluster:
             "Content-Type": MERGE if method == "PATCH" else JSON,
             "User-Agent": "evenkeel",
         }
-        request = urllib.request.Request(  # noqa: S310 a kubeconfig says where, not a stranger
+        request = urllib.request.Request(  # noqa: S310 the address comes from a kubeconfig
             self.server + place, data, headers, method=method
         )
         seconds, most_bytes = limits or (self._patience_seconds, ANSWER_BYTES)
         try:
             answer = fetching.fetch(self._opener, request, seconds, most_bytes)
         except fetching.TooLongError as error:
-            asked = _asked(verb, resource, namespace)
+            asked = _describe_request(verb, resource, namespace)
             raise ApiError(f"{self.server} answers {asked} with {error}") from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = getattr(error, "reason", None) or str(error) or type(error).__name__
             raise AwayError(
-                f"the API server {self.server or 'of the kubeconfig'} does not answer: {why}; see "
-                "whether it is the right one (--context), and whether it can be reached from here"
+                f"the API server {self.server or 'of the kubeconfig'} does not answer: {why}; "
+                "check that it is the right one (--context) and that this machine can reach it"
             ) from error
         if answer.redirect is not None:
+            asked = _describe_request(verb, resource, namespace)
             raise ApiError(
-                f"{self.server} answers {_asked(verb, resource, namespace)} with a redirect to "
+                f"{self.server} answers {asked} with a redirect to "
                 f"{answer.redirect[:LONGEST_COMPLAINT]!r}, which is not followed: your credentials "
                 "would go there"
             )
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-            raise self._refusal(answer.status, answer.content, verb, resource, namespace)
+            raise self._make_refusal(answer.status, answer.content, verb, resource, namespace)
         return answer.content
 
-    def _refusal(
+    def _make_refusal(
         self, status: int, text: bytes, verb: str, resource: Resource, namespace: str | None
     ) -> ApiError:
-        said = _read(text)
+        said = _parse_json(text)
         shown = text[:LONGEST_COMPLAINT].decode(errors="replace").strip()
         message = tables.one_line(said.get("message") or shown)
         group = resource[0]
-        asked = _asked(verb, resource, namespace)
+        asked = _describe_request(verb, resource, namespace)
         if status == HTTPStatus.UNAUTHORIZED:
             return ForbiddenError(
-                f"{self.server} does not know who you are: log in anew, or choose another user "
-                "(--context, --kubeconfig)"
+                f"{self.server} does not accept your credentials: log in again, or choose another "
+                "user (--context, --kubeconfig)"
             )
         if status == HTTPStatus.FORBIDDEN:
             return ForbiddenError(
-                f"you may not {asked}, and somebody must give you that right: {message}"
+                f"you may not {asked}; ask an administrator for that right: {message}"
             )
-        if status == HTTPStatus.NOT_FOUND and group == parts.GROUP and not _names_one(said):
+        if (
+            status == HTTPStatus.NOT_FOUND
+            and group == parts.GROUP
+            and not _is_about_one_object(said)
+        ):
             return NotInstalledError(
-                f"{self.server} has no {_kind(resource)}: Evenkeel is not installed there; install "
-                "its Helm chart, or at least its definitions with kubectl apply -f crds/"
+                f"{self.server} has no {_name_kind(resource)}: Evenkeel is not installed there. "
+                "Install its Helm chart, or at least its CRDs with kubectl apply -f crds/"
             )
         if status == HTTPStatus.NOT_FOUND:
             return MissingError(message)
@@ -184,29 +189,29 @@ class Cluster:
         return kind_of_error(f"{self.server} refuses to {asked}: {message}")
 
 
-def _kind(resource: Resource) -> str:
+def _name_kind(resource: Resource) -> str:
     group, _, plural = resource
     return f"{plural}.{group}" if group else plural
 
 
-def _asked(verb: str, resource: Resource, namespace: str | None) -> str:
+def _describe_request(verb: str, resource: Resource, namespace: str | None) -> str:
     where = f"namespace {namespace}" if namespace else "all namespaces"
-    return f"{verb} {_kind(resource)} in {where}"
+    return f"{verb} {_name_kind(resource)} in {where}"
 
 
-def _names_one(said: Mapping[str, Any]) -> bool:
-    """Whether an answer is about one object that is missing, and not about a whole kind."""
+def _is_about_one_object(said: Mapping[str, Any]) -> bool:
+    """Return whether an answer says that one object is missing, not the whole kind."""
     return bool((said.get("details") or {}).get("name"))
 
 
-def _document(text: bytes) -> Document:
-    found = _read(text)
+def _parse_document(text: bytes) -> Document:
+    found = _parse_json(text)
     if not found:
-        raise AwayError("the answer is none of an API server: see whether the address is right")
+        raise AwayError("the answer is not from an API server: check the address")
     return found
 
 
-def _read(text: bytes) -> Document:
+def _parse_json(text: bytes) -> Document:
     try:
         found = msgspec.json.decode(text)
     except msgspec.DecodeError:

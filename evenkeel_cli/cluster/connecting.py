@@ -1,4 +1,4 @@
-"""Connects to the cluster that a command line means."""
+"""Connects to the cluster that the command line chooses."""
 
 import argparse
 
@@ -6,14 +6,14 @@ from evenkeel_cli.cluster import access
 from evenkeel_cli.cluster.client import Cluster
 
 
-def connected(options: argparse.Namespace) -> Cluster:
-    """Find the cluster, and where in it to look."""
-    found = Cluster(access.found(options.kubeconfig, options.context))
+def connect(options: argparse.Namespace) -> Cluster:
+    """Connect to the cluster, with the chosen namespace as its default."""
+    found = Cluster(access.find(options.kubeconfig, options.context))
     if options.namespace:
         found.namespace = options.namespace
     return found
 
 
-def where(options: argparse.Namespace, cluster: Cluster) -> str | None:
-    """Tell the namespace to look into; None: all."""
+def choose_namespace(options: argparse.Namespace, cluster: Cluster) -> str | None:
+    """Return the chosen namespace; None means all."""
     return None if options.all_namespaces else cluster.namespace

@@ -1,8 +1,9 @@
 """
-One request over HTTP, and its answer as it is.
+Sends one HTTP request and returns its answer, whatever its status.
 
-No redirect is followed: the credentials would go along, and the API server passes redirects of pods
-on, to wherever the pod says. A pod's answer may also be long or slow, so size and time are limited.
+It follows no redirect: a pod may answer with one to any address, the API server passes it on, and
+the credentials would be sent there. A pod's answer may also be long or slow, so size and time are
+limited.
 """
 
 import http.client
@@ -25,23 +26,23 @@ class Answer(NamedTuple):
     status: int
     content: bytes
     redirect: str | None
-    """Where a redirect points; None for other answers."""
+    """The target of a redirect; None for other answers."""
 
 
 class _AnyStatus(urllib.request.HTTPErrorProcessor):
-    """Passes every answer on: urllib follows a redirect only once this class made it an error."""
+    """Passes on every answer; urllib follows redirects only if this class makes them errors."""
 
     def http_response(
         self, request: urllib.request.Request, response: http.client.HTTPResponse
     ) -> http.client.HTTPResponse:
-        """Change nothing."""
+        """Return the answer as it is."""
         return response
 
     https_response = http_response
 
 
-def opener(access: Access) -> urllib.request.OpenerDirector:
-    """Make what opens connections to a cluster, by a proxy if there is one."""
+def make_opener(access: Access) -> urllib.request.OpenerDirector:
+    """Make an opener for a cluster, through its proxy if it has one."""
     proxies = {"http": access.proxy, "https": access.proxy} if access.proxy else None
     return urllib.request.build_opener(
         _AnyStatus, urllib.request.HTTPSHandler(context=access.tls),
@@ -55,18 +56,18 @@ def fetch(
     seconds: float,
     most_bytes: int,
 ) -> Answer:
-    """Ask once. Silence for so long, or an answer that takes longer in all, is an OSError."""
+    """Send a request once; an answer that takes longer than `seconds` is an OSError."""
     until = time.monotonic() + seconds
     with by.open(request, timeout=seconds) as answer:
-        content = _content(answer, until, seconds, most_bytes)
+        content = _read_content(answer, until, seconds, most_bytes)
         redirect = answer.headers["Location"] if 300 <= answer.status < 400 else None
         return Answer(answer.status, content, redirect)
 
 
-def _content(
+def _read_content(
     answer: http.client.HTTPResponse, until: float, seconds: float, most_bytes: int
 ) -> bytes:
-    expected = answer.length  # None: until its end
+    expected = answer.length  # None: read until the connection closes
     found = bytearray()
     while expected is None or len(found) < expected:
         piece = answer.read1(PIECE_BYTES)

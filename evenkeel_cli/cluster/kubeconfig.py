@@ -1,7 +1,7 @@
 """
-What kubeconfigs say, by the rules of kubectl: of several files, the first that has a name counts.
+Reads kubeconfigs by kubectl's rules: if several files define a name, the first file wins.
 
-Paths in a file start in its folder.
+Relative paths in a file start at its folder.
 """
 
 import os
@@ -19,11 +19,11 @@ from evenkeel.objects import DEFAULT_NAMESPACE
 
 
 class NoClusterError(EvenkeelError):
-    """Nothing tells how to reach a cluster, or what tells it cannot be understood."""
+    """No kubeconfig says how to reach a cluster, or it is invalid."""
 
 
 class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
-    """Where an API server is, and how to know it."""
+    """The address of an API server and how to verify it."""
 
     server: str = ""
     certificate_authority: str | None = None
@@ -34,14 +34,14 @@ class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """A variable of an environment."""
+    """An environment variable."""
 
     name: str
     value: str
 
 
 class Plugin(msgspec.Struct, frozen=True, rename="camel"):
-    """A program that tells who somebody is."""
+    """A program that returns credentials."""
 
     command: str
     api_version: str
@@ -52,7 +52,7 @@ class Plugin(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class User(msgspec.Struct, frozen=True, rename="kebab"):
-    """How somebody proves who they are."""
+    """The credentials of a user."""
 
     client_certificate: str | None = None
     client_certificate_data: str | None = None
@@ -66,7 +66,7 @@ class User(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class Context(msgspec.Struct, frozen=True):
-    """A cluster, a user, and where to look for objects."""
+    """A cluster, a user and a default namespace."""
 
     cluster: str
     user: str = ""
@@ -100,7 +100,7 @@ class _File(msgspec.Struct, frozen=True, rename="kebab"):
 
 @dataclass(slots=True)
 class Config:
-    """All files together. Beside clusters and users stand the folders of their files."""
+    """All files merged. Each cluster and user has the folder of its file beside it."""
 
     current: str = ""
     contexts: dict[str, Context] = field(default_factory=dict)
@@ -109,10 +109,10 @@ class Config:
 
 
 def read(named: str | None, environment: Mapping[str, str] = os.environ) -> Config:
-    """Read the file that is named, else those of KUBECONFIG, else ~/.kube/config."""
+    """Read the named file, otherwise those of KUBECONFIG, otherwise ~/.kube/config."""
     found = Config()
-    for path in _paths(named, environment):
-        said = _file(path)
+    for path in _find_paths(named, environment):
+        said = _read_file(path)
         found.current = found.current or said.current_context or ""
         for context in said.contexts or ():
             found.contexts.setdefault(context.name, context.context)
@@ -123,7 +123,7 @@ def read(named: str | None, environment: Mapping[str, str] = os.environ) -> Conf
     return found
 
 
-def _paths(named: str | None, environment: Mapping[str, str]) -> Iterable[Path]:
+def _find_paths(named: str | None, environment: Mapping[str, str]) -> Iterable[Path]:
     if named is not None:
         return [Path(named)]
     listed = environment.get("KUBECONFIG") or "~/.kube/config"
@@ -131,19 +131,19 @@ def _paths(named: str | None, environment: Mapping[str, str]) -> Iterable[Path]:
     return [each for each in paths if each.exists()]
 
 
-def not_there(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """List the files that KUBECONFIG names, if none of them is there."""
+def list_missing(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """List the files that KUBECONFIG names if none of them exists."""
     named = [each for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
     return [] if any(Path(each).expanduser().exists() for each in named) else named
 
 
-def _file(path: Path) -> _File:
+def _read_file(path: Path) -> _File:
     try:
         said = yaml.safe_load(path.read_text(encoding="utf-8"))
         return msgspec.convert(said or {}, _File)
     except OSError as error:
         raise NoClusterError(f"the kubeconfig {path} cannot be read: {error.strerror}") from error
     except yaml.YAMLError as error:
-        raise NoClusterError(f"{path} is no kubeconfig: {reaching.no_yaml(error)}") from error
+        raise NoClusterError(f"{path} is not a kubeconfig: {reaching.no_yaml(error)}") from error
     except (UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise NoClusterError(f"{path} is no kubeconfig: {error}") from error
+        raise NoClusterError(f"{path} is not a kubeconfig: {error}") from error

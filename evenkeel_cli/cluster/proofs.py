@@ -1,7 +1,7 @@
 """
-What shows who somebody is: certificates, tokens, passwords, or what a program tells.
+Finds the credentials of a user: a certificate, a token, a password, or what a plugin returns.
 
-Cloud providers have it told by programs, which a kubeconfig names.
+A plugin is a program that a kubeconfig names; cloud providers use them.
 """
 
 import base64
@@ -17,12 +17,12 @@ import msgspec
 from evenkeel_cli.cluster.kubeconfig import Cluster, NoClusterError, Plugin, User
 
 PLUGIN_SECONDS = 120.0
-"""People may have to log in meanwhile."""
+"""A plugin may ask a person to log in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """PEM texts, and a token or else a header."""
+    """A certificate and key as PEM, and a token or a basic header."""
 
     certificate: str | None = None
     key: str | None = None
@@ -31,17 +31,17 @@ class Proof:
 
     @property
     def authorization(self) -> str | None:
-        """Say it in a header."""
+        """The Authorization header; None without a token or password."""
         return f"Bearer {self.token}" if self.token else self.basic
 
 
-def proven(user: User, cluster: Cluster, folder: Path) -> Proof:
-    """Find what shows who a user is; `folder` is where paths start."""
+def find_proof(user: User, cluster: Cluster, folder: Path) -> Proof:
+    """Find the credentials of a user; relative paths start at `folder`."""
     if user.exec is not None:
-        return _told(user.exec, cluster, folder)
+        return _run_plugin(user.exec, cluster, folder)
     try:
-        certificate = text(user.client_certificate_data, user.client_certificate, folder)
-        key = text(user.client_key_data, user.client_key, folder)
+        certificate = read_data(user.client_certificate_data, user.client_certificate, folder)
+        key = read_data(user.client_key_data, user.client_key, folder)
         token = (folder / user.token_file).read_text().strip() if user.token_file else user.token
     except (OSError, ValueError) as error:
         raise NoClusterError(f"the kubeconfig's user cannot be used: {error}") from error
@@ -53,8 +53,8 @@ def proven(user: User, cluster: Cluster, folder: Path) -> Proof:
     return Proof(certificate, key)
 
 
-def text(data: str | None, path: str | None, folder: Path) -> str | None:
-    """Read what stands in a kubeconfig itself, in base64, or in a file that it names."""
+def read_data(data: str | None, path: str | None, folder: Path) -> str | None:
+    """Read data from the kubeconfig itself, in base64, or from a file that it names."""
     if data:
         return base64.b64decode(data).decode()
     return (folder / path).read_text() if path else None
@@ -70,8 +70,8 @@ class _Credential(msgspec.Struct, frozen=True):
     status: _Status
 
 
-def _told(plugin: Plugin, cluster: Cluster, folder: Path) -> Proof:
-    """Let a program tell who we are, as cloud providers have it."""
+def _run_plugin(plugin: Plugin, cluster: Cluster, folder: Path) -> Proof:
+    """Run a plugin that returns credentials."""
     name = str(folder / plugin.command) if "/" in plugin.command else plugin.command
     command = shutil.which(name)
     if command is None:
@@ -81,9 +81,9 @@ def _told(plugin: Plugin, cluster: Cluster, folder: Path) -> Proof:
     try:
         about: dict[str, object] = {"interactive": True}
         if plugin.provide_cluster_info:
-            about["cluster"] = _about(cluster, folder)
+            about["cluster"] = _describe_cluster(cluster, folder)
         info = {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": about}
-        ended = subprocess.run(  # noqa: S603 kubectl runs what a kubeconfig names, and so do we
+        ended = subprocess.run(  # noqa: S603 a kubeconfig names it; kubectl runs it too
             [command, *(plugin.args or ())],
             env={**os.environ, **environment, "KUBERNETES_EXEC_INFO": json.dumps(info)},
             stdout=subprocess.PIPE,
@@ -93,13 +93,15 @@ def _told(plugin: Plugin, cluster: Cluster, folder: Path) -> Proof:
         status = msgspec.json.decode(ended.stdout, type=_Credential).status
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise NoClusterError(
-            f"{plugin.command}, which the kubeconfig needs, does not tell who you are: {error}"
+            f"the plugin {plugin.command} of the kubeconfig returned no credentials: {error}"
         ) from error
     return Proof(status.client_certificate_data, status.client_key_data, status.token or None)
 
 
-def _about(cluster: Cluster, folder: Path) -> dict[str, object]:
-    authorities = text(cluster.certificate_authority_data, cluster.certificate_authority, folder)
+def _describe_cluster(cluster: Cluster, folder: Path) -> dict[str, object]:
+    authorities = read_data(
+        cluster.certificate_authority_data, cluster.certificate_authority, folder
+    )
     data = base64.b64encode(authorities.encode()).decode() if authorities else None
     found = {
         "server": cluster.server,

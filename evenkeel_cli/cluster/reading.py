@@ -1,4 +1,4 @@
-"""What a cluster has of ours, read once, as from a file."""
+"""Reads Topics and ConsumerGroups of a cluster, in the same form as those of a file."""
 
 from collections.abc import Sequence
 
@@ -13,53 +13,54 @@ from evenkeel_cli.cluster.client import Cluster, MissingError
 MOST_NAMED = 10
 
 
-def everything(cluster: Cluster, namespace: str | None) -> Manifests:
-    """Read all topics and groups of a namespace, or of all."""
+def read_all(cluster: Cluster, namespace: str | None) -> Manifests:
+    """Read all Topics and ConsumerGroups, of one namespace or of all."""
     return Manifests(
-        {topic.head.key: topic for topic in topics(cluster, namespace)},
-        {group.head.key: group for group in groups(cluster, namespace)},
+        {topic.head.key: topic for topic in read_topics(cluster, namespace)},
+        {group.head.key: group for group in read_groups(cluster, namespace)},
     )
 
 
-def topics(cluster: Cluster, namespace: str | None) -> list[Topic]:
-    """Read all topics."""
+def read_topics(cluster: Cluster, namespace: str | None) -> list[Topic]:
+    """Read all Topics."""
     found = cluster.listed(paths.TOPICS, namespace)
     return [manifests.read_topic({**each, "kind": "Topic"}) for each in found]
 
 
-def groups(cluster: Cluster, namespace: str | None) -> list[ConsumerGroup]:
-    """Read all groups, long assignments too."""
-    return [_whole(cluster, each) for each in outlines(cluster, namespace)]
+def read_groups(cluster: Cluster, namespace: str | None) -> list[ConsumerGroup]:
+    """Read all groups with their whole assignments."""
+    return [_complete(cluster, each) for each in read_outlines(cluster, namespace)]
 
 
-def outlines(cluster: Cluster, namespace: str | None) -> list[ConsumerGroup]:
-    """Read all groups, without assignments that are too long for a status."""
+def read_outlines(cluster: Cluster, namespace: str | None) -> list[ConsumerGroup]:
+    """Read all groups, without the assignments that are too long for their status."""
     found = cluster.listed(paths.GROUPS, namespace)
     return [manifests.read_group({**each, "kind": "ConsumerGroup"}) for each in found]
 
 
-def group(cluster: Cluster, key: Key) -> ConsumerGroup:
-    """Read one group; the error of one that is missing says which there are."""
+def read_group(cluster: Cluster, key: Key) -> ConsumerGroup:
+    """Read one group; if it is missing, the error lists the existing ones."""
     try:
         document = cluster.get(paths.GROUPS, key)
     except MissingError as error:
         names = [item["metadata"]["name"] for item in cluster.listed(paths.GROUPS, key.namespace)]
+        known = list_known(names)
         raise EvenkeelError(
-            f"there is no ConsumerGroup {key.name} in namespace {key.namespace}: {there_are(names)}"
+            f"there is no ConsumerGroup {key.name} in namespace {key.namespace}: {known}"
         ) from error
-    return _whole(cluster, manifests.read_group({**document, "kind": "ConsumerGroup"}))
+    return _complete(cluster, manifests.read_group({**document, "kind": "ConsumerGroup"}))
 
 
-def there_are(names: Sequence[str]) -> str:
-    """Say which there are, for who has named another one."""
+def list_known(names: Sequence[str]) -> str:
+    """Write a hint that lists the existing names."""
     if not names:
         return "there is none; see -n and --context"
     more = len(names) - MOST_NAMED
     return "there are " + ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _whole(cluster: Cluster, found: ConsumerGroup) -> ConsumerGroup:
-    """Bring in what the status only names; where that is missing, it stays as it is."""
+def _complete(cluster: Cluster, found: ConsumerGroup) -> ConsumerGroup:
+    """Add the assignment that the status refers to; if it is missing, change nothing."""
 
     def find(key: Key) -> list[Assigned] | None:
         try:

@@ -1,4 +1,4 @@
-"""What `evenkeel top` looks at: all groups, or one and what its job's driver measures."""
+"""The two views of `evenkeel top`: all groups, or one group with its driver's metrics."""
 
 import time
 from collections import deque
@@ -16,60 +16,60 @@ from evenkeel_cli.facts.measured import Measured
 from evenkeel_cli.facts.picture import Look
 
 LOOKS = 6
-"""Rates are told over so many, for batches may take longer than the time between two."""
+"""Rates are averages over this many looks, because a batch may take longer than one pause."""
 NOT_KNOWN = "lag by queue and rates are not known"
 
 
 class View(Protocol):
-    """Something that is looked at again and again."""
+    """Something that is read and drawn repeatedly."""
 
     @property
     def gains_from_another_look(self) -> bool:
-        """Whether one look alone does not tell all."""
+        """Whether a second look shows more, such as rates."""
 
     def look(self) -> None:
-        """Look."""
+        """Read the current state."""
 
     def lines(self) -> list[Text]:
-        """Draw what was seen last."""
+        """Draw the state that was read last."""
 
     def facts(self) -> object:
-        """Say it to a program."""
+        """Return that state for JSON and YAML."""
 
 
 class OfAll:
-    """All groups of a namespace, or of all."""
+    """All groups, of one namespace or of all."""
 
     gains_from_another_look = False
 
     def __init__(self, cluster: Cluster, namespace: str | None) -> None:
-        """Look at nothing yet."""
+        """Read nothing yet."""
         self._cluster = cluster
         self._namespace = namespace
         self._groups: list[ConsumerGroup] = []
 
     def look(self) -> None:
-        """Look."""
-        found = reading.outlines(self._cluster, self._namespace)
+        """Read the current state."""
+        found = reading.read_outlines(self._cluster, self._namespace)
         self._groups = sorted(found, key=lambda group: group.head.key)
 
     def lines(self) -> list[Text]:
-        """Draw what was seen last."""
+        """Draw the state that was read last."""
         if not self._groups:
             where = f"namespace {self._namespace}" if self._namespace else "the cluster"
             return [Text(f"there is no ConsumerGroup in {where}")]
-        return picture.of_all(self._groups, everywhere=self._namespace is None)
+        return picture.draw_all(self._groups, everywhere=self._namespace is None)
 
     def facts(self) -> object:
-        """Say it to a program."""
-        return [picture.outline(group) for group in self._groups]
+        """Return that state for JSON and YAML."""
+        return [picture.describe_group(group) for group in self._groups]
 
 
 class OfOne:
     """One group."""
 
     def __init__(self, cluster: Cluster, key: Key) -> None:
-        """Look at nothing yet."""
+        """Read nothing yet."""
         self._cluster = cluster
         self._key = key
         self._seen: Look | None = None
@@ -77,26 +77,26 @@ class OfOne:
 
     @property
     def gains_from_another_look(self) -> bool:
-        """Whether one look alone does not tell all."""
+        """Whether a second look shows more, such as rates."""
         return self._look.measured is not None
 
     def look(self) -> None:
-        """Look."""
-        group = reading.group(self._cluster, self._key)
+        """Read the current state."""
+        group = reading.read_group(self._cluster, self._key)
         found, trouble = self._measure(group)
         if found is None:
             self._measured.clear()
         else:
             self._measured.append(found)
-        rates = measured.rates(self._measured[0], self._measured[-1]) if found else {}
+        rates = measured.compute_rates(self._measured[0], self._measured[-1]) if found else {}
         self._seen = Look(group, found, rates, trouble)
 
     def lines(self) -> list[Text]:
-        """Draw what was seen last."""
-        return picture.of_one(self._look)
+        """Draw the state that was read last."""
+        return picture.draw_one(self._look)
 
     def facts(self) -> object:
-        """Say it to a program."""
+        """Return that state for JSON and YAML."""
         return picture.facts(self._look)
 
     @property
@@ -105,19 +105,19 @@ class OfOne:
         return self._seen
 
     def _measure(self, group: ConsumerGroup) -> tuple[Measured | None, str]:
-        """Ask the driver; and say why, where it does not tell."""
+        """Read the driver's metrics; otherwise return why they are not known."""
         if group.spec.job is None:
-            return None, "lag by queue is known of groups with a job alone"
+            return None, "lag by queue is known only for groups with a job"
         running = conditions.find(group.status.conditions, "JobRunning")
         if running is None or not running.holds:
-            return None, f"{NOT_KNOWN}: the driver does not run"
+            return None, f"{NOT_KNOWN}: the driver is not running"
         driver = group.beside(names.driver(group))
         try:
             page = self._cluster.page(driver, places.METRICS_PORT, "/metrics")
-            return measured.read(page, time.monotonic()), ""
+            return measured.parse(page, time.monotonic()), ""
         except ApiError as error:
             return None, f"{NOT_KNOWN}: {error}"
         except AwayError:
             return None, f"{NOT_KNOWN}: the pod {driver.name} does not answer"
         except (ValueError, KeyError):
-            return None, f"{NOT_KNOWN}: the pod {driver.name} serves something else"
+            return None, f"{NOT_KNOWN}: the pod {driver.name} serves a page without metrics"

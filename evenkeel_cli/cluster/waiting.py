@@ -1,4 +1,4 @@
-"""Waits for what a cluster shows a little later."""
+"""Polls a cluster until it shows something."""
 
 import time
 from collections.abc import Callable
@@ -10,11 +10,11 @@ PAUSE_SECONDS = 0.3
 Value = TypeVar("Value")
 
 
-def until(look: Callable[[], Value | None], seconds: float) -> Value | None:
+def poll(look: Callable[[], Value | None], seconds: float) -> Value | None:
     """
-    Look until there is something to see; None when the time is over.
+    Call `look` until it returns something; return None after a timeout.
 
-    An API server that is away meanwhile is asked again.
+    If the API server does not answer, it is asked again.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -1,4 +1,4 @@
-"""The small group that tries an operator out, and what its assignment must be. Pure."""
+"""The small group that tests an operator, and the assignment that it must get. Pure."""
 
 from typing import Any
 
@@ -17,20 +17,20 @@ CONSUMERS = ("one", "two", "three")
 Document = dict[str, Any]
 
 
-def topic(name: str) -> Document:
-    """Make a topic whose queues are written down, so that no broker is needed."""
+def make_topic(name: str) -> Document:
+    """Make a Topic with its queues in the spec, so that it needs no broker."""
     route = [{"broker": each, "readQueues": QUEUES, "writeQueues": QUEUES} for each in BROKERS]
-    return _object("Topic", name, {"route": route})
+    return _make_object("Topic", name, {"route": route})
 
 
-def group(name: str) -> Document:
-    """Make a group whose consumers are a list, so that no pod is needed."""
+def make_group(name: str) -> Document:
+    """Make a group with a list of consumers, so that it needs no pods."""
     static = [{"id": each} for each in CONSUMERS]
     spec = {"topics": [{"name": name}], "consumers": {"static": static}}
-    return _object("ConsumerGroup", name, spec)
+    return _make_object("ConsumerGroup", name, spec)
 
 
-def _object(kind: str, name: str, spec: Document) -> Document:
+def _make_object(kind: str, name: str, spec: Document) -> Document:
     metadata = {"name": name}
     return {
         "apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec
@@ -38,28 +38,28 @@ def _object(kind: str, name: str, spec: Document) -> Document:
 
 
 def is_ready(found: ConsumerGroup) -> bool:
-    """Whether the operator calls the group ready, and means its newest spec."""
+    """Return whether the group is Ready for the current generation of its spec."""
     ready = conditions.find(found.status.conditions, "Ready")
     is_newest = found.status.observed_generation == found.head.generation
     return ready is not None and ready.holds and is_newest
 
 
-def complaint(found: ConsumerGroup, name: str) -> str:
-    """Say what is wrong about the assignment; empty if it is the one that must come out."""
+def find_fault(found: ConsumerGroup, name: str) -> str:
+    """Describe what is wrong with the assignment; empty if it is right."""
     queues = [QueueRange(name, broker, 0, QUEUES) for broker in BROKERS]
     wanted = plan.plan(None, queues, list(map(Member, CONSUMERS))).assignment
     owned = {each.consumer: tuple(planning.owned(each)) for each in found.status.assignments}
     if owned == {consumer: wanted[consumer] for consumer in wanted}:
         return ""
-    return f"it should be {_shown(dict(wanted))}, and is {_shown(owned)}"
+    return f"it must be {_format_shares(dict(wanted))}, but is {_format_shares(owned)}"
 
 
-def seen(assigned: Assigned) -> str:
-    """Say what a consumer has."""
-    return _shown({assigned.consumer: tuple(planning.owned(assigned))})
+def describe_share(assigned: Assigned) -> str:
+    """Write a consumer and its queues."""
+    return _format_shares({assigned.consumer: tuple(planning.owned(assigned))})
 
 
-def _shown(owned: dict[str, tuple[QueueRange, ...]]) -> str:
+def _format_shares(owned: dict[str, tuple[QueueRange, ...]]) -> str:
     return "; ".join(
         f"{consumer}: " + (", ".join(f"{run.broker} {format_ids([run])}" for run in runs) or "none")
         for consumer, runs in owned.items()

@@ -1,7 +1,7 @@
 """
-Why queues are where they are, as far as objects and the engine can tell. Pure.
+Why queues have their owners, as far as objects and the engine show. Pure.
 
-A row is a range of queues with one story: one owner, one way to it, one future.
+A row is a range of queues with the same owner, the same last move and the same future.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from lb_core.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Future:
-    """What becomes of a queue at the next plan, or at a later one."""
+    """Where a queue goes at the next plan, or at a later one."""
 
     target: str | None
     reason: str
@@ -34,57 +34,59 @@ class Future:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Queues with one story."""
+    """Queues with the same owner, last move and future."""
 
     queues: QueueRange
     owner: Assigned | None
     told: Told | None
-    """The last move of them that is known; who has them now may have got them later."""
+    """Their last known move; the present owner may have got them later."""
     future: Future | None
     """None: they stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All that is known of who owns what in a group."""
+    """All that is known about the owners of a group's queues."""
 
     group: ConsumerGroup
     rows: Sequence[Row]
     past: Past
     foresight: Foresight | None
     trouble: str
-    """Why nothing can be foreseen."""
+    """Why the next plan cannot be computed; empty if it can."""
     people: people.Group
-    """Who may own queues, as the status shows them."""
+    """The consumers, sorted by whether they may own queues."""
     now: datetime
 
 
-def explained(
+def explain(
     group: ConsumerGroup, topics: Mapping[Key, Topic], past: Past, now: datetime
 ) -> Explanation:
-    """Put together what is known."""
+    """Collect all that is known."""
     foreseen, trouble = None, ""
     try:
         foreseen = foresight.foresee(group, topics, now)
     except EvenkeelError as error:
         trouble = str(error)
-    queues = [] if _is_broadcast(group) else _queues(group, topics)
-    rows = list(_rows(group, queues, past, _futures(foreseen)))
+    queues = [] if _is_broadcast(group) else _list_queues(group, topics)
+    rows = list(_make_rows(group, queues, past, _find_futures(foreseen)))
     try:
-        members = people.sort_out(_members(group, now), _policy(group))
-    except AllocationError as error:  # somebody has edited the status
+        members = people.sort_out(_list_members(group, now), _make_policy(group))
+    except AllocationError as error:  # the status was edited
         raise EvenkeelError(f"{group}: its status cannot be read: {error}") from error
     return Explanation(group, rows, past, foreseen, trouble, members, now)
 
 
-def only(explanation: Explanation, name: str) -> Explanation:
-    """Leave only the row with the queue that is called `orders@broker-a/3`."""
+def select_queue(explanation: Explanation, name: str) -> Explanation:
+    """Keep only the row of one queue, which is named as in `orders@broker-a/3`."""
     if _is_broadcast(explanation.group):
         raise EvenkeelError(f"{explanation.group} is Broadcasting: every consumer has every queue")
     source, _, number = name.rpartition("/")
     topic, _, broker = source.partition("@")
     if not (topic and broker and number.isascii() and number.isdigit()):
-        raise EvenkeelError(f"{name} is no queue: say TOPIC@BROKER/ID, such as orders@broker-a/3")
+        raise EvenkeelError(
+            f"{name} must be a queue written as TOPIC@BROKER/ID, such as orders@broker-a/3"
+        )
     of_source = [
         row for row in explanation.rows if (row.queues.topic, row.queues.broker) == (topic, broker)
     ]
@@ -94,7 +96,7 @@ def only(explanation: Explanation, name: str) -> Explanation:
             return replace(explanation, rows=[replace(row, queues=one)])
     known = sorted({f"{row.queues.topic}@{row.queues.broker}" for row in explanation.rows})
     if of_source:
-        there_are = f"ids there are below {max(row.queues.stop for row in of_source)}"
+        there_are = f"its ids there are below {max(row.queues.stop for row in of_source)}"
     else:
         there_are = f"it has queues on {', '.join(known) or 'no broker'}"
     raise EvenkeelError(f"{explanation.group} has no queue {name}: {there_are}")
@@ -104,8 +106,8 @@ def _is_broadcast(group: ConsumerGroup) -> bool:
     return group.spec.message_model is MessageModel.BROADCASTING
 
 
-def _queues(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[QueueRange]:
-    """List all queues; where topics do not tell, those that have owners."""
+def _list_queues(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[QueueRange]:
+    """List all queues; if the Topics do not show them, those that have owners."""
     try:
         return planning.queues_of(group, topics)
     except EvenkeelError:
@@ -113,7 +115,7 @@ def _queues(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[QueueRang
         return sorted(owned, key=lambda each: (each.topic, each.broker, each.start))
 
 
-def _rows(
+def _make_rows(
     group: ConsumerGroup,
     queues: Sequence[QueueRange],
     past: Past,
@@ -135,7 +137,7 @@ def _rows(
             yield Row(replace(run, start=some[0].id, stop=some[-1].id + 1), owner, told, future)
 
 
-def _futures(foreseen: Foresight | None) -> dict[Queue, Future]:
+def _find_futures(foreseen: Foresight | None) -> dict[Queue, Future]:
     if foreseen is None:
         return {}
     plan = foreseen.plan
@@ -148,12 +150,12 @@ def _futures(foreseen: Foresight | None) -> dict[Queue, Future]:
     return dict(each(plan.deferred, is_later=True)) | dict(each(plan.moves, is_later=False))
 
 
-def _policy(group: ConsumerGroup) -> Policy:
+def _make_policy(group: ConsumerGroup) -> Policy:
     grace = times.seconds(group.spec.rebalance.grace) if group.spec.job else 0.0
     return planning.policy_of(group.spec.strategy, grace)
 
 
-def _members(group: ConsumerGroup, now: datetime) -> list[Member]:
+def _list_members(group: ConsumerGroup, now: datetime) -> list[Member]:
     listed = {each.id: each for each in planning.static_members(group) or ()}
     return [
         Member(

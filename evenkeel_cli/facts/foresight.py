@@ -1,8 +1,8 @@
 """
-What the operator would plan next, from what the objects of a cluster or of a file say alone. Pure.
+What the operator would plan next, computed only from objects of a cluster or a file. Pure.
 
-It is the operator's own decision. A pause is left out, so that it shows what waits for its end; a
-job is taken to follow the newest assignment, and executors that it lacks to have come.
+It runs the operator's own decision. It ignores a pause, so that it shows what waits for the pause
+to end, and assumes that the job follows the newest assignment and has all its executors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,15 +23,15 @@ from lb_core.model import Member
 from lb_core.plan import Plan
 
 NO_RATES = (
-    "weights: Rate goes by what the operator has measured; here each queue counts as one, so what "
-    "it would move is another matter"
+    "weights: Rate needs rates that only the operator measures; here each queue counts as one, so "
+    "the operator may move other queues"
 )
-PAUSED_NOW = "it is paused: what is not forced waits until it goes on"
+PAUSED_NOW = "it is paused: moves that are not forced wait until it is resumed"
 
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """The plan, and what must be known about it."""
+    """The plan, and notes about it."""
 
     plan: Plan
     notes: Sequence[str] = ()
@@ -40,12 +40,12 @@ class Foresight:
 def foresee(
     group: ConsumerGroup, topics: Mapping[Key, Topic], now: datetime, executors: int | None = None
 ) -> Foresight:
-    """Plan as the operator would; `executors` instead of as many as the group's job says."""
+    """Plan as the operator would; `executors` overrides the number in the job's spec."""
     notes = [PAUSED_NOW] if findings.is_paused(group) else []
     if planning.goes_by_rate(group.spec.strategy):
         notes.append(NO_RATES)
-    group = _with_slots(_with_executors(_going_on(group), executors), now)
-    decision = groups.decide(group, _seen(group, topics), now)
+    group = _add_slots(_set_executors(_remove_pause(group), executors), now)
+    decision = groups.decide(group, _make_seen(group, topics), now)
     if decision.plan is None:
         ready = conditions.find(decision.status.conditions, "Ready")
         why = ready.message if ready else ""
@@ -53,15 +53,15 @@ def foresee(
     return Foresight(decision.plan, notes)
 
 
-def _going_on(group: ConsumerGroup) -> ConsumerGroup:
-    """Leave a pause out."""
+def _remove_pause(group: ConsumerGroup) -> ConsumerGroup:
+    """Remove a pause."""
     rebalance = msgspec.structs.replace(group.spec.rebalance, paused=False)
     spec = msgspec.structs.replace(group.spec, rebalance=rebalance)
     said = {name: text for name, text in group.head.annotations.items() if name != PAUSED}
     return replace(group, head=replace(group.head, annotations=said), spec=spec)
 
 
-def _with_executors(group: ConsumerGroup, executors: int | None) -> ConsumerGroup:
+def _set_executors(group: ConsumerGroup, executors: int | None) -> ConsumerGroup:
     if executors is None:
         return group
     if group.spec.job is None:
@@ -70,8 +70,8 @@ def _with_executors(group: ConsumerGroup, executors: int | None) -> ConsumerGrou
     return replace(group, spec=msgspec.structs.replace(group.spec, job=job))
 
 
-def _with_slots(group: ConsumerGroup, now: datetime) -> ConsumerGroup:
-    """Add the slots that a planned group lacks, as the operator does before they are filled."""
+def _add_slots(group: ConsumerGroup, now: datetime) -> ConsumerGroup:
+    """Add missing slots, as the operator does before executors fill them."""
     known = {each.consumer for each in group.status.assignments}
     if group.spec.job is None or not known:
         return group
@@ -84,13 +84,15 @@ def _with_slots(group: ConsumerGroup, now: datetime) -> ConsumerGroup:
     return replace(group, status=msgspec.structs.replace(group.status, assignments=assignments))
 
 
-def _seen(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> Seen:
-    """Take things to be as the status shows them."""
+def _make_seen(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> Seen:
+    """Describe the world as the status shows it."""
     claims = group.status.claims
-    return Seen(topics, _job(group), _pods(group), conflict=_conflict(group), claims=claims)
+    return Seen(
+        topics, _make_job(group), _list_pods(group), conflict=_find_conflict(group), claims=claims
+    )
 
 
-def _job(group: ConsumerGroup) -> JobSeen | None:
+def _make_job(group: ConsumerGroup) -> JobSeen | None:
     if group.spec.job is None:
         return None
     slots = group.status.assignments
@@ -100,7 +102,7 @@ def _job(group: ConsumerGroup) -> JobSeen | None:
     filled = {
         each.consumer: Seat(each.executor or f"of {each.consumer}", each.pod, each.zone)
         for each in slots
-        # Where nobody is there, nobody is taken to have gone; who is to come is taken to be there.
+        # If no executor is there, none is taken as lost; missing executors count as present.
         if not (each.empty_since or (is_anybody_there and not each.executor))
         or planning.waits_for_its_first(each)
     }
@@ -108,7 +110,7 @@ def _job(group: ConsumerGroup) -> JobSeen | None:
     return JobSeen(JobState.RUNNING, report=report, record=group.status.job)
 
 
-def _pods(group: ConsumerGroup) -> list[Member] | None:
+def _list_pods(group: ConsumerGroup) -> list[Member] | None:
     if group.spec.job is not None or planning.static_members(group) is not None:
         return None
     if not group.status.epoch:
@@ -116,7 +118,7 @@ def _pods(group: ConsumerGroup) -> list[Member] | None:
     return [Member(each.consumer, each.zone or None) for each in group.status.assignments]
 
 
-def _conflict(group: ConsumerGroup) -> Conflict | None:
+def _find_conflict(group: ConsumerGroup) -> Conflict | None:
     found = conditions.find(group.status.conditions, "Conflicted")
     if found is None or not found.holds:
         return None

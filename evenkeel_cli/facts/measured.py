@@ -1,4 +1,4 @@
-"""What a job's driver measures, by its page of metrics: lag by queue, rows by slot. Pure."""
+"""Lag by queue and rows by slot, from the metrics page of a job's driver. Pure."""
 
 import math
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ LAG, ROWS = "evenkeel_job_lag_messages", "evenkeel_job_rows_total"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One look at a job."""
+    """The metrics of a job at one time."""
 
     at: float
-    """When, in seconds of a clock that only goes forward."""
+    """The time in seconds of a monotonic clock."""
     lags: Mapping[Queue, int] = field(default_factory=dict)
     rows: Mapping[str, float] = field(default_factory=dict)
-    """By slot, all rows since the driver has started."""
+    """By slot, all rows since the driver started."""
 
 
-def read(page: str, at: float) -> Measured:
-    """Read a page of metrics; what is on it besides is passed over."""
+def parse(page: str, at: float) -> Measured:
+    """Parse a metrics page and ignore other metrics."""
     found = Measured(at, lags := {}, rows := {})
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
@@ -36,13 +36,13 @@ def read(page: str, at: float) -> Measured:
     return found
 
 
-def rates(before: Measured, after: Measured) -> dict[str, float]:
-    """Tell rows a second by slot, between two looks."""
+def compute_rates(before: Measured, after: Measured) -> dict[str, float]:
+    """Compute rows per second by slot, between two times."""
     if after.at <= before.at:
         return {}
     seconds = after.at - before.at
     return {
         slot: (rows - known) / seconds
         for slot, rows in after.rows.items()
-        if (known := before.rows.get(slot, 0.0)) <= rows  # else another driver counts anew
+        if (known := before.rows.get(slot, 0.0)) <= rows  # otherwise a new driver counts from 0
     }

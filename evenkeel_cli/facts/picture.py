@@ -1,8 +1,8 @@
 """
-Pictures of groups: all of them as a table, or one with its consumers and a map of its queues. Pure.
+Draws groups: all of them as a table, or one with its consumers and a map of its queues. Pure.
 
-In the map each queue is a sign that says how many digits its lag has, so that it can be read
-without colours too.
+In the map, each queue is one character: the number of digits of its lag. So the map can also be
+read without colours.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +22,10 @@ from mq_client import tables
 
 NOTHING, UNKNOWN = "·", "?"
 STYLES = ("dim", "green", "green", "yellow", "yellow")
-"""By the digits of a lag; longer ones are red."""
+"""By the number of digits of a lag; longer lags are red."""
 WORST = "red"
 LEGEND = (
-    f"each sign is a queue: {NOTHING} nothing waits, 1 less than 10 messages, 2 less than 100, "
+    f"each character is a queue: {NOTHING} no lag, 1 less than 10 messages, 2 less than 100, "
     f"3 less than 1000, and so on; {UNKNOWN} not known"
 )
 MOST_DIGITS = 9
@@ -35,19 +35,19 @@ Row = Mapping[str, Cell]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A group as it is seen at one time."""
+    """A group at one time."""
 
     group: ConsumerGroup
     measured: Measured | None = None
-    """By its job's driver; None where that does not tell."""
+    """From the driver of its job; None if that is not known."""
     rates: Mapping[str, float] = field(default_factory=dict)
-    """Rows a second, by consumer."""
+    """Rows per second, by consumer."""
     trouble: str = ""
-    """Why nothing is measured."""
+    """Why there are no measurements."""
 
 
-def of_all(groups: Sequence[ConsumerGroup], *, everywhere: bool) -> list[Text]:
-    """Draw a line for each group."""
+def draw_all(groups: Sequence[ConsumerGroup], *, everywhere: bool) -> list[Text]:
+    """Draw one line per group."""
     columns = ["group", "queues", "consumers", "epoch", "moved", "imbalance", "lag", "ready", "why"]
     rows = [
         {
@@ -59,16 +59,16 @@ def of_all(groups: Sequence[ConsumerGroup], *, everywhere: bool) -> list[Text]:
             "moved": group.status.moved,
             "imbalance": group.status.imbalance,
             "lag": group.status.lag,
-            **_ready(group),
+            **_describe_ready(group),
         }
         for group in groups
     ]
-    return _aligned(["namespace", *columns] if everywhere else columns, rows)
+    return _align(["namespace", *columns] if everywhere else columns, rows)
 
 
-def outline(group: ConsumerGroup) -> dict[str, object]:
-    """Say to a program what a line says."""
-    status, ready = group.status, _ready(group)
+def describe_group(group: ConsumerGroup) -> dict[str, object]:
+    """Return a group's line as data."""
+    status, ready = group.status, _describe_ready(group)
     return {
         "namespace": group.head.key.namespace,
         "group": group.head.key.name,
@@ -85,16 +85,16 @@ def outline(group: ConsumerGroup) -> dict[str, object]:
 
 
 def facts(look: Look) -> dict[str, object]:
-    """Say to a program what the picture of one group says."""
+    """Return the picture of one group as data."""
     return {
-        **outline(look.group),
-        "lag": _lag(look),
+        **describe_group(look.group),
+        "lag": _find_lag(look),
         "note": look.trouble,
-        "assignments": [_consumer(look, each) for each in look.group.status.assignments],
+        "assignments": [_describe_consumer(look, each) for each in look.group.status.assignments],
     }
 
 
-def _who(assigned: Assigned) -> dict[str, str]:
+def _identify(assigned: Assigned) -> dict[str, str]:
     return {
         "consumer": assigned.consumer,
         "executor": assigned.executor,
@@ -103,12 +103,12 @@ def _who(assigned: Assigned) -> dict[str, str]:
     }
 
 
-def _consumer(look: Look, assigned: Assigned) -> dict[str, object]:
+def _describe_consumer(look: Look, assigned: Assigned) -> dict[str, object]:
     rate = look.rates.get(assigned.consumer)
     return {
-        **_who(assigned),
-        "state": _state(look.group, assigned).plain,
-        "lag": _lag_of(look, assigned),
+        **_identify(assigned),
+        "state": _describe_state(look.group, assigned).plain,
+        "lag": _sum_lag(look, assigned),
         "rowsPerSecond": None if rate is None else round(rate, 1),
         "queues": [
             {
@@ -122,19 +122,19 @@ def _consumer(look: Look, assigned: Assigned) -> dict[str, object]:
     }
 
 
-def _lag(look: Look) -> int | None:
-    """Count what waits: as measured now, else as the status says."""
+def _find_lag(look: Look) -> int | None:
+    """Return the lag as measured now, otherwise from the status."""
     return look.group.status.lag if look.measured is None else sum(look.measured.lags.values())
 
 
-def of_one(look: Look) -> list[Text]:
-    """Draw a group, its consumers, and a map of the queues that they have."""
+def draw_one(look: Look) -> list[Text]:
+    """Draw a group, its consumers, and a map of their queues."""
     group, status = look.group, look.group.status
-    lag, ready = _lag(look), _ready(group)
+    lag, ready = _find_lag(look), _describe_ready(group)
     facts = (
         f"epoch {status.epoch}",
-        words.counted(status.queues, "queue"),
-        words.counted(status.consumers, "consumer"),
+        words.count(status.queues, "queue"),
+        words.count(status.consumers, "consumer"),
         f"moved {status.moved}",
         f"lag {'-' if lag is None else lag}",
     )
@@ -148,7 +148,7 @@ def of_one(look: Look) -> list[Text]:
         columns[1:1] = ["executor", "pod"]
     if look.measured is not None:
         columns[-1:-1] = ["lag", "rows/s"]
-    lines = [title, *_aligned(columns, [_row(look, each) for each in status.assignments])]
+    lines = [title, *_align(columns, [_make_row(look, each) for each in status.assignments])]
     if look.measured is not None:
         lines.append(Text(LEGEND, "dim"))
     if look.trouble:
@@ -156,58 +156,58 @@ def of_one(look: Look) -> list[Text]:
     return lines
 
 
-def _row(look: Look, assigned: Assigned) -> Row:
-    queues = _queues(assigned)
+def _make_row(look: Look, assigned: Assigned) -> Row:
+    queues = _list_queues(assigned)
     rate = look.rates.get(assigned.consumer)
     return {
-        **_who(assigned),
-        "state": _state(look.group, assigned),
+        **_identify(assigned),
+        "state": _describe_state(look.group, assigned),
         "queues": len(queues),
-        "lag": _lag_of(look, assigned),
+        "lag": _sum_lag(look, assigned),
         "rows/s": None if rate is None else round(rate),
-        "map": Text(" ").join(_map(look, assigned)) if queues else "none",
+        "map": Text(" ").join(_draw_map(look, assigned)) if queues else "none",
     }
 
 
-def _lag_of(look: Look, assigned: Assigned) -> int | None:
-    """Count what waits for a consumer; None unless it is known of all its queues."""
+def _sum_lag(look: Look, assigned: Assigned) -> int | None:
+    """Sum the lag of a consumer; None unless it is known for all its queues."""
     if look.measured is None:
         return None
-    lags = [look.measured.lags.get(queue) for queue in _queues(assigned)]
+    lags = [look.measured.lags.get(queue) for queue in _list_queues(assigned)]
     return None if None in lags else sum(each for each in lags if each is not None)
 
 
-def _queues(assigned: Assigned) -> list[Queue]:
+def _list_queues(assigned: Assigned) -> list[Queue]:
     return [queue for run in planning.owned(assigned) for queue in run]
 
 
-def _state(group: ConsumerGroup, assigned: Assigned) -> Text:
+def _describe_state(group: ConsumerGroup, assigned: Assigned) -> Text:
     if assigned.empty_since or (group.spec.job is not None and not assigned.executor):
         return Text("empty", "yellow")
     return Text("draining", "yellow") if assigned.draining else Text("reads")
 
 
-def _ready(group: ConsumerGroup) -> dict[str, Text]:
+def _describe_ready(group: ConsumerGroup) -> dict[str, Text]:
     found = conditions.find(group.status.conditions, "Ready")
     if found is None:
-        return {"ready": Text("Unknown", "yellow"), "why": Text("no operator has seen it")}
+        return {"ready": Text("Unknown", "yellow"), "why": Text("no operator has reconciled it")}
     style = "green" if found.holds else "red"
     return {"ready": Text(found.status.value, style), "why": Text(found.reason)}
 
 
-def _map(look: Look, assigned: Assigned) -> Iterator[Text]:
-    """Draw the queues of each source: its name, their ids, and a sign for each."""
+def _draw_map(look: Look, assigned: Assigned) -> Iterator[Text]:
+    """Draw the queues of each topic and broker: name, ids, and one character per queue."""
     for run in planning.owned(assigned):
         name = Text(tables.one_line(f"{run.topic}@{run.broker} {format_ids([run])}"))
         if look.measured is not None:
             name.append(" ")
             for queue in run:
-                name.append(*sign(look.measured.lags.get(queue)))
+                name.append(*draw_lag(look.measured.lags.get(queue)))
         yield name
 
 
-def sign(lag: int | None) -> tuple[str, str]:
-    """Draw the lag of a queue: a sign, and how it is coloured."""
+def draw_lag(lag: int | None) -> tuple[str, str]:
+    """Draw the lag of a queue as a character and its style."""
     if lag is None:
         return UNKNOWN, "dim"
     if lag <= 0:
@@ -216,9 +216,9 @@ def sign(lag: int | None) -> tuple[str, str]:
     return str(digits), STYLES[digits] if digits < len(STYLES) else WORST
 
 
-def _aligned(columns: Sequence[str], rows: Sequence[Row]) -> list[Text]:
-    """Align columns under their names: numbers to the right, all else to the left."""
-    texts = [[_cell(row[name]) for name in columns] for row in rows]
+def _align(columns: Sequence[str], rows: Sequence[Row]) -> list[Text]:
+    """Align columns under their names: numbers to the right, other cells to the left."""
+    texts = [[_make_cell(row[name]) for name in columns] for row in rows]
     names = [Text(name.upper(), "bold") for name in columns]
     widths = [max(cell.cell_len for cell in column) for column in zip(names, *texts, strict=True)]
     right = [any(isinstance(row[name], int) for row in rows) for name in columns]
@@ -233,7 +233,7 @@ def _aligned(columns: Sequence[str], rows: Sequence[Row]) -> list[Text]:
     return lines
 
 
-def _cell(value: Cell) -> Text:
+def _make_cell(value: Cell) -> Text:
     if isinstance(value, Text):
         return value
     return Text("-" if value in (None, "") else tables.one_line(value))

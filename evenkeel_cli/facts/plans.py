@@ -1,4 +1,4 @@
-"""A plan for people, and for programs. Pure."""
+"""A plan as text for people, or as data for programs. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,14 +11,14 @@ COLUMNS = ("topic", "broker", "queues", "from", "to", "why")
 
 
 def facts(foresight: Foresight) -> dict[str, object]:
-    """Say all of it to a program."""
+    """Return the whole plan as data."""
     plan = foresight.plan
     return {
         "moved": plan.moved,
         "imbalance": f"{plan.imbalance:.2f}",
         "bestImbalance": f"{plan.best_imbalance:.2f}",
-        "moves": list(_rows(plan.moves)),
-        "deferred": list(_rows(plan.deferred)),
+        "moves": list(_make_rows(plan.moves)),
+        "deferred": list(_make_rows(plan.deferred)),
         "assignments": [
             {
                 "consumer": consumer,
@@ -33,17 +33,17 @@ def facts(foresight: Foresight) -> dict[str, object]:
     }
 
 
-def shown(name: str, foresight: Foresight) -> str:
-    """Say what moves in the group of this name, and how even it is then."""
+def format_plan(name: str, foresight: Foresight) -> str:
+    """Write what moves in a group, and how balanced it is afterwards."""
     plan = foresight.plan
-    rows = list(_rows(plan.moves))
+    rows = list(_make_rows(plan.moves))
     lines = [
         f"{name}: {plan.moved} queues move",
         *([tables.as_table(COLUMNS, rows)] if rows else []),
     ]
     if plan.deferred:
         later = sum(move.size for move in plan.deferred)
-        lines.append(f"{later} more move later, for maxMoves")
+        lines.append(f"{later} more move later, because of maxMoves")
     if plan.unowned:
         count = sum(map(len, plan.unowned.queues))
         lines.append(f"{count} queues have no owner: {plan.unowned.reason}")
@@ -52,7 +52,7 @@ def shown(name: str, foresight: Foresight) -> str:
     return "\n".join(lines)
 
 
-def _rows(moves: Sequence[Move]) -> Iterator[dict[str, object]]:
+def _make_rows(moves: Sequence[Move]) -> Iterator[dict[str, object]]:
     for move in moves:
         for queues in move.queues:
             yield {

@@ -1,4 +1,4 @@
-"""What groups are asked for by hand: by which annotation, and how it is seen to be done. Pure."""
+"""The requests of people to a group: the annotation, and how the status shows it done. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,49 +10,49 @@ from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup
 
 Seen = Callable[[ConsumerGroup], str | None]
-"""What there is to say once it is done, as a group's status shows; None before."""
+"""Returns what to print once the group's status shows it done; None before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One annotation to be set, and what people should hear about it."""
+    """One annotation to set, and what to print about it."""
 
     annotation: str
     value: str | None
-    """None: it is taken away."""
+    """None removes the annotation."""
     did: str
     follows: str
     seen: Seen
     is_new: bool = True
-    """Whether anything has to be written."""
+    """Whether the annotation must change."""
 
 
 def rebalance(group: ConsumerGroup, moment: str) -> Request:
-    """Plan once, at once."""
+    """Plan the group once, immediately."""
 
     def seen(now: ConsumerGroup) -> str | None:
         if now.status.rebalanced_for != moment:
             return None
         last = now.status.last_rebalance
         if last is None or last == group.status.last_rebalance:
-            return f"{group} was planned anew, and nothing had to move"
+            return f"{group} was planned, and no queue had to move"
         moved = f"{last.moved} queues moved: {last.reason}"
-        return f"{group} was planned anew, epoch {now.status.epoch}; {moved}"
+        return f"{group} was planned, epoch {now.status.epoch}; {moved}"
 
     return Request(
-        names.REBALANCE, moment, f"{group} is asked to be planned anew, once",
-        "the operator plans it at once, without maxMoves and minGain", seen,
+        names.REBALANCE, moment, f"a new plan of {group} is requested",
+        "the operator plans it immediately, without maxMoves and minGain", seen,
     )  # fmt: skip
 
 
 def pause(group: ConsumerGroup, moment: str) -> Request:
-    """Let queues stay where they are."""
+    """Pause the rebalancing."""
     del moment
     is_new = group.head.annotations.get(names.PAUSED) != "true"
     return Request(
         names.PAUSED, "true", f"{group} is paused" if is_new else f"{group} was paused already",
-        "queues stay where they are, and only what nobody owns gets an owner; resume ends it",
-        lambda now: "the operator has seen the pause" if _holds(now, "Paused") else None, is_new,
+        "queues keep their owners, and only queues without an owner get one; resume ends the pause",
+        lambda now: "the operator has seen the pause" if _is_true(now, "Paused") else None, is_new,
     )  # fmt: skip
 
 
@@ -65,55 +65,55 @@ def resume(group: ConsumerGroup, moment: str) -> Request:
         )
     is_new = names.PAUSED in group.head.annotations
     return Request(
-        names.PAUSED, None, f"{group} is paused no more" if is_new else f"{group} was not paused",
-        "the operator plans it at once" if is_new else "nothing changes",
-        lambda now: None if _holds(now, "Paused") else "the operator has seen that it goes on",
+        names.PAUSED, None, f"{group} is resumed" if is_new else f"{group} was not paused",
+        "the operator plans it immediately" if is_new else "nothing changes",
+        lambda now: None if _is_true(now, "Paused") else "the operator has seen that it is resumed",
         is_new,
     )  # fmt: skip
 
 
 def restart(group: ConsumerGroup, moment: str) -> Request:
-    """Start a job anew."""
-    _needs_job(group, "restart")
-    before = _run(group)
+    """Restart the job."""
+    _require_job(group, "restart")
+    before = _identify_run(group)
 
     def seen(now: ConsumerGroup) -> str | None:
-        if why := _why_off(now):
-            return f"nothing runs now, for {why}: it starts anew when it does"
-        return "the job has started anew" if _run(now) not in (None, before) else None
+        if why := _find_why_off(now):
+            return f"the job is not running now ({why}); its next run is a new one"
+        return "the job has restarted" if _identify_run(now) not in (None, before) else None
 
     return Request(
-        names.RESTART, moment, f"{group} is asked to start its job anew",
-        "the driver ends after the batch that runs, and a new one starts" if before else
+        names.RESTART, moment, f"a restart of the job of {group} is requested",
+        "the driver ends after its current batch, and a new one starts" if before else
         "a new driver starts", seen,
     )  # fmt: skip
 
 
 def skip(group: ConsumerGroup, moment: str) -> Request:
-    """Pass over what is lost."""
-    _needs_job(group, "skip")
-    if _holds(group, "Ready"):
-        raise EvenkeelError(f"{group} is ready: there is nothing to pass over")
+    """Skip lost messages."""
+    _require_job(group, "skip")
+    if _is_true(group, "Ready"):
+        raise EvenkeelError(f"{group} is Ready: there is nothing to skip")
 
     def seen(now: ConsumerGroup) -> str | None:
         last = now.status.last_skip
         if last is None or last.value != moment:
             return None
-        return f"the job has passed over {last.messages} messages: {last.lost}"
+        return f"the job has skipped {last.messages} messages: {last.lost}"
 
     return Request(
-        names.SKIP, moment, f"{group} is asked to pass over messages that are gone, once",
-        "its driver starts again, passes over them, and notes them in status.lastSkip", seen,
+        names.SKIP, moment, f"{group} is asked to skip lost messages, once",
+        "its driver restarts, skips them, and records them in status.lastSkip", seen,
     )  # fmt: skip
 
 
-def why_not(group: ConsumerGroup) -> str:
-    """Say what a group's status says of why it is not as it was asked for."""
+def explain_delay(group: ConsumerGroup) -> str:
+    """Return what the group's status says about why the request is not done."""
     ready = conditions.find(group.status.conditions, "Ready")
     if ready is None:
-        return "it has no status yet: see whether the operator runs"
+        return "it has no status yet: check that the operator runs"
     if ready.holds:
-        return "Ready is True, as if nobody had seen that: see whether the operator runs"
+        return "Ready is True, as if the operator had not seen it: check that the operator runs"
     said = f" ({ready.message})" if ready.message else ""
     return f"Ready is {ready.status.value}, {ready.reason}{said}"
 
@@ -127,10 +127,10 @@ KNOWN: dict[str, Callable[[ConsumerGroup, str], Request]] = {
 }
 
 
-def _needs_job(group: ConsumerGroup, what: str) -> None:
+def _require_job(group: ConsumerGroup, what: str) -> None:
     if group.spec.job is None:
         raise EvenkeelError(
-            f"{group} has no job, and {what} is for jobs alone: Evenkeel does not run its consumers"
+            f"{group} has no job, and {what} needs one: Evenkeel does not run its consumers"
         )
 
 
@@ -138,20 +138,20 @@ def _condition(group: ConsumerGroup, kind: str) -> Condition | None:
     return conditions.find(group.status.conditions, kind)
 
 
-def _holds(group: ConsumerGroup, kind: str) -> bool:
+def _is_true(group: ConsumerGroup, kind: str) -> bool:
     found = _condition(group, kind)
     return found is not None and found.holds
 
 
-def _run(group: ConsumerGroup) -> tuple[str, str] | None:
-    """Tell one run of a job from the next: since when it runs, and when the last one ended."""
+def _identify_run(group: ConsumerGroup) -> tuple[str, str] | None:
+    """Identify a run of the job by its start and by the end of the run before."""
     running = _condition(group, "JobRunning")
     if running is None or not running.holds:
         return None
     return running.last_transition_time, group.status.job.ended_at if group.status.job else ""
 
 
-def _why_off(group: ConsumerGroup) -> str:
+def _find_why_off(group: ConsumerGroup) -> str:
     assigned = _condition(group, "Assigned")
     is_off = assigned is not None and assigned.reason == "NotRunning"
     return assigned.message if assigned is not None and is_off else ""

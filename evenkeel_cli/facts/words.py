@@ -1,4 +1,4 @@
-"""The words of plain sentences: reasons, ages, lists, what conditions and strategies mean. Pure."""
+"""Writes parts of sentences: reasons, ages, lists, conditions and strategies. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,9 +15,9 @@ _REASONS: Mapping[str, str] = {
     Reason.JOINED: "{target} joined",
     Reason.LEFT: "{source} left",
     Reason.REPLACED: "{target} replaced {source}",
-    Reason.BALANCE: "for even loads",
+    Reason.BALANCE: "to balance the loads",
     Reason.ZONE: "to be in the zone of its broker",
-    Reason.DRAINING: "{source} was to be emptied",
+    Reason.DRAINING: "{source} was draining",
     Reason.NOT_PINNED: "{source} is not one of pinnedConsumers",
     Reason.NO_CAPACITY: "{source} has no capacity",
     Reason.NEW_QUEUE: "it is new",
@@ -30,48 +30,48 @@ _MEANINGS = {
     ("Balanced", "Even"): "loads are as even as they can be",
     ("Balanced", "Broadcasting"): "every consumer has every queue",
     ("Balanced", "NoConsumers"): "there is no consumer",
-    ("JobRunning", "Running"): "the driver runs and has executors",
-    ("Pinned", "Seen"): "Spark runs each task where it is sent",
+    ("JobRunning", "Running"): "the driver is running and has executors",
+    ("Pinned", "Seen"): "Spark runs each task on the executor that it is assigned to",
 }
 
 
-def age(moment: str, now: datetime) -> str:
-    """Say how much time has passed."""
+def format_age(moment: str, now: datetime) -> str:
+    """Write how much time has passed."""
     try:
         seconds = int(times.since(moment, now))
-    except (ValueError, TypeError):  # an Event may say anything
-        return "a time that is not known"
+    except (ValueError, TypeError):  # an Event may have any text here
+        return "an unknown time"
     for most, unit, name in _STEPS:
         if seconds < most:
             return f"{seconds // unit} {name}"
     return f"{seconds // _A_DAY} days"
 
 
-def counted(count: int, what: str) -> str:
-    """Say how many there are."""
+def count(count: int, what: str) -> str:
+    """Write a number with its noun."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Name a few, and count the rest."""
+def join_names(names: Sequence[str]) -> str:
+    """Join names; count those beyond a few."""
     more = len(names) - MOST_NAMED
     if more > 0:
         return f"{', '.join(names[:MOST_NAMED])} and {more} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def because(reason: str, source: str | None, target: str | None) -> str:
-    """Say why a queue moves, or has moved."""
-    text = _REASONS.get(reason, f"as {reason} has it")
+def explain_reason(reason: str, source: str | None, target: str | None) -> str:
+    """Write why a queue moves or has moved."""
+    text = _REASONS.get(reason, f"reason {reason}")
     return text.format(source=source or "nobody", target=target or "nobody")
 
 
-def strategy(chosen: Strategy) -> str:
-    """Say by what queues are shared out."""
+def describe_strategy(chosen: Strategy) -> str:
+    """Write the strategy and its settings."""
     found = planning.find_strategy(chosen)
     return f"{found.title}: {found.describe(planning.policy_of(chosen))}"
 
 
-def meaning(condition: Condition) -> str:
-    """Say what a condition says, in its own words if it has any."""
+def explain_condition(condition: Condition) -> str:
+    """Return the message of a condition, otherwise what its reason means."""
     return condition.message or _MEANINGS.get((condition.type, condition.reason), "")

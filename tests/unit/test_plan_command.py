@@ -180,7 +180,7 @@ def test_what_waits_for_the_end_of_a_pause_is_planned_and_the_pause_is_said(
     path = written(tmp_path, topic(), paused)
     code, shown = run(capsys, "-f", str(path), "--executors", "3")
     assert code == SOMETHING_MOVES
-    assert shown.endswith("it is paused: what is not forced waits until it goes on\n")
+    assert shown.endswith("it is paused: moves that are not forced wait until it is resumed\n")
 
 
 def test_pods_that_are_to_be_emptied_get_nothing_back(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_a_count_of_executors_that_no_job_may_have_is_wrong_usage(
     with pytest.raises(SystemExit) as ended:
         frame.main(["plan", "-f", str(path), "--executors", count])
     assert ended.value.code == MISUSED
-    assert f"{count!r} is no number of executors: 0 to 1000" in capsys.readouterr().err
+    assert f"{count!r} must be a number of executors from 0 to 1000" in capsys.readouterr().err
 
 
 def test_what_an_api_server_refuses_has_no_plan(

@@ -194,7 +194,7 @@ def test_a_drain_empties_a_pod_and_its_undo_lets_it_have_queues_again(
     code, shown = run("drain", "dr-a", "--wait")
     assert code == DONE
     assert shown.startswith(
-        "dr-a of ConsumerGroup commands/drained is to be emptied: its 4 queues go to others"
+        "dr-a of ConsumerGroup commands/drained is drained: its 4 queues go to others"
     )
     assert loads(place.status(GROUPS, "drained")) == {"dr-a": 0, "dr-b": 8}
     assert run("drain", "dr-a", "--undo", "--wait")[0] == DONE
@@ -250,7 +250,7 @@ def test_a_restart_is_waited_for_until_another_driver_runs(place: Namespace, run
     asking.join(60.0)
     assert not asking.is_alive()
     assert said[0][0] == DONE, said
-    assert "the job has started anew" in said[0][1]
+    assert "the job has restarted" in said[0][1]
 
 
 # --- trouble
@@ -313,7 +313,7 @@ def test_a_check_sees_the_right_assignment_and_leaves_nothing_behind(
         "  one: broker-a 0-2",
         "  three: broker-a 3, broker-b 0-1",
         "  two: broker-b 2-3",
-        "as it must be; the operator works",
+        "the assignment is right; the operator works",
     ]
     assert left(place) == []
 

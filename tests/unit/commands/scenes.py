@@ -75,4 +75,4 @@ def annotated(found: ConsumerGroup, **annotations: str) -> ConsumerGroup:
 def explained(found: ConsumerGroup, minutes: float, route: Topic | None = None) -> Explanation:
     """Explain it so long after its beginning, without Events."""
     now = START + timedelta(minutes=minutes)
-    return explaining.explained(found, {ORDERS: route or topic()}, Past(found.status), now)
+    return explaining.explain(found, {ORDERS: route or topic()}, Past(found.status), now)

@@ -49,7 +49,7 @@ def _outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def found(tmp_path: Path, context: str | None = None, **parts: Any) -> Access:
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(config(**parts)))
-    return access.found(str(path), context)
+    return access.find(str(path), context)
 
 
 def test_the_current_context_says_where_and_who(tmp_path: Path) -> None:
@@ -77,14 +77,14 @@ def test_of_several_files_the_first_that_has_a_name_counts(
     one.write_text(yaml.safe_dump({**user(token="first"), "current-context": "x"}))
     two.write_text(yaml.safe_dump(config(**{"current-context": "z"})))
     monkeypatch.setenv("KUBECONFIG", f"{one}:/nowhere:{two}")
-    assert access.found().headers == {"Authorization": "Bearer first"}
+    assert access.find().headers == {"Authorization": "Bearer first"}
 
 
 def test_the_file_in_the_home_folder_is_the_default(tmp_path: Path) -> None:
     folder = tmp_path / "home" / ".kube"
     folder.mkdir(parents=True)
     (folder / "config").write_text(yaml.safe_dump(config()))
-    assert access.found().server == "https://127.0.0.1:6443"
+    assert access.find().server == "https://127.0.0.1:6443"
 
 
 def test_a_pod_goes_by_its_service_account(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_pod_goes_by_its_service_account(tmp_path: Path) -> None:
     (account / "token").write_text("of-the-pod\n")
     (account / "namespace").write_text("team-a")
     (account / "ca.crt").write_bytes(trustme.CA().cert_pem.bytes())
-    way = access.found()
+    way = access.find()
     assert (way.server, way.namespace) == (access.IN_A_POD, "team-a")
     assert way.headers == {"Authorization": "Bearer of-the-pod"}
 
@@ -145,8 +145,8 @@ def test_a_program_may_tell_who_somebody_is(tmp_path: Path) -> None:
     ("plugin", "complaint"),
     [
         ({"command": "/no/such", "installHint": "get it\n"}, "needs the program /no/such: get it$"),
-        ({"command": "false"}, "false, which the kubeconfig needs, does not tell who you are"),
-        ({"command": "true"}, "true, which the kubeconfig needs, does not tell who you are"),
+        ({"command": "false"}, "the plugin false of the kubeconfig returned no credentials"),
+        ({"command": "true"}, "the plugin true of the kubeconfig returned no credentials"),
     ],
     ids=["missing", "fails", "says nothing"],
 )
@@ -160,12 +160,12 @@ def test_a_program_that_does_not_tell_is_an_error(
 @pytest.mark.parametrize(
     ("parts", "complaint"),
     [
-        ({"current-context": None}, "no kubeconfig says which cluster to ask"),
+        ({"current-context": None}, "no cluster is chosen"),
         ({"current-context": "z"}, "the kubeconfig has no context z; it has: x"),
-        ({"clusters": []}, "the kubeconfig has no cluster c, of context x"),
-        ({"users": None}, "the kubeconfig has no user u, of context x"),
-        ({"users": [{"user": {}}]}, r"is no kubeconfig: .*`name`"),
-        ({"contexts": "x"}, "is no kubeconfig: Expected"),
+        ({"clusters": []}, "the kubeconfig has no cluster c, which context x names"),
+        ({"users": None}, "the kubeconfig has no user u, which context x names"),
+        ({"users": [{"user": {}}]}, r"is not a kubeconfig: .*`name`"),
+        ({"contexts": "x"}, "is not a kubeconfig: Expected"),
         (user(tokenFile="nowhere"), "the kubeconfig's user cannot be used"),
     ],
     ids=["no current", "context", "cluster", "user", "name", "list", "token file"],
@@ -185,13 +185,13 @@ def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(
     for fields in ({"token": token}, {"tokenFile": "token"}):
         with pytest.raises(NoClusterError) as error:
             found(tmp_path, **user(**fields))
-        assert "the token of user u in the kubeconfig holds characters" in str(error.value)
+        assert "the token of user u in the kubeconfig has characters" in str(error.value)
         assert token[:3] not in str(error.value)
 
 
 @pytest.mark.parametrize("server", ["nonsense", "", "https://a:b"])
 def test_a_server_without_an_address_is_an_error(tmp_path: Path, server: str) -> None:
-    complaint = f"the server {server!r} for cluster c, which is no address"
+    complaint = f"the server of cluster c in the kubeconfig is {server!r}; it must be an address"
     with pytest.raises(NoClusterError, match=complaint):
         found(tmp_path, clusters=[{"name": "c", "cluster": {"server": server}}])
 
@@ -202,8 +202,8 @@ def test_where_a_kubeconfig_is_no_yaml_is_one_line_without_what_stands_there(
     path = tmp_path / "config"
     path.write_text("users:\n  - token: SEKRIT\n token: [\n")
     with pytest.raises(NoClusterError) as error:
-        access.found(str(path))
-    assert str(error.value).startswith(f"{path} is no kubeconfig: ")
+        access.find(str(path))
+    assert str(error.value).startswith(f"{path} is not a kubeconfig: ")
     assert str(error.value).endswith(", in line 3")
     assert "SEKRIT" not in str(error.value)
     assert "\n" not in str(error.value)
@@ -213,7 +213,7 @@ def test_what_is_no_kubeconfig_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "config"
     for text in ("a: [", "just words", json.dumps([1])):
         path.write_text(text)
-        with pytest.raises(NoClusterError, match=f"{path} is no kubeconfig"):
-            access.found(str(path))
+        with pytest.raises(NoClusterError, match=f"{path} is not a kubeconfig"):
+            access.find(str(path))
     with pytest.raises(NoClusterError, match="the kubeconfig /nowhere cannot be read"):
-        access.found("/nowhere")
+        access.find("/nowhere")

@@ -53,7 +53,7 @@ def test_what_was_never_made_is_not_left_behind(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connecting, "connected", lambda _: Refusing(refused, error))
+    monkeypatch.setattr(connecting, "connect", lambda _: Refusing(refused, error))
     assert frame.main(["check"]) == FAILED
     *deleting, last = capsys.readouterr().err.splitlines()
     assert [line.partition(" ")[0] for line in deleting] == left

@@ -17,7 +17,7 @@ case "$2" in *f) echo :0 ;; *) echo :4 ;; esac
 @pytest.fixture(autouse=True)
 def _no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"group": ["billing", "orders"], "pods": ["pod-a", "pod-b"], "namespace": ["team-a"]}
-    monkeypatch.setattr(candidates, "_of_cluster", lambda what, _: known[what.rstrip("s")
+    monkeypatch.setattr(candidates, "_find_in_cluster", lambda what, _: known[what.rstrip("s")
                         if what == "groups" else what])  # fmt: skip
 
 

@@ -17,7 +17,7 @@ def sorted_out(
     groups: tuple[ConsumerGroup, ...] = (PODS, OF_A_JOB),
     undo: bool = False,
 ) -> list[list[str]]:
-    return [names for _, names in draining.sorted_out(groups, pods, undo=undo)]
+    return [names for _, names in draining.match_pods(groups, pods, undo=undo)]
 
 
 def test_each_pod_is_found_in_its_group() -> None:
@@ -35,9 +35,12 @@ def test_a_list_names_its_consumers_itself() -> None:
 @pytest.mark.parametrize(
     ("pod", "complaint"),
     [
-        ("nobody", "has a pod nobody; those that read are: billing-exec-1, billing-exec-2, pod-a"),
-        ("billing-driver", "is the driver of ConsumerGroup billing: restart starts it anew"),
-        ("billing-0", "a slot of ConsumerGroup billing and no pod; it is filled by billing-exec-1"),
+        (
+            "nobody",
+            "has a pod nobody; the pods that read are: billing-exec-1, billing-exec-2, pod-a",
+        ),
+        ("billing-driver", "is the driver of ConsumerGroup billing: use restart to restart it"),
+        ("billing-0", "a slot of ConsumerGroup billing, not a pod; its pod is billing-exec-1"),
     ],
 )
 def test_what_is_no_pod_that_reads_is_refused_with_what_there_is(pod: str, complaint: str) -> None:
@@ -47,7 +50,7 @@ def test_what_is_no_pod_that_reads_is_refused_with_what_there_is(pod: str, compl
 
 def test_the_executor_that_is_gone_from_an_empty_slot_is_no_pod_that_reads() -> None:
     lost = after(OF_A_JOB, running(slot_0="1"))
-    with pytest.raises(EvenkeelError, match="no group of this namespace has a pod billing-exec-2"):
+    with pytest.raises(EvenkeelError, match="no group in this namespace has a pod billing-exec-2"):
         sorted_out("billing-exec-2", groups=(lost,))
 
 
@@ -60,23 +63,23 @@ def test_a_drain_of_a_pod_that_is_gone_can_be_undone() -> None:
 
 def test_names_are_added_and_those_of_pods_that_are_gone_left_out() -> None:
     found = annotated(PODS, drain="gone, pod-a")
-    assert draining.annotation(found, ["pod-b"], {"gone"}, undo=False) == "pod-a,pod-b"
-    assert draining.annotation(found, ["pod-a"], {"gone"}, undo=True) is None
-    assert draining.annotation(found, ["pod-a"], set(), undo=True) == "gone"
+    assert draining.make_annotation(found, ["pod-b"], {"gone"}, undo=False) == "pod-a,pod-b"
+    assert draining.make_annotation(found, ["pod-a"], {"gone"}, undo=True) is None
+    assert draining.make_annotation(found, ["pod-a"], set(), undo=True) == "gone"
 
 
 def test_what_becomes_of_a_pod_is_said() -> None:
-    assert draining.follows(PODS, "pod-a", undo=False) == (
-        "its 4 queues go to others, and it gets no new ones"
+    assert draining.describe_effect(PODS, "pod-a", undo=False) == (
+        "its 4 queues go to other consumers, and it gets no new ones"
     )
-    assert draining.follows(annotated(PODS, drain="pod-b"), "pod-a", undo=False).startswith(
-        "all consumers are to be emptied then, so they keep their queues"
+    assert draining.describe_effect(annotated(PODS, drain="pod-b"), "pod-a", undo=False).startswith(
+        "then all consumers are drained, so they keep their queues"
     )
-    assert draining.follows(OF_A_JOB, "billing-exec-2", undo=False) == (
+    assert draining.describe_effect(OF_A_JOB, "billing-exec-2", undo=False) == (
         "executor 2 ends after its batch, and a new one takes billing-1 with its 4 queues"
     )
-    assert draining.follows(PODS, "pod-a", undo=True) == "it may have queues again"
-    assert draining.follows(PODS, "gone", undo=True) == "it is there no more"
+    assert draining.describe_effect(PODS, "pod-a", undo=True) == "it may get queues again"
+    assert draining.describe_effect(PODS, "gone", undo=True) == "it no longer exists"
 
 
 def test_a_pod_is_empty_when_the_operator_has_seen_the_drain_and_it_has_no_queues() -> None:
@@ -99,5 +102,5 @@ def test_an_executor_is_drained_when_it_fills_no_slot() -> None:
 
 def test_why_a_drain_is_not_done_is_what_the_condition_says() -> None:
     alone = after(annotated(group(), drain="pod-a"), members("pod-a"))
-    assert draining.why_not(alone) == "pod-a has 8 queues"
-    assert draining.why_not(PODS).endswith("see whether the operator runs")
+    assert draining.explain_delay(alone) == "pod-a has 8 queues"
+    assert draining.explain_delay(PODS).endswith("check that the operator runs")

@@ -23,25 +23,25 @@ JOINED = after(group(), members("a", "b"), members("a", "b", "c"))
 
 
 def of_queue(found: explaining.Explanation, name: str) -> list[str]:
-    one = explaining.only(found, name)
-    return sentences.of_queue(one, one.rows[0]).splitlines()
+    one = explaining.select_queue(found, name)
+    return sentences.explain_queue(one, one.rows[0]).splitlines()
 
 
 def test_a_group_is_explained_by_owner_with_what_moved_and_why() -> None:
-    shown = sentences.of_group(explained(JOINED, 5)).splitlines()
+    shown = sentences.explain_group(explained(JOINED, 5)).splitlines()
     assert shown[:12] == [
         "billing: 8 queues, 3 consumers, epoch 2, 2 queues moved so far",
         "Sticky: even loads first, then owners in the zone of the broker, then the fewest moves.",
         "3 consumers may own queues.",
-        "Each has 2 to 3 queues: as even as can be.",
+        "Each has 2 to 3 queues: as balanced as possible.",
         "",
         "OWNER  QUEUES               SINCE       WHY",
-        "a      orders@broker-a 0-2  over 4 min  it has stayed",
-        "b      orders@broker-b 0-2  over 4 min  it has stayed",
+        "a      orders@broker-a 0-2  over 4 min  has not moved",
+        "b      orders@broker-b 0-2  over 4 min  has not moved",
         "c      orders@broker-a 3    4 min ago   from a: c joined",
         "c      orders@broker-b 3    4 min ago   from b: c joined",
         "",
-        "Planned now, nothing would move.",
+        "In the next plan, no queue would move.",
     ]
     assert shown[12].startswith("Last rebalance, 4 min ago (ConsumersChanged): 2 queues moved; a -")
 
@@ -52,17 +52,17 @@ def test_one_queue_is_explained_in_full() -> None:
         "It came from a 60 s ago (ConsumersChanged): c joined.",
         "Sticky: even loads first, then owners in the zone of the broker, then the fewest moves.",
         "3 consumers may own queues.",
-        "Each has 2 to 3 queues: as even as can be.",
-        "Planned now, it would stay.",
+        "Each has 2 to 3 queues: as balanced as possible.",
+        "The next plan would not move it.",
     ]
 
 
 def test_where_nothing_has_moved_owners_are_the_first_ones() -> None:
     found = explained(after(group(), members("a", "b")), 5)
-    assert "It is the queue's first owner: no queue of this group has moved yet." in of_queue(
+    assert "This is its first owner: no queue of this group has moved yet." in of_queue(
         found, "orders@broker-a/0"
     )
-    assert "its first owner" in sentences.of_group(found)
+    assert "first owner" in sentences.explain_group(found)
 
 
 def test_an_event_knows_the_epoch_of_a_move() -> None:
@@ -103,25 +103,27 @@ def test_queues_that_nobody_had_for_a_while_have_not_stayed() -> None:
     """That somebody owns what nobody owned is no move, and no Event tells of it."""
     found = explained(after(group(), members("a"), [], members("b")), 5)
     row = "b      orders@broker-a 0-3  within 4 min  nobody had it before"
-    assert row in sentences.of_group(found).splitlines()
-    assert "4 min ago nobody had it; it came there later." in of_queue(found, "orders@broker-a/0")
+    assert row in sentences.explain_group(found).splitlines()
+    assert "4 min ago it went to nobody; it moved again later." in of_queue(
+        found, "orders@broker-a/0"
+    )
 
 
 def test_consumers_that_may_own_nothing_are_named_with_the_reason() -> None:
     static = {"static": [{"id": "a"}, {"id": "b", "capacity": 0}, {"id": "c"}]}
     pinned = {"pinnedConsumers": ["a", "b"]}
     found = after(group(consumers=static, strategy=pinned), None)
-    shown = sentences.of_group(explained(found, 1))
+    shown = sentences.explain_group(explained(found, 1))
     assert "1 consumer may own queues; not b (capacity 0) and c (not in pinnedConsumers)." in shown
-    assert "It has 8 queues: as even as can be." in shown
+    assert "It has 8 queues: as balanced as possible." in shown
 
 
 def test_pods_that_are_drained_are_named() -> None:
     found = after(annotated(JOINED, drain="a"), members("a", "b", "c"))
-    assert "2 consumers may own queues; not a (to be emptied)." in sentences.of_group(
+    assert "2 consumers may own queues; not a (draining)." in sentences.explain_group(
         explained(found, 1)
     )
-    assert of_queue(explained(found, 1), "orders@broker-a/0")[1].endswith(": a was to be emptied.")
+    assert of_queue(explained(found, 1), "orders@broker-a/0")[1].endswith(": a was draining.")
 
 
 def test_zones_are_told_where_they_count() -> None:
@@ -134,7 +136,7 @@ def test_zones_are_told_where_they_count() -> None:
     }
     assert "Its broker and its owner are in zone z1." in by_queue["orders@broker-a/0"]
     assert (
-        "Its broker is in zone z2, and no consumer that may own queues is."
+        "Its broker is in zone z2, in which no consumer may own queues."
         in by_queue["orders@broker-b/0"]
     )
 
@@ -143,7 +145,7 @@ def test_even_loads_come_before_zones() -> None:
     route = topic(("z1", "z1"))
     found = after(group(), members("a", "b", zones={"a": "z1", "b": "z2"}), route=route)
     shown = of_queue(explained(found, 1, route), "orders@broker-b/0")
-    assert "Its broker is in zone z1, as a; even loads come before zones." in shown
+    assert "Its broker is in zone z1, like a; balanced loads come before zones." in shown
 
 
 def test_what_the_next_plan_would_move_is_said_of_the_group_and_of_the_queue() -> None:
@@ -151,10 +153,10 @@ def test_what_the_next_plan_would_move_is_said_of_the_group_and_of_the_queue() -
     found = after(group(consumers=static), None)
     more = group(consumers={"static": [*static["static"], {"id": "c"}]})
     found = type(found)(found.head, more.spec, found.status)
-    shown = sentences.of_group(explained(found, 1))
-    assert "Planned now, 2 queues would move." in shown
+    shown = sentences.explain_group(explained(found, 1))
+    assert "In the next plan, 2 queues would move." in shown
     assert "to c: joined" in shown
-    assert "Planned now, it would go to c; why: c joined." in of_queue(
+    assert "The next plan would move it to c; why: c joined." in of_queue(
         explained(found, 1), "orders@broker-a/3"
     )
 
@@ -165,86 +167,86 @@ def test_what_waits_for_maxmoves_is_said_to_come_later() -> None:
     rows = [row for row in explained(found, 2).rows if row.future is not None]
     assert {row.future.is_later for row in rows if row.future is not None} == {True, False}
     shown = [
-        line for row in rows for line in sentences.of_queue(explained(found, 2), row).split("\n")
+        line
+        for row in rows
+        for line in sentences.explain_queue(explained(found, 2), row).split("\n")
     ]
-    assert "It is to go to c in a later round, for maxMoves; why: for even loads." in shown
+    assert "It goes to c in a later round, because of maxMoves; why: to balance the loads." in shown
 
 
 def test_queues_that_nobody_owns_are_said_to_be_so_and_why() -> None:
     found = after(group(strategy={"pinnedConsumers": ["x"]}), members("a"))
     shown = of_queue(explained(found, 1), "orders@broker-a/0")
-    assert shown[0] == "Nobody owns orders@broker-a 0: none of the pinned consumers is there."
-    assert "nobody  orders@broker-a 0-3" in sentences.of_group(explained(found, 1))
+    assert shown[0] == "orders@broker-a 0 has no owner: none of the pinned consumers is there."
+    assert "nobody  orders@broker-a 0-3" in sentences.explain_group(explained(found, 1))
 
 
 def test_a_job_shows_its_executors_and_slots_that_are_empty() -> None:
     found = after(group(job=JOB), running(slot_0="1", slot_1="2"), running(slot_0="1"))
-    shown = sentences.of_group(explained(found, 1.5))
+    shown = sentences.explain_group(explained(found, 1.5))
     assert "1 consumer may own queues; not billing-1 (its slot is empty, and it keeps its" in shown
     assert of_queue(explained(found, 1.5), "orders@broker-a/0")[0] == (
         "orders@broker-a 0 belongs to billing-0 (executor 1, pod billing-exec-1)."
     )
     assert of_queue(explained(found, 1.5), "orders@broker-b/0")[0] == (
-        "orders@broker-b 0 belongs to billing-1, a slot that nobody fills now: the other executors "
-        "read for it."
+        "orders@broker-b 0 belongs to billing-1, a slot without an executor: the other executors "
+        "read its queues."
     )
 
 
 def test_a_job_that_is_an_epoch_behind_is_said_to_be() -> None:
     found = after(group(job=JOB), running(0, slot_0="1", slot_1="2"))
-    text = "The job follows epoch 0 as yet; until it follows 1, only what has to move does."
-    assert text in sentences.of_group(explained(found, 1))
+    text = "The job still follows epoch 0; until it follows 1, only forced moves happen."
+    assert text in sentences.explain_group(explained(found, 1))
 
 
 def test_a_pause_is_told_and_what_it_holds_back_is_foreseen() -> None:
     paused = annotated(JOINED, paused="true")
     found = after(paused, members("a", "b", "c"), members("a", "b", "c", "d"))
-    shown = sentences.of_group(explained(found, 2))
-    assert "Planned now, 2 queues would move." in shown
-    assert "it is paused: what is not forced waits until it goes on" in shown
+    shown = sentences.explain_group(explained(found, 2))
+    assert "In the next plan, 2 queues would move." in shown
+    assert "it is paused: moves that are not forced wait until it is resumed" in shown
 
 
 def test_rates_that_only_the_operator_knows_are_said_to_be_unknown() -> None:
     found = after(group(strategy={"sticky": {"weights": "Rate"}}), members("a", "b"))
-    assert "weights: Rate goes by what the operator has measured" in sentences.of_group(
+    assert "weights: Rate needs rates that only the operator measures" in sentences.explain_group(
         explained(found, 1)
     )
 
 
 def test_without_a_topic_it_says_why_nothing_can_be_planned() -> None:
-    found = explaining.explained(JOINED, {}, Past(JOINED.status), explained(JOINED, 1).now)
-    shown = sentences.of_group(found)
-    assert (
-        "What a plan would say now is not known: ConsumerGroup billing: there is no Topic" in shown
-    )
+    found = explaining.explain(JOINED, {}, Past(JOINED.status), explained(JOINED, 1).now)
+    shown = sentences.explain_group(found)
+    assert "The next plan cannot be computed: ConsumerGroup billing: there is no Topic" in shown
     assert "a      orders@broker-a 0-2" in shown
 
 
 def test_broadcasting_has_nothing_to_explain_but_that() -> None:
     found = after(group(messageModel="Broadcasting"), members("a", "b"))
-    shown = sentences.of_group(explained(found, 1))
-    assert "Broadcasting: every consumer has every queue, and nothing ever moves." in shown
+    shown = sentences.explain_group(explained(found, 1))
+    assert "Broadcasting: every consumer has every queue, and no queue ever moves." in shown
     assert "orders@" not in shown
     with pytest.raises(EvenkeelError, match="every consumer has every queue"):
-        explaining.only(explained(found, 1), "orders@broker-a/0")
+        explaining.select_queue(explained(found, 1), "orders@broker-a/0")
 
 
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("orders", "orders is no queue: say TOPIC@BROKER/ID, such as orders@broker-a/3"),
-        ("orders@broker-a/x", "is no queue"),
-        ("orders@broker-a/9", "has no queue orders@broker-a/9: ids there are below 4"),
+        ("orders", "orders must be a queue written as TOPIC@BROKER/ID, such as orders@broker-a/3"),
+        ("orders@broker-a/x", "must be a queue"),
+        ("orders@broker-a/9", "has no queue orders@broker-a/9: its ids there are below 4"),
         ("bills@broker-a/1", "it has queues on orders@broker-a, orders@broker-b"),
     ],
 )
 def test_a_queue_that_is_not_there_is_told_with_what_is(name: str, complaint: str) -> None:
     with pytest.raises(EvenkeelError, match=complaint):
-        explaining.only(explained(JOINED, 1), name)
+        explaining.select_queue(explained(JOINED, 1), name)
 
 
 def test_conditions_are_told_in_words() -> None:
-    shown = sentences.of_group(explained(JOINED, 1)).splitlines()
+    shown = sentences.explain_group(explained(JOINED, 1)).splitlines()
     assert "Ready      True    Assigned  all is well: the assignment is published" in shown
     assert "Balanced   True    Even      loads are as even as they can be" in shown
 
@@ -265,7 +267,7 @@ def test_conditions_are_told_in_words() -> None:
 )
 def test_each_strategy_says_its_rule(strategy: dict[str, object], text: str) -> None:
     found = after(group(strategy=strategy), members("a", "b"))
-    assert text in sentences.of_group(explained(found, 1))
+    assert text in sentences.explain_group(explained(found, 1))
 
 
 def test_programs_get_the_same_as_json() -> None:
@@ -279,13 +281,13 @@ def test_programs_get_the_same_as_json() -> None:
 
 def test_before_an_operator_has_looked_that_is_said_first() -> None:
     found = explained(group(consumers={"static": [{"id": "a"}, {"id": "b"}]}), 1)
-    shown = sentences.of_group(found).splitlines()
-    assert shown[0] == "billing: no operator has looked at it yet; see whether one runs"
-    assert shown[-1] == "Planned now, 8 queues would get their first owner."
+    shown = sentences.explain_group(found).splitlines()
+    assert shown[0] == "billing: no operator has reconciled it yet; check that one runs"
+    assert shown[-1] == "In the next plan, 8 queues would get their first owner."
     assert "may own queues" not in "".join(shown)
-    assert of_queue(found, "orders@broker-a/3")[-1] == "No operator has looked at it yet."
+    assert of_queue(found, "orders@broker-a/3")[-1] == "No operator has reconciled it yet."
 
 
 def test_queues_that_are_new_would_get_an_owner() -> None:
-    shown = sentences.of_group(explained(JOINED, 5, topic(queues=5)))
-    assert "\nPlanned now, 2 queues would get an owner.\n" in shown
+    shown = sentences.explain_group(explained(JOINED, 5, topic(queues=5)))
+    assert "\nIn the next plan, 2 queues would get an owner.\n" in shown

@@ -53,7 +53,7 @@ def test_what_cannot_be_understood_ends_with_a_code_that_plan_does_not_use(
 def test_kubectls_options_may_stand_before_the_command(
     written: list[str], meant: list[str]
 ) -> None:
-    assert grammar.command_first(written) == meant
+    assert grammar.move_command_first(written) == meant
 
 
 @pytest.mark.parametrize("command", grammar.COMMANDS)
@@ -81,7 +81,7 @@ def test_what_takes_long_to_load_is_not_loaded_to_show_what_there_is() -> None:
     code = f"""
 import sys
 from evenkeel_cli import frame, grammar
-grammar.parser("evenkeel", []).format_help()
+grammar.make_parser("evenkeel", []).format_help()
 print([name for name in {SLOW} if name in sys.modules])
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -105,12 +105,11 @@ def test_a_cluster_that_is_not_there_is_one_sentence() -> None:
     ended = run("top", KUBECONFIG="/nowhere", HOME="/nowhere")
     assert ended.returncode == FAILED
     assert ended.stderr == (
-        "evenkeel: no kubeconfig says which cluster to ask: KUBECONFIG names /nowhere, which is "
-        "not there\n"
+        "evenkeel: no kubeconfig was found: KUBECONFIG names /nowhere, which does not exist\n"
     )
     ended = run("top", KUBECONFIG="", HOME="/nowhere")
     assert ended.stderr.startswith(
-        "evenkeel: no kubeconfig says which cluster to ask: give --kubeconfig, set KUBECONFIG, "
+        "evenkeel: no cluster is chosen: give --kubeconfig, set KUBECONFIG, "
     )
 
 

@@ -34,10 +34,10 @@ def plain(lines: list[Text]) -> list[str]:
 
 
 def test_a_job_is_drawn_with_lags_rates_and_a_map_of_its_queues() -> None:
-    first = measured.read(PAGE, 10.0)
-    later = measured.read(PAGE.replace("1000.0", "1501.0"), 12.0)
-    look = Look(OF_A_JOB, later, measured.rates(first, later))
-    assert plain(picture.of_one(look)) == [
+    first = measured.parse(PAGE, 10.0)
+    later = measured.parse(PAGE.replace("1000.0", "1501.0"), 12.0)
+    look = Look(OF_A_JOB, later, measured.compute_rates(first, later))
+    assert plain(picture.draw_one(look)) == [
         "billing  epoch 1  8 queues  2 consumers  moved 0  lag 123475  ready True  Running",
         "CONSUMER   EXECUTOR  POD             STATE  QUEUES     LAG  ROWS/S  MAP",
         "billing-0  1         billing-exec-1  reads       4  123475     250  "
@@ -65,12 +65,12 @@ def test_a_job_is_drawn_with_lags_rates_and_a_map_of_its_queues() -> None:
 def test_the_sign_of_a_queue_counts_the_digits_of_its_lag(
     lag: int | None, sign: str, style: str
 ) -> None:
-    assert picture.sign(lag) == (sign, style)
+    assert picture.draw_lag(lag) == (sign, style)
 
 
 def test_without_measures_it_says_why_and_shows_what_the_status_knows() -> None:
     found = after(annotated(group(), drain="a"), members("a", "b"))
-    lines = plain(picture.of_one(Look(found, trouble="nobody tells")))
+    lines = plain(picture.draw_one(Look(found, trouble="nobody tells")))
     assert lines == [
         "billing  epoch 1  8 queues  2 consumers  moved 0  lag -  ready True  Assigned",
         "CONSUMER  STATE     QUEUES  MAP",
@@ -82,12 +82,12 @@ def test_without_measures_it_says_why_and_shows_what_the_status_knows() -> None:
 
 def test_slots_that_are_empty_show_as_such() -> None:
     lost = after(OF_A_JOB, running(slot_0="1"))
-    assert "billing-1  2         billing-exec-2  empty" in plain(picture.of_one(Look(lost)))[3]
+    assert "billing-1  2         billing-exec-2  empty" in plain(picture.draw_one(Look(lost)))[3]
 
 
 def test_zones_are_shown_where_there_are_any() -> None:
     found = after(group(), members("a", "b", zones={"a": "z1"}))
-    assert plain(picture.of_one(Look(found)))[1:3] == [
+    assert plain(picture.draw_one(Look(found)))[1:3] == [
         "CONSUMER  ZONE  STATE  QUEUES  MAP",
         "a         z1    reads       4  orders@broker-a 0-3",
     ]
@@ -95,30 +95,30 @@ def test_zones_are_shown_where_there_are_any() -> None:
 
 def test_all_groups_have_a_line_each() -> None:
     groups = [OF_A_JOB, group()]
-    assert plain(picture.of_all(groups, everywhere=True)) == [
+    assert plain(picture.draw_all(groups, everywhere=True)) == [
         "NAMESPACE  GROUP    QUEUES  CONSUMERS  EPOCH  MOVED  IMBALANCE  LAG  READY    WHY",
         "default    billing       8          2      1      0  1.00       -    True     Running",
         "default    billing       0          0      0      0  -          -    Unknown  "
-        "no operator has seen it",
+        "no operator has reconciled it",
     ]
-    assert plain(picture.of_all(groups, everywhere=False))[0].startswith("GROUP    QUEUES")
+    assert plain(picture.draw_all(groups, everywhere=False))[0].startswith("GROUP    QUEUES")
 
 
 def test_a_driver_that_counts_anew_has_no_rate_until_the_next_look() -> None:
     before, after_it = Measured(1.0, rows={"a": 100.0}), Measured(3.0, rows={"a": 10.0, "b": 4.0})
-    assert measured.rates(before, after_it) == {"b": 2.0}
-    assert measured.rates(before, before) == {}
+    assert measured.compute_rates(before, after_it) == {"b": 2.0}
+    assert measured.compute_rates(before, before) == {}
 
 
 def test_names_that_would_command_a_terminal_are_shown_as_dots() -> None:
     found = after(group(consumers={"static": [{"id": "a\x1b[31m"}]}), None)
-    assert "a·[31m" in plain(picture.of_one(Look(found)))[2]
+    assert "a·[31m" in plain(picture.draw_one(Look(found)))[2]
 
 
 def test_programs_get_the_lag_of_each_queue() -> None:
-    facts = json.loads(json.dumps(picture.facts(Look(OF_A_JOB, measured.read(PAGE, 1.0)))))
+    facts = json.loads(json.dumps(picture.facts(Look(OF_A_JOB, measured.parse(PAGE, 1.0)))))
     assert facts["lag"] == 123475
     assert facts["assignments"][0]["queues"] == [
         {"topic": "orders", "broker": "broker-a", "ids": "0-3", "lags": [0, 9, 10, 123456]}
     ]
-    assert measured.read(PAGE, 1.0).lags[Queue("orders", "broker-a", 1)] == 9
+    assert measured.parse(PAGE, 1.0).lags[Queue("orders", "broker-a", 1)] == 9

@@ -34,12 +34,12 @@ def test_a_rebalance_is_done_when_the_status_names_it() -> None:
     assert (request.annotation, request.value) == (names.REBALANCE, NOW)
     assert request.seen(TWO) is None
     asked = after(annotated(TWO, rebalance=NOW), members("a", "b"))
-    assert request.seen(asked) == "ConsumerGroup billing was planned anew, and nothing had to move"
+    assert request.seen(asked) == "ConsumerGroup billing was planned, and no queue had to move"
     moved = after(annotated(TWO, rebalance=NOW), members("a", "b", "c"))
     said = request.seen(moved)
     assert said is not None
     assert said.startswith(
-        "ConsumerGroup billing was planned anew, epoch 2; 2 queues moved: a -> c, joined: orders@"
+        "ConsumerGroup billing was planned, epoch 2; 2 queues moved: a -> c, joined: orders@"
     )
 
 
@@ -77,13 +77,13 @@ def test_a_pause_of_the_spec_is_not_ended_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["restart", "skip"])
 def test_what_jobs_alone_can_do_is_refused_of_others(name: str) -> None:
-    with pytest.raises(EvenkeelError, match=f"billing has no job, and {name} is for jobs alone"):
+    with pytest.raises(EvenkeelError, match=f"billing has no job, and {name} needs one"):
         requests.KNOWN[name](TWO, NOW)
 
 
 def test_a_job_has_started_anew_once_it_has_run_not_and_runs_again() -> None:
     request = requests.restart(JOB_RUNS, NOW)
-    assert "ends after the batch that runs" in request.follows
+    assert "ends after its current batch" in request.follows
     assert request.seen(JOB_RUNS) is None
     starting = after(JOB_RUNS, JobSeen(JobState.STARTING))
     assert request.seen(starting) is None
@@ -95,17 +95,17 @@ def test_a_job_that_has_failed_has_started_anew_once_it_runs() -> None:
     request = requests.restart(failed, NOW)
     assert request.follows == "a new driver starts"
     assert request.seen(failed) is None
-    assert request.seen(JOB_RUNS) == "the job has started anew"
+    assert request.seen(JOB_RUNS) == "the job has restarted"
 
 
 def test_of_a_job_that_shall_not_run_a_restart_is_not_waited_for() -> None:
     off = after(group(job=JOB, suspend=True), running(slot_0="1"))
     said = requests.restart(off, NOW).seen(off)
-    assert said == "nothing runs now, for spec.suspend is true: it starts anew when it does"
+    assert said == "the job is not running now (spec.suspend is true); its next run is a new one"
 
 
 def test_a_job_that_is_ready_has_nothing_to_pass_over() -> None:
-    with pytest.raises(EvenkeelError, match="is ready: there is nothing to pass over"):
+    with pytest.raises(EvenkeelError, match="is Ready: there is nothing to skip"):
         requests.skip(JOB_RUNS, NOW)
 
 
@@ -117,15 +117,15 @@ def test_what_was_passed_over_is_told() -> None:
     assert request.seen(with_status(failed, last_skip=earlier)) is None
     done = LastSkip("2026-01-01T00:00:00Z", NOW, 7, "orders@broker-a 1: 10 to 17")
     assert request.seen(with_status(failed, last_skip=done)) == (
-        "the job has passed over 7 messages: orders@broker-a 1: 10 to 17"
+        "the job has skipped 7 messages: orders@broker-a 1: 10 to 17"
     )
 
 
 def test_why_something_is_not_done_is_what_ready_says() -> None:
-    assert "see whether the operator runs" in requests.why_not(group())
-    assert "see whether the operator runs" in requests.why_not(TWO)
+    assert "check that the operator runs" in requests.explain_delay(group())
+    assert "check that the operator runs" in requests.explain_delay(TWO)
     stuck = after(group(), None)
-    assert requests.why_not(stuck) == (
+    assert requests.explain_delay(stuck) == (
         "Ready is False, PodsUnknown (ConsumerGroup billing: its pods could not be listed; it is "
         "tried again)"
     )
