@@ -73,8 +73,8 @@ def _plan(strategy: str, fields: Fields, began: float, clock: Clock) -> Answer:
     held, stock = made.assignment.holdings, made.assignment.inventory
     if "caller" in fields:
         mine = held.get(request.caller(fields) or "", ())
-        return {"assignment": [_shown(queue) for queue in stock.queues(mine)]}
-    index = _index(made, queues)
+        return {"assignment": [_show_queue(queue) for queue in stock.queues(mine)]}
+    index = _index_queues(made, queues)
 
     def indices(runs: Iterable[range]) -> list[int]:
         return sorted([index[number] for run in runs for number in run])
@@ -85,10 +85,10 @@ def _plan(strategy: str, fields: Fields, began: float, clock: Clock) -> Answer:
         "moved": indices(run for move in made.moves if move.source for run in move.runs),
         "deferred": indices(run for move in made.deferred for run in move.runs),
     }
-    return answered | _times(began, called, returned, clock())
+    return answered | _measure_times(began, called, returned, clock())
 
 
-def _index(made: plan.Plan, queues: Sequence[RawQueue]) -> dict[int, int]:
+def _index_queues(made: plan.Plan, queues: Sequence[RawQueue]) -> dict[int, int]:
     """From a queue's number in the plan to its place in the request."""
     bases = {
         (source.topic, source.broker, source.zone): place * SPAN
@@ -107,7 +107,7 @@ def _ask_dealer(dealer: strategies.Dealer, fields: Fields, began: float, clock: 
         queues = [Queue(*raw) for raw in request.queues(fields)]
     if fields.get("consumers") is not None:
         consumers = request.consumers(fields)
-    names, working, config = _who_works(fields, consumers)
+    names, working, config = _pick_working(fields, consumers)
     dealer.check(config)
     if "caller" in fields:
         return _ask_for_one(dealer, request.caller(fields), queues, names, working, config)
@@ -116,13 +116,13 @@ def _ask_dealer(dealer: strategies.Dealer, fields: Fields, began: float, clock: 
     dealt = dealer.deal(queues, working, config) if working or not names else {}
     returned = clock()
     _refuse_large(dealt)
-    owned = _places(dealt, queues or [])
+    owned = _find_places(dealt, queues or [])
     assignment = {name: owned.get(name, []) for name in names or ()}
     judged = _judge(assignment, previous, len(queues or ()))
-    return {"assignment": assignment, **judged, **_times(began, called, returned, clock())}
+    return {"assignment": assignment, **judged, **_measure_times(began, called, returned, clock())}
 
 
-def _who_works(
+def _pick_working(
     fields: Fields, consumers: list[RawConsumer] | None
 ) -> tuple[list[str] | None, list[str] | None, dict[str, object]]:
     """All consumers, those that are pinned (all, where nobody is), and the settings with zones."""
@@ -153,10 +153,10 @@ def _ask_for_one(
     mine = dealer.deal_one(caller, queues, working or names, config)
     if mine and working is not names and caller not in (working or ()):
         mine = []
-    return {"assignment": None if mine is None else [_shown(queue) for queue in mine]}
+    return {"assignment": None if mine is None else [_show_queue(queue) for queue in mine]}
 
 
-def _places(dealt: Mapping[str, list[Queue]], queues: list[Queue]) -> dict[str, list[int]]:
+def _find_places(dealt: Mapping[str, list[Queue]], queues: list[Queue]) -> dict[str, list[int]]:
     """
     From queues to their places in the request.
 
@@ -204,11 +204,11 @@ def _share_queues(fields: Fields) -> Answer:
     """Answer for message-granular mode, where `queues` may be a mere count."""
     count = fields.get("queues")
     if isinstance(count, int):
-        ids = range(_bounded(request.whole(fields, "queues"), "queues"))
+        ids = range(_check_bound(request.whole(fields, "queues"), "queues"))
         queues = [Queue("topic", "broker", number) for number in ids]
     else:
         queues = [Queue(*raw) for raw in request.queues(fields)]
-    names, working, config = _who_works(fields, request.consumers(fields))
+    names, working, config = _pick_working(fields, request.consumers(fields))
     inner = fields.get("inner", "AVG")
     if not isinstance(inner, str):
         raise errors.BadRequestError(f"inner: {quote(inner)} is not the name of a strategy")
@@ -220,17 +220,17 @@ def _share_queues(fields: Fields) -> Answer:
     }
 
 
-def _bounded(count: int, name: str) -> int:
+def _check_bound(count: int, name: str) -> int:
     if not 0 <= count <= LARGEST_ANSWER:
         raise errors.BadRequestError(f"{name}: {shorten(count)} is not from 0 to {LARGEST_ANSWER}")
     return count
 
 
-def _shown(queue: Queue) -> list[object]:
+def _show_queue(queue: Queue) -> list[object]:
     return [queue.topic, queue.broker, queue.id]
 
 
-def _times(began: float, called: float, returned: float, ended: float) -> Answer:
+def _measure_times(began: float, called: float, returned: float, ended: float) -> Answer:
     return {
         "planMs": round((returned - called) * 1000, 3),
         "elapsedMs": round((ended - began) * 1000, 3),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lb_core import errors
 from lb_core.inventory import Inventory, Runs
-from lb_core.model import Queue, QueueRange, shorten, sorted_texts
+from lb_core.model import Queue, QueueRange, shorten, sort_texts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
 
     def __iter__(self) -> Iterator[str]:
         """All consumers in canonical order, idle ones too."""
-        return iter(sorted_texts(self.holdings))
+        return iter(sort_texts(self.holdings))
 
     def __len__(self) -> int:
         """How many consumers there are."""

@@ -38,16 +38,16 @@ def refuse_bad(queues: Inventory, before: Holdings, outcome: Outcome, free: Runs
         if old is new:
             continue
         if old:
-            less, more = _differing(old, new)
+            less, more = _compare(old, new)
             minus += less
             plus += more
         else:
             plus += new
     for name in before.keys() - after.keys():
         minus += before[name]
-    edges = _edges(plus)
+    edges = _find_edges(plus)
     total = sum(outcome.loads.values()) + size(unowned)
-    if edges is None or edges != _edges(minus) or total != queues.count:
+    if edges is None or edges != _find_edges(minus) or total != queues.count:
         raise _diagnose(queues, after, unowned)
 
 
@@ -77,22 +77,22 @@ def refuse_strangers(
                     )
 
 
-def _differing(old: Runs, new: Runs) -> tuple[set[range], set[range]]:
+def _compare(old: Runs, new: Runs) -> tuple[set[range], set[range]]:
     """What two lists of runs do not share. Mostly that is in one place, so equal ends go first."""
-    head = _agreeing(old, new)
+    head = _count_agreeing(old, new)
     old, new = old[head:], new[head:]
-    tail = _agreeing(old[::-1], new[::-1])
+    tail = _count_agreeing(old[::-1], new[::-1])
     before, after = set(old[: len(old) - tail]), set(new[: len(new) - tail])
     return before - after, after - before
 
 
-def _agreeing(runs: Runs, others: Runs) -> int:
+def _count_agreeing(runs: Runs, others: Runs) -> int:
     """How many runs from the start on are the same objects."""
     differ = list(map(is_not, runs, others))
     return differ.index(True) if True in differ else len(differ)
 
 
-def _edges(runs: list[range]) -> tuple[set[int], set[int]] | None:
+def _find_edges(runs: list[range]) -> tuple[set[int], set[int]] | None:
     """Where the sum over these runs rises and falls; None where two start or two stop together."""
     starts, stops = set(map(start_of, runs)), set(map(stop_of, runs))
     if len(starts) < len(runs) or len(stops) < len(runs):

@@ -78,7 +78,7 @@ def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int,
     # back to topics of which the pool has most, one each; no topic can then be more than one above.
     if count == 1:
         return {max(sizes, key=lambda topic: (sizes[topic], -pooled[topic], -topic)): 1}
-    height, rest = _waterline(list(sizes.values()), count)
+    height, rest = _find_waterline(list(sizes.values()), count)
     taken = {topic: size - height for topic, size in sizes.items() if size > height}
     largest = sorted(taken, key=lambda topic: (pooled[topic], topic), reverse=True)
     for topic in largest[:rest]:
@@ -86,7 +86,7 @@ def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int,
     return {topic: number for topic, number in taken.items() if number}
 
 
-def _waterline(sizes: list[int], count: int) -> tuple[int, int]:
+def _find_waterline(sizes: list[int], count: int) -> tuple[int, int]:
     """Cut sizes down to one height. Return it, and how many more than `count` that takes."""
     ordered = sorted(sizes, reverse=True)
     total = 0
@@ -118,13 +118,13 @@ def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
     """Deal the whole pool: receiver i gets `needs[i]` queues, and a similar share of each topic."""
     if len(needs) == 1:
         return [pool]
-    large, woven = _lines(pool, len(needs), topics)
+    large, woven = _lay_lines(pool, len(needs), topics)
     lines = [*large, woven] if woven else large
     counts = [inventory.size(runs) for runs in lines]
     spread = _spread_evenly if _is_level(needs) else _spread_by_need
     crossing: dict[int, list[range]] = {}
     columns = [
-        _blocks(sizes, runs, crossing)
+        _cut_blocks(sizes, runs, crossing)
         for sizes, runs in zip(spread(counts, needs), lines, strict=True)
     ]
     dealt = [tuple(filter(None, row)) for row in zip(*columns, strict=True)]
@@ -133,7 +133,7 @@ def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
     return dealt
 
 
-def _lines(pool: Runs, receivers: int, topics: Topics) -> tuple[list[list[range]], list[range]]:
+def _lay_lines(pool: Runs, receivers: int, topics: Topics) -> tuple[list[list[range]], list[range]]:
     """
     Lay the pool out in lines, each to be cut into one block for each receiver.
 
@@ -194,7 +194,7 @@ def _spread_by_need(counts: Sequence[int], needs: Sequence[int]) -> Iterator[lis
         total -= count
 
 
-def _blocks(
+def _cut_blocks(
     sizes: Sequence[int], runs: Sequence[range], crossing: dict[int, list[range]]
 ) -> list[range]:
     """

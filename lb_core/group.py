@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from lb_core import errors
-from lb_core.model import Member, shorten, sorted_texts
+from lb_core.model import Member, shorten, sort_texts
 from lb_core.policy import Policy
 
 id_of = attrgetter("id")
@@ -55,11 +55,11 @@ def sort_out(members: Iterable[Member], policy: Policy) -> Group:
             eligible.append(name)
     if not eligible:
         eligible, draining = draining, []
-    eligible = sorted_texts(eligible)
+    eligible = sort_texts(eligible)
     return Group(
         by_id,
         eligible,
-        sorted_texts(waiting),
+        sort_texts(waiting),
         frozenset(draining),
         frozenset(eligible + waiting),
         [by_id[name].capacity for name in eligible],

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from lb_core import dealing, errors, inventory, quota, rings
 from lb_core.group import Group
 from lb_core.inventory import SPAN, Inventory, Runs
-from lb_core.model import sorted_texts
+from lb_core.model import sort_texts
 from lb_core.outcome import Claimants, Outcome
 from lb_core.policy import Policy, Zones
 
@@ -23,12 +23,12 @@ Claim = tuple[int, Runs, frozenset[str]]
 """Queues of one kind that the same consumers claim."""
 
 
-def home_zones(queues: Inventory, group: Group, policy: Policy) -> list[str]:
+def find_home_zones(queues: Inventory, group: Group, policy: Policy) -> list[str]:
     """The zones that have queues as well as consumers: no other zone makes a difference."""
     if policy.zones is Zones.IGNORE:
         return []
     of_queues = {source.zone for source in queues.sources if source.zone is not None}
-    return sorted(of_queues.intersection(_zones(group))) if of_queues else []
+    return sorted(of_queues.intersection(_list_zones(group))) if of_queues else []
 
 
 class Sorter:
@@ -62,7 +62,7 @@ def allocate(
     disputed: Disputed,
 ) -> None:
     """Hand out `free` and `disputed` queues, and move others, for the best counts by kind."""
-    sorter = Sorter(queues, home_zones(queues, group, policy))
+    sorter = Sorter(queues, find_home_zones(queues, group, policy))
     if len(sorter.zones) * len(group.eligible) > MOST_CELLS:
         raise errors.BadRequestError(
             f"{len(sorter.zones)} zones and {len(group.eligible)} consumers are too many to weigh"
@@ -73,13 +73,13 @@ def allocate(
         [*sizes, *(inventory.size(runs) * (name in names) for _, runs, names in claims)]
         for name, sizes in zip(group.eligible, holds, strict=True)
     ]
-    kinds = _kinds(sorter, group, policy, [sorter.sizes(free), *holds], claims)
-    quotas = _quotas(kinds, group.capacities)
+    kinds = _make_kinds(sorter, group, policy, [sorter.sizes(free), *holds], claims)
+    quotas = _make_quotas(kinds, group.capacities)
     outcome.best_top = quotas.top(group.capacities)
     wanted = rings.settle(kinds, may_keep, quotas)
     _hand_over(outcome, queues, group, sorter, holds, wanted, free)
     for place, (_, runs, names) in enumerate(claims, start=sorter.elsewhere + 1):
-        outcome.given.append((tuple(sorted_texts(names)), runs))
+        outcome.given.append((tuple(sort_texts(names)), runs))
         lacking = [-row[place] for row in wanted]
         dealing.redistribute(outcome, queues, group.eligible, lacking, runs)
 
@@ -91,7 +91,7 @@ def _split_claims(sorter: Sorter, disputed: Disputed) -> Iterator[Claim]:
                 yield kind, runs, frozenset(names)
 
 
-def _kinds(
+def _make_kinds(
     sorter: Sorter,
     group: Group,
     policy: Policy,
@@ -100,7 +100,7 @@ def _kinds(
 ) -> list[rings.Kind]:
     """The kinds of zones, the one of all other queues, and one for each set of claimants."""
     homes = [
-        frozenset(place for place, zone in enumerate(_zones(group)) if zone == home)
+        frozenset(place for place, zone in enumerate(_list_zones(group)) if zone == home)
         for home in sorter.zones
     ]
     homes.append(frozenset())
@@ -114,7 +114,7 @@ def _kinds(
     ]
 
 
-def _quotas(kinds: list[rings.Kind], capacities: Sequence[float]) -> quota.Quota:
+def _make_quotas(kinds: list[rings.Kind], capacities: Sequence[float]) -> quota.Quota:
     bound: Counter[frozenset[int]] = Counter()
     for kind in kinds:
         if kind.only_home:
@@ -141,5 +141,5 @@ def _hand_over(
         dealing.redistribute(outcome, queues, group.eligible, surplus, free_of_kind, of_kind)
 
 
-def _zones(group: Group) -> Iterator[str | None]:
+def _list_zones(group: Group) -> Iterator[str | None]:
     return (group.members[name].zone for name in group.eligible)

@@ -56,18 +56,18 @@ def _check(
     """Compare unknown fields with those that may be meant, which `meant` has by their place."""
     unknown = sorted(name for name in fields.keys() - known if len(name) <= LONGEST_NAME)
     for name in unknown[:MOST_NAMES]:
-        if (nearest := _nearest(name, tuple(sorted(meant.items())))) is not None:
+        if (nearest := _find_nearest(name, tuple(sorted(meant.items())))) is not None:
             raise errors.BadRequestError(
                 f"there is no field {where}{name}; did you mean {nearest}?"
             )
 
 
 @lru_cache(maxsize=1024)
-def _nearest(name: str, meant: tuple[tuple[str, str], ...]) -> str | None:
-    places = {_plain(each): place for place, each in meant}
-    found = difflib.get_close_matches(_plain(name), places, n=1, cutoff=LIKENESS)
+def _find_nearest(name: str, meant: tuple[tuple[str, str], ...]) -> str | None:
+    places = {_simplify(each): place for place, each in meant}
+    found = difflib.get_close_matches(_simplify(name), places, n=1, cutoff=LIKENESS)
     return places[found[0]] if found else None
 
 
-def _plain(name: str) -> str:
+def _simplify(name: str) -> str:
     return name.casefold().replace("_", "").replace("-", "")

@@ -156,7 +156,7 @@ def queue_order(queue: Queue) -> tuple[bytes, bytes, int]:
     return text_order(queue.topic), text_order(queue.broker), queue.id
 
 
-def sorted_texts(texts: Iterable[str]) -> list[str]:
+def sort_texts(texts: Iterable[str]) -> list[str]:
     """Sort as Java does. Where all is ASCII the plain order is the same, and much faster."""
     texts = list(texts)
     return sorted(texts) if "".join(texts).isascii() else sorted(texts, key=text_order)

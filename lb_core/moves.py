@@ -68,12 +68,12 @@ class Judge:
                 for target, runs in outcome.received
             ]
         gathered: dict[Change, list[range]] = {}
-        for run, source, target in self._changes(outcome):
-            reason, chosen = self._why(run, source, target)
+        for run, source, target in self._list_changes(outcome):
+            reason, chosen = self._explain_move(run, source, target)
             gathered.setdefault((source, target, reason, chosen), []).append(run)
         return [Move(self.inventory, tuple(runs), *change) for change, runs in gathered.items()]
 
-    def _changes(self, outcome: Outcome) -> Iterator[tuple[range, str | None, str | None]]:
+    def _list_changes(self, outcome: Outcome) -> Iterator[tuple[range, str | None, str | None]]:
         """What really changed hands: a queue that one of its claimants got has not moved."""
         received: list[tuple[str | None, Runs]] = [*outcome.received, (None, outcome.unowned)]
         for run, giver, target in _pair_up(outcome.given, received):
@@ -84,7 +84,7 @@ class Judge:
                 known = (name for name in giver if name in self.group.members)
                 yield run, next(known, giver[0]), target
 
-    def _why(self, run: range, source: str | None, target: str | None) -> tuple[str, bool]:
+    def _explain_move(self, run: range, source: str | None, target: str | None) -> tuple[str, bool]:
         """The reason of one move, and whether it could have waited."""
         if source is None:
             return Reason.NEW_QUEUE.value, False
@@ -96,7 +96,7 @@ class Judge:
         if source in self.group.draining:
             return Reason.DRAINING.value, True
         if source not in self.group.keeping:
-            return self._why_it_lost_all(source, target).value, False
+            return self._explain_loss(source, target).value, False
         if not self.strategy.is_sticky:
             return self.strategy.name, True
         zone = self.inventory.sources[run.start // SPAN].zone
@@ -105,7 +105,7 @@ class Judge:
             return Reason.ZONE.value, self.zones is not Zones.REQUIRE
         return (Reason.BALANCE if target in self.before else Reason.JOINED).value, True
 
-    def _why_it_lost_all(self, source: str, target: str) -> Reason:
+    def _explain_loss(self, source: str, target: str) -> Reason:
         member = self.group.members.get(source)
         if member is None or member.lost_for_seconds is not None:
             return Reason.LEFT if target in self.before else Reason.REPLACED

@@ -122,30 +122,30 @@ def _conclude(
     """Gather what a reader of the plan wants to know."""
     for name in people.members.keys() - outcome.holdings.keys():
         outcome.add(name, ())
-    imbalance, best = _imbalance(people, outcome)
+    imbalance, best = _measure_imbalance(people, outcome)
     unowned = None
     if outcome.unowned:
-        unowned = Unowned(stock, outcome.unowned, _why_unowned(people, policy, chosen))
+        unowned = Unowned(stock, outcome.unowned, _explain_unowned(people, policy, chosen))
     return Plan(
         Assignment(stock, outcome.holdings, outcome.loads),
         tuple(moves),
         tuple(deferred),
         unowned,
-        _idle(people, outcome),
+        _list_idle(people, outcome),
         tuple(people.waiting),
         imbalance,
         best,
-        _look_again(people, policy, can_move_more=bool(deferred and policy.max_moves)),
+        _time_next_plan(people, policy, can_move_more=bool(deferred and policy.max_moves)),
     )
 
 
-def _idle(people: Group, outcome: Outcome) -> tuple[str, ...]:
+def _list_idle(people: Group, outcome: Outcome) -> tuple[str, ...]:
     if all(outcome.loads.values()):
         return ()
     return tuple(name for name in people.eligible if not outcome.loads[name])
 
 
-def _imbalance(people: Group, outcome: Outcome) -> tuple[float, float]:
+def _measure_imbalance(people: Group, outcome: Outcome) -> tuple[float, float]:
     """The highest load/capacity and the lowest that it could be, both divided by the mean."""
     loads: Mapping[str, float] = outcome.loads
     if outcome.scale is not COUNT:
@@ -160,7 +160,7 @@ def _imbalance(people: Group, outcome: Outcome) -> tuple[float, float]:
     return max(chain(levels, fixed)) / mean, max(outcome.best_top, *fixed, 0.0) / mean
 
 
-def _why_unowned(people: Group, policy: Policy, chosen: Strategy) -> str:
+def _explain_unowned(people: Group, policy: Policy, chosen: Strategy) -> str:
     if not chosen.is_sticky and people.eligible:
         return f"strategy {chosen.name} gave it to nobody"
     if policy.pinned and not policy.pinned & people.members.keys():
@@ -170,7 +170,7 @@ def _why_unowned(people: Group, policy: Policy, chosen: Strategy) -> str:
     return "no consumer may own queues" if people.members else "there is no consumer"
 
 
-def _look_again(people: Group, policy: Policy, *, can_move_more: bool) -> float | None:
+def _time_next_plan(people: Group, policy: Policy, *, can_move_more: bool) -> float | None:
     """At once while moves wait for the next round, else when the first grace is over."""
     if can_move_more:
         return 0.0

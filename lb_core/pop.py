@@ -41,24 +41,24 @@ def allocate(
     dealer.check(settings)
     _check_share(share)
     if share <= 0 or share >= len(consumers) - 1:
-        return dict.fromkeys(consumers, _any_of(queues))
+        return dict.fromkeys(consumers, _share_all(queues))
     if len(queues) < len(consumers):
-        return _one_each(queues, consumers)
+        return _deal_one_each(queues, consumers)
     own = dealer.deal(queues, consumers, settings)
     if sum(map(len, own.values())) * (share + 1) > MOST_ENTRIES:
         raise errors.BadRequestError(
             f"popShareQueueNum {share} with {len(queues)} queues is an answer of more than "
             f"{MOST_ENTRIES} entries"
         )
-    return _own_and_next(own, consumers, share)
+    return _join_next(own, consumers, share)
 
 
-def _any_of(queues: Sequence[Queue]) -> list[Queue]:
+def _share_all(queues: Sequence[Queue]) -> list[Queue]:
     """One entry for each queue, as in RocketMQ, though all of one broker are equal."""
     return [Queue(queue.topic, queue.broker, ANY_QUEUE, queue.zone) for queue in queues]
 
 
-def _one_each(queues: Sequence[Queue], consumers: Sequence[str]) -> common.Assignment:
+def _deal_one_each(queues: Sequence[Queue], consumers: Sequence[str]) -> common.Assignment:
     """Give consumer i queue i mod q: some queues are read by two, none by nobody."""
     if any(_is_blank(consumer) for consumer in consumers):
         raise errors.IllegalArgumentException("currentCID is empty")
@@ -70,9 +70,7 @@ def _one_each(queues: Sequence[Queue], consumers: Sequence[str]) -> common.Assig
     }
 
 
-def _own_and_next(
-    own: common.Assignment, consumers: Sequence[str], share: int
-) -> common.Assignment:
+def _join_next(own: common.Assignment, consumers: Sequence[str], share: int) -> common.Assignment:
     """Join each consumer's queues with those of the next ones on the circle."""
     circle = [*consumers, *consumers[:share]]
     return {

@@ -12,7 +12,7 @@ from lb_core import errors
 from lb_core import inventory as inv
 from lb_core.assignment import Assignment
 from lb_core.inventory import Inventory, Runs
-from lb_core.model import Queue, QueueRange, quote, sorted_texts
+from lb_core.model import Queue, QueueRange, quote, sort_texts
 
 Holdings = dict[str, Runs]
 Given = Mapping[str, Iterable[QueueRange | Queue]]
@@ -48,7 +48,7 @@ def read(given: Given, inventory: Inventory) -> Previous:
     """Look through owners from outside: unknown queues go, double claims are set apart."""
     holdings = {
         consumer: _join([run for queues in given[consumer] for run in _find(queues, inventory)])
-        for consumer in sorted_texts(given)
+        for consumer in sort_texts(given)
     }
     disputed: dict[tuple[str, ...], list[range]] = {}
     held: list[range] = []
@@ -97,7 +97,7 @@ def _sweep(holdings: Holdings) -> Iterable[tuple[range, tuple[str, ...]]]:
     start = 0
     for number in sorted(edges):
         if holders:
-            yield range(start, number), tuple(sorted_texts(holders))
+            yield range(start, number), tuple(sort_texts(holders))
         for consumer in edges[number]:
             holders ^= {consumer}
         start = number

@@ -103,15 +103,15 @@ def choose(
     On a retry `failed_broker` is the broker that failed last. With `now_ms`, back-off by latency
     is on. There is always a choice, however bad, unless the view is empty.
     """
-    index = state.indexes.get(topic, 0) % _count(topic, view)
+    index = state.indexes.get(topic, 0) % _count_queues(topic, view)
     place = None
-    for is_good in _filters(state, failed_broker, now_ms):
+    for is_good in _make_filters(state, failed_broker, now_ms):
         place = _find(view, index, is_good)
         if place is not None:
             break
     place = index if place is None else place
     indexes = {**state.indexes, topic: place + 1}
-    return Choice(_queue_at(view, place), replace(state, indexes=indexes))
+    return Choice(_find_queue(view, place), replace(state, indexes=indexes))
 
 
 def choose_by_key(topic: str, view: Sequence[QueueRange], key: str) -> Queue:
@@ -124,7 +124,7 @@ def choose_by_key(topic: str, view: Sequence[QueueRange], key: str) -> Queue:
     another hash than its text has.
     """
     # Java's remainder has the sign of the hash, so its amount is that of the hash's amount.
-    return _queue_at(view, abs(java_hash(key)) % _count(topic, view))
+    return _find_queue(view, abs(java_hash(key)) % _count_queues(topic, view))
 
 
 def java_hash(text: str) -> int:
@@ -168,7 +168,7 @@ def pause_ms(latency_ms: float) -> int:
     return next((pause for least, pause in PAUSES if latency_ms >= least), 0)
 
 
-def _filters(
+def _make_filters(
     state: State, failed_broker: str | None, now_ms: float | None
 ) -> list[Callable[[str], bool]]:
     """What a broker must satisfy, the most wanted first."""
@@ -194,7 +194,7 @@ def _find(view: Sequence[QueueRange], index: int, is_good: Callable[[str], bool]
     return before
 
 
-def _queue_at(view: Sequence[QueueRange], place: int) -> Queue:
+def _find_queue(view: Sequence[QueueRange], place: int) -> Queue:
     for queues in view:
         if place < len(queues):
             return Queue(queues.topic, queues.broker, queues.start + place, queues.zone)
@@ -202,7 +202,7 @@ def _queue_at(view: Sequence[QueueRange], place: int) -> Queue:
     raise AssertionError("a place is below the number of queues")
 
 
-def _count(topic: str, view: Sequence[QueueRange]) -> int:
+def _count_queues(topic: str, view: Sequence[QueueRange]) -> int:
     count = sum(map(len, view))
     if not count:
         raise errors.NoWritableQueueError(

@@ -55,7 +55,7 @@ def level(capacities: Sequence[float], queues: int) -> Quota:
     # Sound: the k-th queue of a glass stands at k / width. The levels are lowest if the `queues`
     # lowest of all these places are filled. `height` is the highest of them: each glass holds all
     # its places below it, and the places exactly at it are handed out last.
-    height = _height(exact, queues)
+    height = _find_height(exact, queues)
     base = [-(-height * width // 1) - 1 for width in exact]
     fitting = [place for place, width in enumerate(exact) if (height * width).denominator == 1]
     return _hand_out_rest(base, exact, fitting, queues - sum(base))
@@ -93,7 +93,7 @@ def level_by_zone(
     return quota
 
 
-def _height(widths: Sequence[Fraction], queues: int) -> Fraction:
+def _find_height(widths: Sequence[Fraction], queues: int) -> Fraction:
     """Return how high the last queue stands: the `queues`-th smallest of all k / width."""
     # Sound: at the flat level, as if queues were water, each glass holds `base` whole queues. They
     # stand at or below that level, and fewer than one a glass are left. These go one by one to the

@@ -48,17 +48,19 @@ def parse(line: bytes) -> Fields:
 
 def queues(fields: Fields) -> list[RawQueue]:
     """Read the list of `[topic, broker, id]` or `[topic, broker, id, zone]`."""
-    return [_queue(place, value) for place, value in enumerate(_list(fields, "queues"))]
+    return [_read_queue(place, value) for place, value in enumerate(_read_list(fields, "queues"))]
 
 
 def consumers(fields: Fields) -> list[RawConsumer]:
     """Read the list of ids, or of objects with an id, a zone and a capacity."""
-    return [_consumer(place, value) for place, value in enumerate(_list(fields, "consumers"))]
+    return [
+        _read_consumer(place, value) for place, value in enumerate(_read_list(fields, "consumers"))
+    ]
 
 
 def config(fields: Fields) -> Fields:
     """Read `config`; absent or null is empty."""
-    return _mapping(fields, "config")
+    return _read_mapping(fields, "config")
 
 
 def caller(fields: Fields) -> str | None:
@@ -72,7 +74,7 @@ def caller(fields: Fields) -> str | None:
 def previous(fields: Fields, count: int) -> dict[str, list[int]]:
     """Read who held which of `count` queues, by their places in the request."""
     found: dict[str, list[int]] = {}
-    for consumer, places in _mapping(fields, "previous").items():
+    for consumer, places in _read_mapping(fields, "previous").items():
         if not isinstance(places, list):
             raise errors.BadRequestError(
                 f"previous.{shorten(consumer)}: {quote(places)} is no list of indices"
@@ -157,7 +159,7 @@ def whole(fields: Fields, name: str) -> int:
     return found  # type: ignore[return-value]  # narrowed above
 
 
-def _queue(place: int, value: object) -> RawQueue:
+def _read_queue(place: int, value: object) -> RawQueue:
     if isinstance(value, list) and len(value) in (3, 4):
         topic, broker, number, zone = value if len(value) == 4 else (*value, None)
         if (
@@ -173,7 +175,7 @@ def _queue(place: int, value: object) -> RawQueue:
     )
 
 
-def _consumer(place: int, value: object) -> RawConsumer:
+def _read_consumer(place: int, value: object) -> RawConsumer:
     if isinstance(value, str):
         return RawConsumer(value)
     if not isinstance(value, dict) or not isinstance(value.get("id"), str):
@@ -189,7 +191,7 @@ def _consumer(place: int, value: object) -> RawConsumer:
     return RawConsumer(value["id"], zone, capacity)
 
 
-def _list(fields: Fields, name: str) -> list[object]:
+def _read_list(fields: Fields, name: str) -> list[object]:
     if name not in fields:
         raise errors.BadRequestError(f"{name} is missing")
     found = fields[name]
@@ -198,7 +200,7 @@ def _list(fields: Fields, name: str) -> list[object]:
     return found
 
 
-def _mapping(fields: Fields, name: str) -> Fields:
+def _read_mapping(fields: Fields, name: str) -> Fields:
     found = fields.get(name)
     if found is None:
         return {}

@@ -108,8 +108,8 @@ def settle(kinds: list[Kind], held: list[list[int]], quota: Quota) -> list[list[
     _start(table, quota)
     # A ring keeps the total of each consumer and of each kind, so every table on the way is legal.
     # Each turn lowers the total cost, a whole number that cannot fall for ever, so this ends.
-    while ring := _find_ring(edges := _cheapest_edges(table), table.width + 1):
-        _turn(table, ring, edges)
+    while ring := _find_ring(edges := _list_cheapest_edges(table), table.width + 1):
+        _turn_rings(table, ring, edges)
     return [row[: len(kinds)] for row in table.has]
 
 
@@ -175,7 +175,7 @@ def _guess(table: Table, quota: Quota, consumers: Sequence[int], count: int) -> 
     return chosen
 
 
-def _cheapest_edges(table: Table) -> Edges:
+def _list_cheapest_edges(table: Table) -> Edges:
     """
     For each pair of kinds list all the cheapest ways to give one for the other.
 
@@ -233,7 +233,7 @@ def _find_ring(edges: Edges, kinds: int) -> list[Edge]:
     return ring[::-1]
 
 
-def _turn(table: Table, ring: list[Edge], edges: Edges) -> None:
+def _turn_rings(table: Table, ring: list[Edge], edges: Edges) -> None:
     """
     Turn a ring, then the rings of equal cost beside it that use only consumers not used yet.
 
@@ -243,7 +243,7 @@ def _turn(table: Table, ring: list[Edge], edges: Edges) -> None:
     # The price of an edge depends only on what its own consumer has. So turning one ring leaves the
     # prices of all other consumers as they were, and the rings beside it are still worth turning.
     busy: set[int] = set()
-    _pass_on(table, _without_hub(table, ring), busy)
+    _pass_on(table, _replace_hub(table, ring), busy)
     lanes = [iter(edges[edge.give, edge.take]) for edge in ring]
     while True:
         beside: list[Edge] = []
@@ -255,7 +255,7 @@ def _turn(table: Table, ring: list[Edge], edges: Edges) -> None:
             else:
                 busy.add(other.consumer)
                 beside.append(other)
-        _pass_on(table, _without_hub(table, beside), busy)
+        _pass_on(table, _replace_hub(table, beside), busy)
 
 
 def _pass_on(table: Table, ring: list[Edge], busy: set[int]) -> None:
@@ -267,17 +267,17 @@ def _pass_on(table: Table, ring: list[Edge], busy: set[int]) -> None:
         busy.add(edge.consumer)
 
 
-def _without_hub(table: Table, ring: list[Edge]) -> list[Edge]:
+def _replace_hub(table: Table, ring: list[Edge]) -> list[Edge]:
     """Replace the two steps to the hub and on from there by one direct step."""
     after = next((at for at, edge in enumerate(ring) if edge.consumer == NOBODY), None)
     if after is None:
         return ring
-    step = _direct(table, ring[after - 1].consumer, ring[after - 1].give, ring[after].take)
+    step = _step_directly(table, ring[after - 1].consumer, ring[after - 1].give, ring[after].take)
     turned = ring[after:] + ring[:after]
     return [*step, *turned[1:-1]]
 
 
-def _direct(table: Table, consumer: int, give: int, take: int) -> Iterator[Edge]:
+def _step_directly(table: Table, consumer: int, give: int, take: int) -> Iterator[Edge]:
     """Give one consumer's step from one kind to another; no step if both are the same."""
     if give != take:
         loss, has = table.price_giving(consumer, give)

@@ -218,7 +218,7 @@ class _Work:
 
     def resize(self, wanted: int, leave_first: Sequence[str]) -> None:
         ranks = {name: rank for rank, name in reversed(list(enumerate(leave_first)))}
-        by_leaving = sorted(self.now.values(), key=lambda slot: self._leaving(slot, ranks))
+        by_leaving = sorted(self.now.values(), key=lambda slot: self._rank_leaving(slot, ranks))
         staying = [slot for slot in by_leaving if not slot.is_draining]
         draining = [slot for slot in by_leaving if slot.is_draining]
         for slot in staying[: max(0, len(staying) - wanted)]:
@@ -230,7 +230,7 @@ class _Work:
         for number in list(islice(unused, max(0, missing - len(draining)))):
             self.put(Slot(number), "added")
 
-    def _leaving(self, slot: Slot, ranks: Mapping[str, int]) -> tuple[int, bool, int]:
+    def _rank_leaving(self, slot: Slot, ranks: Mapping[str, int]) -> tuple[int, bool, int]:
         rank = ranks.get(self.before.name(slot), MOST_SLOTS)
         return rank, slot.executor is not None, -slot.number
 
@@ -258,14 +258,14 @@ def _read_warm(executors: Iterable[str]) -> list[str]:
     names = list(executors)
     for name in names:
         _refuse_bad_executor(name)
-    names.sort(key=_executor_order)
+    names.sort(key=_order_executors)
     for one, other in pairwise(names):
         if one == other:
             raise errors.DuplicateConsumerError(f"executor {shorten(one)} is listed as warm twice")
     return names
 
 
-def _executor_order(name: str) -> tuple[bool, int, str, bytes]:
+def _order_executors(name: str) -> tuple[bool, int, str, bytes]:
     # Not by int(): that refuses a number of thousands of digits.
     digits = name.lstrip("0") if name.isascii() and name.isdigit() else None
     return digits is None, len(digits or ""), digits or "", text_order(name)

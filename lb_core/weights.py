@@ -98,7 +98,7 @@ class Weigher:
                 f"{len(ordered)} queues for"
             )
         for number in ordered:
-            places = [_lowest(heap, split) for heap in heaps.values()]
+            places = [_find_lowest(heap, split) for heap in heaps.values()]
             places += [had[number]] if number in had else []
             best = min(
                 (place for place in places if self.may_own(place, number)),
@@ -138,7 +138,7 @@ class Weigher:
         return taken
 
 
-def _lowest(heap: list[tuple[float, int, int]], split: Split) -> int:
+def _find_lowest(heap: list[tuple[float, int, int]], split: Split) -> int:
     """Return the lowest consumer of a heap whose entries may be out of date."""
     # Sound: loads only grow while dealing, so an old entry is too low at most. When the first entry
     # is up to date, no other can be lower.
@@ -164,25 +164,25 @@ def choose_owners(
     numbers = [*held, *free]
     stays = {number: place for number, place in held.items() if dealer.may_own(place, number)}
     loose = [number for number in numbers if number not in stays]
-    kept = dealer.deal(_hold(dealer, stays), loose, {})
+    kept = dealer.deal(_keep(dealer, stays), loose, {})
     fresh = dealer.deal(dealer.make_empty(), numbers, stays)
     limit = dealer.top(fresh)
     if limit > dealer.top(kept) * (1 - policy.min_gain) or limit >= dealer.top(kept):
         return kept.owners
-    repaired = _hold(dealer, stays)
+    repaired = _keep(dealer, stays)
     shed = dealer.shed(repaired, limit)
     dealer.deal(repaired, [*loose, *shed], stays)
     return (repaired if dealer.top(repaired) <= limit else fresh).owners
 
 
-def lower_bound(group: Group, scale: Scale, numbers: Iterable[int]) -> float:
+def find_lower_bound(group: Group, scale: Scale, numbers: Iterable[int]) -> float:
     """Return what the highest load/capacity is at least: the mean, or the heaviest queue alone."""
     weights = [scale.weight(number) for number in numbers]
     mean = sum(weights) / sum(group.capacities)
     return max(mean, max(weights, default=0) / max(group.capacities))
 
 
-def _hold(dealer: Weigher, owners: dict[int, int]) -> Split:
+def _keep(dealer: Weigher, owners: dict[int, int]) -> Split:
     split = dealer.make_empty()
     for number, place in owners.items():
         split.put(number, dealer.weigh(number), place)

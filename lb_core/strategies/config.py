@@ -15,13 +15,13 @@ from lb_core.strategies.strategy import MOST_SINGLE_QUEUES
 
 def deal(_: common.Queues, consumers: common.Consumers, config: common.Config) -> common.Assignment:
     """Give each consumer its configured list; where none is set, an empty one."""
-    lists = _lists(config)
+    lists = _read_lists(config)
     if isinstance(lists, Mapping):
         return {
-            consumer: _queues(lists[consumer]) if lists.get(consumer) is not None else []
+            consumer: _read_queues(lists[consumer]) if lists.get(consumer) is not None else []
             for consumer in consumers or ()
         }
-    same = _queues(lists) if lists is not None else []
+    same = _read_queues(lists) if lists is not None else []
     return dict.fromkeys(consumers or (), same)
 
 
@@ -29,14 +29,14 @@ def deal_one(
     caller: str | None, _: common.Queues, __: common.Consumers, config: common.Config
 ) -> list[Queue] | None:
     """Return the caller's configured list, or None where none is set."""
-    lists = _lists(config)
+    lists = _read_lists(config)
     own = lists.get(caller) if isinstance(lists, Mapping) else lists
-    return _queues(own) if own is not None else None
+    return _read_queues(own) if own is not None else None
 
 
 def deals_null(consumers: Sequence[str], config: common.Config) -> bool:
     """Whether one of these consumers would be answered with null."""
-    lists = _lists(config)
+    lists = _read_lists(config)
     if isinstance(lists, Mapping):
         return any(lists.get(consumer) is None for consumer in consumers)
     return lists is None
@@ -44,27 +44,27 @@ def deals_null(consumers: Sequence[str], config: common.Config) -> bool:
 
 def check(config: common.Config) -> None:
     """Refuse what is neither a list of queues nor a mapping to such lists."""
-    lists = _lists(config)
+    lists = _read_lists(config)
     every = lists.values() if isinstance(lists, Mapping) else [lists]
     for one in every:
         if one is not None:
-            _queues(one)
+            _read_queues(one)
 
 
-def _lists(config: common.Config) -> Sequence[object] | Mapping[object, object] | None:
+def _read_lists(config: common.Config) -> Sequence[object] | Mapping[object, object] | None:
     lists = config.get("queues")
     if lists is None or isinstance(lists, list | tuple | Mapping):
         return lists
     raise common.refuse_setting("queues", "a list of queues, or one for each consumer", lists)
 
 
-def _queues(values: object) -> list[Queue]:
+def _read_queues(values: object) -> list[Queue]:
     if not isinstance(values, list | tuple):
         raise common.refuse_setting("queues", "lists of queues", values)
-    return [value if isinstance(value, Queue) else _queue(value) for value in values]
+    return [value if isinstance(value, Queue) else _read_queue(value) for value in values]
 
 
-def _queue(value: object) -> Queue:
+def _read_queue(value: object) -> Queue:
     """Read `[topic, broker, id]`, with a zone as fourth where there is one."""
     match value:
         case [str(topic), str(broker), int(number)] if _is_id(number):

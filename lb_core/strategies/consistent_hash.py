@@ -3,7 +3,7 @@ CONSISTENT_HASH: consumers and queues stand on one ring of 2^32 places; the next
 
 Few queues move when consumers come and go, at the price of uneven loads. What is hashed is a
 contract, since every client must compute the same ring: `<id>-<number>` for a consumer's points and
-the printed form of RocketMQ's MessageQueue for a queue, both by MD5 over UTF-8.
+the print_queue form of RocketMQ's MessageQueue for a queue, both by MD5 over UTF-8.
 """
 
 import bisect
@@ -33,7 +33,7 @@ def deal(
     places, owners = build_ring(consumers, nodes)
     if places:
         for queue in queues:
-            owned[owners[_next_point(places, queue)]].append(queue)
+            owned[owners[_find_next_point(places, queue)]].append(queue)
     return owned
 
 
@@ -48,7 +48,7 @@ def deal_one(
     places, owners = build_ring(consumers, nodes)
     if not places:
         return []
-    return [queue for queue in queues if owners[_next_point(places, queue)] == caller]
+    return [queue for queue in queues if owners[_find_next_point(places, queue)] == caller]
 
 
 def build_ring(consumers: Sequence[str], nodes: int) -> tuple[list[int], list[str]]:
@@ -84,11 +84,11 @@ def place(key: str) -> int:
     try:
         data = key.encode()
     except UnicodeEncodeError:
-        data = _as_java_writes(key)
+        data = _encode_as_java(key)
     return int.from_bytes(hashlib.md5(data, usedforsecurity=False).digest()[:4], "big")
 
 
-def printed(queue: Queue) -> str:
+def print_queue(queue: Queue) -> str:
     """Print a queue as RocketMQ's `MessageQueue.toString` does."""
     return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker}, queueId={queue.id}]"
 
@@ -98,12 +98,12 @@ def check(config: common.Config) -> None:
     count_points(config)
 
 
-def _next_point(places: list[int], queue: Queue) -> int:
+def _find_next_point(places: list[int], queue: Queue) -> int:
     """Index of the first point that is not before the queue; behind the last one, their count."""
-    return bisect.bisect_left(places, place(printed(queue)))
+    return bisect.bisect_left(places, place(print_queue(queue)))
 
 
-def _as_java_writes(text: str) -> bytes:
+def _encode_as_java(text: str) -> bytes:
     """Encode as Java does: halves that make a pair are one character, a lone half becomes '?'."""
     joined = text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
     return joined.encode("utf-8", "replace")

@@ -12,7 +12,7 @@ from itertools import groupby
 from lb_core import errors, inventory, quota
 from lb_core.group import Group
 from lb_core.inventory import Inventory, Runs
-from lb_core.model import Queue, describe, shorten, sorted_texts
+from lb_core.model import Queue, describe, shorten, sort_texts
 from lb_core.outcome import Outcome
 from lb_core.policy import Policy
 from lb_core.previous import Holdings, Previous
@@ -44,12 +44,12 @@ def allocate(
     dealer: common.Dealer, queues: Inventory, group: Group, policy: Policy, previous: Previous
 ) -> Outcome:
     """Deal each topic's list. A lost consumer counts as present while its grace lasts."""
-    consumers = sorted_texts([*group.eligible, *group.waiting])
+    consumers = sort_texts([*group.eligible, *group.waiting])
     numbers: dict[str, list[int]] = {name: [] for name in consumers}
     if consumers:
         zones = {name: group.members[name].zone for name in consumers}
         config = {"consumerZones": zones, **policy.config}
-        for listed in _lists(queues, by_topic=not dealer.takes_all_topics):
+        for listed in _list_topics(queues, by_topic=not dealer.takes_all_topics):
             dealt = dealer.deal(list(listed), consumers, config)
             for name, found in _number(dealer.name, dealt, listed):
                 numbers[name] += found
@@ -60,7 +60,7 @@ def allocate(
     return _compare(queues, group, previous, holdings)
 
 
-def _lists(queues: Inventory, *, by_topic: bool) -> Iterable[dict[Queue, int]]:
+def _list_topics(queues: Inventory, *, by_topic: bool) -> Iterable[dict[Queue, int]]:
     """Each topic's queues, or all, in RocketMQ's order, and their numbers."""
     found = (
         (queue, number)
@@ -88,7 +88,7 @@ def _number(
 def _compare(queues: Inventory, group: Group, previous: Previous, holdings: Holdings) -> Outcome:
     """Find out who lost and who got what."""
     loads = {name: sum(map(len, runs)) for name, runs in holdings.items()}
-    owned = _sorted_runs(holdings)
+    owned = _sort_runs(holdings)
     outcome = Outcome(holdings, loads, unowned=inventory.subtract(queues.runs, owned))
     for name in {**previous.holdings, **holdings}:
         old, new = previous.holdings.get(name, ()), holdings.get(name, ())
@@ -102,7 +102,7 @@ def _compare(queues: Inventory, group: Group, previous: Previous, holdings: Hold
     return outcome
 
 
-def _sorted_runs(holdings: Holdings) -> Runs:
+def _sort_runs(holdings: Holdings) -> Runs:
     """Everything owned. Runs that overlap stay apart here; `check` will refuse them."""
     return tuple(
         sorted((run for runs in holdings.values() for run in runs), key=inventory.by_start)

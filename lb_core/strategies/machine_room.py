@@ -18,12 +18,12 @@ def deal(
     queues: common.Queues, consumers: common.Consumers, config: common.Config
 ) -> common.Assignment:
     """Deal what the rooms hold; queues of other rooms stay without an owner."""
-    rooms = _rooms(config)
+    rooms = _read_rooms(config)
     queues, consumers = common.check_group(queues, consumers)
-    inside = _in_rooms(queues, rooms)
+    inside = _pick_inside(queues, rooms)
     share, extra = divmod(len(inside), len(consumers))
     return {
-        consumer: _share(inside, share, extra, position)
+        consumer: _cut_share(inside, share, extra, position)
         for consumer, position in common.find_first_positions(consumers).items()
     }
 
@@ -32,13 +32,13 @@ def deal_one(
     caller: str | None, queues: common.Queues, consumers: common.Consumers, config: common.Config
 ) -> list[Queue]:
     """Pick the caller's block and its part of the tail."""
-    rooms = _rooms(config)
+    rooms = _read_rooms(config)
     caller, queues, consumers = common.check_call(caller, queues, consumers)
     if caller not in consumers:
         return []
-    inside = _in_rooms(queues, rooms)
+    inside = _pick_inside(queues, rooms)
     share, extra = divmod(len(inside), len(consumers))
-    return _share(inside, share, extra, consumers.index(caller))
+    return _cut_share(inside, share, extra, consumers.index(caller))
 
 
 def room_in_name(broker: str) -> str | None:
@@ -54,10 +54,10 @@ def room_in_name(broker: str) -> str | None:
 
 def check(config: common.Config) -> None:
     """Refuse rooms that are no list of texts."""
-    _rooms(config)
+    _read_rooms(config)
 
 
-def _in_rooms(queues: Sequence[Queue], rooms: Set[str] | None) -> list[Queue]:
+def _pick_inside(queues: Sequence[Queue], rooms: Set[str] | None) -> list[Queue]:
     inside = []
     for queue in queues:
         room = room_in_name(queue.broker)
@@ -70,13 +70,13 @@ def _in_rooms(queues: Sequence[Queue], rooms: Set[str] | None) -> list[Queue]:
     return inside
 
 
-def _share(inside: list[Queue], share: int, extra: int, position: int) -> list[Queue]:
+def _cut_share(inside: list[Queue], share: int, extra: int, position: int) -> list[Queue]:
     start = position * share
     tail = len(inside) - extra + position  # behind the end for all but the first `extra` ones
     return inside[start : start + share] + inside[tail : tail + 1]
 
 
-def _rooms(config: common.Config) -> Set[str] | None:
+def _read_rooms(config: common.Config) -> Set[str] | None:
     rooms = config.get("rooms")
     if rooms is None:
         return None

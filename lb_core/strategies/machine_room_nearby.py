@@ -34,15 +34,15 @@ def deal(
     """Deal each room by itself, then the rooms nobody stands in."""
     inner = _find_inner(settings)
     queues, consumers = common.check_group(queues, consumers)
-    queues_in = _queues_by_room(queues)
-    consumers_in = _consumers_by_room(consumers, settings)
+    queues_in = _group_queues(queues)
+    consumers_in = _group_consumers(consumers, settings)
     owned: common.Assignment = {consumer: [] for consumer in consumers}
     steps = inner.count_points(settings) * sum(
         len(consumers_in.get(room, consumers)) for room in queues_in
     )
     _refuse_absurd(steps)
     given = 0
-    for room in _rooms_in_order(queues_in, consumers_in):
+    for room in _order_rooms(queues_in, consumers_in):
         takers = consumers_in.get(room, consumers)
         for consumer, dealt in _deal(inner, queues_in[room], takers, settings).items():
             given += len(dealt)
@@ -59,17 +59,17 @@ def deal_one(
     caller, queues, consumers = common.check_call(caller, queues, consumers)
     if caller not in consumers:
         return []
-    queues_in = _queues_by_room(queues)
-    consumers_in = _consumers_by_room(consumers, settings)
-    own_room = _room_of_consumer(caller, _zones(settings))
+    queues_in = _group_queues(queues)
+    consumers_in = _group_consumers(consumers, settings)
+    own_room = _find_room(caller, _read_zones(settings))
     owned: list[Queue] = []
-    for room in _rooms_in_order(queues_in, consumers_in):
+    for room in _order_rooms(queues_in, consumers_in):
         if room in consumers_in and room != own_room:
             continue
         takers = consumers_in.get(room, consumers)
         dealt = inner.deal_one(caller, queues_in[room], takers, settings)
         if dealt is None:
-            raise _null_error(inner)
+            raise _make_null_error(inner)
         owned += dealt
     return owned
 
@@ -77,7 +77,7 @@ def deal_one(
 def check(settings: common.Config) -> None:
     """Refuse an inner strategy that is missing, unknown or does not like the settings."""
     _find_inner(settings)
-    _zones(settings)
+    _read_zones(settings)
 
 
 def _refuse_absurd(steps: int) -> None:
@@ -85,12 +85,10 @@ def _refuse_absurd(steps: int) -> None:
         raise errors.BadRequestError(f"{NAME}: {steps} steps to deal all rooms are too many")
 
 
-def _rooms_in_order(
-    queues_in: Mapping[str, object], consumers_in: Mapping[str, object]
-) -> list[str]:
+def _order_rooms(queues_in: Mapping[str, object], consumers_in: Mapping[str, object]) -> list[str]:
     """Rooms with consumers first; each consumer meets only one of them, so their order is free."""
     shared = [room for room in queues_in if room in consumers_in]
-    return shared + model.sorted_texts(room for room in queues_in if room not in consumers_in)
+    return shared + model.sort_texts(room for room in queues_in if room not in consumers_in)
 
 
 def _deal(
@@ -100,31 +98,31 @@ def _deal(
     settings: common.Config,
 ) -> common.Assignment:
     if inner.deals_null(consumers, settings):
-        raise _null_error(inner)
+        raise _make_null_error(inner)
     return inner.deal(queues, consumers, settings)
 
 
-def _null_error(inner: common.Dealer) -> errors.NullPointerException:
+def _make_null_error(inner: common.Dealer) -> errors.NullPointerException:
     return errors.NullPointerException(f"inner strategy {inner.name} gave null")
 
 
-def _queues_by_room(queues: Sequence[Queue]) -> dict[str, list[Queue]]:
+def _group_queues(queues: Sequence[Queue]) -> dict[str, list[Queue]]:
     rooms: dict[str, list[Queue]] = {}
     for queue in queues:
-        room = queue.zone if queue.zone is not None else _before_dash(queue.broker)
+        room = queue.zone if queue.zone is not None else _cut_at_dash(queue.broker)
         if not room:
             raise errors.IllegalArgumentException(
-                f"Machine room is null for mq {consistent_hash.printed(queue)[:LONGEST_SHOWN]}"
+                f"Machine room is null for mq {consistent_hash.print_queue(queue)[:LONGEST_SHOWN]}"
             )
         rooms.setdefault(room, []).append(queue)
     return rooms
 
 
-def _consumers_by_room(consumers: Sequence[str], settings: common.Config) -> dict[str, list[str]]:
-    zones = _zones(settings)
+def _group_consumers(consumers: Sequence[str], settings: common.Config) -> dict[str, list[str]]:
+    zones = _read_zones(settings)
     rooms: dict[str, list[str]] = {}
     for consumer in consumers:
-        room = _room_of_consumer(consumer, zones)
+        room = _find_room(consumer, zones)
         if not room:
             raise errors.IllegalArgumentException(
                 f"Machine room is null for consumer id {consumer[:LONGEST_SHOWN]}"
@@ -133,17 +131,17 @@ def _consumers_by_room(consumers: Sequence[str], settings: common.Config) -> dic
     return rooms
 
 
-def _room_of_consumer(consumer: str, zones: Mapping[str, str | None]) -> str | None:
+def _find_room(consumer: str, zones: Mapping[str, str | None]) -> str | None:
     zone = zones.get(consumer)
-    return zone if zone is not None else _before_dash(consumer)
+    return zone if zone is not None else _cut_at_dash(consumer)
 
 
-def _before_dash(text: str) -> str | None:
+def _cut_at_dash(text: str) -> str | None:
     room, dash, _ = text.partition("-")
     return room if dash else None
 
 
-def _zones(settings: common.Config) -> Mapping[str, str | None]:
+def _read_zones(settings: common.Config) -> Mapping[str, str | None]:
     zones = settings.get("consumerZones")
     if zones is None:
         return {}

@@ -51,7 +51,7 @@ def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous
         outcome.unowned = inventory.merge(chain(free, *(runs for runs, _ in disputed)))
     elif policy.weights is not None:
         _allocate_weighted(outcome, queues, group, policy, free)
-    elif disputed or kinds.home_zones(queues, group, policy):
+    elif disputed or kinds.find_home_zones(queues, group, policy):
         kinds.allocate(outcome, queues, group, policy, free, disputed)
     else:
         _allocate_alike(outcome, queues, group, free)
@@ -115,7 +115,7 @@ def _allocate_weighted(
     }
     loose = [number for run in free for number in run]
     owners = weights.choose_owners(queues, group, policy, outcome.scale, held, loose)
-    outcome.best_top = weights.lower_bound(group, outcome.scale, owners)
+    outcome.best_top = weights.find_lower_bound(group, outcome.scale, owners)
     changed = {number: place for number, place in owners.items() if held.get(number) != place}
     for place, runs in _gather((number, held[number]) for number in changed if number in held):
         name = group.eligible[place]

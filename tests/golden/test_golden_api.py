@@ -92,4 +92,4 @@ def test_lists_are_sorted_as_by_the_rebalance_loop() -> None:
     sorting = GOLDEN["sorting"]
     queues = sorted((Queue(*row) for row in sorting["queuesIn"]), key=model.queue_order)
     assert queues == [Queue(*row) for row in sorting["queuesOut"]]
-    assert model.sorted_texts(sorting["clientIdsIn"]) == sorting["clientIdsOut"]
+    assert model.sort_texts(sorting["clientIdsIn"]) == sorting["clientIdsOut"]

@@ -78,7 +78,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
         "islice(unused, missing)",
     ),
     ("lb_core/slots.py", "for number in count() if", "for number in count(len(self.now)) if"),
-    ("lb_core/slots.py", "names.sort(key=_executor_order)", "names.sort()"),
+    ("lb_core/slots.py", "names.sort(key=_order_executors)", "names.sort()"),
     (
         "lb_core/slots.py",
         "None if is_young else slot.empty_for_seconds",

@@ -36,7 +36,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ),
     (
         "lb_core/strategies/sticky.py",
-        "elif disputed or kinds.home_zones(queues, group, policy):",
+        "elif disputed or kinds.find_home_zones(queues, group, policy):",
         "elif disputed:",
     ),
     ("lb_core/strategies/sticky.py", "elif disputed or kinds", "elif kinds"),
@@ -99,7 +99,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ("lb_core/weights.py", "return zone is None or self.zones[place] == zone", "return True"),
     ("lb_core/weights.py", "            split.counts[place],\n", "            0,\n"),
     ("lb_core/weights.py", "(repaired if dealer.top(repaired) <= limit else fresh)", "fresh"),
-    ("lb_core/check.py", "edges is None or edges != _edges(minus) or", ""),
+    ("lb_core/check.py", "edges is None or edges != _find_edges(minus) or", ""),
     ("lb_core/check.py", " or total != queues.count", ""),
     ("lb_core/check.py", "if name not in eligible:", "if False:"),
     (

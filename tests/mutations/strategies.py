@@ -40,8 +40,8 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ("lb_core/strategies/consistent_hash.py", "bisect.bisect_left", "bisect.bisect_right"),
     (
         "lb_core/strategies/consistent_hash.py",
-        "if owners[_next_point(places, queue)] == caller",
-        "if owners[_next_point(places, queue) - 1] == caller",
+        "if owners[_find_next_point(places, queue)] == caller",
+        "if owners[_find_next_point(places, queue) - 1] == caller",
     ),
     (
         "lb_core/strategies/consistent_hash.py",
@@ -50,7 +50,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ),
     (
         "lb_core/strategies/consistent_hash.py",
-        "_as_java_writes(key)",
+        "_encode_as_java(key)",
         'key.encode("utf-8", "replace")',
     ),
     ("lb_core/strategies/consistent_hash.py", "    if places:\n", "    if True:\n"),
@@ -71,7 +71,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ),
     ("lb_core/strategies/machine_room.py", "inside[tail : tail + 1]", "inside[tail:]"),
     ("lb_core/strategies/machine_room.py", "divmod(len(inside)", "divmod(len(queues)"),
-    ("lb_core/strategies/machine_room_nearby.py", "model.sorted_texts(", "sorted("),
+    ("lb_core/strategies/machine_room_nearby.py", "model.sort_texts(", "sorted("),
     ("lb_core/strategies/machine_room_nearby.py", "return shared + model", "return model"),
     (
         "lb_core/strategies/machine_room_nearby.py",
@@ -109,8 +109,8 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ),
     (
         "lb_core/strategies/config.py",
-        "return _queues(own) if own is not None else None",
-        "return _queues(own) if own is not None else []",
+        "return _read_queues(own) if own is not None else None",
+        "return _read_queues(own) if own is not None else []",
     ),
     ("lb_core/strategies/config.py", "lists.get(caller) if", "lists.get(str(caller)) or [] if"),
     ("lb_core/strategies/config.py", "abs(number) <= model.MAX_QUEUE_ID", "number >= 0"),

@@ -167,7 +167,7 @@ def test_a_repeated_id_that_lost_its_point_takes_the_same_one_again() -> None:
 
 def test_a_queue_on_a_point_belongs_to_that_point() -> None:
     queue = Queue("t", "b", 18166)
-    assert consistent_hash.place(consistent_hash.printed(queue)) == consistent_hash.place(
+    assert consistent_hash.place(consistent_hash.print_queue(queue)) == consistent_hash.place(
         "c-221098-0"
     )
     crowd = [f"c-{number}" for number in range(200)]
@@ -181,8 +181,8 @@ def test_a_queue_on_a_point_belongs_to_that_point() -> None:
 def test_a_queue_behind_the_last_point_belongs_to_the_first() -> None:
     places, owners = consistent_hash.build_ring(["a", "b", "c"], 1)
     assert owners[len(places)] == owners[0]
-    highest = max(queues(2000), key=lambda q: consistent_hash.place(consistent_hash.printed(q)))
-    assert consistent_hash.place(consistent_hash.printed(highest)) > places[-1]
+    highest = max(queues(2000), key=lambda q: consistent_hash.place(consistent_hash.print_queue(q)))
+    assert consistent_hash.place(consistent_hash.print_queue(highest)) > places[-1]
     owned = strategies.find_dealer("CONSISTENT_HASH").deal(
         [highest], ["a", "b", "c"], {"virtualNodes": 1}
     )
