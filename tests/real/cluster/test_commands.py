@@ -194,7 +194,7 @@ def test_a_drain_empties_a_pod_and_its_undo_lets_it_have_queues_again(
     code, shown = run("drain", "dr-a", "--wait")
     assert code == DONE
     assert shown.startswith(
-        "dr-a of ConsumerGroup commands/drained is drained: its 4 queues go to others"
+        "dr-a of ConsumerGroup commands/drained is drained: its 4 queues go to other consumers"
     )
     assert loads(place.status(GROUPS, "drained")) == {"dr-a": 0, "dr-b": 8}
     assert run("drain", "dr-a", "--undo", "--wait")[0] == DONE
@@ -271,8 +271,8 @@ def test_a_right_that_is_missing_is_named(kubernetes: Cluster, place: Namespace,
     code, shown = run("pause", "guarded", user=user)
     assert code == FAILED
     assert shown.startswith(
-        "evenkeel: you may not patch consumergroups.evenkeel.dev in namespace commands, and "
-        "somebody must give you that right: "
+        "evenkeel: you may not patch consumergroups.evenkeel.dev in namespace commands; ask an "
+        "administrator for that right: "
     )
     assert shown.count("\n") == 1
 
@@ -294,7 +294,7 @@ def test_who_is_not_known_is_told_to_log_in(kubernetes: Cluster, run: Run, tmp_p
     wrong.write_text(json.dumps(config))
     code, shown = run("top", user=User("nobody", wrong, "", 0, None, {}))  # type: ignore[arg-type]
     assert code == FAILED
-    assert "does not know who you are" in shown
+    assert "does not accept your credentials" in shown
 
 
 # --- helm test
