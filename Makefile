@@ -4,7 +4,6 @@
 .PHONY: help setup demo test e2e chaos histories outages mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
 	bench-handover bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
-IN_PARALLEL = -n 2 --dist loadfile --no-loadscope-reorder
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -16,7 +15,7 @@ demo: setup ## Show a group's life in two minutes: a real RocketMQ, a real Spark
 
 test: setup ## Run all tests; ARGS="-k sticky --seed 7" goes to pytest
 	@$(if $(ARGS),,$(IN_DEV) sandbox build || true)
-	@$(IN_DEV) pytest $(IN_PARALLEL) $(ARGS)
+	@$(IN_DEV) pytest $(ARGS)
 
 e2e: setup ## Test everything on a node of its own, as root; minutes. ARGS goes to pytest
 	@$(IN_DEV) sandbox node build

@@ -4,8 +4,8 @@ What all tests share: the seed of random data, how a failure tells it, and the o
 A random test takes the fixture `seed`. It is fresh in each run and `--seed N` sets it; when such a
 test fails, the report ends with the call that shows the same failure again.
 
-`make test` runs the tests in two processes (pytest-xdist, a file at a time). Each has its own
-servers, and both have the same seed.
+`make test ARGS="-n 2 --dist loadfile --no-loadscope-reorder"` runs the tests in two processes
+(pytest-xdist), a file at a time. Each has its own servers, and both have the same seed.
 """
 
 import random
@@ -48,14 +48,10 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["seed"] = node.config.stash[_SEED]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the slow folders, so that no worker is left alone with one of them at the end."""
-    items.sort(
-        key=lambda item: next(
-            (rank for rank, folder in enumerate(SLOW_FIRST) if item.nodeid.startswith(folder)),
-            len(SLOW_FIRST),
-        )
-    )
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let workers begin with the slow folders, so that none is left alone with one at the end."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=_rank)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -82,3 +78,8 @@ def pytest_runtest_makereport(
         again = f".venv/bin/python -m pytest {shlex.quote(item.nodeid)} --seed {number}"
         report.sections.append(("seed", f"seed={number}; the same again:\n{again}"))
     return report
+
+
+def _rank(item: pytest.Item) -> int:
+    ranks = (rank for rank, folder in enumerate(SLOW_FIRST) if item.nodeid.startswith(folder))
+    return next(ranks, len(SLOW_FIRST))
