@@ -64,7 +64,7 @@ def test_a_name_at_the_brokers_stays_as_it_was_made(
             "PATCH", path(kind, name), {"spec": {field: change}}, "application/merge-patch+json"
         )
         assert answer.status == 422
-        assert f"{field} cannot be changed" in answer.body["message"]
+        assert f"{field} is immutable" in answer.body["message"]
 
 
 def test_an_epoch_never_goes_back(admin: User, name: str) -> None:
