@@ -13,10 +13,10 @@ from evenkeel.objects import ConsumerGroup, Key
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading, waiting
-from evenkeel_cli.cluster.client import Cluster
+from evenkeel_cli.cluster.client import ClusterClient
 from evenkeel_cli.codes import DONE
 from evenkeel_cli.facts import requests
-from evenkeel_cli.facts.requests import Request
+from evenkeel_cli.facts.requests import AnnotationRequest
 
 TEXTS = {
     "rebalance": "Plans a group once, immediately and without the limits maxMoves and minGain, "
@@ -51,7 +51,7 @@ def _ask(options: argparse.Namespace) -> int:
     cluster = connecting.connect(options)
     group = reading.read_group(cluster, Key(cluster.namespace, options.group))
     moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-    request: Request = options.request(group, moment)
+    request: AnnotationRequest = options.request(group, moment)
     if request.is_new:
         change = {"annotations": {request.annotation: request.value}}
         cluster.merge(paths.GROUPS, group.head.key, {"metadata": change})
@@ -70,7 +70,7 @@ def _ask(options: argparse.Namespace) -> int:
 
 
 def _wait_until_done(
-    cluster: Cluster, group: ConsumerGroup, request: Request, seconds: float
+    cluster: ClusterClient, group: ConsumerGroup, request: AnnotationRequest, seconds: float
 ) -> str:
     found = waiting.poll(lambda: request.seen(reading.read_group(cluster, group.head.key)), seconds)
     if found is None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from evenkeel.cluster import paths
 from evenkeel.errors import EvenkeelError
 from evenkeel_cli.cluster import access, kubeconfig, reading
-from evenkeel_cli.cluster.client import Cluster
+from evenkeel_cli.cluster.client import ClusterClient
 from evenkeel_cli.facts import draining
 
 NAMESPACES: paths.Resource = ("", "v1", "namespaces")
@@ -27,7 +27,7 @@ def find(what: str, given: Mapping[str, str]) -> Sequence[str]:
 
 def _find_in_cluster(what: str, given: Mapping[str, str]) -> Sequence[str]:
     way = access.find(given.get("kubeconfig"), given.get("context"))
-    cluster = Cluster(way, PATIENCE_SECONDS)
+    cluster = ClusterClient(way, PATIENCE_SECONDS)
     if what == "namespace":
         return [each["metadata"]["name"] for each in cluster.listed(NAMESPACES, None)]
     namespace = given.get("namespace") or cluster.namespace

@@ -15,7 +15,7 @@ from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading, waiting
 from evenkeel_cli.cluster.client import (
-    Cluster,
+    ClusterClient,
     Document,
     ForbiddenError,
     MissingError,
@@ -77,7 +77,7 @@ def _check(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _hold_object(
-    cluster: Cluster, resource: Resource, key: Key, document: Document, left: list[str]
+    cluster: ClusterClient, resource: Resource, key: Key, document: Document, left: list[str]
 ) -> Iterator[None]:
     """Create an object on entry and delete it on exit."""
     may_be_there = True  # also if the answer to the request is lost
@@ -93,7 +93,7 @@ def _hold_object(
             _delete(cluster, resource, key, left)
 
 
-def _delete(cluster: Cluster, resource: Resource, key: Key, left: list[str]) -> None:
+def _delete(cluster: ClusterClient, resource: Resource, key: Key, left: list[str]) -> None:
     """Delete an object; a failure must not hide an earlier error."""
     try:
         cluster.delete(resource, key)
@@ -104,7 +104,7 @@ def _delete(cluster: Cluster, resource: Resource, key: Key, left: list[str]) -> 
         left.append(resource[2])
 
 
-def _wait_until_ready(cluster: Cluster, key: Key, seconds: float) -> ConsumerGroup:
+def _wait_until_ready(cluster: ClusterClient, key: Key, seconds: float) -> ConsumerGroup:
     def look() -> ConsumerGroup | None:
         found = reading.read_group(cluster, key)
         return found if checking.is_ready(found) else None

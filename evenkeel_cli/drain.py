@@ -10,7 +10,7 @@ from evenkeel.objects import ConsumerGroup
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading, waiting
-from evenkeel_cli.cluster.client import Cluster, ConflictError, ForbiddenError, MissingError
+from evenkeel_cli.cluster.client import ClusterClient, ConflictError, ForbiddenError, MissingError
 from evenkeel_cli.codes import DONE
 from evenkeel_cli.facts import draining
 
@@ -75,7 +75,7 @@ def _drain(options: argparse.Namespace) -> int:
 
 
 def _write_annotation(
-    cluster: Cluster, group: ConsumerGroup, pods: Iterable[str], *, undo: bool
+    cluster: ClusterClient, group: ConsumerGroup, pods: Iterable[str], *, undo: bool
 ) -> tuple[str | None, bool]:
     """Change the annotation, retrying on conflicts; return its value and whether it changed."""
     for left in reversed(range(TRIES)):
@@ -94,7 +94,7 @@ def _write_annotation(
     raise AssertionError("the last try has returned or raised")
 
 
-def _find_deleted_pods(cluster: Cluster, group: ConsumerGroup) -> set[str]:
+def _find_deleted_pods(cluster: ClusterClient, group: ConsumerGroup) -> set[str]:
     """Find the pods in the annotation that no longer exist."""
     gone = set()
     for name in group.to_drain - draining.find_readers(group).keys():
@@ -108,7 +108,7 @@ def _find_deleted_pods(cluster: Cluster, group: ConsumerGroup) -> set[str]:
 
 
 def _wait(
-    cluster: Cluster, group: ConsumerGroup, pods: list[str], options: argparse.Namespace
+    cluster: ClusterClient, group: ConsumerGroup, pods: list[str], options: argparse.Namespace
 ) -> None:
     def look() -> bool | None:
         now = reading.read_group(cluster, group.head.key)

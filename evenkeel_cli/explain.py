@@ -9,7 +9,7 @@ from evenkeel.objects import ConsumerGroup, Key
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading
-from evenkeel_cli.cluster.client import Cluster, Document, ForbiddenError
+from evenkeel_cli.cluster.client import ClusterClient, Document, ForbiddenError
 from evenkeel_cli.codes import DONE
 from evenkeel_cli.facts import explaining, sentences
 from evenkeel_cli.facts.past import Past
@@ -55,7 +55,7 @@ def _explain(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _read_events(cluster: Cluster, group: ConsumerGroup) -> Sequence[Document]:
+def _read_events(cluster: ClusterClient, group: ConsumerGroup) -> Sequence[Document]:
     """Read the Events about the group; none if the user may not read Events."""
     about = f"involvedObject.kind={group.KIND},involvedObject.name={group.head.key.name}"
     try:

@@ -3,13 +3,13 @@
 import argparse
 
 from evenkeel.cluster import staging
-from evenkeel.cluster.terms import Terms, find_fault
+from evenkeel.cluster.terms import LeaderTerms, find_fault
 from evenkeel.control import allowing
 from evenkeel.errors import ManifestError
 from evenkeel_cli import options as told
 from evenkeel_cli.codes import DONE
 
-DEFAULTS = Terms()
+DEFAULTS = LeaderTerms()
 LEASE_TERMS = (
     (
         "duration",
@@ -70,7 +70,7 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
 
 
 def _operator(options: argparse.Namespace) -> int:
-    terms = Terms(options.lease_duration, options.lease_deadline, options.lease_period)
+    terms = LeaderTerms(options.lease_duration, options.lease_deadline, options.lease_period)
     if fault := find_fault(terms):
         options.refuse(fault)
     from evenkeel.cluster import app  # needs kopf and aiohttp, which no other command needs

@@ -15,7 +15,7 @@ from evenkeel.objects import Key
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting
-from evenkeel_cli.cluster.views import OfAll, OfOne, View
+from evenkeel_cli.cluster.views import LiveView, OfAll, OfOne
 from evenkeel_cli.codes import DONE
 
 LOOK_SECONDS = 2.0
@@ -48,7 +48,7 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
 
 def _top(options: argparse.Namespace) -> int:
     cluster = connecting.connect(options)
-    view: View = (
+    view: LiveView = (
         OfOne(cluster, Key(cluster.namespace, options.group))
         if options.group
         else OfAll(cluster, connecting.choose_namespace(options, cluster))
@@ -70,7 +70,7 @@ def _top(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _watch(console: Console, view: View) -> None:
+def _watch(console: Console, view: LiveView) -> None:
     """Update until Ctrl-C; the last picture stays while the API server does not answer."""
     hint = Text("Ctrl-C ends it", "dim")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)

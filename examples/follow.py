@@ -13,13 +13,13 @@ import sys
 from lb_core.assignment import parse_ids
 from mq_client.blocking import Client
 from mq_client.pulling import Position
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 
 name_server, consumer = sys.argv[1:]
 document = json.load(sys.stdin)
 group = document["spec"].get("group") or document["metadata"]["name"]
 queues = [
-    Queue(queue.topic, queue.broker, queue.id)
+    MessageQueue(queue.topic, queue.broker, queue.id)
     for each in document["status"]["assignments"]
     if each["consumer"] == consumer
     for run in each.get("queues", [])

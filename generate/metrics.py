@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 
 from evenkeel.cluster.calls import Calls
 from evenkeel.control import metrics
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs.pipeline.facts import Facts
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.metrics import Metrics
@@ -50,7 +50,7 @@ def page() -> str:
 
 def _of_job() -> Metrics:
     facts = Facts(0, 0, -1, {}, is_pinned=False, tally=Tally(), error=None)
-    lags: Mapping[Queue, int] = {}
+    lags: Mapping[MessageQueue, int] = {}
     return Metrics(lambda: facts, lambda: lags)
 
 

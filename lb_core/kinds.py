@@ -97,7 +97,7 @@ def _make_kinds(
     policy: Policy,
     sizes: list[list[int]],
     claims: list[Claim],
-) -> list[rings.Kind]:
+) -> list[rings.QueueKind]:
     """The kinds of zones, the one of all other queues, and one for each set of claimants."""
     homes = [
         frozenset(place for place, zone in enumerate(_list_zones(group)) if zone == home)
@@ -109,12 +109,12 @@ def _make_kinds(
     counts += [inventory.size(runs) for _, runs, _ in claims]
     stay_home = policy.zones is Zones.REQUIRE
     return [
-        rings.Kind(count, home, only_home=stay_home and bool(home))
+        rings.QueueKind(count, home, only_home=stay_home and bool(home))
         for count, home in zip(counts, homes, strict=True)
     ]
 
 
-def _make_quotas(kinds: list[rings.Kind], capacities: Sequence[float]) -> quota.Quota:
+def _make_quotas(kinds: list[rings.QueueKind], capacities: Sequence[float]) -> quota.Quota:
     bound: Counter[frozenset[int]] = Counter()
     for kind in kinds:
         if kind.only_home:

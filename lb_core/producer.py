@@ -1,8 +1,8 @@
 """
 Where a producer sends its next message, as RocketMQ's producer decides it.
 
-Pure steps: a publish view and a `State` in, a `Choice` (a queue and the next state) out. Time comes
-from the caller, in milliseconds of any clock that does not go back. Two ways:
+Pure steps: a publish view and a `ProducerState` in, a `QueueChoice` (a queue and the next state)
+out. Time comes from the caller, in milliseconds of any clock that does not go back. Two ways:
 
 - `choose` goes round and avoids the broker that failed last. Given the time, it also leaves out
   brokers that were slow or failed a while ago; `note` tells the state how each send ended.
@@ -45,7 +45,7 @@ PAUSES = (
 FAILED_COUNTS_AS_MS = 10_000
 
 
-class Outcome(Enum):
+class SendOutcome(Enum):
     """How a send ended."""
 
     SENT = "sent"
@@ -65,7 +65,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ProducerState:
     """What one producer remembers: its place in each topic, and how its brokers fared."""
 
     indexes: Mapping[str, int] = field(default_factory=dict)
@@ -83,20 +83,20 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class QueueChoice:
     """The queue to send to, and what to remember."""
 
     queue: Queue
-    state: State
+    state: ProducerState
 
 
 def choose(
     topic: str,
     view: Sequence[QueueRange],
-    state: State,
+    state: ProducerState,
     failed_broker: str | None = None,
     now_ms: float | None = None,
-) -> Choice:
+) -> QueueChoice:
     """
     Take the topic's next queue.
 
@@ -111,7 +111,7 @@ def choose(
             break
     place = index if place is None else place
     indexes = {**state.indexes, topic: place + 1}
-    return Choice(_find_queue(view, place), replace(state, indexes=indexes))
+    return QueueChoice(_find_queue(view, place), replace(state, indexes=indexes))
 
 
 def choose_by_key(topic: str, view: Sequence[QueueRange], key: str) -> Queue:
@@ -141,25 +141,25 @@ def java_hash(text: str) -> int:
 
 
 def note(
-    state: State,
+    state: ProducerState,
     broker: str,
-    outcome: Outcome,
+    outcome: SendOutcome,
     latency_ms: float,
     now_ms: float,
-) -> State:
+) -> ProducerState:
     """Remember how a send to a broker ended."""
     if not is_amount(latency_ms) or not is_amount(now_ms):
         raise errors.BadRequestError(
             f"broker {shorten(broker)}: {shorten(latency_ms)} ms is no latency, or "
             f"{shorten(now_ms)} ms no time"
         )
-    has_failed = outcome is not Outcome.SENT
+    has_failed = outcome is not SendOutcome.SENT
     pause = pause_ms(FAILED_COUNTS_AS_MS if has_failed else latency_ms)
     old = state.brokers.get(broker)
     until = old.available_at_ms if old else None
     if pause and (until is None or now_ms + pause > until):
         until = now_ms + pause
-    health = Health(latency_ms, until, outcome is not Outcome.REFUSED)
+    health = Health(latency_ms, until, outcome is not SendOutcome.REFUSED)
     return replace(state, brokers={**state.brokers, broker: health})
 
 
@@ -169,7 +169,7 @@ def pause_ms(latency_ms: float) -> int:
 
 
 def _make_filters(
-    state: State, failed_broker: str | None, now_ms: float | None
+    state: ProducerState, failed_broker: str | None, now_ms: float | None
 ) -> list[Callable[[str], bool]]:
     """What a broker must satisfy, the most wanted first."""
     if now_ms is None:

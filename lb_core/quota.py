@@ -3,7 +3,7 @@ Decides how many queues each consumer should own, but not which ones.
 
 Think of each consumer as a glass as wide as its capacity. Queues are poured so that the highest
 level, then the second highest, and so on, are as low as possible. If the last queues fit several
-glasses of one width equally well, that choice stays open (`Choice`), and is used to save moves.
+glasses of one width equally well, that choice stays open (`QuotaChoice`), and saves moves.
 
 100 queues over 12 equal consumers: each gets 8, and the choice is which 4 hold a ninth.
 Queues of a zone that must stay in it are poured first, into that zone's glasses alone.
@@ -17,7 +17,7 @@ from operator import truediv
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class QuotaChoice:
     """Any `count` of these consumers get one queue more than their base."""
 
     consumers: Sequence[int]
@@ -29,7 +29,7 @@ class Quota:
     """The queues that each consumer gets in any case, and the choices that stay open."""
 
     base: list[int]
-    choices: list[Choice] = field(default_factory=list)
+    choices: list[QuotaChoice] = field(default_factory=list)
 
     def top(self, capacities: Sequence[float]) -> float:
         """Return the highest load divided by capacity under these quotas."""
@@ -48,7 +48,7 @@ def level(capacities: Sequence[float], queues: int) -> Quota:
         return Quota([])
     if capacities[0] == min(capacities) == max(capacities):
         each, over = divmod(queues, len(capacities))
-        return Quota([each] * len(capacities), [Choice(range(len(capacities)), over)])
+        return Quota([each] * len(capacities), [QuotaChoice(range(len(capacities)), over)])
     if not queues:
         return Quota([0] * len(capacities))
     exact = [Fraction(capacity) for capacity in capacities]
@@ -125,7 +125,7 @@ def _hand_out_rest(
     for width in sorted({widths[place] for place in fitting}, reverse=True):
         same = [place for place in fitting if widths[place] == width]
         if len(same) > rest:
-            quota.choices.append(Choice(same, rest))
+            quota.choices.append(QuotaChoice(same, rest))
             break
         for place in same:
             base[place] += 1
@@ -157,6 +157,6 @@ def _add(quota: Quota, consumers: Sequence[int], part: Quota) -> None:
     for place, base in zip(consumers, part.base, strict=True):
         quota.base[place] = base
     quota.choices += [
-        Choice([consumers[place] for place in choice.consumers], choice.count)
+        QuotaChoice([consumers[place] for place in choice.consumers], choice.count)
         for choice in part.choices
     ]

@@ -34,7 +34,7 @@ NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class QueueKind:
     """Queues that are alike: how many, which consumers are in their zone, and who may own them."""
 
     count: int
@@ -43,7 +43,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class RingEdge:
     """`consumer` gives up to `amount` queues of one kind for as many of another, at `cost` each."""
 
     cost: int
@@ -53,14 +53,14 @@ class Edge:
     amount: int
 
 
-Edges = dict[tuple[int, int], list[Edge]]
+Edges = dict[tuple[int, int], list[RingEdge]]
 
 
 @dataclass(slots=True)
 class Table:
     """How many of each kind each consumer has. The last kinds are voids, one an open choice."""
 
-    kinds: list[Kind]
+    kinds: list[QueueKind]
     held: list[list[int]]
     """How many queues of a kind a consumer may keep without a move."""
     has: list[list[int]] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Table:
         return [kind for kind in voids if self.price_taking(consumer, kind)[1]]
 
 
-def settle(kinds: list[Kind], held: list[list[int]], quota: Quota) -> list[list[int]]:
+def settle(kinds: list[QueueKind], held: list[list[int]], quota: Quota) -> list[list[int]]:
     """Return for each consumer how many queues of each kind it gets."""
     table = Table(kinds, held)
     _start(table, quota)
@@ -195,7 +195,7 @@ def _list_cheapest_edges(table: Table) -> Edges:
         for give in (kind for kind in range(hub) if row[kind]):
             loss, has = table.price_giving(consumer, give)
             for take, gain, most in takes:
-                edge = Edge(loss + gain, give, take, consumer, min(has, most))
+                edge = RingEdge(loss + gain, give, take, consumer, min(has, most))
                 best = edges.setdefault((give, take), [edge])
                 if best[0].cost > edge.cost:
                     edges[give, take] = [edge]
@@ -203,17 +203,17 @@ def _list_cheapest_edges(table: Table) -> Edges:
                     best.append(edge)
     for kind, facts in enumerate(table.kinds):
         if not facts.only_home:
-            edges[hub, kind] = [Edge(0, hub, kind, NOBODY, NO_LIMIT)]
+            edges[hub, kind] = [RingEdge(0, hub, kind, NOBODY, NO_LIMIT)]
     return {pair: ways for pair, ways in edges.items() if pair[0] != pair[1]}
 
 
-def _find_ring(edges: Edges, kinds: int) -> list[Edge]:
+def _find_ring(edges: Edges, kinds: int) -> list[RingEdge]:
     """Find a ring that costs less than nothing (Bellman and Ford), or return no edge."""
     # Without such a ring, the cheapest way to a kind passes each kind once, so the costs stand
     # still after as many rounds as there are kinds. If they still fall in the last round, walking
     # back as many steps as there are kinds must end inside a ring, and that ring is negative.
     cost = [0] * kinds
-    into: dict[int, Edge] = {}
+    into: dict[int, RingEdge] = {}
     last = None
     for _ in range(kinds):
         last = None
@@ -233,7 +233,7 @@ def _find_ring(edges: Edges, kinds: int) -> list[Edge]:
     return ring[::-1]
 
 
-def _turn_rings(table: Table, ring: list[Edge], edges: Edges) -> None:
+def _turn_rings(table: Table, ring: list[RingEdge], edges: Edges) -> None:
     """
     Turn a ring, then the rings of equal cost beside it that use only consumers not used yet.
 
@@ -246,7 +246,7 @@ def _turn_rings(table: Table, ring: list[Edge], edges: Edges) -> None:
     _pass_on(table, _replace_hub(table, ring), busy)
     lanes = [iter(edges[edge.give, edge.take]) for edge in ring]
     while True:
-        beside: list[Edge] = []
+        beside: list[RingEdge] = []
         for edge, lane in zip(ring, lanes, strict=True):
             if edge.consumer == NOBODY:
                 beside.append(edge)
@@ -258,7 +258,7 @@ def _turn_rings(table: Table, ring: list[Edge], edges: Edges) -> None:
         _pass_on(table, _replace_hub(table, beside), busy)
 
 
-def _pass_on(table: Table, ring: list[Edge], busy: set[int]) -> None:
+def _pass_on(table: Table, ring: list[RingEdge], busy: set[int]) -> None:
     # The smallest amount of all steps keeps each step within its price, and no count below zero.
     amount = min(edge.amount for edge in ring)
     for edge in ring:
@@ -267,7 +267,7 @@ def _pass_on(table: Table, ring: list[Edge], busy: set[int]) -> None:
         busy.add(edge.consumer)
 
 
-def _replace_hub(table: Table, ring: list[Edge]) -> list[Edge]:
+def _replace_hub(table: Table, ring: list[RingEdge]) -> list[RingEdge]:
     """Replace the two steps to the hub and on from there by one direct step."""
     after = next((at for at, edge in enumerate(ring) if edge.consumer == NOBODY), None)
     if after is None:
@@ -277,9 +277,9 @@ def _replace_hub(table: Table, ring: list[Edge]) -> list[Edge]:
     return [*step, *turned[1:-1]]
 
 
-def _step_directly(table: Table, consumer: int, give: int, take: int) -> Iterator[Edge]:
+def _step_directly(table: Table, consumer: int, give: int, take: int) -> Iterator[RingEdge]:
     """Give one consumer's step from one kind to another; no step if both are the same."""
     if give != take:
         loss, has = table.price_giving(consumer, give)
         gain, most = table.price_taking(consumer, take)
-        yield Edge(loss + gain, give, take, consumer, min(has, most))
+        yield RingEdge(loss + gain, give, take, consumer, min(has, most))

@@ -94,7 +94,7 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SlotStep:
     """The slots as they shall be, who is left over, and what happened."""
 
     slots: Slots
@@ -113,7 +113,7 @@ def step(
     elapsed_seconds: float,
     drained: Iterable[str] = (),
     leave_first: Sequence[str] = (),
-) -> Step:
+) -> SlotStep:
     """
     Go one step on.
 
@@ -144,7 +144,9 @@ def step(
     released = work.release(set(drained))
     gone = {slot.executor for slot in released}
     waiting = work.fill([name for name in seen if name not in gone])
-    return Step(Slots(slots.group, tuple(work.now.values())), waiting, released, tuple(work.events))
+    return SlotStep(
+        Slots(slots.group, tuple(work.now.values())), waiting, released, tuple(work.events)
+    )
 
 
 def members(

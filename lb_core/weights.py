@@ -29,7 +29,7 @@ MOST_STEPS = 4_000_000
 
 
 @dataclass(slots=True)
-class Split:
+class WeightedSplit:
     """The owner of each queue, and the load of each consumer."""
 
     owners: dict[int, int]
@@ -65,11 +65,11 @@ class Weigher:
         bound = set(self.zones) - {None} if policy.zones is Zones.REQUIRE else set()
         self.bound_to = [zone if zone in bound else None for zone in self.zone_of_source]
 
-    def make_empty(self) -> Split:
+    def make_empty(self) -> WeightedSplit:
         """Return a split in which no queue has an owner."""
-        return Split({}, [0.0] * len(self.capacities), [0] * len(self.capacities))
+        return WeightedSplit({}, [0.0] * len(self.capacities), [0] * len(self.capacities))
 
-    def top(self, split: Split) -> float:
+    def top(self, split: WeightedSplit) -> float:
         """Return the highest load/capacity."""
         levels = zip(split.loads, self.capacities, strict=True)
         return max(load / capacity for load, capacity in levels)
@@ -79,7 +79,9 @@ class Weigher:
         zone = self.bound_to[number // SPAN]
         return zone is None or self.zones[place] == zone
 
-    def deal(self, split: Split, numbers: Iterable[int], had: dict[int, int]) -> Split:
+    def deal(
+        self, split: WeightedSplit, numbers: Iterable[int], had: dict[int, int]
+    ) -> WeightedSplit:
         """
         Give each queue to the consumer that ends lowest, the heaviest queue first.
 
@@ -108,7 +110,7 @@ class Weigher:
         return split
 
     def _rank(
-        self, split: Split, place: int, number: int, had: dict[int, int]
+        self, split: WeightedSplit, place: int, number: int, had: dict[int, int]
     ) -> tuple[float, bool, bool, int, int]:
         return (
             (split.loads[place] + self.weigh(number)) / self.capacities[place],
@@ -118,7 +120,7 @@ class Weigher:
             place,
         )
 
-    def shed(self, split: Split, limit: float) -> list[int]:
+    def shed(self, split: WeightedSplit, limit: float) -> list[int]:
         """Take queues from all consumers above `limit`, as few as possible, and return them."""
         # Sound: while no single queue weighs as much as the excess, the heaviest goes. The k
         # heaviest weigh the most that k queues can, so fewer queues could not be enough. The last
@@ -138,7 +140,7 @@ class Weigher:
         return taken
 
 
-def _find_lowest(heap: list[tuple[float, int, int]], split: Split) -> int:
+def _find_lowest(heap: list[tuple[float, int, int]], split: WeightedSplit) -> int:
     """Return the lowest consumer of a heap whose entries may be out of date."""
     # Sound: loads only grow while dealing, so an old entry is too low at most. When the first entry
     # is up to date, no other can be lower.
@@ -182,7 +184,7 @@ def find_lower_bound(group: Group, scale: Scale, numbers: Iterable[int]) -> floa
     return max(mean, max(weights, default=0) / max(group.capacities))
 
 
-def _keep(dealer: Weigher, owners: dict[int, int]) -> Split:
+def _keep(dealer: Weigher, owners: dict[int, int]) -> WeightedSplit:
     split = dealer.make_empty()
     for number, place in owners.items():
         split.put(number, dealer.weigh(number), place)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from mq_client import errors, messages, wire
 from mq_client.filters import Filter
-from mq_client.values import Pulled, PullStatus, Queue
+from mq_client.values import MessageQueue, Pulled, PullStatus
 
 
 class Meaning(Enum):
@@ -94,7 +94,7 @@ class Answer:
     body: bytes | memoryview = field(default=b"", repr=False)
 
 
-def read(pulled: Pulled, queue: Queue, asked: int, wanted: Filter) -> Answer:
+def read(pulled: Pulled, queue: MessageQueue, asked: int, wanted: Filter) -> Answer:
     """Tell what an answer means for a reader that asked from this offset on."""
     try:
         meaning = MEANINGS[pulled.status, pulled.remark]
@@ -121,7 +121,7 @@ def read(pulled: Pulled, queue: Queue, asked: int, wanted: Filter) -> Answer:
     return Answer(meaning, stop, pulled, pulled.body)
 
 
-def _checked(pulled: Pulled, queue: Queue, asked: int) -> Answer:
+def _checked(pulled: Pulled, queue: MessageQueue, asked: int) -> Answer:
     """Compare messages with the offsets that they are said to be all of."""
     try:
         run = _first_run(pulled.body, queue, asked)
@@ -145,7 +145,7 @@ class _Run(NamedTuple):
     size: int
 
 
-def _first_run(body: bytes | memoryview, queue: Queue, asked: int) -> _Run:
+def _first_run(body: bytes | memoryview, queue: MessageQueue, asked: int) -> _Run:
     first, expected = NOWHERE, asked
     place, end, head_at = 0, len(body), _HEAD.unpack_from
     try:
@@ -170,7 +170,7 @@ def _first_run(body: bytes | memoryview, queue: Queue, asked: int) -> _Run:
     return _Run(first, expected, place)
 
 
-def _misplaced(queue: Queue, asked: int, offset: int) -> errors.ProtocolError:
+def _misplaced(queue: MessageQueue, asked: int, offset: int) -> errors.ProtocolError:
     return errors.ProtocolError(
         f"{queue} from offset {asked}: the broker sent a message with offset {offset}; such "
         "offsets are those of a static topic or of a light one (LMQ), which this client does not "
@@ -178,7 +178,7 @@ def _misplaced(queue: Queue, asked: int, offset: int) -> errors.ProtocolError:
     )
 
 
-def _count(message: bytes | memoryview, queue: Queue) -> int:
+def _count(message: bytes | memoryview, queue: MessageQueue) -> int:
     """Count the messages of an inner batch."""
     try:
         return len(list(messages.decode(message, queue.broker)))

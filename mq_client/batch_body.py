@@ -20,7 +20,7 @@ _PROPERTIES_LENGTH = Struct(">h")
 _LEAST = _HEAD.size + _PROPERTIES_LENGTH.size
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """Where one message stands in the body."""
 
     flag: int
@@ -40,10 +40,10 @@ def encode(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
     return b"".join(pieces)
 
 
-def parts(data: bytes | memoryview, most: int = MOST_MESSAGES) -> list[Part]:
+def parts(data: bytes | memoryview, most: int = MOST_MESSAGES) -> list[BatchPart]:
     """Find the messages. A `ProtocolError` if there are too many, or if one is cut or overlong."""
     most = min(most, MOST_MESSAGES)
-    found: list[Part] = []
+    found: list[BatchPart] = []
     place = 0
     while place < len(data):
         if len(found) == most:
@@ -59,7 +59,7 @@ def parts(data: bytes | memoryview, most: int = MOST_MESSAGES) -> list[Part]:
     return found
 
 
-def _part(data: bytes | memoryview, place: int) -> tuple[Part | None, int]:
+def _part(data: bytes | memoryview, place: int) -> tuple[BatchPart | None, int]:
     size, _, _, flag, body_length = _HEAD.unpack_from(data, place)
     body = place + _HEAD.size
     if body_length < 0:
@@ -68,4 +68,4 @@ def _part(data: bytes | memoryview, place: int) -> tuple[Part | None, int]:
     if not 0 <= length <= size - _LEAST - body_length:
         return None, 0
     properties = body + body_length + _PROPERTIES_LENGTH.size
-    return Part(flag, body, body_length, properties, length), size
+    return BatchPart(flag, body, body_length, properties, length), size

@@ -67,7 +67,7 @@ def read(
         if check_crc:
             rows.check_crc(octets, found)
         octets, found = rows.expand(octets, found, expanded_max)
-    except (rows.RefusedError, errors.ProtocolError) as error:
+    except (rows.CorruptRowsError, errors.ProtocolError) as error:
         refusal = _refusal(data, broker, check_crc, expanded_max)
         if unreadable is None or not isinstance(refusal, errors.CorruptMessageError):
             raise refusal from error

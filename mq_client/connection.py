@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from mq_client import acl, frames
 from mq_client.acl import Credentials
 from mq_client.commands.base import Request
-from mq_client.frames import Frame, Reader
+from mq_client.frames import Frame, FrameReader
 
 Waiter = TypeVar("Waiter")
 UNKNOWN_REQUEST = 3
@@ -41,7 +41,7 @@ class Connection(Generic[Waiter]):
         self._waits: dict[int, _Wait[Waiter]] = {}
         self._earliest = NEVER
         self._heard_at = -NEVER
-        self.reader = Reader()
+        self.reader = FrameReader()
 
     def request(self, request: Request[Any], waiter: Waiter, now: float, deadline: float) -> bytes:
         """Number a request and remember who waits for it; the bytes to send."""

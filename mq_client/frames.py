@@ -1,9 +1,9 @@
 """
 Frames of the RocketMQ remoting protocol, in memory.
 
-`int32 total | int32 (encoding << 24 | header length) | header | body`, big endian. A `Reader` gives
-the space that a socket reads into, is told how much came, and hands out frames. Nothing here opens
-a socket or reads a clock, so every test is a list of byte strings.
+`int32 total | int32 (encoding << 24 | header length) | header | body`, big endian. A `FrameReader`
+gives the space that a socket reads into, is told how much came, and hands out frames. Nothing here
+opens a socket or reads a clock, so every test is a list of byte strings.
 
 Headers are JSON, or RocketMQ's binary form where a broker was told to push requests so; we write
 JSON and the peer answers in kind.
@@ -79,7 +79,7 @@ def encode(frame: Frame) -> bytes:
     return b"".join((_LENGTHS.pack(total, len(data)), data, frame.body))
 
 
-class Reader:
+class FrameReader:
     """
     Turns what a socket reads into frames.
 

@@ -15,7 +15,7 @@ from struct import Struct
 from mq_client import batch_body, compression, errors, properties, wire
 from mq_client.checks import INT32_MAX, INT64_MAX, is_whole
 from mq_client.filters import EVERYTHING, Filter
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 
 TOPIC_MAX = 127
 EXPANDED_MAX = 256 * 1024 * 1024
@@ -185,9 +185,9 @@ class Unreadable:
     """Behind its last offset: the body may have held a batch of messages."""
 
     @property
-    def queue(self) -> Queue:
+    def queue(self) -> MessageQueue:
         """Where it is."""
-        return Queue(self.message.topic, self.message.broker, self.message.queue_id)
+        return MessageQueue(self.message.topic, self.message.broker, self.message.queue_id)
 
     @property
     def first(self) -> int:
@@ -375,7 +375,7 @@ def _expanded(stored: StoredMessage, room: int) -> StoredMessage:
     return stored if body is stored.body else replace(stored, body=body)
 
 
-def _parts(outer: StoredMessage, most: int) -> list[batch_body.Part]:
+def _parts(outer: StoredMessage, most: int) -> list[batch_body.BatchPart]:
     """Take an inner batch apart, into so many messages at most."""
     try:
         parts = batch_body.parts(outer.body, most)
@@ -386,7 +386,7 @@ def _parts(outer: StoredMessage, most: int) -> list[batch_body.Part]:
     return parts
 
 
-def _inner(outer: StoredMessage, part: batch_body.Part, place: int) -> StoredMessage:
+def _inner(outer: StoredMessage, part: batch_body.BatchPart, place: int) -> StoredMessage:
     """Make a message of an inner batch; they have consecutive offsets."""
     texts = outer.body[part.properties : part.properties + part.properties_length]
     return replace(

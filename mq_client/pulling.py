@@ -22,7 +22,7 @@ from mq_client.answers import Answer, Meaning
 from mq_client.checks import INT64_MAX, is_whole
 from mq_client.commands.consuming import Pull
 from mq_client.filters import Filter
-from mq_client.values import MASTER_ID, Pulled, Queue, checked_queue
+from mq_client.values import MASTER_ID, MessageQueue, Pulled, checked_queue
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +56,7 @@ def share(budget: int, queues: int) -> int:
 class OffsetGoneError(errors.MqError):
     """The broker does not hold these messages any more."""
 
-    def __init__(self, queue: Queue, asked: int, first: int) -> None:
+    def __init__(self, queue: MessageQueue, asked: int, first: int) -> None:
         """Name the gap."""
         super().__init__(
             f"{queue}: offsets {asked} to {first - 1} are deleted on the broker; "
@@ -87,7 +87,7 @@ class BeyondEndError(errors.MqError):
 class Batch:
     """Messages of one queue as they came, for the offsets from `first` up to, without, `stop`."""
 
-    queue: Queue
+    queue: MessageQueue
     first: int
     stop: int
     body: bytes | memoryview = field(repr=False)
@@ -129,7 +129,7 @@ class Batch:
 class Position:
     """One queue's place in a pull sequence."""
 
-    queue: Queue
+    queue: MessageQueue
     next: int
     stop: int | None = None
     wanted: Filter = filters.EVERYTHING

@@ -1,8 +1,8 @@
 """
 Where the fields of many stored messages stand, as numpy arrays with an entry a message.
 
-The rules are those of `messages.decode`, checked for all messages at once. `RefusedError` says only
-that something is wrong: `decode` tells what and where.
+The rules are those of `messages.decode`, checked for all messages at once. `CorruptRowsError` says
+only that something is wrong: `decode` tells what and where.
 """
 
 from dataclasses import dataclass, fields
@@ -28,7 +28,7 @@ _HEAD = np.dtype(
 _TAIL = np.dtype([("reconsume_times", ">i4"), ("prepared", ">i8"), ("body_length", ">i4")])
 
 
-class RefusedError(Exception):
+class CorruptRowsError(Exception):
     """These bytes are no messages, or corrupt ones."""
 
 
@@ -166,7 +166,7 @@ def _unwrap(data: Bytes, rows: Rows, is_wrapped: NDArray[np.bool_], room: int) -
         parts = batch_body.parts(_body(data, rows, row), room // overhead)
         room -= len(parts) * overhead
         counts[row] = len(parts)
-        found.append(np.array(parts, np.int64).reshape(-1, len(batch_body.Part._fields)))
+        found.append(np.array(parts, np.int64).reshape(-1, len(batch_body.BatchPart._fields)))
         found[-1][:, [1, 3]] += rows.body[row]
     inner = np.repeat(is_wrapped, counts)
     number = np.arange(len(inner)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -190,4 +190,4 @@ def _body(data: Bytes, rows: Rows, row: int) -> memoryview:
 
 def _require(good: NDArray[np.bool_]) -> None:
     if not good.all():
-        raise RefusedError
+        raise CorruptRowsError

@@ -19,7 +19,7 @@ MOST_PERM = 7
 """Both, and the bit of inherited settings."""
 
 
-class Queue(NamedTuple):
+class MessageQueue(NamedTuple):
     """One queue of a topic. Queues sort as RocketMQ sorts them, but for odd letters in names."""
 
     topic: str
@@ -31,10 +31,10 @@ class Queue(NamedTuple):
         return f"{self.topic}@{self.broker} {self.id}"
 
 
-def checked_queue(value: object) -> Queue:
+def checked_queue(value: object) -> MessageQueue:
     """Take a queue as callers give it, or raise a `UsageError`."""
     if (
-        isinstance(value, Queue)
+        isinstance(value, MessageQueue)
         and isinstance(value.topic, str)
         and isinstance(value.broker, str)
         and is_whole(value.id, 0, INT32_MAX)
@@ -96,27 +96,27 @@ class Route:
         return next((broker for broker in self.brokers if broker.broker == name), None)
 
     @property
-    def readable(self) -> list[Queue]:
+    def readable(self) -> list[MessageQueue]:
         """The queues that consumers see, RocketMQ's subscribe view."""
         return [
-            Queue(self.topic, broker.broker, number)
+            MessageQueue(self.topic, broker.broker, number)
             for broker in self.brokers
             if broker.is_readable
             for number in range(broker.read_queues)
         ]
 
     @property
-    def writable(self) -> list[Queue]:
+    def writable(self) -> list[MessageQueue]:
         """The queues that producers see, RocketMQ's publish view."""
         return [
-            Queue(self.topic, broker.broker, number)
+            MessageQueue(self.topic, broker.broker, number)
             for broker in self.brokers
             if broker.is_writable
             for number in range(broker.write_queues)
         ]
 
 
-class Cluster(NamedTuple):
+class BrokerMap(NamedTuple):
     """Who serves: broker groups by cluster, and addresses by broker group and id."""
 
     clusters: Mapping[str, tuple[str, ...]]
@@ -158,7 +158,7 @@ class Offsets(NamedTuple):
 class Lag(NamedTuple):
     """How far a group is behind on one queue."""
 
-    queue: Queue
+    queue: MessageQueue
     broker_offset: int
     consumer_offset: int
     last_timestamp_ms: int
@@ -170,7 +170,7 @@ class Lag(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupMember:
     """A client that heartbeats for a group, as one broker sees it."""
 
     client_id: str
@@ -184,7 +184,7 @@ class Members:
     """Who is connected for a group, and what they asked for. A filter text by topic."""
 
     group: str
-    members: tuple[Member, ...]
+    members: tuple[GroupMember, ...]
     consume_type: str | None
     message_model: str | None
     subscriptions: Mapping[str, str]
@@ -219,7 +219,7 @@ class TopicConfig:
 class Stored(NamedTuple):
     """Where a message, or the first of a batch, was stored."""
 
-    queue: Queue
+    queue: MessageQueue
     offset: int
 
 
@@ -230,6 +230,6 @@ class Sent(NamedTuple):
     The offset of a message with a delay is one in the broker's own schedule, not in the queue.
     """
 
-    queue: Queue
+    queue: MessageQueue
     offset: int
     message_ids: tuple[str, ...]

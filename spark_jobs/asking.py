@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from mq_client import errors, flows
 from mq_client.blocking import Client
-from mq_client.blocking.engine import Task
+from mq_client.blocking.engine import RunningFlow
 from mq_client.commands.consuming import GetTopicOffsets
 from mq_client.operations import routing
-from mq_client.values import MASTER_ID, WRITE, BrokerRoute, Offsets, Queue, Route
+from mq_client.values import MASTER_ID, WRITE, BrokerRoute, MessageQueue, Offsets, Route
 
-Ends = dict[Queue, Offsets]
+Ends = dict[MessageQueue, Offsets]
 GRACE_SECONDS = 0.25
 """How long a probe of a broker that was not running may take to count in the same batch."""
 
@@ -36,7 +36,7 @@ class _Probe:
     topic: str
     error: errors.UnavailableError
     """Why the broker is thought to be silent."""
-    task: Task[Ends]
+    task: RunningFlow[Ends]
 
     @property
     def is_lost(self) -> bool:

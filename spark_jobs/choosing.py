@@ -6,7 +6,7 @@ from collections.abc import Callable
 from lb_core import producer
 from lb_core.model import QueueRange
 from mq_client import errors
-from mq_client.values import Queue, Route
+from mq_client.values import MessageQueue, Route
 
 
 def _milliseconds() -> float:
@@ -18,16 +18,16 @@ class Balanced:
 
     def __init__(self, now_ms: Callable[[], float] = _milliseconds) -> None:
         """Start at the first queue."""
-        self.state = producer.State()
+        self.state = producer.ProducerState()
         self._now_ms = now_ms
 
-    def choose(self, route: Route, failed_broker: str | None) -> Queue:
+    def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
         """Pick the next queue."""
         choice = producer.choose(
             route.topic, writable(route), self.state, failed_broker, self._now_ms()
         )
         self.state = choice.state
-        return Queue(choice.queue.topic, choice.queue.broker, choice.queue.id)
+        return MessageQueue(choice.queue.topic, choice.queue.broker, choice.queue.id)
 
     def ended(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
         """Learn how the broker fares."""
@@ -35,10 +35,10 @@ class Balanced:
         self.state = producer.note(self.state, broker, _outcome(error), seconds * 1000, now_ms)
 
 
-def by_key(topic: str, queues: tuple[QueueRange, ...], key: str) -> Queue:
+def by_key(topic: str, queues: tuple[QueueRange, ...], key: str) -> MessageQueue:
     """Pick the queue of a key: always the same while the topic's queues are."""
     queue = producer.choose_by_key(topic, queues, key)
-    return Queue(queue.topic, queue.broker, queue.id)
+    return MessageQueue(queue.topic, queue.broker, queue.id)
 
 
 def writable(route: Route) -> tuple[QueueRange, ...]:
@@ -52,8 +52,8 @@ def writable(route: Route) -> tuple[QueueRange, ...]:
     )
 
 
-def _outcome(error: errors.MqError | None) -> producer.Outcome:
+def _outcome(error: errors.MqError | None) -> producer.SendOutcome:
     if error is None:
-        return producer.Outcome.SENT
+        return producer.SendOutcome.SENT
     is_silent = isinstance(error, errors.UnavailableError)
-    return producer.Outcome.NO_ANSWER if is_silent else producer.Outcome.REFUSED
+    return producer.SendOutcome.NO_ANSWER if is_silent else producer.SendOutcome.REFUSED

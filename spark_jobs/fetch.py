@@ -12,9 +12,9 @@ from mq_client.filters import Filter
 from mq_client.messages import Unreadable
 from mq_client.operations import offsets, pulling
 from mq_client.pulling import Batch, BeyondEndError, Position
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import connections, schema
-from spark_jobs.options import Cluster
+from spark_jobs.options import ClusterOptions
 from spark_jobs.planning import DataLossError, Range
 
 log = logging.getLogger("evenkeel.source")
@@ -24,7 +24,7 @@ LOOK_SECONDS = 2.0
 
 def fetch(
     ranges: list[Range],
-    cluster: Cluster,
+    cluster: ClusterOptions,
     group: str,
     wanted: Filter,
     *,
@@ -44,7 +44,7 @@ def fetch(
         for each in ranges
     ]
     client = connections.client(cluster)
-    counts: Counter[Queue] = Counter()
+    counts: Counter[MessageQueue] = Counter()
     lost: list[Range] = []
     for batch in _batches(client, group, positions, cluster):
         broken: list[Unreadable] = []
@@ -92,13 +92,13 @@ def _see_sum(planned: Range, rows: int, position: Position) -> None:
 
 
 def _batches(
-    client: Client, group: str, positions: list[Position], cluster: Cluster
+    client: Client, group: str, positions: list[Position], cluster: ClusterOptions
 ) -> Iterator[Batch]:
     """Read them all. A broker that lost what was planned would never answer: that is an error."""
     reader = client.read(group, positions, cluster.fetch_bytes)
     patience = cluster.fetch_deadline
     look = min(LOOK_SECONDS, patience)
-    looks: Counter[Queue] = Counter()
+    looks: Counter[MessageQueue] = Counter()
     while left := [position for position in positions if not position.is_done]:
         is_silent = True
         try:
@@ -118,7 +118,7 @@ def _batches(
 
 
 def _see_ends(
-    client: Client, positions: list[Position], looks: Counter[Queue], most: float
+    client: Client, positions: list[Position], looks: Counter[MessageQueue], most: float
 ) -> bool:
     """
     Ask the masters whether the queues end too early; whether one was cut off there.

@@ -12,14 +12,14 @@ from typing import Any
 from mq_client import filters
 from mq_client.errors import UsageError
 from mq_client.filters import Filter
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 
-Offsets = dict[Queue, int]
+Offsets = dict[MessageQueue, int]
 Tree = dict[str, dict[str, dict[str, int]]]
 EXAMPLE = '{"topic": {"broker": {"0": 23}}}'
 
 
-def tree(offsets: Mapping[Queue, int]) -> Tree:
+def tree(offsets: Mapping[MessageQueue, int]) -> Tree:
     """Write offsets."""
     found: Tree = {}
     for queue in sorted(offsets):
@@ -43,7 +43,7 @@ def offsets(written: Any, least: int = 0) -> Offsets:
                     raise ValueError(f"{where}: a queue is a number; offsets look like {EXAMPLE}")
                 if type(offset) is not int or offset < least:
                     raise ValueError(f"{where}: {offset!r} is not an offset from {least} on")
-                found[Queue(topic, broker, int(number))] = offset
+                found[MessageQueue(topic, broker, int(number))] = offset
     return found
 
 

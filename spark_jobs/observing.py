@@ -10,12 +10,12 @@ from mq_client.blocking import Client
 from mq_client.commands.consuming import GetMaxOffset
 from mq_client.flows import Flow
 from mq_client.operations import offsets, routing
-from mq_client.operations.routing import Place as BrokerPlace
+from mq_client.operations.routing import BrokerChoice as BrokerPlace
 from mq_client.pulling import Position
-from mq_client.values import MASTER_ID, READ, Offsets, PullStatus, Queue
+from mq_client.values import MASTER_ID, READ, MessageQueue, Offsets, PullStatus
 from spark_jobs.asking import Asker, Ends, Said
-from spark_jobs.options import EARLIEST, LATEST, Edge, Place, Reading
-from spark_jobs.planning import Seen
+from spark_jobs.options import EARLIEST, LATEST, QueueEdge, Reading, StartOrEnd
+from spark_jobs.planning import SeenOffsets
 
 Value = TypeVar("Value")
 Where = tuple[str, str]
@@ -23,7 +23,7 @@ Where = tuple[str, str]
 log = logging.getLogger("evenkeel.source")
 
 SAMPLE_MESSAGES, SAMPLE_BYTES = 32, 256 * 1024
-NOWHERE: Mapping[Queue, int] = {}
+NOWHERE: Mapping[MessageQueue, int] = {}
 MAY_PASS = (errors.UnavailableError, errors.BusyError)
 BEHIND = "its master is away, and its slave does not hold the place that is read next"
 
@@ -32,10 +32,10 @@ BEHIND = "its master is away, and its slave does not hold the place that is read
 class _View:
     """What is known while the answers are looked through."""
 
-    start: Mapping[Queue, int]
+    start: Mapping[MessageQueue, int]
     topics: set[str] = field(init=False)
     queues: Ends = field(default_factory=dict)
-    barred: set[Queue] = field(default_factory=set)
+    barred: set[MessageQueue] = field(default_factory=set)
     masters: dict[Where, str] = field(default_factory=dict)
     """Where a master has the topic, and the master's address."""
     by_slave: set[Where] = field(default_factory=set)
@@ -77,13 +77,13 @@ class _View:
             self.barred |= ends.keys()
 
     @property
-    def closed(self) -> set[Queue]:
+    def closed(self) -> set[MessageQueue]:
         """Queues that a master has closed: the topic has fewer than before."""
         at_masters = {queue for queue in self.start if _where(queue) in self.masters}
         return at_masters - self.queues.keys()
 
 
-class Observer:
+class TopicObserver:
     """Sees the topics of one reading."""
 
     def __init__(self, client: Client, reading: Reading) -> None:
@@ -95,7 +95,9 @@ class Observer:
         self.silent: frozenset[str] = frozenset()
         """Brokers that did not answer the last time."""
 
-    def see(self, start: Mapping[Queue, int] = NOWHERE, *, is_new: bool | None = None) -> Seen:
+    def see(
+        self, start: Mapping[MessageQueue, int] = NOWHERE, *, is_new: bool | None = None
+    ) -> SeenOffsets:
         """
         Ask all brokers of all topics. One that does not answer is left out, and logged once.
 
@@ -122,7 +124,7 @@ class Observer:
         for _, broker in missing - lacking:
             view.silent.setdefault(broker, errors.NoBrokerError("it is in no route now"))
         self._tell(view)
-        return Seen(
+        return SeenOffsets(
             view.queues,
             frozenset(answered | lacking),
             view.silent,
@@ -131,18 +133,18 @@ class Observer:
             frozenset(view.by_slave),
         )
 
-    def place(self, place: Place, seen: Seen) -> dict[Queue, int]:
+    def place(self, place: StartOrEnd, seen: SeenOffsets) -> dict[MessageQueue, int]:
         """Find the offset of a place in each queue."""
         unknown = sorted(place.offsets.keys() - seen.queues.keys())
         if unknown:
             raise errors.UsageError(f"offsets were given for {unknown[0]}, which cannot be read")
         ends = {queue: given.min for queue, given in seen.queues.items()}
         match place.edge:
-            case Edge.LATEST:
+            case QueueEdge.LATEST:
                 ends = {queue: given.max for queue, given in seen.queues.items()}
-            case Edge.GROUP:
+            case QueueEdge.GROUP:
                 ends |= self.stands(seen)
-            case Edge.TIMESTAMP:
+            case QueueEdge.TIMESTAMP:
                 ends = self._all(
                     {
                         queue: offsets.search_offset(
@@ -151,14 +153,14 @@ class Observer:
                         for queue in seen.queues
                     }
                 )
-            case Edge.EARLIEST:
+            case QueueEdge.EARLIEST:
                 pass
         for queue, offset in place.offsets.items():
             edges = {EARLIEST: seen.queues[queue].min, LATEST: seen.queues[queue].max}
             ends[queue] = edges.get(offset, offset)
         return ends
 
-    def stands(self, seen: Seen) -> dict[Queue, int]:
+    def stands(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
         """Find where the group stands, in the queues that it has read."""
         asks = {
             queue: offsets.committed(self._client.directory, self._reading.group, queue)
@@ -166,11 +168,11 @@ class Observer:
         }
         return {queue: at for queue, at in self._all(asks).items() if at is not None}
 
-    def message_bytes(self, start: Mapping[Queue, int]) -> dict[Queue, float]:
+    def message_bytes(self, start: Mapping[MessageQueue, int]) -> dict[MessageQueue, float]:
         """Estimate how large the next messages of each queue are, by the first of them."""
         return self._all({queue: self._sample(Position(queue, at)) for queue, at in start.items()})
 
-    def commit(self, at: Mapping[Queue, int]) -> dict[str, errors.MqError]:
+    def commit(self, at: Mapping[MessageQueue, int]) -> dict[str, errors.MqError]:
         """Tell all brokers how far the group is; by broker, why it does not know now."""
         directory, group = self._client.directory, self._reading.group
         tasks = [
@@ -199,7 +201,7 @@ class Observer:
     def _ask(self, topics: set[str]) -> Mapping[str, list[Said] | errors.TopicUnknownError]:
         return self._asker.ask(sorted(topics))
 
-    def _exhausted(self, view: _View) -> frozenset[Queue]:
+    def _exhausted(self, view: _View) -> frozenset[MessageQueue]:
         """Pick the closed queues that were read to their end, which their masters still know."""
         ends = self._ends({queue: view.masters[_where(queue)] for queue in view.closed})
         for queue, end in ends.items():
@@ -209,7 +211,7 @@ class Observer:
                 raise end
         return frozenset(queue for queue, end in ends.items() if end == view.start[queue])
 
-    def _ends(self, at: Mapping[Queue, str]) -> Mapping[Queue, int | errors.MqError]:
+    def _ends(self, at: Mapping[MessageQueue, str]) -> Mapping[MessageQueue, int | errors.MqError]:
         """Ask for the ends of queues, at these addresses."""
         answer_seconds = self._client.directory.times.answer
         tasks = {
@@ -218,7 +220,7 @@ class Observer:
             )
             for queue, address in at.items()
         }
-        found: dict[Queue, int | errors.MqError] = {}
+        found: dict[MessageQueue, int | errors.MqError] = {}
         for queue, task in tasks.items():
             try:
                 found[queue] = self._client.wait(task)
@@ -255,7 +257,7 @@ class Observer:
             pulled = yield from routing.ask_broker(self._client.directory, place, request)
         return len(pulled.body) / max(1, pulled.next_offset - position.next)
 
-    def _all(self, asks: Mapping[Queue, Flow[Value]]) -> dict[Queue, Value]:
+    def _all(self, asks: Mapping[MessageQueue, Flow[Value]]) -> dict[MessageQueue, Value]:
         """Ask side by side."""
         tasks = {queue: self._client.start(flow) for queue, flow in asks.items()}
         return {queue: self._client.wait(task) for queue, task in tasks.items()}
@@ -279,7 +281,7 @@ class Observer:
         self.silent, self._barred = frozenset(silent), barred
 
 
-def _where(queue: Queue) -> Where:
+def _where(queue: MessageQueue) -> Where:
     return queue.topic, queue.broker
 
 

@@ -23,7 +23,7 @@ from mq_client.directory import DEFAULT_TIMES, Times, checked_address
 from mq_client.errors import UsageError
 from mq_client.filters import Filter
 from mq_client.pulling import READER_BYTES
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import journal
 
 CLUSTER = ("nameServers", "accessKey", "secretKey", "tls", "requestTimeout")
@@ -45,7 +45,7 @@ SPARKS_OWN = ("checkpointlocation",)
 """What a streaming sink is told besides."""
 
 
-class Edge(Enum):
+class QueueEdge(Enum):
     """A place in every queue that has a name."""
 
     EARLIEST = "earliest"
@@ -60,16 +60,16 @@ EARLIEST, LATEST = -2, -1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StartOrEnd:
     """Where to start or to end: at an edge, or at these offsets; the edge for all other queues."""
 
-    edge: Edge
+    edge: QueueEdge
     timestamp_ms: int = 0
-    offsets: Mapping[Queue, int] = field(default_factory=dict)
+    offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterOptions:
     """How to reach a cluster. It travels to executors, so it holds no socket."""
 
     name_servers: str
@@ -100,15 +100,15 @@ class Cluster:
 class Reading:
     """What is read, from where to where, and how."""
 
-    cluster: Cluster
+    cluster: ClusterOptions
     topics: tuple[str, ...]
     pattern: str | None
     group: str
     commits: bool
     """Whether the broker is told how far the group is: only if the user named it."""
     wanted: Filter
-    start: Place
-    end: Place
+    start: StartOrEnd
+    end: StartOrEnd
     most_messages: int | None
     most_bytes: int | None
     fail_on_data_loss: bool
@@ -125,7 +125,7 @@ class Reading:
 class Sending:
     """Where messages go."""
 
-    cluster: Cluster
+    cluster: ClusterOptions
     topic: str | None
     group: str
     ordering_key: str | None
@@ -235,14 +235,14 @@ def _of_environment() -> Credentials | None:
     return Credentials(access, secret) if access and secret else None
 
 
-def _cluster(given: _Given, *, takes_environment: bool = False) -> Cluster:
+def _cluster(given: _Given, *, takes_environment: bool = False) -> ClusterOptions:
     access, secret = given.text("accessKey"), given.text("secretKey")
     if (access is None) != (secret is None):
         raise UsageError("accessKey and secretKey belong together: one of them is missing")
     tls = given.text("tls") or "false"
     if tls not in ("true", "false") and not Path(tls).is_file():
         raise UsageError(f"tls: {tls!r} is neither true nor false, and no file of authorities")
-    return Cluster(
+    return ClusterOptions(
         name_servers=_name_servers(given.needed("nameServers", "localhost:9876")),
         credentials=Credentials(access, secret) if access and secret else None,
         tls=tls,
@@ -281,17 +281,17 @@ def _filter(given: _Given) -> Filter:
     return filters.sql(sql) if sql else filters.tags(tags or filters.ALL)
 
 
-def _start(given: _Given, is_stream: bool, group: str | None) -> Place:
-    default = Edge.GROUP if group else Edge.LATEST if is_stream else Edge.EARLIEST
+def _start(given: _Given, is_stream: bool, group: str | None) -> StartOrEnd:
+    default = QueueEdge.GROUP if group else QueueEdge.LATEST if is_stream else QueueEdge.EARLIEST
     place = _place(given, "startFrom", "startTimestamp", default)
-    if place.edge is Edge.GROUP and not group:
+    if place.edge is QueueEdge.GROUP and not group:
         raise UsageError("startFrom: 'group' needs the option group")
     return place
 
 
-def _end(given: _Given) -> Place:
-    place = _place(given, "endAt", "endTimestamp", Edge.LATEST)
-    if place.edge in (Edge.GROUP, Edge.EARLIEST):
+def _end(given: _Given) -> StartOrEnd:
+    place = _place(given, "endAt", "endTimestamp", QueueEdge.LATEST)
+    if place.edge in (QueueEdge.GROUP, QueueEdge.EARLIEST):
         raise UsageError(
             f"endAt: {place.edge.value!r} is not an end; take latest, timestamp, or offsets, as in "
             f"{journal.EXAMPLE}"
@@ -299,31 +299,31 @@ def _end(given: _Given) -> Place:
     return place
 
 
-def _place(given: _Given, name: str, time_name: str, default: Edge) -> Place:
+def _place(given: _Given, name: str, time_name: str, default: QueueEdge) -> StartOrEnd:
     """Read an edge, or offsets as JSON. A queue that the offsets leave out has the default edge."""
     text = given.text(name)
     timestamp = given.text(time_name)
     if text is None:
-        text = Edge.TIMESTAMP.value if timestamp else default.value
+        text = QueueEdge.TIMESTAMP.value if timestamp else default.value
     if text.startswith("{"):
-        return Place(_beside_offsets(default), offsets=_offsets(name, text))
+        return StartOrEnd(_beside_offsets(default), offsets=_offsets(name, text))
     try:
-        edge = Edge(text.lower())
+        edge = QueueEdge(text.lower())
     except ValueError:
-        edges = ", ".join(each.value for each in Edge)
+        edges = ", ".join(each.value for each in QueueEdge)
         raise UsageError(
             f"{name}: {text!r} is neither one of {edges}, nor offsets, as in {journal.EXAMPLE}"
         ) from None
-    if (edge is Edge.TIMESTAMP) != (timestamp is not None):
+    if (edge is QueueEdge.TIMESTAMP) != (timestamp is not None):
         raise UsageError(f"{name}=timestamp and {time_name} belong together")
-    return Place(edge, _milliseconds(time_name, timestamp) if timestamp else 0)
+    return StartOrEnd(edge, _milliseconds(time_name, timestamp) if timestamp else 0)
 
 
-def _beside_offsets(default: Edge) -> Edge:
-    return Edge.LATEST if default is Edge.LATEST else Edge.EARLIEST
+def _beside_offsets(default: QueueEdge) -> QueueEdge:
+    return QueueEdge.LATEST if default is QueueEdge.LATEST else QueueEdge.EARLIEST
 
 
-def _offsets(name: str, text: str) -> Mapping[Queue, int]:
+def _offsets(name: str, text: str) -> Mapping[MessageQueue, int]:
     try:
         written = json.loads(text)
     except ValueError as error:

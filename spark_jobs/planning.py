@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from mq_client.errors import MqError, NoBrokerError, UsageError
-from mq_client.values import Offsets, Queue
+from mq_client.values import MessageQueue, Offsets
 
 
 class DataLossError(MqError):
@@ -21,7 +21,7 @@ class DataLossError(MqError):
 class Range:
     """Messages of a queue, from `start` up to, without, `stop`."""
 
-    queue: Queue
+    queue: MessageQueue
     start: int
     stop: int
 
@@ -30,7 +30,7 @@ class Range:
 class Loss:
     """What is gone, and why."""
 
-    queue: Queue
+    queue: MessageQueue
     reason: str
 
     def __str__(self) -> str:
@@ -39,23 +39,25 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenOffsets:
     """What the brokers say."""
 
-    queues: Mapping[Queue, Offsets]
+    queues: Mapping[MessageQueue, Offsets]
     """Those that can be read, of the brokers that answered."""
     answered: frozenset[tuple[str, str]] = frozenset()
     """Topic and broker."""
     silent: Mapping[str, MqError] = field(default_factory=dict)
     """Brokers that did not answer, and why."""
-    exhausted: frozenset[Queue] = frozenset()
+    exhausted: frozenset[MessageQueue] = frozenset()
     """Queues that can be read no more, and hold nothing that was not read."""
-    barred: frozenset[Queue] = frozenset()
+    barred: frozenset[MessageQueue] = frozenset()
     """Queues that may not be read now, for the topic or the broker lacks the perm READ."""
     by_slave: frozenset[tuple[str, str]] = frozenset()
     """Topic and broker, where a slave answered for its master."""
 
-    def up_to(self, last: Mapping[Queue, int], start: Mapping[Queue, int]) -> "Seen":
+    def up_to(
+        self, last: Mapping[MessageQueue, int], start: Mapping[MessageQueue, int]
+    ) -> "SeenOffsets":
         """Leave out what came behind these ends; of a queue without one, all that was not read."""
         queues = {}
         for queue, ends in self.queues.items():
@@ -63,11 +65,11 @@ class Seen:
             queues[queue] = ends._replace(max=min(ends.max, end))
         return replace(self, queues=queues)
 
-    def is_closed(self, queue: Queue) -> bool:
+    def is_closed(self, queue: MessageQueue) -> bool:
         """Whether there is no such queue; where a broker is silent, nobody knows."""
         return (queue.topic, queue.broker) in self.answered and queue not in self.queues
 
-    def is_by_slave(self, queue: Queue) -> bool:
+    def is_by_slave(self, queue: MessageQueue) -> bool:
         """Whether a slave answered for it, which does not know where the queue begins and ends."""
         return (queue.topic, queue.broker) in self.by_slave
 
@@ -78,10 +80,10 @@ class Limits:
 
     messages: int | None = None
     bytes: int | None = None
-    message_bytes: Mapping[Queue, float] = field(default_factory=dict)
+    message_bytes: Mapping[MessageQueue, float] = field(default_factory=dict)
     """How large a queue's messages are, where `bytes` is given."""
 
-    def shares(self, backlog: Mapping[Queue, int]) -> dict[Queue, int]:
+    def shares(self, backlog: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """
         Give each queue one message, and of what is left to give the same part of its backlog.
 
@@ -106,7 +108,7 @@ def _part(room: float, wanted: float) -> float:
 NO_LIMITS = Limits()
 
 
-def losses(start: Mapping[Queue, int], seen: Seen) -> list[Loss]:
+def losses(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> list[Loss]:
     """Tell what was not read and never can be."""
     found = []
     for queue, offset in sorted(start.items()):
@@ -122,7 +124,7 @@ def losses(start: Mapping[Queue, int], seen: Seen) -> list[Loss]:
     return found
 
 
-def turned_back(start: Mapping[Queue, int], end: Mapping[Queue, int]) -> list[Loss]:
+def turned_back(start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]) -> list[Loss]:
     """Tell which queues a batch has left, or set back: there was nothing to read any more."""
     found = []
     for queue, offset in sorted(start.items()):
@@ -133,11 +135,11 @@ def turned_back(start: Mapping[Queue, int], end: Mapping[Queue, int]) -> list[Lo
     return found
 
 
-def _closed(queue: Queue, offset: int) -> Loss:
+def _closed(queue: MessageQueue, offset: int) -> Loss:
     return Loss(queue, f"the topic has no such queue any more; read up to {offset}")
 
 
-def _ends_before(queue: Queue, end: int, offset: int) -> Loss:
+def _ends_before(queue: MessageQueue, end: int, offset: int) -> Loss:
     return Loss(
         queue,
         f"it ends at {end}, but was read up to {offset}: the topic was made anew, or the broker "
@@ -154,7 +156,7 @@ def refuse(found: list[Loss]) -> None:
         )
 
 
-def check_ends(name: str, given: Mapping[Queue, int], seen: Seen) -> None:
+def check_ends(name: str, given: Mapping[MessageQueue, int], seen: SeenOffsets) -> None:
     """Refuse places behind the ends of queues: messages that are not there yet."""
     for queue, offset in sorted(given.items()):
         end = seen.queues[queue].max
@@ -167,7 +169,7 @@ def check_ends(name: str, given: Mapping[Queue, int], seen: Seen) -> None:
             raise UsageError(f"{name}: {queue} ends at {end}, before {offset}")
 
 
-def check_readable(found: Iterable[Range], seen: Seen) -> None:
+def check_readable(found: Iterable[Range], seen: SeenOffsets) -> None:
     """Refuse ranges that cannot be read now, as a read that does not wait must."""
     for each in found:
         if each.queue in seen.barred:
@@ -183,7 +185,7 @@ def check_readable(found: Iterable[Range], seen: Seen) -> None:
             )
 
 
-def backlog(start: Mapping[Queue, int], seen: Seen) -> dict[Queue, int]:
+def backlog(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
     """Count what each queue holds that was not read yet."""
     return {
         queue: max(0, ends.max - max(offset, ends.min))
@@ -192,14 +194,17 @@ def backlog(start: Mapping[Queue, int], seen: Seen) -> dict[Queue, int]:
     }
 
 
-def waiting(start: Mapping[Queue, int], seen: Seen) -> dict[Queue, int]:
+def waiting(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
     """Count the same in those queues that may be read now."""
     return {q: count for q, count in backlog(start, seen).items() if q not in seen.barred}
 
 
 def advance(
-    start: Mapping[Queue, int], seen: Seen, new: Mapping[Queue, int], limits: Limits = NO_LIMITS
-) -> dict[Queue, int]:
+    start: Mapping[MessageQueue, int],
+    seen: SeenOffsets,
+    new: Mapping[MessageQueue, int],
+    limits: Limits = NO_LIMITS,
+) -> dict[MessageQueue, int]:
     """
     Tell where the next batch ends; `new` queues enter with where they begin.
 
@@ -210,7 +215,7 @@ def advance(
     return {queue: at + shares.get(queue, 0) for queue, at in found.items()} | dict(new)
 
 
-def settled(start: Mapping[Queue, int], seen: Seen) -> dict[Queue, int]:
+def settled(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
     """Tell where queues stand when losses are passed over; those that are closed are left out."""
     found = {queue: offset for queue, offset in start.items() if not seen.is_closed(queue)}
     for queue in (found.keys() & seen.queues.keys()) - seen.barred:
@@ -219,7 +224,7 @@ def settled(start: Mapping[Queue, int], seen: Seen) -> dict[Queue, int]:
     return found
 
 
-def ranges(start: Mapping[Queue, int], end: Mapping[Queue, int]) -> list[Range]:
+def ranges(start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]) -> list[Range]:
     """Tell what a batch reads: between two journaled offsets, of the queues that are in both."""
     return [
         Range(queue, start[queue], stop)

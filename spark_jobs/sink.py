@@ -21,12 +21,12 @@ from pyspark.sql.types import StructType
 
 from mq_client import batch_body
 from mq_client.blocking import Client
-from mq_client.blocking.engine import Task
+from mq_client.blocking.engine import RunningFlow
 from mq_client.errors import BadParameterError, UsageError
 from mq_client.messages import Message
 from mq_client.operations import sending
 from mq_client.operations.sending import Chooser, To
-from mq_client.values import Queue, Sent
+from mq_client.values import MessageQueue, Sent
 from spark_jobs import choosing, connections
 from spark_jobs.choosing import Balanced
 from spark_jobs.options import Sending
@@ -45,7 +45,7 @@ _KEY = "0" * 32
 """As long as the id that each message gets when it is sent."""
 _HEAD_BYTES = len(batch_body.encode([(0, b"", b"")]))
 """What a batch adds to each message."""
-_Send = tuple[list[Message], Task[Sent]]
+_Send = tuple[list[Message], RunningFlow[Sent]]
 
 
 class _Writer:
@@ -107,7 +107,7 @@ def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
 
 def _send_ordered(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
     """Have one batch under way for each queue, and the next only when that is stored."""
-    by_queue: dict[Queue, list[Message]] = defaultdict(list)
+    by_queue: dict[MessageQueue, list[Message]] = defaultdict(list)
     queues_of = functools.cache(lambda topic: choosing.writable(client.route(topic)))
     for message, key in zip(_messages(batch, to), batch[to.ordering_key].to_pylist(), strict=True):
         queue = choosing.by_key(message.topic, queues_of(message.topic), str(key))

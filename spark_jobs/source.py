@@ -24,11 +24,11 @@ from pyspark.sql.types import StructType
 from mq_client.blocking import Client
 from mq_client.errors import NoBrokerError, UsageError
 from mq_client.filters import Filter
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import fetch, journal, options, planning, schema, sink
-from spark_jobs.observing import Observer
-from spark_jobs.options import Edge, Place, Reading
-from spark_jobs.planning import Limits, Loss, Range, Seen
+from spark_jobs.observing import TopicObserver
+from spark_jobs.options import QueueEdge, Reading, StartOrEnd
+from spark_jobs.planning import Limits, Loss, Range, SeenOffsets
 
 log = logging.getLogger("evenkeel.source")
 
@@ -94,7 +94,7 @@ class _BoundedReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         with self._reading.cluster.connect() as client:
-            observer = Observer(client, self._reading)
+            observer = TopicObserver(client, self._reading)
             seen = _all_of(observer.see())
             start = observer.place(self._reading.start, seen)
             end = observer.place(self._reading.end, seen)
@@ -116,7 +116,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Ask nothing yet."""
         self._reading = reading
         self._is_bounded = False
-        self._last: dict[Queue, int] | None = None
+        self._last: dict[MessageQueue, int] | None = None
         """Where all ends, for a query that reads what is there at its start and no more."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -128,8 +128,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reading.cluster.connect()
 
     @functools.cached_property
-    def _observer(self) -> Observer:
-        return Observer(self._client, self._reading)
+    def _observer(self) -> TopicObserver:
+        return TopicObserver(self._client, self._reading)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """
@@ -195,7 +195,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Whether a batch that begins there goes on behind what is lost."""
         return not self._reading.fail_on_data_loss
 
-    def _limits(self, at: dict[Queue, int], seen: Seen) -> Limits:
+    def _limits(self, at: dict[MessageQueue, int], seen: SeenOffsets) -> Limits:
         reading = self._reading
         if reading.most_bytes is None:
             return Limits(reading.most_messages)
@@ -204,14 +204,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         sizes = self._observer.message_bytes(places)
         return Limits(reading.most_messages, reading.most_bytes, sizes)
 
-    def _begin(self, seen: Seen) -> dict[Queue, int]:
+    def _begin(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
         """Tell where a query begins that has no checkpoint."""
         start = self._reading.start
         begin = self._observer.place(start, seen)
         planning.check_ends("startFrom", {queue: begin[queue] for queue in start.offsets}, seen)
         return begin
 
-    def _new(self, at: Mapping[Queue, int], seen: Seen, is_begun: bool) -> dict[Queue, int]:
+    def _new(
+        self, at: Mapping[MessageQueue, int], seen: SeenOffsets, is_begun: bool
+    ) -> dict[MessageQueue, int]:
         """Tell where queues begin that are not journaled yet."""
         if not is_begun:
             # Queues that were left out would be taken for new ones later, and read from the start.
@@ -221,11 +223,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for queue, ends in seen.queues.items()
             if queue not in at and not seen.is_by_slave(queue)
         }
-        is_group = self._reading.start.edge is Edge.GROUP
-        place = Place(Edge.GROUP if is_group else Edge.EARLIEST)
+        is_group = self._reading.start.edge is QueueEdge.GROUP
+        place = StartOrEnd(QueueEdge.GROUP if is_group else QueueEdge.EARLIEST)
         return self._observer.place(place, replace(seen, queues=queues)) if queues else {}
 
-    def _resumed(self, back: dict[Queue, int], seen: Seen) -> dict[Queue, int]:
+    def _resumed(self, back: dict[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
         """Go on where a topic was left, or further if others of the group have read on."""
         there = {queue: ends for queue, ends in seen.queues.items() if queue in back}
         if not there or not self._reading.commits:
@@ -236,14 +238,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
 
-def _all_of(seen: Seen) -> Seen:
+def _all_of(seen: SeenOffsets) -> SeenOffsets:
     """Refuse to go on without the brokers that did not answer."""
     for error in seen.silent.values():
         raise error
     return seen
 
 
-def _by_masters(seen: Seen) -> Seen:
+def _by_masters(seen: SeenOffsets) -> SeenOffsets:
     """Refuse to begin where only a slave has answered, which may not know the whole queue."""
     for topic, broker in sorted(seen.by_slave):
         raise NoBrokerError(

@@ -24,7 +24,7 @@ from mq_client import frames, lenient_json
 from mq_client.commands.cluster import GetCluster, GetRoute
 from mq_client.commands.consuming import Pull
 from mq_client.frames import Frame
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from tests.proxy import Proxy, Take
 
 
@@ -42,10 +42,10 @@ class Asked:
         return self.frame.code == Pull.code
 
     @property
-    def queue(self) -> Queue:
+    def queue(self) -> MessageQueue:
         """Tell which queue a pull, or a question about a queue, is about."""
         fields = self.frame.fields
-        return Queue(fields["topic"], self.broker, int(fields["queueId"]))
+        return MessageQueue(fields["topic"], self.broker, int(fields["queueId"]))
 
     @property
     def offset(self) -> int:
@@ -100,7 +100,7 @@ class Answers(Proxy):
         super().__init__(name_server)
         self.before: Before = lambda _: None
         self.after: After = lambda _, answer: answer
-        self.pulls: list[tuple[Queue, int]] = []
+        self.pulls: list[tuple[MessageQueue, int]] = []
         """Queue and offset of each pull, in the order of coming."""
         self.lock = threading.Lock()
         """Is held while a rule is called."""
@@ -191,7 +191,7 @@ class _Conversation:
     ) -> None:
         self._before, self._after = before, after
         self._under_way: dict[int, Frame] = {}
-        self._readers = (frames.Reader(), frames.Reader())
+        self._readers = (frames.FrameReader(), frames.FrameReader())
 
     def takers(
         self, to_client: asyncio.StreamWriter, to_peer: asyncio.StreamWriter
@@ -219,7 +219,7 @@ class _Conversation:
         return of_client, of_peer
 
 
-def _frames(reader: frames.Reader, data: bytes) -> list[Frame]:
+def _frames(reader: frames.FrameReader, data: bytes) -> list[Frame]:
     found: list[Frame] = []
     while data:
         space = reader.space()

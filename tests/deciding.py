@@ -7,8 +7,8 @@ from typing import Any
 from contract.kinds.groups import GroupStatus
 from evenkeel import manifests
 from evenkeel.control import conditions, groups
-from evenkeel.control.groups import Decision
-from evenkeel.control.seen import JobSeen, JobState, Report, Seat, Seen
+from evenkeel.control.groups import GroupDecision
+from evenkeel.control.seen import GroupSurroundings, JobSeen, JobState, Report, Seat
 from evenkeel.objects import ConsumerGroup, Key, Topic
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,8 +49,8 @@ def running(
     return JobSeen(JobState.RUNNING, "", Report(adopted, seats, True, error, frozenset(coming)))
 
 
-def seen(job: JobSeen | None = None, route: Topic | None = None, **more: Any) -> Seen:
-    return Seen({ORDERS: route or topic()}, job, **more)
+def seen(job: JobSeen | None = None, route: Topic | None = None, **more: Any) -> GroupSurroundings:
+    return GroupSurroundings({ORDERS: route or topic()}, job, **more)
 
 
 def at(seconds: float) -> datetime:
@@ -67,13 +67,13 @@ def owners(status: GroupStatus) -> dict[str, int]:
     return sizes
 
 
-def condition(decision: Decision, kind: str) -> tuple[str, str]:
+def condition(decision: GroupDecision, kind: str) -> tuple[str, str]:
     found = conditions.find(decision.status.conditions, kind)
     assert found is not None
     return found.status.value, found.reason
 
 
-def message(decision: Decision, kind: str) -> str:
+def message(decision: GroupDecision, kind: str) -> str:
     found = conditions.find(decision.status.conditions, kind)
     assert found is not None
     return found.message

@@ -62,7 +62,7 @@ class Peer:
         self._server.server_close()
 
     def _converse(self, with_whom: socketserver.BaseRequestHandler) -> None:
-        reader = frames.Reader()
+        reader = frames.FrameReader()
         try:
             while size := with_whom.request.recv_into(reader.space()):
                 for frame in reader.filled(size):

@@ -5,19 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mq_client.values import Offsets, Queue
+from mq_client.values import MessageQueue, Offsets
 from spark_jobs import options
-from spark_jobs.options import Edge, Place
+from spark_jobs.options import QueueEdge, StartOrEnd
 from spark_jobs.pipeline import plan_source
-from spark_jobs.planning import Seen
+from spark_jobs.planning import SeenOffsets
 
-A, B, C, D = (Queue("orders", "broker-a", number) for number in range(4))
+A, B, C, D = (MessageQueue("orders", "broker-a", number) for number in range(4))
 
 
 class Planned(plan_source.PlanReader):
     """A source whose brokers hold two queues; the group stands in some."""
 
-    def __init__(self, run: Path, start: str, stands: dict[Queue, int], skip: str = "") -> None:
+    def __init__(
+        self, run: Path, start: str, stands: dict[MessageQueue, int], skip: str = ""
+    ) -> None:
         given = {"nameServers": "mq:9876", "topics": "orders", "group": "g", "startFrom": start}
         reading = options.reading(given, is_stream=True)
         super().__init__(reading, str(run / "assignment.json"), str(run), skip)
@@ -26,17 +28,17 @@ class Planned(plan_source.PlanReader):
 
 @dataclass
 class Held:
-    committed: dict[Queue, int]
+    committed: dict[MessageQueue, int]
 
-    def see(self, start: object, *, is_new: bool) -> Seen:
+    def see(self, start: object, *, is_new: bool) -> SeenOffsets:
         queues = {A: Offsets(2, 10, 0), B: Offsets(3, 20, 0)}
-        return Seen(queues, frozenset({("orders", "broker-a")}))
+        return SeenOffsets(queues, frozenset({("orders", "broker-a")}))
 
-    def place(self, place: Place, seen: Seen) -> dict[Queue, int]:
-        is_end = place.edge is Edge.LATEST
+    def place(self, place: StartOrEnd, seen: SeenOffsets) -> dict[MessageQueue, int]:
+        is_end = place.edge is QueueEdge.LATEST
         return {queue: ends.max if is_end else ends.min for queue, ends in seen.queues.items()}
 
-    def stands(self, seen: Seen) -> dict[Queue, int]:
+    def stands(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
         return {queue: at for queue, at in self.committed.items() if queue in seen.queues}
 
 

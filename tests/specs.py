@@ -3,7 +3,7 @@
 from typing import Any
 
 from contract.kinds import parts
-from evenkeel.crds import CONSUMER_GROUP, TOPIC, Kind
+from evenkeel.crds import CONSUMER_GROUP, TOPIC, CrdKind
 
 Spec = dict[str, Any]
 SERVERS = {"nameServers": ["mq:9876"]}
@@ -25,12 +25,12 @@ def by(**strategy: Any) -> Spec:
     return {**GROUP, "strategy": strategy}
 
 
-def thing(kind: Kind, name: str, spec: Spec) -> Spec:
+def thing(kind: CrdKind, name: str, spec: Spec) -> Spec:
     head = {"apiVersion": f"{parts.GROUP}/{parts.VERSION}", "kind": kind.name}
     return {**head, "metadata": {"name": name}, "spec": spec}
 
 
-TAKEN: list[tuple[Kind, Spec]] = [
+TAKEN: list[tuple[CrdKind, Spec]] = [
     (TOPIC, SERVERS),
     (TOPIC, {"route": [QUEUES]}),
     (
@@ -49,7 +49,7 @@ TAKEN: list[tuple[Kind, Spec]] = [
     (CONSUMER_GROUP, of_job(startFrom="Timestamp", startTimestamp="2026-11-21T08:00:00Z")),
     (CONSUMER_GROUP, of_job(executor={"podTemplate": {"spec": {"nodeSelector": {"a": "b"}}}})),
 ]
-REFUSED: list[tuple[Kind, Spec, str]] = [
+REFUSED: list[tuple[CrdKind, Spec, str]] = [
     (TOPIC, {}, "set either nameServers or route"),
     (TOPIC, {**SERVERS, "route": [QUEUES]}, "set either nameServers or route"),
     (TOPIC, {"nameServers": ["mq"]}, "spec.nameServers[0]"),

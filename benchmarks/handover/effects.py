@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Consumed:
 
     at: float
     """Seconds since the epoch."""
-    queue: Queue
+    queue: MessageQueue
     numbers: Sequence[int]
     reader: str
     """Whose process read them: one that was started anew is another one."""
@@ -57,7 +57,7 @@ class Mark:
 
     event: str
     at: float
-    owners: Mapping[Queue, str]
+    owners: Mapping[MessageQueue, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +105,10 @@ def outcome(consumed: Iterable[Consumed], marks: Sequence[Mark], sent: Sent) -> 
 class _Seen:
     """All that was seen, in the order of time."""
 
-    gaps: Mapping[Queue, Sequence[tuple[float, float]]]
+    gaps: Mapping[MessageQueue, Sequence[tuple[float, float]]]
     again: Sequence[float]
     backlog: Sequence[tuple[float, int]]
-    readers: Mapping[Queue, Sequence[tuple[float, str]]]
+    readers: Mapping[MessageQueue, Sequence[tuple[float, str]]]
 
     def effect(self, begin: Mark, end: Mark) -> Effect:
         """Measure what was between two marks."""
@@ -135,8 +135,8 @@ class _Seen:
 
 def _gaps(
     consumed: Iterable[Consumed], marks: Sequence[Mark]
-) -> Mapping[Queue, Sequence[tuple[float, float]]]:
-    times: dict[Queue, list[float]] = defaultdict(list)
+) -> Mapping[MessageQueue, Sequence[tuple[float, float]]]:
+    times: dict[MessageQueue, list[float]] = defaultdict(list)
     for each in consumed:
         times[each.queue].append(each.at)
     for found in times.values():
@@ -144,8 +144,8 @@ def _gaps(
     return {queue: list(pairwise(found)) for queue, found in times.items()}
 
 
-def _readers(consumed: Iterable[Consumed]) -> Mapping[Queue, Sequence[tuple[float, str]]]:
-    found: dict[Queue, list[tuple[float, str]]] = defaultdict(list)
+def _readers(consumed: Iterable[Consumed]) -> Mapping[MessageQueue, Sequence[tuple[float, str]]]:
+    found: dict[MessageQueue, list[tuple[float, str]]] = defaultdict(list)
     for each in consumed:
         found[each.queue].append((each.at, each.reader))
     return found

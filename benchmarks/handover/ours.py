@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.handover import manifests, scene
 from benchmarks.handover.effects import Consumed, Sent
 from mq_client.blocking import Client
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from sandbox import process, sinks
 from sandbox.node.shop import GROUPS, SHOP, TOPICS, Group, Shop, in_time
 from sandbox.statuses import owners
@@ -95,15 +95,15 @@ class Ours:
             raise process.SandboxError(f"{self._topic}: {rows} rows of {report['offsets']} offsets")
         self._shop.kubectl("-n", SHOP, "delete", GROUPS, self._topic, "--timeout=120s")
 
-    def owners(self) -> Mapping[Queue, str]:
+    def owners(self) -> Mapping[MessageQueue, str]:
         """Read the assignment that is published."""
         found = owners(self._group.status())
-        return {Queue(self._topic, *queue): owner for queue, owner in found.items()}
+        return {MessageQueue(self._topic, *queue): owner for queue, owner in found.items()}
 
     def consumed(self) -> Iterator[Consumed]:
         """Read the sink: rows are consumed when their batch is complete."""
         for end, rows in self._rows():
-            found: dict[tuple[Queue, str], list[int]] = defaultdict(list)
+            found: dict[tuple[MessageQueue, str], list[int]] = defaultdict(list)
             for row in rows:
                 found[self._queue(row), row["reader"]].append(int(row["body"]))
             for (queue, reader), numbers in found.items():
@@ -117,8 +117,8 @@ class Ours:
             end > begun and {self._queue(row) for row in rows} == queues for end, rows in lately
         )
 
-    def _queue(self, row: sinks.Row) -> Queue:
-        return Queue(self._topic, row["broker_name"], int(row["queue_id"]))
+    def _queue(self, row: sinks.Row) -> MessageQueue:
+        return MessageQueue(self._topic, row["broker_name"], int(row["queue_id"]))
 
     def _numbers(self) -> set[int]:
         return {int(row["body"]) for _, rows in self._rows() for row in rows}

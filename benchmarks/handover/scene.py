@@ -10,7 +10,7 @@ from benchmarks import progress
 from benchmarks.handover import effects, flow
 from benchmarks.handover.effects import Consumed, Mark, Outcome, Sent
 from mq_client.blocking import Client
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from sandbox.node.shop import Shop
 
 BROKERS_COUNT = 2
@@ -54,7 +54,7 @@ class Side(Protocol):
     def finish(self, sent: Sent) -> None:
         """Consume what there still is, and go."""
 
-    def owners(self) -> Mapping[Queue, str]:
+    def owners(self) -> Mapping[MessageQueue, str]:
         """Tell who owns which queue now."""
 
     def consumed(self) -> Iterable[Consumed]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from mq_client.blocking import Client
-from mq_client.blocking.engine import Task
+from mq_client.blocking.engine import RunningFlow
 from mq_client.directory import Times
 from mq_client.errors import MqError
 from mq_client.messages import Message
@@ -51,14 +51,14 @@ class _Sender:
             line = {"at": time.time(), "sent": self._sent, "unsure": unsure}
             print(json.dumps(line), file=self._into)
 
-    def _begin(self) -> tuple[range, Task[Sent]]:
+    def _begin(self) -> tuple[range, RunningFlow[Sent]]:
         numbers = range(self._sent, self._sent + _A_BATCH)
         self._sent += _A_BATCH
         batch = [Message(self._topic, b"%d" % each) for each in numbers]
         send = sending.send(self._client.directory, batch, self._chooser, tries=1)
         return numbers, self._client.start(send)
 
-    def _unsure(self, numbers: range, under_way: Task[Sent]) -> range:
+    def _unsure(self, numbers: range, under_way: RunningFlow[Sent]) -> range:
         try:
             self._client.wait(under_way)
         except MqError:

@@ -17,7 +17,7 @@ from benchmarks import peers
 from benchmarks.handover import manifests, scene, sender
 from benchmarks.handover.effects import Consumed, Sent
 from mq_client.blocking import Client
-from mq_client.values import Queue, TopicConfig
+from mq_client.values import MessageQueue, TopicConfig
 from sandbox import jars, process
 from sandbox.node.shop import SHOP, Shop, in_time
 
@@ -59,7 +59,7 @@ class _Log:
         for line in whole.splitlines():
             if line.startswith(b'{"ms"'):  # the JVM may have something to say as well
                 found = json.loads(line)
-                queue = Queue(self._topic, found["broker"], found["queue"])
+                queue = MessageQueue(self._topic, found["broker"], found["queue"])
                 consumed = Consumed(found["ms"] / 1000, queue, found["numbers"], reader)
                 yield _Said(reader.partition(".")[0], consumed)
 
@@ -147,7 +147,7 @@ class Theirs:
         in_time(self._numbers, lambda it: sent.sure <= it)
         self._crew.scale(0)
 
-    def owners(self) -> Mapping[Queue, str]:
+    def owners(self) -> Mapping[MessageQueue, str]:
         """Tell in which seat each queue was consumed last."""
         self._look()
         in_order = sorted(self._said, key=lambda each: each.consumed.at)

@@ -84,7 +84,7 @@ class Stage:
         path = f"/api/v1/namespaces/{name}/serviceaccounts"
         await self._client.ask("POST", path, {"metadata": {"name": "default"}})
 
-    async def _define(self, kind: crds.Kind) -> None:
+    async def _define(self, kind: crds.CrdKind) -> None:
         """Make a kind known, and wait until it is served."""
         await self._client.ask("POST", _DEFINITIONS, crds.definition(kind))
         resource = next(each for each in (paths.TOPICS, paths.GROUPS) if each[2] == kind.plural)

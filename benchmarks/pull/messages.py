@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from mq_client.blocking import Client
-from mq_client.blocking.engine import Task
+from mq_client.blocking.engine import RunningFlow
 from mq_client.messages import Message
 from mq_client.operations import sending
 from mq_client.operations.sending import Chooser
@@ -21,7 +21,7 @@ _BODY = random.Random(1).randbytes(BODY_BYTES)
 
 def send(client: Client, topic: str, count: int, chooser: Chooser, a_batch: int = A_BATCH) -> int:
     """Send so many messages, a few batches at a time; return when all are stored."""
-    under_way: deque[Task[Sent]] = deque()
+    under_way: deque[RunningFlow[Sent]] = deque()
     for batch in _batches(topic, count, a_batch):
         if len(under_way) == IN_FLIGHT:
             client.wait(under_way.popleft())

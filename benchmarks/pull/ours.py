@@ -11,10 +11,10 @@ from collections.abc import Callable
 from benchmarks.pull import messages, player
 from benchmarks.pull.player import Job
 from mq_client.blocking import Client
-from mq_client.blocking.reader import Reader
+from mq_client.blocking.reader import QueueReader
 from mq_client.operations.sending import RoundRobin
 from mq_client.pulling import Position
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 
 DECODE, PULL, SEND = "decode", "pull", "send"
 GROUP, BROKER = "bench", "broker-a"
@@ -37,9 +37,9 @@ def main(name_server: str) -> None:
         player.play({PULL: pull, DECODE: decode, SEND: send})
 
 
-def _read(client: Client, job: Job) -> Reader:
+def _read(client: Client, job: Job) -> QueueReader:
     positions = [
-        Position(Queue(job.topic, BROKER, each), 0, stop=job.messages_a_queue)
+        Position(MessageQueue(job.topic, BROKER, each), 0, stop=job.messages_a_queue)
         for each in range(job.queues)
     ]
     return client.read(GROUP, positions)

@@ -10,7 +10,7 @@ from mq_client import flows, pulling
 from mq_client.blocking import Client
 from mq_client.commands.cluster import PutBrokerConfig
 from mq_client.operations.sending import To
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from sandbox import rocketmq
 from sandbox.rocketmq import RocketMq
 
@@ -42,7 +42,7 @@ def fill(mq: RocketMq, job: Job) -> None:
     mq.create_topics({job.topic: job.queues})
     with Client(mq.name_server.address) as client:
         for each in range(job.queues):
-            queue = Queue(job.topic, ours.BROKER, each)
+            queue = MessageQueue(job.topic, ours.BROKER, each)
             messages.send(client, job.topic, job.messages_a_queue, To(queue))
             while client.max_offset(queue) < job.messages_a_queue:
                 time.sleep(_PAUSE_SECONDS)

@@ -120,7 +120,7 @@ class Config(Part, frozen=True):
     """Queues of each consumer, by its id."""
 
 
-class Strategy(Part, frozen=True):
+class StrategyChoice(Part, frozen=True):
     RULES: ClassVar = (
         only_with("sticky", "name", "Sticky"),
         only_with("consistentHash", "name", "ConsistentHash"),
@@ -201,7 +201,7 @@ class GroupSpec(Part, frozen=True):
     """Name of the group in RocketMQ. Default: the object's name."""
     message_model: MessageModel = MessageModel.CLUSTERING
     """Clustering: consumers share the queues. Broadcasting: each consumer reads all of them."""
-    strategy: Strategy = Strategy()
+    strategy: StrategyChoice = StrategyChoice()
     """How queues are assigned to consumers."""
     rebalance: Rebalance = Rebalance()
     """When queues move."""

@@ -11,7 +11,7 @@ from typing import Any
 from evenkeel.cluster import reaching
 from evenkeel.objects import DEFAULT_NAMESPACE
 from evenkeel_cli.cluster import kubeconfig, proofs
-from evenkeel_cli.cluster.kubeconfig import Cluster, NoClusterError, User
+from evenkeel_cli.cluster.kubeconfig import ClusterEntry, NoClusterError, User
 from evenkeel_cli.cluster.proofs import Proof
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -19,7 +19,7 @@ IN_A_POD = "https://kubernetes.default.svc"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ServerAccess:
     """The server, credentials and TLS settings that every request needs."""
 
     server: str
@@ -30,7 +30,7 @@ class Access:
     proxy: str | None = None
 
 
-def find(named: str | None = None, context: str | None = None) -> Access:
+def find(named: str | None = None, context: str | None = None) -> ServerAccess:
     """Find how to reach the cluster of a context, by default of the current one."""
     config = kubeconfig.read(named)
     name = context or config.current
@@ -73,8 +73,8 @@ def find(named: str | None = None, context: str | None = None) -> Access:
     return _make_access(cluster, folder, proof, chosen.namespace or DEFAULT_NAMESPACE)
 
 
-def _use_service_account() -> Access:
-    cluster = Cluster(IN_A_POD, certificate_authority=str(ACCOUNT / "ca.crt"))
+def _use_service_account() -> ServerAccess:
+    cluster = ClusterEntry(IN_A_POD, certificate_authority=str(ACCOUNT / "ca.crt"))
     user = User(token_file=str(ACCOUNT / "token"))
     place = ACCOUNT / "namespace"
     namespace = place.read_text().strip() if place.exists() else DEFAULT_NAMESPACE
@@ -86,7 +86,7 @@ def _use_service_account() -> Access:
     return _make_access(cluster, ACCOUNT, proof, namespace)
 
 
-def _make_access(cluster: Cluster, folder: Path, proof: Proof, namespace: str) -> Access:
+def _make_access(cluster: ClusterEntry, folder: Path, proof: Proof, namespace: str) -> ServerAccess:
     headers = {"Authorization": proof.authorization} if proof.authorization else {}
     try:
         tls = _make_tls(cluster, folder, proof)
@@ -94,7 +94,7 @@ def _make_access(cluster: Cluster, folder: Path, proof: Proof, namespace: str) -
         raise NoClusterError(
             f"the certificates for {cluster.server} cannot be used: {error}"
         ) from error
-    return Access(cluster.server.rstrip("/"), namespace, tls, headers, cluster.proxy_url)
+    return ServerAccess(cluster.server.rstrip("/"), namespace, tls, headers, cluster.proxy_url)
 
 
 class _OtherServerName(ssl.SSLContext):
@@ -107,7 +107,7 @@ class _OtherServerName(ssl.SSLContext):
         return super().wrap_socket(*arguments, **{**options, "server_hostname": self.name})
 
 
-def _make_tls(cluster: Cluster, folder: Path, proof: Proof) -> ssl.SSLContext:
+def _make_tls(cluster: ClusterEntry, folder: Path, proof: Proof) -> ssl.SSLContext:
     tls: ssl.SSLContext
     if cluster.tls_server_name:
         tls = named = _OtherServerName(ssl.PROTOCOL_TLS_CLIENT)

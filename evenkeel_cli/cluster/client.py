@@ -21,7 +21,7 @@ from evenkeel.cluster.paths import Resource
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Key
 from evenkeel_cli.cluster import fetching
-from evenkeel_cli.cluster.access import Access
+from evenkeel_cli.cluster.access import ServerAccess
 from mq_client import tables
 
 Document = dict[str, Any]
@@ -59,10 +59,10 @@ class NotInstalledError(ApiError):
     """The cluster does not know our kinds."""
 
 
-class Cluster:
+class ClusterClient:
     """One API server, accessed as one user."""
 
-    def __init__(self, access: Access, patience_seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(self, access: ServerAccess, patience_seconds: float = ANSWER_SECONDS) -> None:
         """Make no request yet."""
         self._access = access
         self._patience_seconds = patience_seconds

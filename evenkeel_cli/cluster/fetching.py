@@ -11,7 +11,7 @@ import time
 import urllib.request
 from typing import NamedTuple
 
-from evenkeel_cli.cluster.access import Access
+from evenkeel_cli.cluster.access import ServerAccess
 
 PIECE_BYTES = 65536
 
@@ -20,7 +20,7 @@ class TooLongError(ValueError):
     """The answer is longer than its limit."""
 
 
-class Answer(NamedTuple):
+class FetchedAnswer(NamedTuple):
     """An answer of any status."""
 
     status: int
@@ -41,7 +41,7 @@ class _AnyStatus(urllib.request.HTTPErrorProcessor):
     https_response = http_response
 
 
-def make_opener(access: Access) -> urllib.request.OpenerDirector:
+def make_opener(access: ServerAccess) -> urllib.request.OpenerDirector:
     """Make an opener for a cluster, through its proxy if it has one."""
     proxies = {"http": access.proxy, "https": access.proxy} if access.proxy else None
     return urllib.request.build_opener(
@@ -55,13 +55,13 @@ def fetch(
     request: urllib.request.Request,
     seconds: float,
     most_bytes: int,
-) -> Answer:
+) -> FetchedAnswer:
     """Send a request once; an answer that takes longer than `seconds` is an OSError."""
     until = time.monotonic() + seconds
     with by.open(request, timeout=seconds) as answer:
         content = _read_content(answer, until, seconds, most_bytes)
         redirect = answer.headers["Location"] if 300 <= answer.status < 400 else None
-        return Answer(answer.status, content, redirect)
+        return FetchedAnswer(answer.status, content, redirect)
 
 
 def _read_content(

@@ -22,7 +22,7 @@ class NoClusterError(EvenkeelError):
     """No kubeconfig says how to reach a cluster, or it is invalid."""
 
 
-class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
+class ClusterEntry(msgspec.Struct, frozen=True, rename="kebab"):
     """The address of an API server and how to verify it."""
 
     server: str = ""
@@ -73,12 +73,12 @@ class Context(msgspec.Struct, frozen=True):
     namespace: str = DEFAULT_NAMESPACE
 
 
-Kind = TypeVar("Kind", Cluster, User, Context)
+Kind = TypeVar("Kind", ClusterEntry, User, Context)
 
 
 class _NamedCluster(msgspec.Struct, frozen=True):
     name: str
-    cluster: Cluster
+    cluster: ClusterEntry
 
 
 class _NamedUser(msgspec.Struct, frozen=True):
@@ -99,18 +99,18 @@ class _File(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 @dataclass(slots=True)
-class Config:
+class Kubeconfig:
     """All files merged. Each cluster and user has the folder of its file beside it."""
 
     current: str = ""
     contexts: dict[str, Context] = field(default_factory=dict)
-    clusters: dict[str, tuple[Cluster, Path]] = field(default_factory=dict)
+    clusters: dict[str, tuple[ClusterEntry, Path]] = field(default_factory=dict)
     users: dict[str, tuple[User, Path]] = field(default_factory=dict)
 
 
-def read(named: str | None, environment: Mapping[str, str] = os.environ) -> Config:
+def read(named: str | None, environment: Mapping[str, str] = os.environ) -> Kubeconfig:
     """Read the named file, otherwise those of KUBECONFIG, otherwise ~/.kube/config."""
-    found = Config()
+    found = Kubeconfig()
     for path in _find_paths(named, environment):
         said = _read_file(path)
         found.current = found.current or said.current_context or ""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from evenkeel_cli.cluster.kubeconfig import Cluster, NoClusterError, Plugin, User
+from evenkeel_cli.cluster.kubeconfig import ClusterEntry, NoClusterError, Plugin, User
 
 PLUGIN_SECONDS = 120.0
 """A plugin may ask a person to log in."""
@@ -35,7 +35,7 @@ class Proof:
         return f"Bearer {self.token}" if self.token else self.basic
 
 
-def find_proof(user: User, cluster: Cluster, folder: Path) -> Proof:
+def find_proof(user: User, cluster: ClusterEntry, folder: Path) -> Proof:
     """Find the credentials of a user; relative paths start at `folder`."""
     if user.exec is not None:
         return _run_plugin(user.exec, cluster, folder)
@@ -70,7 +70,7 @@ class _Credential(msgspec.Struct, frozen=True):
     status: _Status
 
 
-def _run_plugin(plugin: Plugin, cluster: Cluster, folder: Path) -> Proof:
+def _run_plugin(plugin: Plugin, cluster: ClusterEntry, folder: Path) -> Proof:
     """Run a plugin that returns credentials."""
     name = str(folder / plugin.command) if "/" in plugin.command else plugin.command
     command = shutil.which(name)
@@ -98,7 +98,7 @@ def _run_plugin(plugin: Plugin, cluster: Cluster, folder: Path) -> Proof:
     return Proof(status.client_certificate_data, status.client_key_data, status.token or None)
 
 
-def _describe_cluster(cluster: Cluster, folder: Path) -> dict[str, object]:
+def _describe_cluster(cluster: ClusterEntry, folder: Path) -> dict[str, object]:
     authorities = read_data(
         cluster.certificate_authority_data, cluster.certificate_authority, folder
     )

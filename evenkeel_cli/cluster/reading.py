@@ -8,12 +8,12 @@ from evenkeel.cluster import paths, slices
 from evenkeel.errors import EvenkeelError
 from evenkeel.manifests import Manifests
 from evenkeel.objects import ConsumerGroup, Key, Topic
-from evenkeel_cli.cluster.client import Cluster, MissingError
+from evenkeel_cli.cluster.client import ClusterClient, MissingError
 
 MOST_NAMED = 10
 
 
-def read_all(cluster: Cluster, namespace: str | None) -> Manifests:
+def read_all(cluster: ClusterClient, namespace: str | None) -> Manifests:
     """Read all Topics and ConsumerGroups, of one namespace or of all."""
     return Manifests(
         {topic.head.key: topic for topic in read_topics(cluster, namespace)},
@@ -21,24 +21,24 @@ def read_all(cluster: Cluster, namespace: str | None) -> Manifests:
     )
 
 
-def read_topics(cluster: Cluster, namespace: str | None) -> list[Topic]:
+def read_topics(cluster: ClusterClient, namespace: str | None) -> list[Topic]:
     """Read all Topics."""
     found = cluster.listed(paths.TOPICS, namespace)
     return [manifests.read_topic({**each, "kind": "Topic"}) for each in found]
 
 
-def read_groups(cluster: Cluster, namespace: str | None) -> list[ConsumerGroup]:
+def read_groups(cluster: ClusterClient, namespace: str | None) -> list[ConsumerGroup]:
     """Read all groups with their whole assignments."""
     return [_complete(cluster, each) for each in read_outlines(cluster, namespace)]
 
 
-def read_outlines(cluster: Cluster, namespace: str | None) -> list[ConsumerGroup]:
+def read_outlines(cluster: ClusterClient, namespace: str | None) -> list[ConsumerGroup]:
     """Read all groups, without the assignments that are too long for their status."""
     found = cluster.listed(paths.GROUPS, namespace)
     return [manifests.read_group({**each, "kind": "ConsumerGroup"}) for each in found]
 
 
-def read_group(cluster: Cluster, key: Key) -> ConsumerGroup:
+def read_group(cluster: ClusterClient, key: Key) -> ConsumerGroup:
     """Read one group; if it is missing, the error lists the existing ones."""
     try:
         document = cluster.get(paths.GROUPS, key)
@@ -59,7 +59,7 @@ def list_known(names: Sequence[str]) -> str:
     return "there are " + ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _complete(cluster: Cluster, found: ConsumerGroup) -> ConsumerGroup:
+def _complete(cluster: ClusterClient, found: ConsumerGroup) -> ConsumerGroup:
     """Add the assignment that the status refers to; if it is missing, change nothing."""
 
     def find(key: Key) -> list[Assigned] | None:

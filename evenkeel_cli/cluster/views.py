@@ -10,7 +10,7 @@ from evenkeel.cluster.manifest import names, places
 from evenkeel.control import conditions
 from evenkeel.objects import ConsumerGroup, Key
 from evenkeel_cli.cluster import reading
-from evenkeel_cli.cluster.client import ApiError, AwayError, Cluster
+from evenkeel_cli.cluster.client import ApiError, AwayError, ClusterClient
 from evenkeel_cli.facts import measured, picture
 from evenkeel_cli.facts.measured import Measured
 from evenkeel_cli.facts.picture import Look
@@ -20,7 +20,7 @@ LOOKS = 6
 NOT_KNOWN = "lag by queue and rates are not known"
 
 
-class View(Protocol):
+class LiveView(Protocol):
     """Something that is read and drawn repeatedly."""
 
     @property
@@ -42,7 +42,7 @@ class OfAll:
 
     gains_from_another_look = False
 
-    def __init__(self, cluster: Cluster, namespace: str | None) -> None:
+    def __init__(self, cluster: ClusterClient, namespace: str | None) -> None:
         """Read nothing yet."""
         self._cluster = cluster
         self._namespace = namespace
@@ -68,7 +68,7 @@ class OfAll:
 class OfOne:
     """One group."""
 
-    def __init__(self, cluster: Cluster, key: Key) -> None:
+    def __init__(self, cluster: ClusterClient, key: Key) -> None:
         """Read nothing yet."""
         self._cluster = cluster
         self._key = key

@@ -16,7 +16,7 @@ from contract.kinds.groups import Assigned
 from contract.names import PAUSED
 from evenkeel import planning, times
 from evenkeel.control import conditions, findings, groups
-from evenkeel.control.seen import Conflict, JobSeen, JobState, Report, Seat, Seen
+from evenkeel.control.seen import Conflict, GroupSurroundings, JobSeen, JobState, Report, Seat
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from lb_core.model import Member
@@ -84,10 +84,10 @@ def _add_slots(group: ConsumerGroup, now: datetime) -> ConsumerGroup:
     return replace(group, status=msgspec.structs.replace(group.status, assignments=assignments))
 
 
-def _make_seen(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> Seen:
+def _make_seen(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> GroupSurroundings:
     """Describe the world as the status shows it."""
     claims = group.status.claims
-    return Seen(
+    return GroupSurroundings(
         topics, _make_job(group), _list_pods(group), conflict=_find_conflict(group), claims=claims
     )
 

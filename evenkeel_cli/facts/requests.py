@@ -14,7 +14,7 @@ Seen = Callable[[ConsumerGroup], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AnnotationRequest:
     """One annotation to set, and what to print about it."""
 
     annotation: str
@@ -27,7 +27,7 @@ class Request:
     """Whether the annotation must change."""
 
 
-def rebalance(group: ConsumerGroup, moment: str) -> Request:
+def rebalance(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     """Plan the group once, immediately."""
 
     def seen(now: ConsumerGroup) -> str | None:
@@ -39,24 +39,24 @@ def rebalance(group: ConsumerGroup, moment: str) -> Request:
         moved = f"{last.moved} queues moved: {last.reason}"
         return f"{group} was planned, epoch {now.status.epoch}; {moved}"
 
-    return Request(
+    return AnnotationRequest(
         names.REBALANCE, moment, f"a new plan of {group} is requested",
         "the operator plans it immediately, without maxMoves and minGain", seen,
     )  # fmt: skip
 
 
-def pause(group: ConsumerGroup, moment: str) -> Request:
+def pause(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     """Pause the rebalancing."""
     del moment
     is_new = group.head.annotations.get(names.PAUSED) != "true"
-    return Request(
+    return AnnotationRequest(
         names.PAUSED, "true", f"{group} is paused" if is_new else f"{group} was paused already",
         "queues keep their owners, and only queues without an owner get one; resume ends the pause",
         lambda now: "the operator has seen the pause" if _is_true(now, "Paused") else None, is_new,
     )  # fmt: skip
 
 
-def resume(group: ConsumerGroup, moment: str) -> Request:
+def resume(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     """End a pause."""
     del moment
     if group.spec.rebalance.paused:
@@ -64,7 +64,7 @@ def resume(group: ConsumerGroup, moment: str) -> Request:
             f"{group} is paused by its own spec: set spec.rebalance.paused to false"
         )
     is_new = names.PAUSED in group.head.annotations
-    return Request(
+    return AnnotationRequest(
         names.PAUSED, None, f"{group} is resumed" if is_new else f"{group} was not paused",
         "the operator plans it immediately" if is_new else "nothing changes",
         lambda now: None if _is_true(now, "Paused") else "the operator has seen that it is resumed",
@@ -72,7 +72,7 @@ def resume(group: ConsumerGroup, moment: str) -> Request:
     )  # fmt: skip
 
 
-def restart(group: ConsumerGroup, moment: str) -> Request:
+def restart(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     """Restart the job."""
     _require_job(group, "restart")
     before = _identify_run(group)
@@ -82,14 +82,14 @@ def restart(group: ConsumerGroup, moment: str) -> Request:
             return f"the job is not running now ({why}); its next run is a new one"
         return "the job has restarted" if _identify_run(now) not in (None, before) else None
 
-    return Request(
+    return AnnotationRequest(
         names.RESTART, moment, f"a restart of the job of {group} is requested",
         "the driver ends after its current batch, and a new one starts" if before else
         "a new driver starts", seen,
     )  # fmt: skip
 
 
-def skip(group: ConsumerGroup, moment: str) -> Request:
+def skip(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     """Skip lost messages."""
     _require_job(group, "skip")
     if _is_true(group, "Ready"):
@@ -101,7 +101,7 @@ def skip(group: ConsumerGroup, moment: str) -> Request:
             return None
         return f"the job has skipped {last.messages} messages: {last.lost}"
 
-    return Request(
+    return AnnotationRequest(
         names.SKIP, moment, f"{group} is asked to skip lost messages, once",
         "its driver restarts, skips them, and records them in status.lastSkip", seen,
     )  # fmt: skip
@@ -118,7 +118,7 @@ def explain_delay(group: ConsumerGroup) -> str:
     return f"Ready is {ready.status.value}, {ready.reason}{said}"
 
 
-KNOWN: dict[str, Callable[[ConsumerGroup, str], Request]] = {
+KNOWN: dict[str, Callable[[ConsumerGroup, str], AnnotationRequest]] = {
     "rebalance": rebalance,
     "pause": pause,
     "resume": resume,

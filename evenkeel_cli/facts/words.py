@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from contract.kinds.groups import Strategy
+from contract.kinds.groups import StrategyChoice
 from contract.kinds.parts import Condition
 from evenkeel import planning, times
 from lb_core.reasons import Reason
@@ -66,7 +66,7 @@ def explain_reason(reason: str, source: str | None, target: str | None) -> str:
     return text.format(source=source or "nobody", target=target or "nobody")
 
 
-def describe_strategy(chosen: Strategy) -> str:
+def describe_strategy(chosen: StrategyChoice) -> str:
     """Write the strategy and its settings."""
     found = planning.find_strategy(chosen)
     return f"{found.title}: {found.describe(planning.policy_of(chosen))}"

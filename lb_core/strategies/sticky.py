@@ -92,7 +92,7 @@ def _allocate_alike(outcome: Outcome, queues: Inventory, group: Group, free: Run
     dealing.redistribute(outcome, queues, group.eligible, surplus, free)
 
 
-def _pick_larger(choice: quota.Choice, surplus: Sequence[int]) -> list[int]:
+def _pick_larger(choice: quota.QuotaChoice, surplus: Sequence[int]) -> list[int]:
     """Pick those that get one queue more: first those that hold more than the base."""
     # Sound: one queue more saves one move for a consumer that holds more than the base, and none
     # for the others. So as many as possible of the former save as many moves as possible.

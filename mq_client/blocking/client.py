@@ -12,9 +12,9 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from mq_client import errors
 from mq_client.acl import Credentials
-from mq_client.blocking.engine import Engine, Task
+from mq_client.blocking.engine import Engine, RunningFlow
 from mq_client.blocking.membership import Membership
-from mq_client.blocking.reader import Reader
+from mq_client.blocking.reader import QueueReader
 from mq_client.directory import DEFAULT_TIMES, Directory, Times
 from mq_client.filters import Filter
 from mq_client.flows import Flow
@@ -81,22 +81,24 @@ class Client:
     send = _runs(sending.send)
     send_one_way = _runs(sending.send_one_way)
 
-    def start(self, flow: Flow[Value]) -> Task[Value]:
+    def start(self, flow: Flow[Value]) -> RunningFlow[Value]:
         """Start an operation of `mq_client.operations` and go on; `wait` gives its result."""
         return self.engine.start(flow)
 
-    def wait(self, task: Task[Value]) -> Value:
+    def wait(self, task: RunningFlow[Value]) -> Value:
         """Wait for an operation that was started."""
         self.engine.wait(lambda: task.is_done)
         return task.result()
 
-    def read(self, group: str, positions: Iterable[Position], budget: int = READER_BYTES) -> Reader:
+    def read(
+        self, group: str, positions: Iterable[Position], budget: int = READER_BYTES
+    ) -> QueueReader:
         """
         Pull many queues side by side: iterate over the batches as they come.
 
         All that waits to be given has about `budget` bytes.
         """
-        return Reader(self.engine, self.directory, group, positions, budget)
+        return QueueReader(self.engine, self.directory, group, positions, budget)
 
     def join(
         self,

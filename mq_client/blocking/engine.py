@@ -25,7 +25,7 @@ from itertools import count
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mq_client import errors, flows
-from mq_client.blocking.link import Link, State
+from mq_client.blocking.link import Link, LinkState
 from mq_client.blocking.names import Names
 from mq_client.commands import base
 from mq_client.connection import NEVER
@@ -42,11 +42,11 @@ LEAVE_SECONDS = 5.0
 """`close` waits so long for the leader, who needs a moment."""
 
 
-class Task(Generic[Value]):
+class RunningFlow(Generic[Value]):
     """A flow under way."""
 
     def __init__(
-        self, flow: Flow[Value], done: "Callable[[Task[Value]], None] | None" = None
+        self, flow: Flow[Value], done: "Callable[[RunningFlow[Value]], None] | None" = None
     ) -> None:
         """Nothing happens yet."""
         self.flow = flow
@@ -94,10 +94,10 @@ class Engine:
         self._leader = Leader(0, threading.Lock())
         self._bells: list[threading.Lock] = []
         """Locks that threads wait for, to be released when there is something new."""
-        self._under_way: set[Task[Any]] = set()
+        self._under_way: set[RunningFlow[Any]] = set()
         self._links: dict[str, Link] = {}
         self._names = Names(self._wake)
-        self._pauses: list[tuple[float, int, Task[Any]]] = []
+        self._pauses: list[tuple[float, int, RunningFlow[Any]]] = []
         self._numbers = count()
         self._is_closed = False
         self._ear, self._mouth = socket.socketpair()
@@ -112,10 +112,10 @@ class Engine:
         return task.result()
 
     def start(
-        self, flow: Flow[Value], done: Callable[[Task[Value]], None] | None = None
-    ) -> Task[Value]:
+        self, flow: Flow[Value], done: Callable[[RunningFlow[Value]], None] | None = None
+    ) -> RunningFlow[Value]:
         """Send a flow's first requests. It goes on whenever some thread waits."""
-        task = Task(flow, done)
+        task = RunningFlow(flow, done)
         with self._lock:
             if self._is_closed:
                 raise errors.ClosedError("the client was closed")
@@ -252,7 +252,7 @@ class Engine:
         with contextlib.suppress(OSError):  # enough wake-ups are on their way, or it is closed
             self._mouth.send(b"\0")
 
-    def _resume(self, task: Task[Any], outcome: Outcome) -> None:
+    def _resume(self, task: RunningFlow[Any], outcome: Outcome) -> None:
         if task.is_done:  # it failed with the work that was interrupted
             return
         try:
@@ -267,11 +267,11 @@ class Engine:
         else:
             self._perform(task, step)
 
-    def _finish(self, task: Task[Any], value: Any, error: Exception | None) -> None:
+    def _finish(self, task: RunningFlow[Any], value: Any, error: Exception | None) -> None:
         task.finish(value, error)
         self._under_way.discard(task)
 
-    def _perform(self, task: Task[Any], step: Step) -> None:
+    def _perform(self, task: RunningFlow[Any], step: Step) -> None:
         match step:
             case Ask():
                 self._ask(step, lambda outcome: self._resume(task, outcome))
@@ -283,7 +283,7 @@ class Engine:
                 due = time.monotonic() + seconds
                 heapq.heappush(self._pauses, (due, next(self._numbers), task))
 
-    def _ask_all(self, task: Task[Any], asks: tuple[Ask, ...]) -> None:
+    def _ask_all(self, task: RunningFlow[Any], asks: tuple[Ask, ...]) -> None:
         outcomes: list[Outcome] = [None] * len(asks)
         missing = set(range(len(asks)))
 
@@ -329,7 +329,7 @@ class Engine:
         link = self._links.get(address)
         if link is not None and link.is_idle and now - link.used_at > IDLE_SECONDS:
             link.end("idle for too long")
-        if link is None or link.state is State.ENDED:
+        if link is None or link.state is LinkState.ENDED:
             credentials = self._directory.credentials
             link = Link(address, self._selector, self._pushed, credentials, self._tls, self._names)
             self._links[address] = link

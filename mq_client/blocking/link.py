@@ -29,7 +29,7 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
-class State(Enum):
+class LinkState(Enum):
     """Where a link is in its life."""
 
     LOOKING_UP = "the host's name is looked up"
@@ -53,7 +53,7 @@ class Link:
     ) -> None:
         """Prepare; nothing is sent before `open`."""
         self.address = address
-        self.state = State.LOOKING_UP
+        self.state = LinkState.LOOKING_UP
         self.used_at = 0.0
         self._connect_by = NEVER
         self._selector = selector
@@ -77,7 +77,7 @@ class Link:
             self.end(f"the host is unknown: {error}")
 
     def _found(self, places: Places | OSError) -> None:
-        if self.state is State.ENDED:
+        if self.state is LinkState.ENDED:
             return
         if isinstance(places, OSError):
             self.end(f"the host is unknown: {places}")
@@ -98,11 +98,11 @@ class Link:
 
     @property
     def _is_opening(self) -> bool:
-        return self.state in (State.LOOKING_UP, State.CONNECTING, State.SHAKING_HANDS)
+        return self.state in (LinkState.LOOKING_UP, LinkState.CONNECTING, LinkState.SHAKING_HANDS)
 
     def request(self, request: Request[Any], waiter: Waiter, now: float, deadline: float) -> None:
         """Send a request; the waiter is called once, with the answer or an error."""
-        if self.state is State.ENDED:
+        if self.state is LinkState.ENDED:
             waiter(errors.ConnectionLostError(self._why_ended))
             return
         self.used_at = now
@@ -110,7 +110,7 @@ class Link:
 
     def tell(self, request: Request[Any], now: float) -> None:
         """Send a request that gets no answer."""
-        if self.state is State.ENDED:
+        if self.state is LinkState.ENDED:
             raise errors.ConnectionLostError(self._why_ended)
         self.used_at = now
         self._write(self._conversation.one_way(request))
@@ -119,17 +119,17 @@ class Link:
         """Go on: the socket can be read or written."""
         try:
             match self.state:
-                case State.CONNECTING:
+                case LinkState.CONNECTING:
                     self._connected()
-                case State.SHAKING_HANDS:
+                case LinkState.SHAKING_HANDS:
                     self._shake_hands()
-                case State.OPEN:
+                case LinkState.OPEN:
                     self._flush()
                     self._read(now)
-                case State.LOOKING_UP | State.ENDED:
+                case LinkState.LOOKING_UP | LinkState.ENDED:
                     pass
         except Exception as error:  # noqa: BLE001  # it ends this link, not the thread that leads
-            if self.state is State.CONNECTING:
+            if self.state is LinkState.CONNECTING:
                 self._try_next(str(error))
             else:
                 self.end(str(error))
@@ -155,7 +155,7 @@ class Link:
             waiter(errors.ConnectionLostError(reason))
 
     def _close(self) -> None:
-        self.state = State.ENDED
+        self.state = LinkState.ENDED
         if self._sock is not None:
             with contextlib.suppress(KeyError, ValueError):
                 self._selector.unregister(self._sock)
@@ -166,7 +166,7 @@ class Link:
         """Connect to the next address of the host, as a name may have several."""
         for family, kind, protocol, _, place in self._others:
             self._close()
-            self.state = State.CONNECTING
+            self.state = LinkState.CONNECTING
             try:
                 self._sock = socket.socket(family, kind, protocol)
                 self._sock.setblocking(False)
@@ -194,7 +194,7 @@ class Link:
             sock, server_hostname=host, do_handshake_on_connect=False
         )
         self._selector.register(self._sock, READ | WRITE, self)
-        self.state = State.SHAKING_HANDS
+        self.state = LinkState.SHAKING_HANDS
         self._shake_hands()
 
     def _shake_hands(self) -> None:
@@ -210,13 +210,13 @@ class Link:
             self._opened()
 
     def _opened(self) -> None:
-        self.state = State.OPEN
+        self.state = LinkState.OPEN
         self._selector.modify(self._open_socket(), READ, self)
         self._flush()
 
     def _write(self, data: bytes) -> None:
         self._outbox.append(memoryview(data))
-        if self.state is State.OPEN:
+        if self.state is LinkState.OPEN:
             try:
                 self._flush()
             except OSError as error:
@@ -246,7 +246,7 @@ class Link:
     def _read(self, now: float) -> None:
         """Read until the socket has no more: with TLS, bytes may wait where select cannot see."""
         sock = self._open_socket()
-        while self.state is State.OPEN:
+        while self.state is LinkState.OPEN:
             space = self._conversation.reader.space()
             try:
                 size = sock.recv_into(space)

@@ -3,13 +3,13 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from mq_client.blocking.engine import Engine, Task
+from mq_client.blocking.engine import Engine, RunningFlow
 from mq_client.directory import Directory
 from mq_client.operations import pulling
 from mq_client.pulling import READER_BYTES, Batch, Position, share
 
 
-class Reader:
+class QueueReader:
     """
     Keeps one pull under way for each queue, and gives batches as they arrive.
 
@@ -38,7 +38,7 @@ class Reader:
         self._positions = list(positions)
         self._budget = budget
         self._pulled: dict[int, Position] = {}
-        self._arrived: deque[tuple[int, Position, Task[Batch | None]]] = deque()
+        self._arrived: deque[tuple[int, Position, RunningFlow[Batch | None]]] = deque()
         self._pull_all()
 
     def __iter__(self) -> Iterator[Batch]:

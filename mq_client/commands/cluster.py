@@ -7,7 +7,7 @@ from mq_client import errors
 from mq_client.checks import INT32_MAX
 from mq_client.commands.base import Done, Node, Request, as_json, parsed, wire
 from mq_client.frames import Frame
-from mq_client.values import BrokerRoute, Cluster, Route, TopicConfig
+from mq_client.values import BrokerMap, BrokerRoute, Route, TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +81,18 @@ def addresses(data: Node) -> dict[int, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class GetCluster(Request[Cluster]):
+class GetCluster(Request[BrokerMap]):
     """Ask a name server for all brokers."""
 
     code: ClassVar[int] = 106
     name: ClassVar[str] = "GET_BROKER_CLUSTER_INFO"
 
-    def read(self, answer: Frame) -> Cluster:
+    def read(self, answer: Frame) -> BrokerMap:
         """Read the two tables."""
         body = parsed(answer)
         groups = body.table("clusterAddrTable").items()
         brokers = body.table("brokerAddrTable").items()
-        return Cluster(
+        return BrokerMap(
             {str(cluster): tuple(sorted(map(str, names or ()))) for cluster, names in groups},
             {str(name): addresses(Node(data, f"broker {name}")) for name, data in brokers},
         )

@@ -17,7 +17,7 @@ from mq_client.commands.base import (
 )
 from mq_client.filters import Filter
 from mq_client.frames import Frame
-from mq_client.values import Lag, Member, Members, Offsets, Pulled, PullStatus, Queue
+from mq_client.values import GroupMember, Lag, Members, MessageQueue, Offsets, Pulled, PullStatus
 
 SUSPEND, SUBSCRIPTION_GIVEN = 2, 4
 """Bits of a pull's sysFlag."""
@@ -143,14 +143,14 @@ class CommitOffset(Done):
 
 
 @dataclass(frozen=True, slots=True)
-class GetTopicOffsets(Request[dict[Queue, Offsets]]):
+class GetTopicOffsets(Request[dict[MessageQueue, Offsets]]):
     """Ask what all queues of a topic on this broker hold."""
 
     code: ClassVar[int] = 202
     name: ClassVar[str] = "GET_TOPIC_STATS_INFO"
     topic: str
 
-    def read(self, answer: Frame) -> dict[Queue, Offsets]:
+    def read(self, answer: Frame) -> dict[MessageQueue, Offsets]:
         """Read the table by queue."""
         return {
             queue: Offsets(
@@ -184,15 +184,15 @@ class GetLag(Request[list[Lag]]):
         ]
 
 
-def _by_queue(body: Node) -> Iterable[tuple[Queue, Node]]:
+def _by_queue(body: Node) -> Iterable[tuple[MessageQueue, Node]]:
     """Read an offsetTable, whose keys are queues."""
     table = body.table("offsetTable").items()
     found = [(_queue(node_of_key(key, "offsetTable")), value) for key, value in table]
     return [(queue, Node(value, f"the entry of {queue}")) for queue, value in sorted(found)]
 
 
-def _queue(node: Node) -> Queue:
-    return Queue(node.text("topic"), node.text("brokerName"), node.number("queueId"))
+def _queue(node: Node) -> MessageQueue:
+    return MessageQueue(node.text("topic"), node.text("brokerName"), node.number("queueId"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +261,8 @@ class GetMembers(Request[Members]):
         return errors.refusal(self.about(), address, answer.code, answer.remark)
 
 
-def _member(node: Node) -> Member:
-    return Member(
+def _member(node: Node) -> GroupMember:
+    return GroupMember(
         node.text("clientId"),
         node.maybe_text("clientAddr") or "",
         node.maybe_text("language") or "",
@@ -335,7 +335,7 @@ class CheckFilter(Done):
 class _QueueLock:
     group: str = wire("")
     client_id: str = wire("")
-    queues: tuple[Queue, ...] = wire("")
+    queues: tuple[MessageQueue, ...] = wire("")
 
     def body(self) -> bytes:
         """Name the queues."""
@@ -348,18 +348,18 @@ class _QueueLock:
         )
 
 
-def _as_message_queue(queue: Queue) -> Mapping[str, Any]:
+def _as_message_queue(queue: MessageQueue) -> Mapping[str, Any]:
     return {"topic": queue.topic, "brokerName": queue.broker, "queueId": queue.id}
 
 
 @dataclass(frozen=True, slots=True)
-class LockQueues(_QueueLock, Request[list[Queue]]):
+class LockQueues(_QueueLock, Request[list[MessageQueue]]):
     """Lock queues for a client, for a minute. The broker does not enforce it: it only remembers."""
 
     code: ClassVar[int] = 41
     name: ClassVar[str] = "LOCK_BATCH_MQ"
 
-    def read(self, answer: Frame) -> list[Queue]:
+    def read(self, answer: Frame) -> list[MessageQueue]:
         """List those that are now locked; what another client holds is missing."""
         return sorted(map(_queue, parsed(answer).nodes("lockOKMQSet")))
 
@@ -373,7 +373,7 @@ class UnlockQueues(_QueueLock, Done):
 
 
 @dataclass(frozen=True, slots=True)
-class GetAssignment(Request[list[Queue]]):
+class GetAssignment(Request[list[MessageQueue]]):
     """Ask the broker which queues RocketMQ itself would give a client that heartbeats."""
 
     code: ClassVar[int] = 400
@@ -395,7 +395,7 @@ class GetAssignment(Request[list[Queue]]):
             }
         )
 
-    def read(self, answer: Frame) -> list[Queue]:
+    def read(self, answer: Frame) -> list[MessageQueue]:
         """List its queues."""
         entries = parsed(answer).nodes("messageQueueAssignments")
         places = [Node(entry.value.get("messageQueue"), "a messageQueue") for entry in entries]

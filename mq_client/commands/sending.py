@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from mq_client.commands.base import Request, whole
 from mq_client.frames import Frame
-from mq_client.values import Queue, Stored
+from mq_client.values import MessageQueue, Stored
 
 FLUSH_OR_SLAVE_LATE = frozenset({10, 11, 12})
 """Stored, but the disk or the slave was not waited for long enough."""
@@ -19,7 +19,7 @@ class Send(Request[Stored]):
     name: ClassVar[str] = "SEND_MESSAGE_V2"
     good_codes: ClassVar[frozenset[int]] = frozenset({0}) | FLUSH_OR_SLAVE_LATE
     group: str
-    queue: Queue
+    queue: MessageQueue
     content: bytes
     properties: str
     born_ms: int
@@ -62,7 +62,7 @@ class Send(Request[Stored]):
 
     def read(self, answer: Frame) -> Stored:
         """Read where it was stored."""
-        queue = Queue(self.queue.topic, self.queue.broker, whole(answer, "queueId"))
+        queue = MessageQueue(self.queue.topic, self.queue.broker, whole(answer, "queueId"))
         return Stored(queue, whole(answer, "queueOffset"))
 
 

@@ -11,8 +11,8 @@ from mq_client.directory import Directory
 from mq_client.filters import Filter
 from mq_client.flows import Flow
 from mq_client.operations import routing
-from mq_client.operations.routing import Place
-from mq_client.values import Members, Queue
+from mq_client.operations.routing import BrokerChoice
+from mq_client.values import Members, MessageQueue
 
 Value = TypeVar("Value")
 
@@ -82,33 +82,35 @@ def _seen(answers: Mapping[str, Value | errors.MqError]) -> list[Value]:
 
 
 def lock(
-    directory: Directory, group: str, client_id: str, queues: Sequence[Queue]
-) -> Flow[list[Queue]]:
+    directory: Directory, group: str, client_id: str, queues: Sequence[MessageQueue]
+) -> Flow[list[MessageQueue]]:
     """Lock queues for a client for a minute; those that it got. Brokers do not enforce it."""
-    locked: list[Queue] = []
+    locked: list[MessageQueue] = []
     for place, here in _by_broker(queues).items():
         request = consuming.LockQueues(group, client_id, tuple(here))
         locked += yield from routing.ask_broker(directory, place, request)
     return sorted(locked)
 
 
-def unlock(directory: Directory, group: str, client_id: str, queues: Sequence[Queue]) -> Flow[None]:
+def unlock(
+    directory: Directory, group: str, client_id: str, queues: Sequence[MessageQueue]
+) -> Flow[None]:
     """Give locks back."""
     for place, here in _by_broker(queues).items():
         request = consuming.UnlockQueues(group, client_id, tuple(here))
         yield from routing.ask_broker(directory, place, request)
 
 
-def _by_broker(queues: Sequence[Queue]) -> dict[Place, list[Queue]]:
-    found: dict[Place, list[Queue]] = defaultdict(list)
+def _by_broker(queues: Sequence[MessageQueue]) -> dict[BrokerChoice, list[MessageQueue]]:
+    found: dict[BrokerChoice, list[MessageQueue]] = defaultdict(list)
     for queue in queues:
-        found[Place.of(queue)].append(queue)
+        found[BrokerChoice.of(queue)].append(queue)
     return found
 
 
 def assignment(
     directory: Directory, group: str, topic: str, client_id: str, strategy: str = "AVG"
-) -> Flow[list[Queue]]:
+) -> Flow[list[MessageQueue]]:
     """Ask which queues RocketMQ's brokers would give a client that heartbeats."""
     request = consuming.GetAssignment(group, topic, client_id, strategy)
     answers = yield from routing.ask_brokers(directory, topic, request)

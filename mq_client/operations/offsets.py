@@ -8,23 +8,23 @@ from mq_client.commands import consuming
 from mq_client.directory import Directory
 from mq_client.flows import Flow, all_good, ask
 from mq_client.operations import routing
-from mq_client.operations.routing import Place, ask_broker, ask_brokers
-from mq_client.values import Lag, Offsets, Queue, checked_queue
+from mq_client.operations.routing import BrokerChoice, ask_broker, ask_brokers
+from mq_client.values import Lag, MessageQueue, Offsets, checked_queue
 
 
-def min_offset(directory: Directory, queue: Queue) -> Flow[int]:
+def min_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
     """Find the first offset that is still there."""
     request = consuming.GetMinOffset(queue.topic, queue.id)
-    return (yield from ask_broker(directory, Place.of(queue), request))
+    return (yield from ask_broker(directory, BrokerChoice.of(queue), request))
 
 
-def max_offset(directory: Directory, queue: Queue) -> Flow[int]:
+def max_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
     """Find the offset that the next message will have. It trails the send's answer a little."""
     request = consuming.GetMaxOffset(queue.topic, queue.id)
-    return (yield from ask_broker(directory, Place.of(queue), request))
+    return (yield from ask_broker(directory, BrokerChoice.of(queue), request))
 
 
-def master_max_offset(directory: Directory, queue: Queue) -> Flow[int]:
+def master_max_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
     """
     Find the same at the master, and nowhere else: `NoBrokerError` while there is none.
 
@@ -35,13 +35,13 @@ def master_max_offset(directory: Directory, queue: Queue) -> Flow[int]:
     return (yield from ask(address, request, directory.times.answer))
 
 
-def search_offset(directory: Directory, queue: Queue, timestamp_ms: int) -> Flow[int]:
+def search_offset(directory: Directory, queue: MessageQueue, timestamp_ms: int) -> Flow[int]:
     """Find the first message that was stored at this time or later."""
     request = consuming.SearchOffset(queue.topic, queue.id, timestamp_ms)
-    return (yield from ask_broker(directory, Place.of(queue), request))
+    return (yield from ask_broker(directory, BrokerChoice.of(queue), request))
 
 
-def topic_offsets(directory: Directory, topic: str) -> Flow[dict[Queue, Offsets]]:
+def topic_offsets(directory: Directory, topic: str) -> Flow[dict[MessageQueue, Offsets]]:
     """
     Find begin and end of all queues, by one call a broker. A broker out of reach is an error.
 
@@ -52,16 +52,16 @@ def topic_offsets(directory: Directory, topic: str) -> Flow[dict[Queue, Offsets]
     return dict(sorted(found))
 
 
-def committed(directory: Directory, group: str, queue: Queue) -> Flow[int | None]:
+def committed(directory: Directory, group: str, queue: MessageQueue) -> Flow[int | None]:
     """Find the offset that a group reads next. None: it never committed one."""
     request = consuming.GetOffset(group, queue.topic, queue.id)
     try:
-        return (yield from ask_broker(directory, Place.of(queue), request))
+        return (yield from ask_broker(directory, BrokerChoice.of(queue), request))
     except (errors.OffsetUnknownError, errors.GroupUnknownError):
         return None
 
 
-def commit(directory: Directory, group: str, offsets: Mapping[Queue, int]) -> Flow[None]:
+def commit(directory: Directory, group: str, offsets: Mapping[MessageQueue, int]) -> Flow[None]:
     """
     Commit the offsets that a group reads next, and wait until the brokers have them.
 
@@ -73,12 +73,12 @@ def commit(directory: Directory, group: str, offsets: Mapping[Queue, int]) -> Fl
     for queue, offset in offsets.items():
         request = consuming.CommitOffset(group, queue.topic, queue.id, offset)
         try:
-            yield from ask_broker(directory, Place.of(queue), request)
+            yield from ask_broker(directory, BrokerChoice.of(queue), request)
         except errors.GroupUnknownError:
             # A broker makes a group when somebody pulls in its name.
             pull = consuming.Pull(group, queue.topic, queue.id, offset, most=1, most_bytes=1)
-            yield from ask_broker(directory, Place.of(queue), pull)
-            yield from ask_broker(directory, Place.of(queue), request)
+            yield from ask_broker(directory, BrokerChoice.of(queue), pull)
+            yield from ask_broker(directory, BrokerChoice.of(queue), request)
 
 
 def lag(directory: Directory, group: str, topic: str) -> Flow[list[Lag]]:

@@ -10,7 +10,7 @@ from mq_client.commands.consuming import CheckFilter
 from mq_client.directory import LATE_POLL, Directory
 from mq_client.flows import Ask, AskAll, Flow, Pause
 from mq_client.operations import routing
-from mq_client.operations.routing import Place
+from mq_client.operations.routing import BrokerChoice
 from mq_client.pulling import (
     ENOUGH_BYTES,
     LEAST_BYTES,
@@ -246,7 +246,7 @@ def _address(
     directory: Directory, group: str, position: Position, known_route: bool = True
 ) -> Flow[str]:
     """Look up the broker to pull from; one that does not understand the filter is an error."""
-    place = Place.of(position.queue, position.broker_id)
+    place = BrokerChoice.of(position.queue, position.broker_id)
     address = yield from routing.address_of(directory, place, None if known_route else 0)
     wanted = position.wanted
     if wanted.is_sql and (address, wanted) not in directory.filters_understood:

@@ -9,7 +9,15 @@ from mq_client.commands import cluster, consuming
 from mq_client.commands.base import Request
 from mq_client.directory import Directory
 from mq_client.flows import Flow
-from mq_client.values import MASTER_ID, WRITE, BrokerRoute, Cluster, Queue, Route, TopicConfig
+from mq_client.values import (
+    MASTER_ID,
+    WRITE,
+    BrokerMap,
+    BrokerRoute,
+    MessageQueue,
+    Route,
+    TopicConfig,
+)
 
 Value = TypeVar("Value")
 OF_ROCKETMQ = frozenset(
@@ -81,13 +89,13 @@ def users_topics(directory: Directory) -> Flow[list[str]]:
     ]
 
 
-def brokers(directory: Directory) -> Flow[Cluster]:
+def brokers(directory: Directory) -> Flow[BrokerMap]:
     """List all brokers."""
     return (yield from ask_name_server(directory, cluster.GetCluster()))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BrokerChoice:
     """A broker of a topic, and which of its group is meant. It is looked up at each try."""
 
     topic: str
@@ -95,12 +103,12 @@ class Place:
     broker_id: int = MASTER_ID
 
     @classmethod
-    def of(cls, queue: Queue, broker_id: int = MASTER_ID) -> "Place":
+    def of(cls, queue: MessageQueue, broker_id: int = MASTER_ID) -> "BrokerChoice":
         """Find the broker of a queue."""
         return cls(queue.topic, queue.broker, broker_id)
 
 
-def ask_broker(directory: Directory, place: Place, request: Request[Value]) -> Flow[Value]:
+def ask_broker(directory: Directory, place: BrokerChoice, request: Request[Value]) -> Flow[Value]:
     """Ask a broker; if it is out of reach, ask the name server where it is now, and once more."""
     try:
         address = yield from address_of(directory, place)
@@ -114,7 +122,9 @@ def ask_broker(directory: Directory, place: Place, request: Request[Value]) -> F
             raise
 
 
-def address_of(directory: Directory, place: Place, max_age: float | None = None) -> Flow[str]:
+def address_of(
+    directory: Directory, place: BrokerChoice, max_age: float | None = None
+) -> Flow[str]:
     """Look up where a broker answers."""
     found = (yield from usable_route(directory, place.topic, max_age)).broker(place.broker)
     address = found.address(place.broker_id) if found else None
@@ -125,7 +135,7 @@ def address_of(directory: Directory, place: Place, max_age: float | None = None)
     return address
 
 
-def is_master(directory: Directory, queue: Queue, address: str) -> Flow[bool]:
+def is_master(directory: Directory, queue: MessageQueue, address: str) -> Flow[bool]:
     """Tell whether the master of a queue answers there, by the last route."""
     route = directory.last_route(queue.topic)
     broker = route.broker(queue.broker) if route else None

@@ -10,8 +10,8 @@ from mq_client.directory import Directory
 from mq_client.flows import Flow, Pause, Tell
 from mq_client.messages import Message
 from mq_client.operations import routing
-from mq_client.operations.routing import Place
-from mq_client.values import Queue, Route, Sent, checked_queue
+from mq_client.operations.routing import BrokerChoice
+from mq_client.values import MessageQueue, Route, Sent, checked_queue
 
 _ANYWHERE = 1 << 20
 """More than any topic has queues."""
@@ -21,7 +21,7 @@ MAY_PASS = (errors.UnavailableError, errors.BusyError)
 class Chooser(Protocol):
     """Picks queues. It may learn from how sends end."""
 
-    def choose(self, route: Route, failed_broker: str | None) -> Queue:
+    def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
         """Pick a writable queue, if possible not on the broker that just failed."""
 
     def ended(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
@@ -35,7 +35,7 @@ class RoundRobin:
         """Start at this queue; without it at any, or all clients would begin on the same broker."""
         self._next = secrets.randbelow(_ANYWHERE) if start is None else start
 
-    def choose(self, route: Route, failed_broker: str | None) -> Queue:
+    def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
         """Pick the next queue of a broker that did not fail, if there is one."""
         queues = route.writable
         if not queues:
@@ -53,11 +53,11 @@ class RoundRobin:
 class To:
     """Picks one queue, for those who know it."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: MessageQueue) -> None:
         """Take the queue."""
         self._queue = checked_queue(queue)
 
-    def choose(self, route: Route, failed_broker: str | None) -> Queue:
+    def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
         """Pick it."""
         return self._queue
 
@@ -90,7 +90,7 @@ def send(
         queue = _chosen(chooser, route, failed)
         since = directory.now()
         try:
-            address = yield from routing.address_of(directory, Place.of(queue))
+            address = yield from routing.address_of(directory, BrokerChoice.of(queue))
             request = request_to(queue, directory.wall_ms())
             stored = yield from flows.ask(address, request, directory.times.answer)
         except errors.MqError as error:
@@ -112,7 +112,7 @@ def send_one_way(
     request_to = _encoded([message], _unique_keys(directory, [message]), group)
     route = yield from routing.usable_route(directory, message.topic)
     queue = _chosen(chooser, route, None)
-    address = yield from routing.address_of(directory, Place.of(queue))
+    address = yield from routing.address_of(directory, BrokerChoice.of(queue))
     yield Tell(address, request_to(queue, directory.wall_ms()))
 
 
@@ -123,7 +123,7 @@ def _unique_keys(directory: Directory, batch: Sequence[Message]) -> list[str]:
 
 def _encoded(
     batch: Sequence[Message], keys: Sequence[str], group: str
-) -> Callable[[Queue, int], Send]:
+) -> Callable[[MessageQueue, int], Send]:
     """Encode once what is sent to the queue of each try, at its time."""
     if len(batch) > 1:
         content = messages.encode_batch(batch, keys)
@@ -137,7 +137,7 @@ def _encoded(
     return lambda queue, now_ms: Send(group, queue, message.body, text, now_ms, flag=message.flag)
 
 
-def _chosen(chooser: Chooser, route: Route, failed_broker: str | None) -> Queue:
+def _chosen(chooser: Chooser, route: Route, failed_broker: str | None) -> MessageQueue:
     queue = chooser.choose(route, failed_broker)
     if queue.topic != route.topic:
         raise errors.UsageError(f"the chooser picked {queue} for messages to topic {route.topic!r}")

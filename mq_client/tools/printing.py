@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mq_client import errors, tables
 from mq_client.blocking import Client
 from mq_client.tables import Row
-from mq_client.values import Offsets, Queue
+from mq_client.values import MessageQueue, Offsets
 
 EARLIEST, LATEST = "earliest", "latest"
 
@@ -28,7 +28,9 @@ def number(text: str) -> int | None:
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
-def chosen(options: argparse.Namespace, offsets: dict[Queue, Offsets]) -> dict[Queue, Offsets]:
+def chosen(
+    options: argparse.Namespace, offsets: dict[MessageQueue, Offsets]
+) -> dict[MessageQueue, Offsets]:
     """Keep the queue that `--queue` names, or all queues without that option."""
     found = {
         queue: place
@@ -49,7 +51,7 @@ def place(text: str) -> str:
     return text
 
 
-def offset_at(client: Client, place: str, queue: Queue, offsets: Offsets) -> int:
+def offset_at(client: Client, place: str, queue: MessageQueue, offsets: Offsets) -> int:
     """Find the offset of such a place in a queue."""
     if place in (EARLIEST, LATEST):
         return offsets.min if place == EARLIEST else offsets.max

@@ -10,7 +10,7 @@ from mq_client.messages import Message
 from mq_client.operations.sending import Chooser, RoundRobin, To
 from mq_client.tables import Growing, Row
 from mq_client.tools import printing
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 
 COLUMNS = ("broker", "queue", "offset", "msg_id")
 
@@ -42,7 +42,7 @@ def _chooser(options: argparse.Namespace) -> Chooser:
     number = printing.number(text)
     if not broker or number is None:
         raise errors.UsageError(f"--queue {options.queue!r}: it reads broker:number")
-    return To(Queue(options.topic, broker, number))
+    return To(MessageQueue(options.topic, broker, number))
 
 
 def _send(client: Client, options: argparse.Namespace, chooser: Chooser, body: bytes) -> Row:

@@ -34,7 +34,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CrdKind:
     """One kind of object."""
 
     name: str
@@ -56,7 +56,7 @@ def _condition(kind: str, part: str = "status") -> str:
 
 
 AGE = Column("Age", ".metadata.creationTimestamp", "date")
-TOPIC = Kind(
+TOPIC = CrdKind(
     "Topic",
     "topics",
     "mqt",
@@ -70,7 +70,7 @@ TOPIC = Kind(
         AGE,
     ),
 )
-CONSUMER_GROUP = Kind(
+CONSUMER_GROUP = CrdKind(
     "ConsumerGroup",
     "consumergroups",
     "mqcg",
@@ -98,7 +98,7 @@ CONSUMER_GROUP = Kind(
 KINDS = (TOPIC, CONSUMER_GROUP)
 
 
-def definition(kind: Kind) -> Schema:
+def definition(kind: CrdKind) -> Schema:
     """Make the CustomResourceDefinition of a kind."""
     version = {
         "name": parts.VERSION,
@@ -127,7 +127,7 @@ def definition(kind: Kind) -> Schema:
     }
 
 
-def text(kind: Kind) -> str:
+def text(kind: CrdKind) -> str:
     """Write the definition as YAML."""
     head = "# Made from the types in contract/kinds by `make generate`.\n"
     return head + yaml.dump(definition(kind), Dumper=_Plain, sort_keys=False, width=100)
@@ -140,7 +140,7 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def _object(kind: Kind) -> Schema:
+def _object(kind: CrdKind) -> Schema:
     return {
         "type": "object",
         "description": inspect.getdoc(inspect.getmodule(kind.spec)) or "",

@@ -13,7 +13,7 @@ from contract.kinds.groups import (
     GroupStatus,
     MachineRoomNearby,
     OwnedQueues,
-    Strategy,
+    StrategyChoice,
     Weights,
 )
 from contract.kinds.parts import MOST_IDS
@@ -34,7 +34,7 @@ MOST_POINTS = 100_000
 """Of all consumers on a ring of hashes. More would take too long, as with too many queues."""
 
 
-class MissingError(ManifestError):
+class NotReadyError(ManifestError):
     """An object that a group needs is not there, or says too little yet."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -88,13 +88,13 @@ def _queues(group: ConsumerGroup, key: Key, topics: Mapping[Key, Topic]) -> Iter
     """List those of one topic: of its route, else those last seen."""
     topic = topics.get(key)
     if topic is None:
-        raise MissingError(
+        raise NotReadyError(
             "TopicNotFound",
             f"{group}: there is no Topic {key}; create it, or correct spec.topics",
         )
     brokers = _brokers(topic)
     if not brokers:
-        raise MissingError(
+        raise NotReadyError(
             "RouteUnknown" if topic.status.observed_generation else ROUTE_PENDING,
             f"{topic}: its queues are not known; give spec.route, or see its status for why "
             "the name server does not tell",
@@ -127,12 +127,12 @@ def static_members(group: ConsumerGroup) -> list[Member] | None:
     return [Member(each.id, each.zone, each.capacity) for each in consumers.static]
 
 
-def find_strategy(strategy: Strategy) -> strategies.Strategy:
+def find_strategy(strategy: StrategyChoice) -> strategies.Strategy:
     """Find the engine's strategy that a spec names."""
     return strategies.find_by_title(strategy.name.value)
 
 
-def policy_of(strategy: Strategy, grace_seconds: float = 0.0) -> Policy:
+def policy_of(strategy: StrategyChoice, grace_seconds: float = 0.0) -> Policy:
     """Translate a strategy and its settings for the engine."""
     chosen = find_strategy(strategy)
     pinned = frozenset(strategy.pinned_consumers)
@@ -149,13 +149,13 @@ def policy_of(strategy: Strategy, grace_seconds: float = 0.0) -> Policy:
     )
 
 
-def goes_by_rate(strategy: Strategy) -> bool:
+def goes_by_rate(strategy: StrategyChoice) -> bool:
     """Whether a queue weighs as much as the rate at which messages arrive on it."""
     sticky = strategy.sticky if "weights" in find_strategy(strategy).uses else None
     return sticky is not None and sticky.weights is Weights.RATE
 
 
-def _config(strategy: Strategy) -> dict[str, object]:
+def _config(strategy: StrategyChoice) -> dict[str, object]:
     """Translate the settings of RocketMQ's strategies for the engine."""
     chosen = find_strategy(strategy)
     found: dict[str, object] = {}
@@ -202,7 +202,7 @@ def last(status: GroupStatus) -> dict[str, list[QueueRange]] | None:
     if not status.epoch:
         return None
     if not is_whole(status):
-        raise MissingError(
+        raise NotReadyError(
             "SlicesMissing",
             f"the assignment is in ConfigMaps that are not there: {', '.join(status.slices)}; "
             "restore them, or empty status.slices to assign everything anew",
@@ -233,7 +233,7 @@ def owned(assigned: Assigned) -> list[QueueRange]:
             run for each in assigned.queues for run in parse_ids(each.topic, each.broker, each.ids)
         ]
     except AllocationError as error:
-        raise MissingError(
+        raise NotReadyError(
             "StatusUnreadable",
             f"status.assignments cannot be read: {error}; correct it, or empty it to assign "
             "everything anew",

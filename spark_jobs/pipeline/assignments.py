@@ -19,29 +19,29 @@ from contract.report import BareReport
 from lb_core.assignment import parse_ids
 from lb_core.errors import AllocationError
 from mq_client.errors import UsageError
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class JobAssignment:
     """Which slot reads which queues, by the plan of this number."""
 
     epoch: int
     slots: tuple[str, ...]
     """All of them, also those without a queue."""
-    owners: Mapping[Queue, str] = field(default_factory=dict)
+    owners: Mapping[MessageQueue, str] = field(default_factory=dict)
     drained: frozenset[str] = frozenset()
     """Pods whose executors are to be replaced; where there are no pods, the executors' ids."""
 
 
 log = logging.getLogger("evenkeel.job")
-NOBODYS = Assignment(0, ())
+NOBODYS = JobAssignment(0, ())
 
 
 class Assignments(Protocol):
     """A way to hear and to report."""
 
-    def latest(self) -> Assignment:
+    def latest(self) -> JobAssignment:
         """Tell the newest assignment; `NOBODYS` before there is one."""
 
     def report(self, report: BareReport) -> None:
@@ -62,7 +62,7 @@ class InFiles:
         self._stamp: tuple[int, int] | None = None
         self._written = b""
 
-    def latest(self) -> Assignment:
+    def latest(self) -> JobAssignment:
         """Read the file if it is another one than last time. An older epoch is an error."""
         try:
             facts = self._path.stat()
@@ -103,11 +103,11 @@ def replace_file(path: Path, data: bytes) -> None:
     part.replace(path)
 
 
-def _read(path: Path) -> Assignment:
+def _read(path: Path) -> JobAssignment:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=AssignmentFile)
         owners = {
-            Queue(part.topic, part.broker, number): share.consumer
+            MessageQueue(part.topic, part.broker, number): share.consumer
             for share in found.assignments
             for part in share.queues
             for piece in parse_ids(part.topic, part.broker, part.ids)
@@ -116,4 +116,4 @@ def _read(path: Path) -> Assignment:
     except (OSError, ValueError, AllocationError) as error:
         raise UsageError(f"{path}: {error}") from error
     slots = tuple(share.consumer for share in found.assignments)
-    return Assignment(found.epoch, slots, owners, frozenset(found.drain))
+    return JobAssignment(found.epoch, slots, owners, frozenset(found.drain))

@@ -23,19 +23,19 @@ from contract import exit_codes
 from contract.report import BareReport
 from mq_client.directory import Times
 from mq_client.errors import UsageError
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import connections, options, schema
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import executors, in_cluster, plan_source, session, skipping, users_part
-from spark_jobs.pipeline.assignments import NOBODYS, Assignment, Assignments, InFiles
+from spark_jobs.pipeline.assignments import NOBODYS, Assignments, InFiles, JobAssignment
 from spark_jobs.pipeline.facts import Facts
 from spark_jobs.pipeline.failures import Cure, Failure, judge
-from spark_jobs.pipeline.fetching import Fetcher, Tallies, Tally, Unread, cut
+from spark_jobs.pipeline.fetching import Fetcher, Tallies, Tally, UnreadablePuller, cut
 from spark_jobs.pipeline.files import NotThereError
-from spark_jobs.pipeline.group import Group
+from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.metrics import Metrics
-from spark_jobs.pipeline.plan_source import Plan
+from spark_jobs.pipeline.plan_source import BatchPlan
 from spark_jobs.pipeline.seats import Seats
 from spark_jobs.pipeline.skipping import Skipped
 from spark_jobs.pipeline.users_part import UsersPart
@@ -72,10 +72,10 @@ class Driver:
             self._seats.need()  # else only once there is something to read
         self._tally = spark.sparkContext.accumulator(Tally(), Tallies())
         self._assignment = NOBODYS
-        self._known: dict[int, Assignment] = {}
-        self._ran: dict[int, Plan] = {}
-        self._group = Group(connections.client(reading.cluster), reading, job.name, job.origin)
-        self._ends: dict[Queue, int] = {}
+        self._known: dict[int, JobAssignment] = {}
+        self._ran: dict[int, BatchPlan] = {}
+        self._group = JobGroup(connections.client(reading.cluster), reading, job.name, job.origin)
+        self._ends: dict[MessageQueue, int] = {}
         """What is committed by Spark."""
         self._adopted = 0
         self._batch_number = -1
@@ -180,7 +180,7 @@ class Driver:
         self._metrics.batch.observe(time.time() - plan.begun)
         self._ran[number] = plan
 
-    def _process(self, plan: Plan, number: int) -> None:
+    def _process(self, plan: BatchPlan, number: int) -> None:
         self._seats.need()
         self._seats.drain(self._drained)
         if plan.epoch not in self._known:
@@ -195,18 +195,20 @@ class Driver:
         self._metrics.planning.observe(time.time() - plan.begun)
         Writing(self._users, query, number, lambda: self._unreadable(plan)).write(rows)
 
-    def _tasks(self, plan: Plan, ranges: Sequence[Range]) -> DataFrame:
+    def _tasks(self, plan: BatchPlan, ranges: Sequence[Range]) -> DataFrame:
         owners = self._known.get(plan.epoch, self._assignment).owners
         return executors.tasks(self._spark, cut(ranges, owners, self._seats.present()))
 
-    def _unreadable(self, plan: Plan) -> DataFrame | None:
+    def _unreadable(self, plan: BatchPlan) -> DataFrame | None:
         """Pull what the tasks of this batch could not read, to write it as it is."""
         found = self._tally.value.unreadable_in(plan.ranges)
         if not found:
             return None
         log.warning("messages that cannot be read go to the dead letters: %s", found)
         ddl = schema.unreadable_ddl(self._reading.include_properties)
-        return self._tasks(plan, found).mapInArrow(Unread(self._reading, plan.wanted), ddl)
+        return self._tasks(plan, found).mapInArrow(
+            UnreadablePuller(self._reading, plan.wanted), ddl
+        )
 
     def _look(self) -> None:
         self._hear()
@@ -254,10 +256,10 @@ class Driver:
         self._group.follow(self._ends)
         self._report()
 
-    def _may_skip(self, plan: Plan) -> bool:
+    def _may_skip(self, plan: BatchPlan) -> bool:
         return skipping.is_open(self._job.skip, plan.skip_before)
 
-    def _note_skip(self, plan: Plan) -> None:
+    def _note_skip(self, plan: BatchPlan) -> None:
         """Once the batch that uses it up is committed, say what was passed over."""
         if not self._may_skip(plan) or plan.skip != self._job.skip:
             return

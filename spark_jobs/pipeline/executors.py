@@ -33,7 +33,7 @@ class Executor:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ExecutorTask:
     """One partition: a text that says what to do, and the executor to do it, or anybody."""
 
     spec: str
@@ -50,7 +50,7 @@ def registered(spark: SparkSession) -> list[Executor]:
     ]
 
 
-def tasks(spark: SparkSession, wanted: Sequence[Task]) -> DataFrame:
+def tasks(spark: SparkSession, wanted: Sequence[ExecutorTask]) -> DataFrame:
     """Make a DataFrame with a partition for each task; its column `value` holds the text."""
     jvm: Any = spark._jvm
     by_place: dict[Executor | None, list[str]] = defaultdict(list)

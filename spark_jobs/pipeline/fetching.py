@@ -18,10 +18,10 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 from mq_client.errors import UnavailableError
 from mq_client.filters import Filter
 from mq_client.messages import Unreadable
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import fetch, planning, schema
 from spark_jobs.options import Reading
-from spark_jobs.pipeline.executors import Executor, Task
+from spark_jobs.pipeline.executors import Executor, ExecutorTask
 from spark_jobs.planning import Range
 
 Row = tuple[str, str, int, int, int]
@@ -130,7 +130,7 @@ class Fetcher:
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadablePuller:
     """Pulls messages that cannot be read once more, for the dead letters; goes to executors."""
 
     reading: Reading
@@ -156,8 +156,8 @@ class Unread:
 
 
 def cut(
-    ranges: Sequence[Range], owners: Mapping[Queue, str], fillers: Mapping[str, Executor]
-) -> list[Task]:
+    ranges: Sequence[Range], owners: Mapping[MessageQueue, str], fillers: Mapping[str, Executor]
+) -> list[ExecutorTask]:
     """Deal the ranges of a batch to tasks."""
     by_slot: dict[str, list[Range]] = {slot: [] for slot in fillers}
     orphans: list[Range] = []
@@ -177,9 +177,9 @@ def cut(
     ]
 
 
-def _task(slot: str | None, where: Executor | None, part: Sequence[Range]) -> Task:
+def _task(slot: str | None, where: Executor | None, part: Sequence[Range]) -> ExecutorTask:
     spec = Spec(slot, where.id if where else None, list(map(_row, part)))
-    return Task(msgspec.json.encode(spec).decode(), where)
+    return ExecutorTask(msgspec.json.encode(spec).decode(), where)
 
 
 def _row(part: Range) -> Row:
@@ -193,7 +193,7 @@ def _broken_row(found: Unreadable) -> Row:
 
 def _range(row: Row) -> Range:
     topic, broker, number, start, stop = row
-    return Range(Queue(topic, broker, number), start, stop)
+    return Range(MessageQueue(topic, broker, number), start, stop)
 
 
 def _size(part: Range) -> int:

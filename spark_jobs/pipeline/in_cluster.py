@@ -18,11 +18,11 @@ from contract import names
 from contract.report import BareReport, DriverReport
 from spark_jobs.pipeline import kube, lease
 from spark_jobs.pipeline.alive import Alive
-from spark_jobs.pipeline.assignments import Assignment, InFiles
+from spark_jobs.pipeline.assignments import InFiles, JobAssignment
 from spark_jobs.pipeline.hearing import Hearing
 from spark_jobs.pipeline.job import Job, Kubernetes
 from spark_jobs.pipeline.kube import Api
-from spark_jobs.pipeline.lease import Lease
+from spark_jobs.pipeline.lease import DriverLease
 from spark_jobs.pipeline.overdue import Overdue
 from spark_jobs.pipeline.reporting import Reporting
 
@@ -33,7 +33,7 @@ class InCluster:
     def __init__(
         self,
         files: InFiles,
-        held: Lease,
+        held: DriverLease,
         reporting: Reporting,
         overdue: Overdue,
         alive: Alive,
@@ -47,7 +47,7 @@ class InCluster:
         self._alive = alive
         self._holder = holder
 
-    def latest(self) -> Assignment:
+    def latest(self) -> JobAssignment:
         """Tell the newest assignment that was heard."""
         return self._files.latest()
 
@@ -72,7 +72,7 @@ def only_driver(job: Job, where: Kubernetes, stop: threading.Event) -> Iterator[
 
     name = names.driver(where.name)
     path = kube.url_path(lease.LEASES, where.namespace, "leases", name)
-    held = Lease(api(), path, where.holder, lease.end_at_once)
+    held = DriverLease(api(), path, where.holder, lease.end_at_once)
     if not held.take(stop):
         yield None
         return

@@ -37,7 +37,7 @@ Spec = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class DriverTerms:
     """How long a Lease holds, in seconds."""
 
     duration: float = 30.0
@@ -50,7 +50,7 @@ class Terms:
     """Before it is tried again, and between two looks at one that another holds."""
 
 
-TERMS = Terms()
+TERMS = DriverTerms()
 
 
 def now() -> float:
@@ -85,7 +85,7 @@ def held_by(holder: str, spec: Spec, duration: float, now: datetime) -> dict[str
     return held
 
 
-class Lease:
+class DriverLease:
     """One driver's view of the Lease at a path of the API."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Lease:
         path: str,
         holder: str,
         lose: Callable[[str], object],
-        terms: Terms = TERMS,
+        terms: DriverTerms = TERMS,
         clock: Callable[[], float] = now,
     ) -> None:
         """Ask for nothing yet. `lose` is called, from any thread, when this driver must end."""

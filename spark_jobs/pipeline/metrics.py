@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from mq_client.errors import MqError, UsageError
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs.pipeline import scrapes
 from spark_jobs.pipeline.facts import Facts
 
@@ -29,7 +29,9 @@ SECONDS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 300)
 class Metrics:
     """A registry of one job's metrics."""
 
-    def __init__(self, facts: Callable[[], Facts], lag: Callable[[], Mapping[Queue, int]]) -> None:
+    def __init__(
+        self, facts: Callable[[], Facts], lag: Callable[[], Mapping[MessageQueue, int]]
+    ) -> None:
         """Nothing is served yet."""
         self.registry = CollectorRegistry()
         self.registry.register(_AtScrape(facts, lag))
@@ -93,7 +95,9 @@ class HandOver:
 
 
 class _AtScrape(Collector):
-    def __init__(self, facts: Callable[[], Facts], lag: Callable[[], Mapping[Queue, int]]) -> None:
+    def __init__(
+        self, facts: Callable[[], Facts], lag: Callable[[], Mapping[MessageQueue, int]]
+    ) -> None:
         self._facts = facts
         self._lag = lag
 

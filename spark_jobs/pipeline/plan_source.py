@@ -22,11 +22,11 @@ from pyspark.sql.types import StructType
 
 from mq_client.errors import UsageError
 from mq_client.filters import Filter
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import journal, options, planning
 from spark_jobs.pipeline import skipping
 from spark_jobs.pipeline.assignments import InFiles, replace_file
-from spark_jobs.planning import Loss, Range, Seen
+from spark_jobs.planning import Loss, Range, SeenOffsets
 from spark_jobs.source import StreamReader
 
 log = logging.getLogger("evenkeel.job")
@@ -103,7 +103,7 @@ class PlanReader(StreamReader):
             self._skip, skipping.known(start)
         )
 
-    def _begin(self, seen: Seen) -> dict[Queue, int]:
+    def _begin(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
         """Begin where the job says, but only in a group's first run; else where it stands."""
         begin = super()._begin(seen)
         stands = self._observer.stands(seen)
@@ -119,7 +119,9 @@ class PlanReader(StreamReader):
             for queue, at in begin.items()
         }
 
-    def _new(self, at: Mapping[Queue, int], seen: Seen, is_begun: bool) -> dict[Queue, int]:
+    def _new(
+        self, at: Mapping[MessageQueue, int], seen: SeenOffsets, is_begun: bool
+    ) -> dict[MessageQueue, int]:
         """Begin where the group stands, for a queue may have been closed, and be open again."""
         found = super()._new(at, seen, is_begun)
         if not is_begun or not found:
@@ -146,13 +148,13 @@ class PlanReader(StreamReader):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BatchPlan:
     """What one micro-batch reads."""
 
     epoch: int
     ranges: Sequence[Range]
     wanted: Filter
-    end: dict[Queue, int]
+    end: dict[MessageQueue, int]
     begun: float
     """When the brokers were asked, in seconds since 1970."""
     skip_before: str
@@ -163,7 +165,7 @@ class Plan:
     """Queues that it leaves, or sets back, for what they held is lost."""
 
 
-def committed(run: Path) -> tuple[dict[Queue, int], int]:
+def committed(run: Path) -> tuple[dict[MessageQueue, int], int]:
     """Tell where the checkpoint stood when the run began, and its epoch; nowhere before that."""
     file = run / COMMITTED
     if not file.exists():
@@ -172,13 +174,13 @@ def committed(run: Path) -> tuple[dict[Queue, int], int]:
     return journal.read(written).offsets, written["epoch"]
 
 
-def take_plan(run: Path) -> Plan:
+def take_plan(run: Path) -> BatchPlan:
     """Take what the source has planned for the batch that begins."""
     file = run / PLAN
     written = json.loads(file.read_bytes())
     file.unlink()  # a batch must not find the plan of another
     start, end = journal.read(written["start"]), journal.read(written["end"])
-    return Plan(
+    return BatchPlan(
         written["end"]["epoch"],
         planning.ranges(start.offsets, end.offsets),
         end.wanted,

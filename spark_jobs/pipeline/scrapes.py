@@ -35,7 +35,7 @@ Write = Callable[[Sequence[str]], bytes]
 """Writes out the metrics of these names, or all."""
 
 
-class RefusedError(Exception):
+class RefusedScrapeError(Exception):
     """A request that gets no metrics."""
 
     def __init__(self, status: HTTPStatus, why: str, *headers: str) -> None:
@@ -82,7 +82,7 @@ def _talk(connection: socket.socket, listener: socket.socket, write: Write) -> N
         head = _head(connection, listener)
         status, body = HTTPStatus.OK, _written(write, _names(head))
         headers: tuple[str, ...] = ("Content-Type: text/plain; version=0.0.4; charset=utf-8",)
-    except RefusedError as refused:
+    except RefusedScrapeError as refused:
         status, body = refused.status, f"{refused}\n".encode()
         headers = ("Content-Type: text/plain; charset=utf-8", *refused.headers)
     lines = [
@@ -106,7 +106,7 @@ def _written(write: Write, names: Sequence[str]) -> bytes:
     except Exception as error:
         log.exception("metrics cannot be shown; this is a defect of Evenkeel")
         why = "this is a defect of Evenkeel"
-        raise RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, why) from error
+        raise RefusedScrapeError(HTTPStatus.INTERNAL_SERVER_ERROR, why) from error
 
 
 def _head(connection: socket.socket, listener: socket.socket) -> bytes:
@@ -118,13 +118,13 @@ def _head(connection: socket.socket, listener: socket.socket) -> bytes:
         if len(head) > HEAD_BYTES:
             if b"\r\n" in head[:HEAD_BYTES]:
                 status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-                raise RefusedError(status, "the headers are too long")
-            raise RefusedError(HTTPStatus.REQUEST_URI_TOO_LONG, "the first line is too long")
+                raise RefusedScrapeError(status, "the headers are too long")
+            raise RefusedScrapeError(HTTPStatus.REQUEST_URI_TOO_LONG, "the first line is too long")
         if end:
             return head
     if not received:
         raise ConnectionError("nobody asks")
-    raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "the request did not come to its end")
+    raise RefusedScrapeError(HTTPStatus.REQUEST_TIMEOUT, "the request did not come to its end")
 
 
 def _pieces(connection: socket.socket, listener: socket.socket, seconds: float) -> Iterator[bytes]:
@@ -152,13 +152,15 @@ def _names(head: bytes) -> list[str]:
     first, *rest = head.split(b"\r\n")
     line, headers = _LINE.fullmatch(first), [_HEADER.fullmatch(each) for each in rest]
     if line is None or None in headers:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "this is no request by HTTP/1.1")
+        raise RefusedScrapeError(HTTPStatus.BAD_REQUEST, "this is no request by HTTP/1.1")
     path, _, query = line[2].decode().partition("?")
     if path != "/metrics":
-        raise RefusedError(HTTPStatus.NOT_FOUND, "there is only /metrics")
+        raise RefusedScrapeError(HTTPStatus.NOT_FOUND, "there is only /metrics")
     if line[1] not in (b"GET", b"HEAD"):
-        raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "only GET, HEAD", "Allow: GET, HEAD")
+        raise RefusedScrapeError(
+            HTTPStatus.METHOD_NOT_ALLOWED, "only GET, HEAD", "Allow: GET, HEAD"
+        )
     said = {each[1].lower(): each[2].strip() for each in headers if each}
     if said.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in said:
-        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "no request has a body here")
+        raise RefusedScrapeError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "no request has a body here")
     return parse_qs(query).get("name[]", [])

@@ -20,10 +20,10 @@ from pyspark.sql import SparkSession
 from lb_core import slots
 from lb_core.slots import Slot, Slots
 from spark_jobs import connections
-from spark_jobs.options import Cluster
+from spark_jobs.options import ClusterOptions
 from spark_jobs.pipeline import executors
-from spark_jobs.pipeline.assignments import Assignment
-from spark_jobs.pipeline.executors import Executor, Task
+from spark_jobs.pipeline.assignments import JobAssignment
+from spark_jobs.pipeline.executors import Executor, ExecutorTask
 from spark_jobs.pipeline.fetching import this_executor, this_pod
 
 MOST_STRAYS = 10
@@ -35,7 +35,7 @@ _HERE = pa.schema({"executor": pa.string(), "pod": pa.string()})
 class _WarmUp:
     """Opens this executor's connections, and tells which executor it is."""
 
-    cluster: Cluster
+    cluster: ClusterOptions
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -47,7 +47,9 @@ class _WarmUp:
 class Seats:
     """The slots of one job."""
 
-    def __init__(self, spark: SparkSession, name: str, wanted: int, cluster: Cluster) -> None:
+    def __init__(
+        self, spark: SparkSession, name: str, wanted: int, cluster: ClusterOptions
+    ) -> None:
         """Nobody is there yet."""
         self._wanted = wanted
         self._is_needed = False
@@ -74,7 +76,7 @@ class Seats:
         """Ask Spark for executors from now on: there is something to do."""
         self._is_needed = True
 
-    def look(self, newest: Assignment, adopted: Assignment) -> None:
+    def look(self, newest: JobAssignment, adopted: JobAssignment) -> None:
         """
         See who came and who went, and seat them.
 
@@ -138,7 +140,7 @@ class Seats:
         return {slot: each for slot, each in self.fillers.items() if each in there}
 
     def _warm_up(self, executor: Executor) -> bool:
-        work = executors.tasks(self._spark, [Task("", executor)])
+        work = executors.tasks(self._spark, [ExecutorTask("", executor)])
         try:
             found = work.mapInArrow(_WarmUp(self._cluster), "executor string, pod string").collect()
         except (PySparkException, Py4JError) as error:

@@ -18,7 +18,7 @@ from mq_client.commands.cluster import GetRuntimeInfo
 from mq_client.commands.consuming import GetMaxOffset
 from mq_client.commands.sending import Send
 from mq_client.frames import Frame
-from mq_client.values import Queue, TopicConfig
+from mq_client.values import MessageQueue, TopicConfig
 from sandbox import rocketmq
 from sandbox.rocketmq import Broker, RocketMq
 from sandbox.waiting import eventually
@@ -106,7 +106,7 @@ class SendPlaced(Request[tuple[int, int]]):
     code: ClassVar[int] = Send.code
     name: ClassVar[str] = Send.name
     group: str
-    queue: Queue
+    queue: MessageQueue
     content: bytes
     properties: str
     sys_flag: int

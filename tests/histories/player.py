@@ -12,7 +12,7 @@ from mq_client.blocking import Client
 from mq_client.commands.cluster import DeleteTopic
 from mq_client.commands.consuming import GetMinOffset
 from mq_client.directory import Times
-from mq_client.values import READ, WRITE, Queue, TopicConfig
+from mq_client.values import READ, WRITE, MessageQueue, TopicConfig
 from sandbox.waiting import eventually
 from tests.histories import checker, story
 from tests.histories.checker import End, Given, Row, Stored, World
@@ -78,7 +78,7 @@ class _Player:
         self._ground = ground
         self._deleting = deleting
         self._rng = random.Random(seed)
-        self._queue = Queue(f"history-{seed}-{time.time_ns():x}", ground.master.name, 0)
+        self._queue = MessageQueue(f"history-{seed}-{time.time_ns():x}", ground.master.name, 0)
         self._group = f"group-{self._queue.topic}"
         self._next = 0
         self._age = 0

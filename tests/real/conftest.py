@@ -88,9 +88,9 @@ def topic(rocketmq: rocketmq.RocketMq, unique_name: str) -> str:
 
 
 @pytest.fixture
-def queue(topic: str) -> values.Queue:
+def queue(topic: str) -> values.MessageQueue:
     """One of the topic's queues; neither its broker nor its number is the first."""
-    return values.Queue(topic, "broker-b", 1)
+    return values.MessageQueue(topic, "broker-b", 1)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ class JavaClient:
         self._home.cleanup()
 
     def send(
-        self, queue: values.Queue, *messages: dict[str, Any], codec: str = "ZLIB"
+        self, queue: values.MessageQueue, *messages: dict[str, Any], codec: str = "ZLIB"
     ) -> dict[str, Any]:
         """Send a message made by `message`, or several as one batch; both its ids, and where."""
         sent: dict[str, Any] = self._do("send", **_names(queue), messages=messages, codec=codec)
@@ -57,7 +57,7 @@ class JavaClient:
         sent: dict[str, Any] = self._do("transact", topic=topic, message=message, commits=commits)
         return sent
 
-    def read(self, queue: values.Queue, count: int) -> list[dict[str, Any]]:
+    def read(self, queue: values.MessageQueue, count: int) -> list[dict[str, Any]]:
         """Read messages from the queue's begin on, with the fields of `StoredMessage`."""
         found = self._do("read", **_names(queue), count=count)
         return [each | {"body": base64.b64decode(each["body"])} for each in found]
@@ -104,5 +104,5 @@ def message(
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 
-def _names(queue: values.Queue) -> dict[str, Any]:
+def _names(queue: values.MessageQueue) -> dict[str, Any]:
     return {"topic": queue.topic, "broker": queue.broker, "queue": queue.id}

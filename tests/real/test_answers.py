@@ -21,7 +21,7 @@ from mq_client.frames import Frame
 from mq_client.messages import Message
 from mq_client.operations.sending import To
 from mq_client.pulling import MOST_MESSAGES, BeyondEndError, OffsetGoneError, Position
-from mq_client.values import Queue, TopicConfig
+from mq_client.values import MessageQueue, TopicConfig
 from sandbox import asking, rocketmq
 from sandbox.waiting import eventually
 from tests.answers import Answers, Asked, said
@@ -41,13 +41,13 @@ def relay(rocketmq: rocketmq.RocketMq) -> Iterator[Answers]:
 
 
 @pytest.fixture
-def filled(client: Client, queue: Queue) -> Queue:
+def filled(client: Client, queue: MessageQueue) -> MessageQueue:
     """The queue, with messages in it whose bodies are their offsets."""
     fill(client, queue, MESSAGES)
     return queue
 
 
-def fill(client: Client, queue: Queue, count: int) -> None:
+def fill(client: Client, queue: MessageQueue, count: int) -> None:
     for first in range(0, count, A_BATCH):
         places = range(first, min(first + A_BATCH, count))
         client.send([Message(queue.topic, b"%d" % place) for place in places], To(queue))
@@ -127,7 +127,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("read", [read_blocking, read_by_asyncio], ids=["blocking", "asyncio"])
 def test_no_answer_loses_messages_in_silence_or_keeps_the_broker_busy(
-    relay: Answers, filled: Queue, case: Case, read: Read
+    relay: Answers, filled: MessageQueue, case: Case, read: Read
 ) -> None:
     times = 0
 
@@ -168,7 +168,7 @@ def test_no_answer_loses_messages_in_silence_or_keeps_the_broker_busy(
     ],
 )  # fmt: skip
 def test_a_broker_that_says_at_once_that_it_ends_here_is_not_kept_busy(
-    relay: Answers, filled: Queue, code: int, remark: str | None
+    relay: Answers, filled: MessageQueue, code: int, remark: str | None
 ) -> None:
     relay.after = lambda asked, answer: (
         said(answer, code, remark or "", b"", next_offset=AT) if asked.is_pull else answer
@@ -184,7 +184,7 @@ def test_a_broker_that_says_at_once_that_it_ends_here_is_not_kept_busy(
 
 @pytest.mark.parametrize("read", [read_blocking, read_by_asyncio], ids=["blocking", "asyncio"])
 def test_a_range_beyond_the_end_is_an_error_when_the_master_has_said_so_twice(
-    relay: Answers, filled: Queue, read: Read
+    relay: Answers, filled: MessageQueue, read: Read
 ) -> None:
     position = Position(filled, MESSAGES + 20, MESSAGES + 30)
     with pytest.raises(BeyondEndError, match=r"offsets 120 up to, without, 130 .* ends at 100: "):
@@ -193,7 +193,7 @@ def test_a_range_beyond_the_end_is_an_error_when_the_master_has_said_so_twice(
 
 
 def test_a_reader_without_an_end_waits_until_the_queue_reaches_it(
-    client: Client, filled: Queue
+    client: Client, filled: MessageQueue
 ) -> None:
     reading = client.read(GROUP, [Position(filled, MESSAGES + 2)])
     assert list(reading.within(0.5)) == []
@@ -218,7 +218,7 @@ class _Reset(Done):
 
 @pytest.mark.parametrize("offset", [0, 90], ids=["back", "ahead"])
 def test_a_reset_of_the_groups_offset_leaves_a_reader_where_it_is(
-    rocketmq: rocketmq.RocketMq, relay: Answers, client: Client, filled: Queue, offset: int
+    rocketmq: rocketmq.RocketMq, relay: Answers, client: Client, filled: MessageQueue, offset: int
 ) -> None:
     client.commit(GROUP, {filled: AT})
     seen: list[str | None] = []
@@ -236,7 +236,7 @@ def test_a_reset_of_the_groups_offset_leaves_a_reader_where_it_is(
     assert (seen[0], position.gaps) == ("OFFSET_RESET", [])
 
 
-def test_a_topic_that_may_not_be_read_is_no_loss(client: Client, filled: Queue) -> None:
+def test_a_topic_that_may_not_be_read_is_no_loss(client: Client, filled: MessageQueue) -> None:
     position = Position(filled, AT, MESSAGES)
     client.put_topics([TopicConfig(filled.topic, 2, 2, perm=2)])
     with pytest.raises(errors.NotPermittedError, match=filled.topic):
@@ -256,7 +256,7 @@ def test_what_a_broker_has_deleted_before_it_corrected_the_queue_is_an_error_or_
     """While a file of the commit log is gone the index still leads into it."""
     with rocketmq.started(brokers=1, properties={"mappedFileSizeCommitLog": str(A_FILE)}) as mq:
         mq.create_topics({"orders": 1})
-        broker, queue = mq.brokers["broker-a"], Queue("orders", "broker-a", 0)
+        broker, queue = mq.brokers["broker-a"], MessageQueue("orders", "broker-a", 0)
         with Client(mq.name_server.address) as client:
             fill(client, queue, STORED)
             broker.kill()

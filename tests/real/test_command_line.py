@@ -10,7 +10,7 @@ import pytest
 from mq_client import errors, filters
 from mq_client.blocking import Client
 from mq_client.command_line import main
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
 
@@ -24,7 +24,7 @@ def _name_server(rocketmq: RocketMq, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shown(client: Client, topic: str, broker: str, number: int, end: int) -> None:
     """Wait until the broker shows the queue's messages: its answer to a send comes earlier."""
-    queue = Queue(topic, broker, number)
+    queue = MessageQueue(topic, broker, number)
     assert eventually(lambda: client.max_offset(queue), lambda seen: seen == end) == end
 
 
@@ -86,7 +86,7 @@ def test_a_group_that_nobody_knows_has_committed_nothing(
     assert lines[-1] == (
         f"group {group!r} has committed nothing on these 4 queues: see whether its name is right"
     )
-    client.commit(group, {Queue(topic, "broker-a", 1): 0})
+    client.commit(group, {MessageQueue(topic, "broker-a", 1): 0})
     assert main(["lag", group, topic]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == ["broker-a", "1", "0", "1", "1"]
@@ -125,7 +125,7 @@ def test_offsets_are_reset_to_begin_end_and_a_time_unless_somebody_reads(
     for _ in range(3):
         main(["send", topic, "x", "--queue", "broker-a:1"])
     shown(client, topic, "broker-a", 1, 3)
-    queue = Queue(topic, "broker-a", 1)
+    queue = MessageQueue(topic, "broker-a", 1)
     client.commit(group, {queue: 2})
     capsys.readouterr()
     assert main(["reset-offsets", group, topic, "--to", "earliest", "-o", "json"]) == 0

@@ -12,7 +12,7 @@ from mq_client.directory import Times
 from mq_client.messages import Message
 from mq_client.operations.sending import To
 from mq_client.pulling import Position
-from mq_client.values import Queue, TopicConfig
+from mq_client.values import MessageQueue, TopicConfig
 from sandbox import asking, jars, rocketmq
 from sandbox.waiting import eventually
 from tests.answers import Answers
@@ -35,12 +35,12 @@ def client(mq: rocketmq.RocketMq) -> Iterator[Client]:
         yield connected
 
 
-def make_topic(client: Client, name: str, queues: int) -> list[Queue]:
+def make_topic(client: Client, name: str, queues: int) -> list[MessageQueue]:
     client.put_topics([TopicConfig(name, queues, queues), TopicConfig(f"{name}-other", 1, 1)])
     return client.route(name, max_age=0).readable
 
 
-def send_numbers(client: Client, queues: list[Queue], count: int) -> None:
+def send_numbers(client: Client, queues: list[MessageQueue], count: int) -> None:
     """Send the numbers below `count`, spread over the queues."""
     for place, start in enumerate(range(0, count, A_BATCH)):
         queue = queues[place % len(queues)]
@@ -48,7 +48,7 @@ def send_numbers(client: Client, queues: list[Queue], count: int) -> None:
         client.send([Message(queue.topic, b"%d" % number) for number in numbers], To(queue))
 
 
-def ends(client: Client, queues: list[Queue], count: int) -> dict[Queue, int]:
+def ends(client: Client, queues: list[MessageQueue], count: int) -> dict[MessageQueue, int]:
     """Wait until the brokers show all messages; where each queue ends."""
     while True:
         found = client.topic_offsets(queues[0].topic)

@@ -28,7 +28,7 @@ from tests.real import java_client
 from tests.real.java_client import JavaClient
 
 Fields = dict[str, Any]
-Read = Callable[[values.Queue, int], list[Fields]]
+Read = Callable[[values.MessageQueue, int], list[Fields]]
 
 COMPRESSED_FROM = 4096
 """RocketMQ's producer compresses what is longer."""
@@ -102,7 +102,7 @@ def read(request: pytest.FixtureRequest, client: blocking.Client) -> Read:
     """Reads that many messages of a queue here, from its begin on."""
     show: Callable[[Batch], list[Fields]] = request.param
 
-    def read(queue: values.Queue, count: int) -> list[Fields]:
+    def read(queue: values.MessageQueue, count: int) -> list[Fields]:
         batches = client.read("readers", [Position(queue, 0, stop=count)])
         return [fields for batch in batches for fields in show(batch)]
 
@@ -132,7 +132,7 @@ def text_body(rng: random.Random, length: int) -> bytes:
 
 
 def test_a_plain_message_of_the_java_client_is_read_as_it_reads_it(
-    java: JavaClient, read: Read, queue: values.Queue, rng: random.Random
+    java: JavaClient, read: Read, queue: values.MessageQueue, rng: random.Random
 ) -> None:
     body = rng.randbytes(100)
     before = wall_ms()
@@ -149,7 +149,11 @@ def test_a_plain_message_of_the_java_client_is_read_as_it_reads_it(
 
 @pytest.mark.parametrize("codec", list(compression.Codec), ids=lambda codec: codec.name)
 def test_a_body_that_the_java_client_compressed_is_expanded(
-    java: JavaClient, read: Read, queue: values.Queue, rng: random.Random, codec: compression.Codec
+    java: JavaClient,
+    read: Read,
+    queue: values.MessageQueue,
+    rng: random.Random,
+    codec: compression.Codec,
 ) -> None:
     """Java takes the bit away when it has expanded a body; we leave the flag as stored."""
     body = text_body(rng, 3 * COMPRESSED_FROM)
@@ -163,7 +167,7 @@ def test_a_body_that_the_java_client_compressed_is_expanded(
 
 
 def test_tags_keys_and_properties_of_the_java_client_are_read(
-    java: JavaClient, read: Read, queue: values.Queue
+    java: JavaClient, read: Read, queue: values.MessageQueue
 ) -> None:
     given = {"region": "eu", "größe": "δ = 1 \U0001f680"}
     java.send(
@@ -178,7 +182,7 @@ def test_tags_keys_and_properties_of_the_java_client_are_read(
 
 
 def test_a_batch_of_the_java_client_is_read_as_its_messages(
-    java: JavaClient, read: Read, queue: values.Queue, rng: random.Random
+    java: JavaClient, read: Read, queue: values.MessageQueue, rng: random.Random
 ) -> None:
     bodies = [rng.randbytes(rng.randrange(1, 200)) for _ in range(20)]
     batch = [java_client.message(body, keys=[str(n)], flag=n) for n, body in enumerate(bodies)]
@@ -191,7 +195,7 @@ def test_a_batch_of_the_java_client_is_read_as_its_messages(
 
 
 def test_a_delayed_message_of_the_java_client_comes_after_its_delay(
-    java: JavaClient, read: Read, queue: values.Queue
+    java: JavaClient, read: Read, queue: values.MessageQueue
 ) -> None:
     java.send(queue, java_client.message(b"later", tags="t", delay_level=1))
     ours = read(queue, 1)
@@ -209,7 +213,7 @@ def test_a_transaction_is_seen_once_committed_and_never_when_rolled_back(
     unique_name: str,
 ) -> None:
     rocketmq.create_topics({unique_name: 1}, brokers=["broker-a"])
-    queue = values.Queue(unique_name, "broker-a", 0)
+    queue = values.MessageQueue(unique_name, "broker-a", 0)
     for number, commits in enumerate([False, True, False, True, False]):
         body = b"%d" % number
         java.transact(queue.topic, java_client.message(body), commits=commits)
@@ -224,7 +228,7 @@ def test_a_transaction_is_seen_once_committed_and_never_when_rolled_back(
 
 
 def test_a_message_sent_here_is_read_by_the_java_client(
-    java: JavaClient, client: blocking.Client, queue: values.Queue, rng: random.Random
+    java: JavaClient, client: blocking.Client, queue: values.MessageQueue, rng: random.Random
 ) -> None:
     message = Message(
         queue.topic,
@@ -247,7 +251,7 @@ def test_a_message_sent_here_is_read_by_the_java_client(
 
 
 def test_the_java_client_finds_the_message_id_that_was_given_here(
-    java: JavaClient, client: blocking.Client, queue: values.Queue
+    java: JavaClient, client: blocking.Client, queue: values.MessageQueue
 ) -> None:
     message = Message(queue.topic, b"x", properties={"UNIQ_KEY": "7F0000010001ABCD"})
     client.send([message], sending.To(queue))
@@ -256,7 +260,7 @@ def test_the_java_client_finds_the_message_id_that_was_given_here(
 
 
 def test_a_batch_sent_here_is_read_by_the_java_client_as_its_messages(
-    java: JavaClient, client: blocking.Client, queue: values.Queue, rng: random.Random
+    java: JavaClient, client: blocking.Client, queue: values.MessageQueue, rng: random.Random
 ) -> None:
     batch = [
         Message(
@@ -275,7 +279,7 @@ def test_a_batch_sent_here_is_read_by_the_java_client_as_its_messages(
 
 
 def test_a_message_delayed_here_comes_to_the_java_client_after_its_delay(
-    java: JavaClient, client: blocking.Client, queue: values.Queue
+    java: JavaClient, client: blocking.Client, queue: values.MessageQueue
 ) -> None:
     client.send([Message(queue.topic, b"later", delay_level=1)], sending.To(queue))
     (found,) = java.read(queue, 1)
@@ -302,7 +306,7 @@ def bodies(client: blocking.Client, position: Position) -> list[bytes]:
     ],
 )
 def test_only_messages_with_wanted_tags_are_read(
-    client: blocking.Client, queue: values.Queue, expression: str, expected: list[bytes]
+    client: blocking.Client, queue: values.MessageQueue, expression: str, expected: list[bytes]
 ) -> None:
     tags = ["paid", "BB", None, "refunded", "Aa"]
     for tag in tags:
@@ -312,7 +316,7 @@ def test_only_messages_with_wanted_tags_are_read(
 
 
 def test_only_messages_that_an_sql_filter_picks_are_read(
-    client: blocking.Client, queue: values.Queue
+    client: blocking.Client, queue: values.MessageQueue
 ) -> None:
     rows = [("5", "eu"), ("11", "eu"), ("12", "us"), ("13", "eu")]
     for amount, region in rows:
@@ -325,7 +329,7 @@ def test_only_messages_that_an_sql_filter_picks_are_read(
 
 
 def test_the_offset_of_a_time_is_that_of_the_first_message_stored_then_or_later(
-    client: blocking.Client, queue: values.Queue
+    client: blocking.Client, queue: values.MessageQueue
 ) -> None:
     stored: list[int] = []
     while len(set(stored)) < 3:
@@ -341,7 +345,9 @@ def test_the_offset_of_a_time_is_that_of_the_first_message_stored_then_or_later(
     assert {time: client.search_offset(queue, time) for time in times} == expected
 
 
-def test_a_new_message_ends_a_long_poll(client: blocking.Client, queue: values.Queue) -> None:
+def test_a_new_message_ends_a_long_poll(
+    client: blocking.Client, queue: values.MessageQueue
+) -> None:
     """Without it the broker would hold the pull for 15 s."""
     reader = client.read("readers", [Position(queue, 0)])
     assert not list(reader.within(0.5))
@@ -354,7 +360,7 @@ def test_a_new_message_ends_a_long_poll(client: blocking.Client, queue: values.Q
 
 
 def test_offsets_committed_here_are_those_that_rocketmqs_tool_shows(
-    java: JavaClient, client: blocking.Client, queue: values.Queue, group: str
+    java: JavaClient, client: blocking.Client, queue: values.MessageQueue, group: str
 ) -> None:
     for number in range(5):
         client.send([Message(queue.topic, b"%d" % number)], sending.To(queue))
@@ -364,11 +370,11 @@ def test_offsets_committed_here_are_those_that_rocketmqs_tool_shows(
     assert shown[queue] == (5, 3)
 
 
-def progress(java: JavaClient, group: str) -> dict[values.Queue, tuple[int, int]]:
+def progress(java: JavaClient, group: str) -> dict[values.MessageQueue, tuple[int, int]]:
     """Read the tool's table: the broker's offset and the group's of each queue."""
     rows = [line.split() for line in java.admin("consumerProgress", "-g", group).splitlines()]
     return {
-        values.Queue(row[0], row[1], int(row[2])): (int(row[3]), int(row[4]))
+        values.MessageQueue(row[0], row[1], int(row[2])): (int(row[3]), int(row[4]))
         for row in rows
         if len(row) > 4 and row[2].isdigit()
     }
@@ -412,7 +418,8 @@ def test_our_assignment_is_the_brokers_own(
         [model.Queue(*queue) for queue in queues], sorted(ids), {}
     )
     plain = {
-        member: [values.Queue(q.topic, q.broker, q.id) for q in ours[member]] for member in ids
+        member: [values.MessageQueue(q.topic, q.broker, q.id) for q in ours[member]]
+        for member in ids
     }
     assert {member: sorted(found) for member, found in theirs.items()} == plain
 

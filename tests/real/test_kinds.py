@@ -7,13 +7,13 @@ import pytest
 
 from contract.kinds import parts
 from evenkeel import crds
-from evenkeel.crds import CONSUMER_GROUP, TOPIC, Kind
+from evenkeel.crds import CONSUMER_GROUP, TOPIC, CrdKind
 from sandbox.kubernetes import Cluster
 from sandbox.kubernetes_users import Answer, User
 from tests.specs import GROUP, REFUSED, SERVERS, TAKEN, Spec, of_job, thing
 
 
-def path(kind: Kind, name: str = "") -> str:
+def path(kind: CrdKind, name: str = "") -> str:
     folder = f"/apis/{parts.GROUP}/{parts.VERSION}/namespaces/default/{kind.plural}"
     return f"{folder}/{name}" if name else folder
 
@@ -29,19 +29,19 @@ def name(request: pytest.FixtureRequest) -> str:
     return words.lower()[:50].strip("-")
 
 
-def made(admin: User, kind: Kind, name: str, spec: Spec) -> Answer:
+def made(admin: User, kind: CrdKind, name: str, spec: Spec) -> Answer:
     return admin.ask("POST", path(kind), thing(kind, name, spec))
 
 
 @pytest.mark.parametrize(("kind", "spec"), TAKEN)
-def test_what_can_be_is_taken(admin: User, name: str, kind: Kind, spec: Spec) -> None:
+def test_what_can_be_is_taken(admin: User, name: str, kind: CrdKind, spec: Spec) -> None:
     answer = made(admin, kind, name, spec)
     assert answer.status == 201, answer.body
 
 
 @pytest.mark.parametrize(("kind", "spec", "complaint"), REFUSED)
 def test_what_cannot_be_is_refused_with_the_reason(
-    admin: User, name: str, kind: Kind, spec: Spec, complaint: str
+    admin: User, name: str, kind: CrdKind, spec: Spec, complaint: str
 ) -> None:
     answer = made(admin, kind, name, spec)
     assert answer.status == 422, answer.body
@@ -56,7 +56,7 @@ def test_what_cannot_be_is_refused_with_the_reason(
     ],
 )
 def test_a_name_at_the_brokers_stays_as_it_was_made(
-    admin: User, name: str, kind: Kind, spec: Spec, field: str
+    admin: User, name: str, kind: CrdKind, spec: Spec, field: str
 ) -> None:
     assert made(admin, kind, name, spec).status == 201
     for change in ("another", None):
@@ -156,7 +156,7 @@ def with_bad_fields(schema: Spec, good: Any) -> Iterator[tuple[str, Any]]:
     [(TOPIC, {**SERVERS}, 20), (CONSUMER_GROUP, GROUP, 60), (CONSUMER_GROUP, of_job(), 100)],
 )
 def test_each_field_refuses_wrong_types_and_absurd_sizes(
-    admin: User, kind: Kind, good: Spec, fields: int
+    admin: User, kind: CrdKind, good: Spec, fields: int
 ) -> None:
     tried = 0
     (version,) = crds.definition(kind)["spec"]["versions"]

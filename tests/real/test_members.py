@@ -247,7 +247,7 @@ def test_of_two_clients_one_gets_a_lock_and_the_other_when_it_is_given_back(
 
 
 def test_a_lock_is_the_clients_own_and_only_in_its_group(
-    client: Client, other: Client, queue: values.Queue, group: str
+    client: Client, other: Client, queue: values.MessageQueue, group: str
 ) -> None:
     assert client.lock(group, "one", [queue]) == [queue]
     assert client.lock(group, "one", [queue]) == [queue]
@@ -257,7 +257,7 @@ def test_a_lock_is_the_clients_own_and_only_in_its_group(
 
 
 def test_nobody_is_kept_from_reading_and_committing_by_a_lock(
-    client: Client, other: Client, queue: values.Queue, group: str
+    client: Client, other: Client, queue: values.MessageQueue, group: str
 ) -> None:
     client.send([Message(queue.topic, b"x")], To(queue))
     assert client.lock(group, "one", [queue]) == [queue]
@@ -267,7 +267,7 @@ def test_nobody_is_kept_from_reading_and_committing_by_a_lock(
 
 
 def test_a_lock_outlives_the_member_that_took_it(
-    client: Client, other: Client, queue: values.Queue, group: str
+    client: Client, other: Client, queue: values.MessageQueue, group: str
 ) -> None:
     with client.join(group, "one", {queue.topic: WANTED}):
         assert client.lock(group, "one", [queue]) == [queue]

@@ -13,7 +13,7 @@ from mq_client.commands.sending import SendBatch
 from mq_client.messages import Message, StoredMessage
 from mq_client.operations.sending import To
 from mq_client.pulling import Batch, Position
-from mq_client.values import Queue, TopicConfig
+from mq_client.values import MessageQueue, TopicConfig
 from sandbox import rocketmq
 from sandbox.waiting import eventually
 from tests.real import java_client
@@ -54,7 +54,7 @@ def test_messages_with_a_time_come_whole_and_not_before_it(
     timed_client: blocking.Client, rng: random.Random
 ) -> None:
     """The broker keeps whole seconds, so the times differ in what is below."""
-    queue = Queue("timed", "broker-a", 1)
+    queue = MessageQueue("timed", "broker-a", 1)
     now_ms = wall_ms()
     sent = {
         rng.randbytes(100): now_ms + AHEAD_MS + below for below in (0, 1, 250, 500, 750, 999, 1000)
@@ -71,7 +71,7 @@ def test_messages_with_a_time_come_whole_and_not_before_it(
 
 
 def test_a_message_whose_time_is_over_comes_at_once(timed_client: blocking.Client) -> None:
-    queue = Queue("timed", "broker-a", 2)
+    queue = MessageQueue("timed", "broker-a", 2)
     message = later(queue.topic, b"late", deliver_at_ms=wall_ms() - AHEAD_MS)
     assert timed_client.send([message], To(queue)).offset == 0
     (found,) = read(timed_client, Position(queue, 0, stop=1))
@@ -79,14 +79,14 @@ def test_a_message_whose_time_is_over_comes_at_once(timed_client: blocking.Clien
 
 
 def test_a_time_is_refused_by_a_broker_that_was_not_set_up_for_it(
-    client: blocking.Client, queue: values.Queue
+    client: blocking.Client, queue: values.MessageQueue
 ) -> None:
     with pytest.raises(errors.AnswerError, match="timer"):
         client.send([later(queue.topic, b"x", deliver_at_ms=wall_ms() + AHEAD_MS)], To(queue))
 
 
 def test_a_message_of_delay_level_1_comes_whole_after_a_second(
-    client: blocking.Client, queue: values.Queue
+    client: blocking.Client, queue: values.MessageQueue
 ) -> None:
     client.send([later(queue.topic, b"later", delay_level=1)], To(queue))
     (found,) = read(client, Position(queue, 0, stop=1))
@@ -104,8 +104,8 @@ def later(
     )  # fmt: skip
 
 
-def assert_is_whole(found: StoredMessage, queue: Queue) -> None:
-    assert Queue(found.topic, found.broker, found.queue_id) == queue
+def assert_is_whole(found: StoredMessage, queue: MessageQueue) -> None:
+    assert MessageQueue(found.topic, found.broker, found.queue_id) == queue
     assert (found.tags, found.keys, found.flag) == ("paid", ("order-7", "client-3"), 7)
     assert found.properties["größe"] == "δ = 1"
 
@@ -114,24 +114,24 @@ def assert_is_whole(found: StoredMessage, queue: Queue) -> None:
 
 
 @pytest.fixture
-def batch_queue(client: blocking.Client, unique_name: str) -> Queue:
+def batch_queue(client: blocking.Client, unique_name: str) -> MessageQueue:
     """A queue that keeps batches."""
     config = TopicConfig(unique_name, 2, 2, attributes={"queue.type": "BatchCQ"})
     client.put_topics([config])
-    queue = Queue(unique_name, "broker-b", 1)
+    queue = MessageQueue(unique_name, "broker-b", 1)
     routed = eventually(lambda: route_of(client, unique_name), lambda found: queue in found)
     assert queue in routed
     return queue
 
 
-def route_of(client: blocking.Client, topic: str) -> list[Queue]:
+def route_of(client: blocking.Client, topic: str) -> list[MessageQueue]:
     try:
         return client.route(topic, max_age=0).readable
     except errors.TopicUnknownError:
         return []
 
 
-def send_inner_batch(client: blocking.Client, queue: Queue, numbers: Sequence[int]) -> int:
+def send_inner_batch(client: blocking.Client, queue: MessageQueue, numbers: Sequence[int]) -> int:
     """Send as RocketMQ's producer does: a batch with an id of its own is kept as one."""
     key = properties.encode({properties.UNIQUE_KEY: f"BATCH-{numbers[0]}"})
     body = batch_body.encode((n, b"%d" % n, properties.encode(texts(n))) for n in numbers)
@@ -142,7 +142,7 @@ def send_inner_batch(client: blocking.Client, queue: Queue, numbers: Sequence[in
     return client.engine.run(flows.ask(route.master, request, 5.0)).offset
 
 
-def send_single(client: blocking.Client, queue: Queue, n: int) -> None:
+def send_single(client: blocking.Client, queue: MessageQueue, n: int) -> None:
     message = Message(
         queue.topic, b"%d" % n, tags=f"t{n}", keys=(f"k{n}",), properties={"n": str(n)}, flag=n
     )
@@ -158,7 +158,7 @@ def offsets_and_bodies(batch: Batch) -> list[tuple[int, bytes]]:
 
 
 def test_messages_of_inner_batches_are_read_one_by_one(
-    client: blocking.Client, batch_queue: Queue
+    client: blocking.Client, batch_queue: MessageQueue
 ) -> None:
     assert send_inner_batch(client, batch_queue, range(5)) == 0
     send_single(client, batch_queue, 5)
@@ -178,7 +178,7 @@ def test_messages_of_inner_batches_are_read_one_by_one(
     ("first", "stop"), [(0, 1), (2, 4), (4, 6), (3, 13), (7, 8), (9, 10), (13, 15)]
 )
 def test_a_pull_from_the_midst_of_inner_batches_gives_the_offsets_asked_for(
-    client: blocking.Client, batch_queue: Queue, first: int, stop: int
+    client: blocking.Client, batch_queue: MessageQueue, first: int, stop: int
 ) -> None:
     for numbers in (range(5), range(5, 10), range(10, 15)):
         send_inner_batch(client, batch_queue, numbers)
@@ -190,7 +190,7 @@ def test_a_pull_from_the_midst_of_inner_batches_gives_the_offsets_asked_for(
 
 
 def test_columns_of_inner_batches_hold_what_the_messages_do(
-    client: blocking.Client, batch_queue: Queue
+    client: blocking.Client, batch_queue: MessageQueue
 ) -> None:
     send_inner_batch(client, batch_queue, range(5))
     send_single(client, batch_queue, 5)
@@ -209,7 +209,7 @@ def test_columns_of_inner_batches_hold_what_the_messages_do(
 
 
 def test_inner_batches_of_the_java_client_are_read_as_it_reads_them(
-    java: JavaClient, client: blocking.Client, batch_queue: Queue
+    java: JavaClient, client: blocking.Client, batch_queue: MessageQueue
 ) -> None:
     given = [
         java_client.message(b"%d" % n, tags=f"t{n}", keys=[f"k{n}"], flag=n) for n in range(10)
@@ -225,7 +225,7 @@ def test_inner_batches_of_the_java_client_are_read_as_it_reads_them(
 
 
 def test_a_lag_counts_the_messages_of_inner_batches(
-    client: blocking.Client, batch_queue: Queue, group: str
+    client: blocking.Client, batch_queue: MessageQueue, group: str
 ) -> None:
     send_inner_batch(client, batch_queue, range(10))
     (batch,) = client.read(group, [Position(batch_queue, 0, stop=4)])
@@ -235,7 +235,7 @@ def test_a_lag_counts_the_messages_of_inner_batches(
 
 
 def test_a_broker_filters_inner_batches_by_a_tag_that_they_do_not_have(
-    client: blocking.Client, batch_queue: Queue
+    client: blocking.Client, batch_queue: MessageQueue
 ) -> None:
     """It looks at the batch, not at its messages: a limit of RocketMQ."""
     send_inner_batch(client, batch_queue, range(3))
@@ -246,7 +246,7 @@ def test_a_broker_filters_inner_batches_by_a_tag_that_they_do_not_have(
 # --- one way
 
 
-def test_a_message_sent_one_way_arrives(client: blocking.Client, queue: Queue) -> None:
+def test_a_message_sent_one_way_arrives(client: blocking.Client, queue: MessageQueue) -> None:
     client.send_one_way(later(queue.topic, b"fire"), To(queue))
     (found,) = read(client, Position(queue, 0, stop=1))
     assert found.body == b"fire"
@@ -254,7 +254,7 @@ def test_a_message_sent_one_way_arrives(client: blocking.Client, queue: Queue) -
 
 
 def test_a_message_sent_one_way_by_asyncio_arrives(
-    rocketmq: rocketmq.RocketMq, client: blocking.Client, queue: Queue
+    rocketmq: rocketmq.RocketMq, client: blocking.Client, queue: MessageQueue
 ) -> None:
     async def main() -> None:
         async with aio.Client(rocketmq.name_server.address) as sender:
@@ -274,7 +274,7 @@ def test_a_message_sent_one_way_by_asyncio_arrives(
     ["amount >", "amount > > 10", "(amount > 10", "amount ~ 10", "'unclosed", "amount > 'ten'"],
 )
 def test_an_sql_filter_that_does_not_parse_is_an_error(
-    client: blocking.Client, queue: Queue, text: str
+    client: blocking.Client, queue: MessageQueue, text: str
 ) -> None:
     """A broker would take it for "everything"."""
     client.send([Message(queue.topic, b"x", properties={"amount": "5"})], To(queue))
@@ -287,7 +287,7 @@ def test_an_sql_filter_that_does_not_parse_is_an_error(
 def test_an_sql_filter_is_refused_by_a_broker_that_was_not_set_up_for_it(
     timed_client: blocking.Client,
 ) -> None:
-    position = Position(Queue("timed", "broker-a", 3), 0, wanted=filters.sql("amount > 10"))
+    position = Position(MessageQueue("timed", "broker-a", 3), 0, wanted=filters.sql("amount > 10"))
     with pytest.raises(errors.SubscriptionError, match="SQL92 needs enablePropertyFilter=true"):
         timed_client.next_batch("readers", position)
 
@@ -335,7 +335,7 @@ def on_ipv6() -> Iterator[rocketmq.RocketMq]:
 
 
 def test_messages_go_to_and_come_from_a_broker_on_ipv6(on_ipv6: rocketmq.RocketMq) -> None:
-    queue = Queue("orders", "broker-a", 0)
+    queue = MessageQueue("orders", "broker-a", 0)
     with blocking.Client(on_ipv6.name_server.address) as client:
         client.send([Message("orders", b"single")], To(queue))
         client.send([Message("orders", b"first"), Message("orders", b"second")], To(queue))
@@ -350,7 +350,7 @@ def test_messages_go_to_and_come_from_a_broker_on_ipv6(on_ipv6: rocketmq.RocketM
 
 
 def test_asyncio_reaches_a_broker_on_ipv6(on_ipv6: rocketmq.RocketMq) -> None:
-    queue = Queue("orders", "broker-a", 1)
+    queue = MessageQueue("orders", "broker-a", 1)
 
     async def main() -> bytes:
         async with aio.Client(on_ipv6.name_server.address) as client:

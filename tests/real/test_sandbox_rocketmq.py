@@ -15,7 +15,7 @@ from mq_client import errors, messages
 from mq_client.commands.cluster import GetRoute, GetRuntimeInfo
 from mq_client.commands.consuming import Pull
 from mq_client.commands.sending import Send
-from mq_client.values import Pulled, PullStatus, Queue
+from mq_client.values import MessageQueue, Pulled, PullStatus
 from sandbox import asking, jars, process, rocketmq
 from tests.ending import ends
 
@@ -60,7 +60,7 @@ def holders(mq: rocketmq.RocketMq, topic: str) -> dict[str, str]:
 def send(broker: rocketmq.Broker, topic: str, body: bytes) -> None:
     """Send to queue 0."""
     now = time.time_ns() // 1_000_000
-    asking.ask(broker.address, Send("test", Queue(topic, broker.name, 0), body, "", now))
+    asking.ask(broker.address, Send("test", MessageQueue(topic, broker.name, 0), body, "", now))
 
 
 def pull(broker: rocketmq.Broker, topic: str) -> Pulled:

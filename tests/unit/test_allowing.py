@@ -10,7 +10,7 @@ from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.world import ClusterWorld
 from evenkeel.control import allowing
 from evenkeel.errors import ManifestError
-from evenkeel.planning import MissingError
+from evenkeel.planning import NotReadyError
 from tests.job_objects import a_topic
 
 
@@ -54,7 +54,7 @@ def test_a_name_server_is_allowed_by_name_address_or_network(server: str, patter
 def test_others_are_refused(server: str, pattern: str) -> None:
     patterns = [allowing.checked(pattern)]
     assert not allowing.is_allowed(server, patterns)
-    with pytest.raises(MissingError, match="the operator may not connect to") as refusal:
+    with pytest.raises(NotReadyError, match="the operator may not connect to") as refusal:
         allowing.refuse_others(a_topic(nameServers=["mq.example:9876", server]), patterns)
     assert refusal.value.reason == "NameServerNotAllowed"
 
@@ -75,5 +75,5 @@ def test_a_topic_that_leads_elsewhere_gets_no_connection() -> None:
     world = ClusterWorld(cast("Api", None), Heard(), "")
     world.allowed = ["*.mq.svc:9876"]
     topic = a_topic(nameServers=["169.254.169.254:80"], credentialsSecretRef={"name": "acl"})
-    with pytest.raises(MissingError, match=r"may not connect to 169\.254\.169\.254:80"):
+    with pytest.raises(NotReadyError, match=r"may not connect to 169\.254\.169\.254:80"):
         asyncio.run(world.cluster(topic))

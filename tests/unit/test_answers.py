@@ -12,11 +12,11 @@ from mq_client.filters import EVERYTHING, Filter
 from mq_client.frames import Frame
 from mq_client.operations import pulling
 from mq_client.pulling import Batch, BeyondEndError, OffsetGoneError, Position
-from mq_client.values import READ, BrokerRoute, Cluster, Pulled, PullStatus, Queue, Route
+from mq_client.values import READ, BrokerMap, BrokerRoute, MessageQueue, Pulled, PullStatus, Route
 from tests import stored
 from tests.scripted import Stage
 
-QUEUE = Queue("orders", "broker-a", 3)
+QUEUE = MessageQueue("orders", "broker-a", 3)
 ASKED, END = 5, 20
 PAID = filters.sql("paid")
 FOUND, NEW, MATCHED, MOVED = PullStatus
@@ -238,7 +238,7 @@ def test_messages_beyond_the_end_are_waited_for_where_that_can_help(told: Pulled
 def test_a_slave_that_acts_as_master_does_not_tell_what_is_gone(masters: dict[int, str]) -> None:
     """A name server with supportActingMaster writes it down as master of topics to read only."""
     acting = Route("orders", (BrokerRoute("broker-a", "c", {0: "b:1"}, 4, 4, READ),))
-    known = Cluster({"c": ("broker-a",)}, {"broker-a": masters})
+    known = BrokerMap({"c": ("broker-a",)}, {"broker-a": masters})
     told = said(MOVED, "OFFSET_TOO_SMALL", 7, least=7)
     reading = Reading(allow_gaps=True)
     assert reading.next(acting, told, known, ROUTE, found(5, 6, 7))[0] == [5, 6, 7]

@@ -4,9 +4,9 @@ import pytest
 
 from benchmarks.handover.effects import Consumed, Effect, Mark, Outcome, Sent, outcome
 from generate import handover
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 
-ONE, TWO = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
+ONE, TWO = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 CALM, STORM = "calm", "storm"
 
 
@@ -24,7 +24,7 @@ def storm(*consumed: Consumed, sent: Sent | None = None) -> Effect:
     return played(*consumed, sent=sent).effects[STORM]
 
 
-def read(at: float, queue: Queue, *numbers: int, by: str = "a") -> Consumed:
+def read(at: float, queue: MessageQueue, *numbers: int, by: str = "a") -> Consumed:
     return Consumed(at, queue, numbers, by)
 
 

@@ -8,24 +8,24 @@ from collections.abc import Iterator
 import pytest
 
 from evenkeel.control import brokers
-from evenkeel.control.brokers import Brokers, Cluster
+from evenkeel.control.brokers import Brokers, ClusterAddress
 from evenkeel.control.draining import Quiet
-from evenkeel.control.provision import Counts
-from evenkeel.control.provisioning import Task
-from evenkeel.control.topics import Unread
+from evenkeel.control.provision import QueueCounts
+from evenkeel.control.provisioning import TopicWish
+from evenkeel.control.topics import ReadFailure
 from mq_client.acl import Credentials
 from mq_client.values import Lag
 
 
 @pytest.fixture
-def silent() -> Iterator[Cluster]:
+def silent() -> Iterator[ClusterAddress]:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        yield Cluster((f"127.0.0.1:{server.getsockname()[1]}",))
+        yield ClusterAddress((f"127.0.0.1:{server.getsockname()[1]}",))
 
 
 @pytest.mark.parametrize("what", ["route", "provision"])
 def test_nobody_waits_for_ever_for_who_does_not_answer(
-    what: str, silent: Cluster, monkeypatch: pytest.MonkeyPatch
+    what: str, silent: ClusterAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client alone would try again and again."""
     monkeypatch.setattr(brokers, "ANSWER_SECONDS", 0.05)
@@ -35,13 +35,13 @@ def test_nobody_waits_for_ever_for_who_does_not_answer(
         try:
             if what == "route":
                 return await found.route(silent, "orders")
-            task = Task("orders", Counts(4, 4, 6), list, Quiet())
+            task = TopicWish("orders", QueueCounts(4, 4, 6), list, Quiet())
             return await found.provision(silent, task)
         finally:
             await found.close()
 
     answer = asyncio.run(asked())
-    assert isinstance(answer, Unread)
+    assert isinstance(answer, ReadFailure)
     assert "answered for 0.05 s" in answer.message
 
 
@@ -65,7 +65,7 @@ def test_a_client_of_credentials_that_have_changed_is_closed_once_it_is_idle(
 
     async def asked() -> None:
         found = Brokers(lambda: now[0])
-        before, after = (Cluster(("mq:1",), Credentials("key", it)) for it in ("old", "new"))
+        before, after = (ClusterAddress(("mq:1",), Credentials("key", it)) for it in ("old", "new"))
         for at, cluster in ((0.0, before), (1.0, after), (brokers.IDLE_SECONDS, after)):
             now[0] = at
             await found.lags(cluster, "billing", "orders")
@@ -101,14 +101,14 @@ def test_what_is_no_rocketmq_is_not_quoted() -> None:
         async def asked() -> object:
             found = Brokers()
             try:
-                return await found.route(Cluster((address,)), "orders")
+                return await found.route(ClusterAddress((address,)), "orders")
             finally:
                 await found.close()
 
         told = asyncio.run(asked())
         server.shutdown(socket.SHUT_RDWR)
         thread.join()
-    assert isinstance(told, Unread)
+    assert isinstance(told, ReadFailure)
     assert "is this the port of a RocketMQ broker or name server?" in told.message
     assert "password" not in told.message
     assert len(told.message) < 500

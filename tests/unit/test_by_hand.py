@@ -9,8 +9,8 @@ from contract.kinds.groups import GroupStatus
 from contract.names import DRAIN, PAUSED, REBALANCE
 from contract.report import SkipReport
 from evenkeel.control import conditions, groups
-from evenkeel.control.groups import Decision
-from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
+from evenkeel.control.groups import GroupDecision
+from evenkeel.control.seen import Conflict, GroupSurroundings, JobSeen, JobState
 from evenkeel.objects import ConsumerGroup
 from lb_core.model import Member, Queue
 from tests.deciding import (
@@ -37,7 +37,7 @@ def of_pods(status: GroupStatus | None = None, **more: Any) -> ConsumerGroup:
     return group(status, **PODS, **more)
 
 
-def pods(*names: str) -> Seen:
+def pods(*names: str) -> GroupSurroundings:
     return seen(pods=[Member(name) for name in names])
 
 
@@ -126,7 +126,7 @@ def test_a_rebalance_is_not_too_small_to_gain_anything() -> None:
 
 def test_a_rebalance_that_cannot_be_planned_yet_stays_asked_for() -> None:
     found = group(grown(), annotations={REBALANCE: "now"}, **THREE)
-    blind = groups.decide(found, Seen({}, running(ALL, 2)), at(1)).status
+    blind = groups.decide(found, GroupSurroundings({}, running(ALL, 2)), at(1)).status
     assert blind.rebalanced_for == ""
     later = groups.decide(
         group(blind, annotations={REBALANCE: "now"}, **THREE), seen(running(ALL, 2)), at(2)
@@ -234,7 +234,7 @@ def test_a_drained_consumer_of_a_broadcasting_group_reads_nothing() -> None:
     assert shares("a,b") == {"a": 8, "b": 8}
 
 
-def drained_executor(*executors: str) -> Decision:
+def drained_executor(*executors: str) -> GroupDecision:
     """Executor 1 is to be drained, where no pods are."""
     slots = {f"billing-{number}": name for number, name in enumerate(executors)}
     found = group(settled(), annotations={DRAIN: "1"})
@@ -259,13 +259,15 @@ def test_a_drained_executor_leaves_its_slot_and_no_queue_moves() -> None:
 
 
 def skipping(
-    skipped: SkipReport | None, status: GroupStatus | None = None, sight: Seen | None = None
-) -> Decision:
+    skipped: SkipReport | None,
+    status: GroupStatus | None = None,
+    sight: GroupSurroundings | None = None,
+) -> GroupDecision:
     sight = sight or seen(running(BOTH, 1), skipped=skipped)
     return groups.decide(group(status or settled()), sight, at(5))
 
 
-def skip_events(decision: Decision) -> Sequence[tuple[str, bool]]:
+def skip_events(decision: GroupDecision) -> Sequence[tuple[str, bool]]:
     return [(each.message, each.is_warning) for each in decision.happened if "Skip" in each.reason]
 
 
@@ -287,7 +289,7 @@ def test_what_a_job_has_passed_over_is_told_once_and_kept() -> None:
 
 
 def test_what_a_job_has_passed_over_is_told_also_where_nothing_can_be_planned() -> None:
-    blind = Seen({}, running(BOTH, 1), skipped=SkipReport("monday", 1, "one"))
+    blind = GroupSurroundings({}, running(BOTH, 1), skipped=SkipReport("monday", 1, "one"))
     decision = skipping(None, sight=blind)
     assert decision.status.last_skip is not None
     assert len(skip_events(decision)) == 1

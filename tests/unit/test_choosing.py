@@ -4,7 +4,7 @@ import pytest
 
 from lb_core.model import QueueRange
 from mq_client import errors
-from mq_client.values import BrokerRoute, Queue, Route
+from mq_client.values import BrokerRoute, MessageQueue, Route
 from spark_jobs import choosing
 
 
@@ -30,5 +30,5 @@ def test_it_goes_round_and_leaves_out_a_broker_that_failed() -> None:
     assert {balanced.choose(route, None).broker for _ in range(3)} == {"a"}
     now[0] = 10_000.0
     assert {balanced.choose(route, None) for _ in range(2)} == {
-        Queue("orders", "a", 0), Queue("orders", "b", 0),
+        MessageQueue("orders", "a", 0), MessageQueue("orders", "b", 0),
     }  # fmt: skip

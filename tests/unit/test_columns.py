@@ -12,7 +12,7 @@ from mq_client import batch_body, columns, errors, filters, messages, wire
 from mq_client.compression import Codec
 from mq_client.property_columns import Properties
 from mq_client.pulling import Batch
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import schema
 from tests import stored
 
@@ -354,7 +354,7 @@ def test_what_cannot_be_read_is_set_apart_with_its_bytes_and_the_rest_is_read(
     broken: bytes, reason: str
 ) -> None:
     data = stored.message(offset=6) + broken + stored.compressed(LONG, Codec.LZ4, offset=8)
-    queue = Queue("orders", "b", 3)
+    queue = MessageQueue("orders", "b", 3)
     in_columns: list[messages.Unreadable] = []
     as_values: list[messages.Unreadable] = []
     batch = Batch(queue, 6, 9, data)

@@ -9,7 +9,7 @@ import pytest
 
 from contract.kinds import groups, jobs, parts, topics
 from evenkeel import crds
-from evenkeel.crds import KINDS, Kind
+from evenkeel.crds import KINDS, CrdKind
 from generate.crds import FOLDERS
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ def test_the_files_follow_from_the_types(folder: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_definition_is_far_from_what_kubectl_takes_at_most(kind: Kind) -> None:
+def test_a_definition_is_far_from_what_kubectl_takes_at_most(kind: CrdKind) -> None:
     assert len(crds.text(kind).encode()) < MOST_BYTES / 2
 
 
@@ -36,7 +36,7 @@ def parts_of(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_every_part_of_a_schema_has_a_type_and_stands_in_place(kind: Kind) -> None:
+def test_every_part_of_a_schema_has_a_type_and_stands_in_place(kind: CrdKind) -> None:
     for schema in (crds.structural(kind.spec), crds.structural(kind.status)):
         for part in parts_of(schema):
             assert part["type"] in TYPES
@@ -44,7 +44,7 @@ def test_every_part_of_a_schema_has_a_type_and_stands_in_place(kind: Kind) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_every_field_says_what_it_means(kind: Kind) -> None:
+def test_every_field_says_what_it_means(kind: CrdKind) -> None:
     schema = crds.structural(kind.spec)
     silent = [
         name

@@ -9,7 +9,7 @@ from contract.kinds.groups import GroupStatus, OwnedQueues
 from contract.names import PAUSED
 from evenkeel import planning
 from evenkeel.control import conditions, groups, metrics, rates
-from evenkeel.control.seen import Conflict, JobSeen, JobState, Seen
+from evenkeel.control.seen import Conflict, GroupSurroundings, JobSeen, JobState
 from evenkeel.objects import ConsumerGroup
 from lb_core.model import Member, Queue
 from mq_client import values as mq_values
@@ -312,7 +312,7 @@ def test_a_group_without_consumers_says_that_first_and_one_that_is_suspended_is_
 
 
 def test_a_topic_that_is_gone_keeps_the_assignment() -> None:
-    decision = groups.decide(group(settled()), Seen({}, running(BOTH, 1)), at(1))
+    decision = groups.decide(group(settled()), GroupSurroundings({}, running(BOTH, 1)), at(1))
     assert owners(decision.status) == {"billing-0": 4, "billing-1": 4}
     assert decision.plan is None
     assert condition(decision, "Ready") == ("False", "TopicNotFound")
@@ -483,7 +483,7 @@ def test_a_balance_that_is_measured_anew_is_not_worth_a_write() -> None:
 
 
 def test_rates_follow_the_brokers_offsets_slowly() -> None:
-    queue = mq_values.Queue("orders", "broker-a", 0)
+    queue = mq_values.MessageQueue("orders", "broker-a", 0)
 
     def lag(offset: int) -> list[mq_values.Lag]:
         return [mq_values.Lag(queue, offset, 0, 0)]

@@ -8,7 +8,7 @@ from mq_client import directory, errors
 from mq_client.directory import Directory
 from mq_client.machine import Machine
 from mq_client.operations.sending import RoundRobin
-from mq_client.values import BrokerRoute, Queue, Route
+from mq_client.values import BrokerRoute, MessageQueue, Route
 
 
 def route(*names: str, perm: int = 6, master: bool = True) -> Route:
@@ -84,7 +84,10 @@ def test_round_robin_takes_every_queue_in_turn_and_avoids_who_failed() -> None:
     here = route("x", "y")
     assert {chooser.choose(here, None) for _ in range(4)} == set(here.writable)
     assert {chooser.choose(here, "x").broker for _ in range(4)} == {"y"}
-    assert chooser.choose(route("x"), "x") in [Queue("orders", "x", 0), Queue("orders", "x", 1)]
+    assert chooser.choose(route("x"), "x") in [
+        MessageQueue("orders", "x", 0),
+        MessageQueue("orders", "x", 1),
+    ]
 
 
 def test_no_writable_queue_is_an_error_that_names_the_topic() -> None:

@@ -10,11 +10,11 @@ import pytest
 from contract.kinds.groups import GroupStatus
 from evenkeel import manifests
 from evenkeel.cluster import api
-from evenkeel.cluster.api import Api, Request
+from evenkeel.cluster.api import Api, ApiRequest
 from evenkeel.cluster.fence import Fence, LostLeadError
 from evenkeel.cluster.heard import Heard
-from evenkeel.cluster.lease import Lease
-from evenkeel.cluster.terms import Terms
+from evenkeel.cluster.lease import LeaderLease
+from evenkeel.cluster.terms import LeaderTerms
 from evenkeel.cluster.world import ClusterWorld
 from evenkeel.objects import Key
 
@@ -36,7 +36,7 @@ class Recorder(Api):
         super().__init__(lambda: kopf.ConnectionInfo(server="http://127.0.0.1:1"), fence)
         self.asked: list[tuple[str, str, Document | None]] = []
 
-    async def ask_unfenced(self, request: Request) -> Document:
+    async def ask_unfenced(self, request: ApiRequest) -> Document:
         self.asked.append((request.method, request.path, request.body))
         return request.body or {}
 
@@ -60,11 +60,11 @@ def test_who_leads_no_more_reads_and_writes_nothing(method: str) -> None:
     fence.open(110.0, 115.0)
 
     async def body() -> None:
-        await client.ask(Request(method, "/x"))
+        await client.ask(ApiRequest(method, "/x"))
         clock.now = 111.0
         with pytest.raises(LostLeadError):
-            await client.ask(Request(method, "/x"))
-        await client.ask(Request("GET", "/x"))
+            await client.ask(ApiRequest(method, "/x"))
+        await client.ask(ApiRequest("GET", "/x"))
 
     asyncio.run(body())
     assert [each[0] for each in client.asked] == [method, "GET"]
@@ -72,7 +72,7 @@ def test_who_leads_no_more_reads_and_writes_nothing(method: str) -> None:
 
 def test_a_write_that_is_not_answered_until_somebody_else_may_lead_has_failed() -> None:
     class Silent(Recorder):
-        async def ask_unfenced(self, request: Request) -> Document:
+        async def ask_unfenced(self, request: ApiRequest) -> Document:
             await asyncio.Event().wait()
             return {}
 
@@ -82,7 +82,7 @@ def test_a_write_that_is_not_answered_until_somebody_else_may_lead_has_failed() 
 
     async def body() -> None:
         with pytest.raises(api.AwayError, match="PUT /x in time"):
-            await Silent(fence).ask(Request("PUT", "/x"))
+            await Silent(fence).ask(ApiRequest("PUT", "/x"))
 
     asyncio.run(body())
 
@@ -106,7 +106,7 @@ def test_a_candidate_may_write_while_it_leads_only() -> None:
             return {"spec": {}}
 
     async def body() -> None:
-        lease = Lease(Free(), Key("here", "it"), "me", Terms(0.3, 0.2, 0.05), fence)
+        lease = LeaderLease(Free(), Key("here", "it"), "me", LeaderTerms(0.3, 0.2, 0.05), fence)
         assert not is_open()
         ended = asyncio.Event()
 

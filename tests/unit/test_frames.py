@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mq_client import errors, frames
-from mq_client.frames import Frame, Reader
+from mq_client.frames import Frame, FrameReader
 
 
-def read(data: bytes, cuts: list[int], reader: Reader | None = None) -> list[Frame]:
+def read(data: bytes, cuts: list[int], reader: FrameReader | None = None) -> list[Frame]:
     """Feed a stream in pieces; each piece is at most as long as the cut says, and as the space."""
-    reader = reader or Reader()
+    reader = reader or FrameReader()
     found = []
     place = 0
     while place < len(data):
@@ -50,7 +50,7 @@ def test_any_cut_of_a_stream_gives_the_same_frames(cuts: list[int]) -> None:
 def test_a_large_body_is_the_buffer_that_the_socket_filled() -> None:
     """It is not copied: the memory that `space` gave is the memory of the body."""
     data = frames.encode(Frame(0, 1, frames.ANSWER, body=b"z" * 1_000_000))
-    reader = Reader()
+    reader = FrameReader()
     space = reader.space()
     space[:] = data[: len(space)]
     assert reader.filled(len(space)) == []
@@ -66,7 +66,7 @@ def large(byte: int) -> bytes:
 
 
 def test_the_buffer_of_a_large_body_serves_again_when_nobody_looks_at_it() -> None:
-    reader = Reader()
+    reader = FrameReader()
     (first,) = read(large(1), [], reader)
     assert isinstance(first.body, memoryview)
     buffer = first.body.obj
@@ -77,7 +77,7 @@ def test_the_buffer_of_a_large_body_serves_again_when_nobody_looks_at_it() -> No
 
 
 def test_a_part_of_a_large_body_survives_the_frames_that_follow() -> None:
-    reader = Reader()
+    reader = FrameReader()
     (frame,) = read(large(1), [], reader)
     part = memoryview(frame.body)[500_000:500_009]
     del frame
@@ -87,7 +87,7 @@ def test_a_part_of_a_large_body_survives_the_frames_that_follow() -> None:
 
 
 def test_what_a_reader_keeps_is_bounded() -> None:
-    reader = Reader()
+    reader = FrameReader()
     tracemalloc.start()
     held = [read(large(1), [], reader) for _ in range(60)]
     assert sum(len(found) for found in held) == 60
@@ -99,7 +99,7 @@ def test_what_a_reader_keeps_is_bounded() -> None:
 
 def test_a_small_body_survives_the_next_read() -> None:
     first, second = (frames.encode(Frame(0, n, 1, body=bytes([n]) * 99)) for n in (1, 2))
-    reader = Reader()
+    reader = FrameReader()
     (frame,) = read(first, [], reader)
     read(second, [], reader)
     assert bytes(frame.body) == b"\1" * 99
@@ -181,7 +181,7 @@ def test_bytes_of_any_kind_give_frames_or_a_protocol_error(rng: random.Random) -
             place = rng.randrange(len(data))
             data[place : place + rng.randint(0, 2)] = rng.randbytes(rng.randint(0, 2))
         try:
-            read(bytes(data), [], Reader(limit=100_000))
+            read(bytes(data), [], FrameReader(limit=100_000))
         except errors.ProtocolError:
             refused += 1
     assert 3_000 < refused < 30_000

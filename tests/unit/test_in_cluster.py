@@ -19,7 +19,7 @@ from spark_jobs.pipeline import job, kube
 from spark_jobs.pipeline.assignments import InFiles
 from spark_jobs.pipeline.hearing import Hearing
 from spark_jobs.pipeline.kube import Api, ConflictError, KubeError
-from spark_jobs.pipeline.lease import Lease, LostError, Terms, free_in, held_by, now
+from spark_jobs.pipeline.lease import DriverLease, DriverTerms, LostError, free_in, held_by, now
 from spark_jobs.pipeline.overdue import Overdue
 from spark_jobs.pipeline.reporting import Reporting, Text, due_in, write
 from tests import http_answers
@@ -62,10 +62,10 @@ def test_a_lease_counts_its_holders_and_keeps_what_it_does_not_know() -> None:
     assert held_by("you", taken, 30, later)["leaseTransitions"] == 2
 
 
-def leased(api: Api, clock: list[float], **terms: float) -> tuple[Lease, list[str]]:
+def leased(api: Api, clock: list[float], **terms: float) -> tuple[DriverLease, list[str]]:
     """A Lease that `me` has taken, and what it has said when it was lost."""
     lost: list[str] = []
-    found = Lease(api, "/lease", "me", lost.append, Terms(**terms), lambda: clock[0])
+    found = DriverLease(api, "/lease", "me", lost.append, DriverTerms(**terms), lambda: clock[0])
     assert found.take(threading.Event())
     return found, lost
 
@@ -78,7 +78,9 @@ def test_a_driver_whose_machine_has_slept_ends_at_once() -> None:
     """The clock jumps, as it does for a machine that wakes up; nothing waits for so long."""
     clock, is_lost = [0.0], threading.Event()
     api = Scripted({"spec": {}}, held("me"))
-    lease = Lease(api, "/lease", "me", lambda _: is_lost.set(), Terms(), lambda: clock[0])
+    lease = DriverLease(
+        api, "/lease", "me", lambda _: is_lost.set(), DriverTerms(), lambda: clock[0]
+    )
     assert lease.take(threading.Event())
     with lease.kept():
         clock[0] = 40.0

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from mq_client.errors import DeadlineError, MqError, NoNameServerError
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import options
 from spark_jobs.pipeline import group
-from spark_jobs.pipeline.group import Group
+from spark_jobs.pipeline.group import JobGroup
 
-A, B = Queue("orders", "broker-a", 0), Queue("orders", "broker-b", 0)
+A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-b", 0)
 
 
 @dataclass
@@ -20,11 +20,11 @@ class Brokers:
     """Remembers what it was told; a broker that is away remembers nothing."""
 
     away: set[str] = field(default_factory=set)
-    told: list[Mapping[Queue, int]] = field(default_factory=list)
+    told: list[Mapping[MessageQueue, int]] = field(default_factory=list)
     members: list[str] = field(default_factory=list)
     knows_route: bool = True
 
-    def commit(self, at: Mapping[Queue, int]) -> dict[str, MqError]:
+    def commit(self, at: Mapping[MessageQueue, int]) -> dict[str, MqError]:
         heard = {queue: end for queue, end in at.items() if queue.broker not in self.away}
         if heard:
             self.told.append(heard)
@@ -42,14 +42,14 @@ class Brokers:
         self.members = []
 
 
-class Told(Group):
+class Told(JobGroup):
     def __init__(self, brokers: Brokers) -> None:
         given = {"nameServers": "mq:9876", "topics": "orders", "group": "g"}
         reading = options.reading(given, is_stream=True)
         super().__init__(brokers, reading, "billing", "2026-01-01T00:00:00Z/1")  # type: ignore[arg-type]  # all that is asked
         self._observer = brokers  # type: ignore[assignment]  # as well
 
-    def hear(self, ends: Mapping[Queue, int]) -> None:
+    def hear(self, ends: Mapping[MessageQueue, int]) -> None:
         """Follow, and wait until that is done."""
         self.follow(ends)
         assert self._work is not None
@@ -68,7 +68,7 @@ def test_of_a_topic_that_the_job_reads_no_more_nothing_is_told() -> None:
     """Others may read it in the group's name."""
     brokers = Brokers()
     job = Told(brokers)
-    job.hear({A: 1, Queue("payments", "broker-a", 0): 7})
+    job.hear({A: 1, MessageQueue("payments", "broker-a", 0): 7})
     assert brokers.told == [{A: 1}]
     assert [each.rpartition(" ")[2] for each in brokers.members] == ["['orders']"]
 

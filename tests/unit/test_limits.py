@@ -10,8 +10,8 @@ from contract.kinds.groups import GroupStatus
 from contract.kinds.parts import MOST_IDS
 from evenkeel import manifests, planning
 from evenkeel.control import conditions, groups
-from evenkeel.control.groups import Decision
-from evenkeel.control.seen import Seen
+from evenkeel.control.groups import GroupDecision
+from evenkeel.control.seen import GroupSurroundings
 from evenkeel.objects import ConsumerGroup, Key
 from tests.deciding import (
     ORDERS,
@@ -135,13 +135,13 @@ def test_more_places_than_a_status_can_name_are_refused() -> None:
             messageModel=model,
             consumers={"static": [{"id": "a"}]},
         )
-        decision = groups.decide(asked, Seen(known, None), START)
+        decision = groups.decide(asked, GroupSurroundings(known, None), START)
         assert condition(decision, "Ready") == ("False", "InvalidSpec")
         assert decision.status.assignments == []
 
 
 def test_in_broadcasting_more_than_can_be_published_is_refused() -> None:
-    def decided(consumers: int) -> Decision:
+    def decided(consumers: int) -> GroupDecision:
         static = [{"id": f"c-{number}"} for number in range(consumers)]
         asked = group(messageModel="Broadcasting", consumers={"static": static})
         route = [

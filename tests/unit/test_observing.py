@@ -12,21 +12,21 @@ import pytest
 from contract.kinds.groups import Consumers, JobRecord, StaticConsumer
 from contract.kinds.topics import BrokerQueues, TopicStatus
 from evenkeel.control import census, conditions, groups
-from evenkeel.control.brokers import Brokers, Cluster
+from evenkeel.control.brokers import Brokers, ClusterAddress
 from evenkeel.control.census import Census
 from evenkeel.control.driving import Action
-from evenkeel.control.observing import CENSUS_SECONDS, SOON_SECONDS, Observer, View
+from evenkeel.control.observing import CENSUS_SECONDS, SOON_SECONDS, GroupObserver, GroupView
 from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, JobState
 from evenkeel.control.world import World
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from mq_client.errors import NoBrokerError
-from mq_client.values import Lag, Member
+from mq_client.values import GroupMember, Lag
 from tests.job_objects import a_group, a_topic
 
 Value = TypeVar("Value")
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SILENT = NoBrokerError("broker-a has not answered")
-JAVA = Member("10.0.0.9@4711", "10.0.0.9:4711", "JAVA", 401)
+JAVA = GroupMember("10.0.0.9@4711", "10.0.0.9:4711", "JAVA", 401)
 
 
 def known() -> Topic:
@@ -62,21 +62,21 @@ class ScriptedWorld:
     def identity(self, group: ConsumerGroup) -> str:
         return "hash"
 
-    async def cluster(self, topic: Topic) -> Cluster:
-        return Cluster(tuple(topic.spec.name_servers or ()))
+    async def cluster(self, topic: Topic) -> ClusterAddress:
+        return ClusterAddress(tuple(topic.spec.name_servers or ()))
 
 
 class ScriptedBrokers:
     """Brokers that tell what the test says, or nothing."""
 
     def __init__(self) -> None:
-        self.members_told: Sequence[Member] | NoBrokerError = ()
+        self.members_told: Sequence[GroupMember] | NoBrokerError = ()
         self.lags_told: list[Lag] | NoBrokerError = []
 
-    async def lags(self, cluster: Cluster, group: str, topic: str) -> list[Lag]:
+    async def lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
         return list(told(self.lags_told))
 
-    async def members(self, cluster: Cluster, group: str, topic: str) -> list[Member]:
+    async def members(self, cluster: ClusterAddress, group: str, topic: str) -> list[GroupMember]:
         return list(told(self.members_told))
 
 
@@ -92,7 +92,7 @@ class Scene:
     def __init__(self, group: ConsumerGroup, *topics: Topic) -> None:
         self.world = ScriptedWorld(group, *topics)
         self.brokers = ScriptedBrokers()
-        self.observer = Observer(
+        self.observer = GroupObserver(
             cast("World", self.world), lambda: NOW, cast("Brokers", self.brokers)
         )
         self.observer.changed(group.head.key, group)
@@ -104,7 +104,7 @@ class Scene:
     def ask(self) -> bool:
         return asyncio.run(self.observer.ask(self.group))
 
-    def view(self) -> View:
+    def view(self) -> GroupView:
         return self.observer.view(self.group)
 
     def job(self) -> tuple[Action, JobState, str]:
@@ -224,8 +224,8 @@ def test_the_driver_of_a_job_that_a_group_had_is_stopped_before_its_consumers_re
     assert [each.consumer for each in done.assignments] == ["pod-a"]
 
 
-def driver(created: str, uid: str, host: str = "billing-driver") -> Member:
-    return Member(f"evenkeel-billing@{host}#{created}/{uid}", "10.0.0.7:1", "PYTHON", 1)
+def driver(created: str, uid: str, host: str = "billing-driver") -> GroupMember:
+    return GroupMember(f"evenkeel-billing@{host}#{created}/{uid}", "10.0.0.7:1", "PYTHON", 1)
 
 
 def made(created: str, **job: Any) -> ConsumerGroup:
@@ -246,13 +246,13 @@ def test_the_groups_own_driver_is_known_by_the_object_it_runs_for() -> None:
         (driver("2026-01-01T00:00:00Z", "0999"), True),
         (driver("2026-01-01T00:00:00Z", "5678"), False),
         (driver("2026-01-02T00:00:00Z", "5678"), False),
-        (Member("evenkeel-billing@billing-driver", "10.0.0.7:1", "PYTHON", 1), False),
+        (GroupMember("evenkeel-billing@billing-driver", "10.0.0.7:1", "PYTHON", 1), False),
     ],
     ids=["older", "as old, the lower uid", "as old, the higher uid", "younger", "says nothing"],
 )
 @pytest.mark.parametrize("allows", [False, True])
 def test_another_objects_driver_is_a_conflict_and_the_younger_one_stops(
-    other: Member, stops: bool, allows: bool
+    other: GroupMember, stops: bool, allows: bool
 ) -> None:
     group = made("2026-01-01T00:00:00Z", allowForeignConsumers=allows)
     ours = driver("2026-01-01T00:00:00Z", "1234")
@@ -265,7 +265,7 @@ def test_another_objects_driver_is_a_conflict_and_the_younger_one_stops(
 
 
 def test_a_driver_of_an_earlier_version_is_the_groups_own_if_it_has_one() -> None:
-    bare = Member("evenkeel-billing@billing-driver", "10.0.0.7:1", "PYTHON", 1)
+    bare = GroupMember("evenkeel-billing@billing-driver", "10.0.0.7:1", "PYTHON", 1)
     alone = Census(members=(bare,))
     assert census.conflict(assigned(), alone, has_driver=True) is None
     found = census.conflict(assigned(), alone, has_driver=False)

@@ -6,10 +6,10 @@ import pytest
 
 from mq_client import errors
 from mq_client.operations import offsets, routing
-from mq_client.values import BrokerRoute, Queue, Route, TopicConfig
+from mq_client.values import BrokerRoute, MessageQueue, Route, TopicConfig
 from tests.scripted import Stage
 
-QUEUE = Queue("orders", "broker-a", 0)
+QUEUE = MessageQueue("orders", "broker-a", 0)
 HERE = Route("orders", (BrokerRoute("broker-a", "c", {0: "a:1"}, 1, 1, 6),))
 
 

@@ -17,10 +17,10 @@ from contract.report import DriverReport
 from lb_core.slots import Slot, Slots
 from mq_client import filters
 from mq_client.errors import NoNameServerError, UsageError
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import journal, planning
 from spark_jobs.pipeline import driver, job, plan_source, seats, session
-from spark_jobs.pipeline.assignments import NOBODYS, Assignment, InFiles, replace_file
+from spark_jobs.pipeline.assignments import NOBODYS, InFiles, JobAssignment, replace_file
 from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.facts import Facts
 from spark_jobs.pipeline.fetching import Spec, Tallies, Tally, cut, this_executor
@@ -33,7 +33,7 @@ ONE, TWO = Executor("1", "10.0.0.1", 1), Executor("2", "10.0.0.2", 2)
 
 
 def specs(
-    ranges: list[Range], owners: dict[Queue, str], fillers: dict[str, Executor]
+    ranges: list[Range], owners: dict[MessageQueue, str], fillers: dict[str, Executor]
 ) -> list[tuple[str | None, str | None, list[int]]]:
     """Of each task: the slot, the executor it is sent to, and the queues it reads."""
     found = []
@@ -108,13 +108,13 @@ def test_an_assignment_is_followed_and_never_back(tmp_path: Path) -> None:
     files = InFiles(path, tmp_path / "report.json")
     assert files.latest() == NOBODYS
     publish(path, 2, {"s-0": "0-1,3", "s-1": ""})
-    second = Assignment(2, ("s-0", "s-1"), {A: "s-0", B: "s-0", D: "s-0"})
+    second = JobAssignment(2, ("s-0", "s-1"), {A: "s-0", B: "s-0", D: "s-0"})
     assert files.latest() == second
     publish(path, 1, {"s-0": ""})
     with pytest.raises(UsageError, match="epoch 1 is older than 2"):
         files.latest()
     publish(path, 3, {"s-1": "0"})
-    assert files.latest() == Assignment(3, ("s-1",), {A: "s-1"})
+    assert files.latest() == JobAssignment(3, ("s-1",), {A: "s-1"})
 
 
 def test_a_report_is_written_only_if_it_says_something_new(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_report_is_written_only_if_it_says_something_new(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("stands", "begin"), [({B: 7}, 7), ({}, 3), ({B: 1}, 3), ({B: 99}, 20)])
 def test_a_queue_that_is_open_again_goes_on_where_the_group_stands(
-    tmp_path: Path, stands: dict[Queue, int], begin: int
+    tmp_path: Path, stands: dict[MessageQueue, int], begin: int
 ) -> None:
     """As far as that is still in the queue; one that nobody has read is read from its beginning."""
     source = Planned(tmp_path, "earliest", stands)
@@ -142,7 +142,7 @@ def test_a_queue_that_is_open_again_goes_on_where_the_group_stands(
 
 def test_a_topic_that_is_taken_out_of_a_job_is_no_part_of_its_plan(tmp_path: Path) -> None:
     source = Planned(tmp_path, "earliest", {})
-    out = Queue("payments", "broker-a", 0)
+    out = MessageQueue("payments", "broker-a", 0)
     written = {"epoch": 1, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
     start = {**written, "offsets": journal.tree({A: 5, B: 3, out: 7})}
     end = source.latestOffset(start, None)
@@ -168,7 +168,7 @@ def test_a_topic_that_is_back_and_has_lost_messages_is_told_when_that_is_passed_
 
 @pytest.mark.parametrize(("stands", "begin"), [({}, 5), ({A: 2}, 5), ({A: 8}, 8), ({A: 99}, 10)])
 def test_a_topic_that_is_back_goes_on_where_it_was_or_where_its_group_stands(
-    tmp_path: Path, stands: dict[Queue, int], begin: int
+    tmp_path: Path, stands: dict[MessageQueue, int], begin: int
 ) -> None:
     source = Planned(tmp_path, "latest", stands)
     written = {"epoch": 1, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
@@ -201,7 +201,7 @@ def test_a_batch_finds_its_own_plan_and_no_other(tmp_path: Path) -> None:
     ids=["a new group", "one with a new queue", "one that has lost its checkpoint"],
 )
 def test_only_a_groups_first_run_begins_where_it_is_told(
-    tmp_path: Path, stands: dict[Queue, int], begin: dict[Queue, int]
+    tmp_path: Path, stands: dict[MessageQueue, int], begin: dict[MessageQueue, int]
 ) -> None:
     source = Planned(tmp_path, "latest", stands)
     first = source.latestOffset(source.initialOffset(), None)
@@ -253,7 +253,7 @@ def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
 
 
 def test_metrics_go_on_without_the_lag_while_brokers_are_away() -> None:
-    def lag() -> dict[Queue, int]:
+    def lag() -> dict[MessageQueue, int]:
         raise NoNameServerError("none answers")
 
     facts = Facts(3, 2, 41, {}, is_pinned=True, tally=Tally(), error=None)

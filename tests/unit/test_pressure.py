@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from evenkeel import manifests
 from evenkeel.cluster import brake, secrets, starting, telling
-from evenkeel.cluster.api import AwayError, Document, ForbiddenError, GoneError, Request
+from evenkeel.cluster.api import ApiRequest, AwayError, Document, ForbiddenError, GoneError
 from evenkeel.cluster.brake import Brake
 from evenkeel.cluster.secrets import Secrets
 from evenkeel.cluster.serving import serving
@@ -120,7 +120,7 @@ def test_events_of_one_reason_are_braked_and_others_are_not(
     told: list[str] = []
 
     class Events:
-        async def ask_unfenced(self, request: Request) -> None:
+        async def ask_unfenced(self, request: ApiRequest) -> None:
             assert request.body is not None
             told.append(request.body["message"])
 

@@ -7,9 +7,9 @@ import pytest
 
 from lb_core import errors, producer
 from lb_core.model import Queue, QueueRange
-from lb_core.producer import Health, Outcome, State
+from lb_core.producer import Health, ProducerState, SendOutcome
 
-FAULTS = [Outcome.NO_ANSWER, Outcome.REFUSED]
+FAULTS = [SendOutcome.NO_ANSWER, SendOutcome.REFUSED]
 
 
 def view(**brokers: int) -> tuple[QueueRange, ...]:
@@ -17,8 +17,8 @@ def view(**brokers: int) -> tuple[QueueRange, ...]:
     return tuple(QueueRange("t", name, 0, count) for name, count in brokers.items())
 
 
-def at(index: int, **brokers: Health) -> State:
-    return State({"t": index}, brokers)
+def at(index: int, **brokers: Health) -> ProducerState:
+    return ProducerState({"t": index}, brokers)
 
 
 def paused(until: float = 1000.0, is_reachable: bool = True) -> Health:
@@ -31,7 +31,7 @@ def name(queue: Queue) -> str:
 
 def pick(
     queues: tuple[QueueRange, ...],
-    state: State,
+    state: ProducerState,
     failed: str | None = None,
     now_ms: float | None = None,
 ) -> str:
@@ -39,7 +39,7 @@ def pick(
 
 
 def go_round(
-    queues: tuple[QueueRange, ...], times: int, state: State, now_ms: float | None = None
+    queues: tuple[QueueRange, ...], times: int, state: ProducerState, now_ms: float | None = None
 ) -> str:
     picked = []
     for _ in range(times):
@@ -50,16 +50,19 @@ def go_round(
 
 
 def note(
-    outcome: Outcome, latency_ms: float = 1.0, state: State | None = None, now_ms: float = 0.0
+    outcome: SendOutcome,
+    latency_ms: float = 1.0,
+    state: ProducerState | None = None,
+    now_ms: float = 0.0,
 ) -> Health:
-    return producer.note(state or State(), "a", outcome, latency_ms, now_ms).brokers["a"]
+    return producer.note(state or ProducerState(), "a", outcome, latency_ms, now_ms).brokers["a"]
 
 
 # --- round robin and retries
 
 
 def test_queues_are_taken_in_turn() -> None:
-    assert go_round(view(a=2, b=3), 6, State()) == "a0 a1 b0 b1 b2 a0"
+    assert go_round(view(a=2, b=3), 6, ProducerState()) == "a0 a1 b0 b1 b2 a0"
 
 
 def test_the_caller_may_start_anywhere() -> None:
@@ -99,20 +102,20 @@ def test_a_view_that_shrank_is_gone_round_all_the_same() -> None:
 
 def test_a_queue_carries_its_zone() -> None:
     queues = (QueueRange("t", "a", 0, 1, "z1"),)
-    assert producer.choose("t", queues, State()).queue.zone == "z1"
+    assert producer.choose("t", queues, ProducerState()).queue.zone == "z1"
 
 
 def test_choosing_changes_no_state_that_was_handed_in() -> None:
     before = at(1, a=paused())
     producer.choose("t", view(a=2), before)
-    producer.note(before, "a", Outcome.SENT, 1, 1)
+    producer.note(before, "a", SendOutcome.SENT, 1, 1)
     assert before == at(1, a=paused())
 
 
 @pytest.mark.parametrize("queues", [(), []])
 def test_nothing_writable_is_an_error_that_names_the_topic(queues: tuple[QueueRange, ...]) -> None:
     with pytest.raises(errors.NoWritableQueueError, match="topic orders has no writable queue"):
-        producer.choose("orders", queues, State())
+        producer.choose("orders", queues, ProducerState())
     with pytest.raises(errors.NoWritableQueueError, match="topic orders has no writable queue"):
         producer.choose_by_key("orders", queues, "k")
 
@@ -143,49 +146,49 @@ def test_a_slow_broker_pauses_as_long_as_rocketmqs_table_says(
     latency_ms: float, pause_ms: int
 ) -> None:
     assert producer.pause_ms(latency_ms) == pause_ms
-    until = note(Outcome.SENT, latency_ms, now_ms=7.0).available_at_ms
+    until = note(SendOutcome.SENT, latency_ms, now_ms=7.0).available_at_ms
     assert until == (7.0 + pause_ms if pause_ms else None)
 
 
 @pytest.mark.parametrize("outcome", FAULTS)
 @pytest.mark.parametrize("latency_ms", [1, 20_000])
 def test_a_failed_send_pauses_ten_seconds_however_long_it_took(
-    outcome: Outcome, latency_ms: float
+    outcome: SendOutcome, latency_ms: float
 ) -> None:
     assert note(outcome, latency_ms, now_ms=5.0).available_at_ms == 10_005
 
 
 def test_available_to_paused_to_available() -> None:
-    state = producer.note(State(), "a", Outcome.SENT, 600, now_ms=100)
+    state = producer.note(ProducerState(), "a", SendOutcome.SENT, 600, now_ms=100)
     assert [state.is_available("a", now) for now in (100, 2_099, 2_100)] == [False, False, True]
 
 
 def test_a_quick_send_does_not_end_a_pause() -> None:
-    health = note(Outcome.SENT, 1, State({}, {"a": paused(until=900)}), now_ms=10)
+    health = note(SendOutcome.SENT, 1, ProducerState({}, {"a": paused(until=900)}), now_ms=10)
     assert health == Health(1, 900, True)
 
 
 def test_a_shorter_pause_does_not_cut_a_longer_one() -> None:
-    before = State({}, {"a": paused(until=30_000)})
-    assert note(Outcome.SENT, 600, before, now_ms=10).available_at_ms == 30_000
+    before = ProducerState({}, {"a": paused(until=30_000)})
+    assert note(SendOutcome.SENT, 600, before, now_ms=10).available_at_ms == 30_000
 
 
 def test_a_longer_pause_prolongs_a_shorter_one() -> None:
-    before = State({}, {"a": paused(until=2_000)})
-    assert note(Outcome.NO_ANSWER, 600, before, now_ms=10).available_at_ms == 10_010
+    before = ProducerState({}, {"a": paused(until=2_000)})
+    assert note(SendOutcome.NO_ANSWER, 600, before, now_ms=10).available_at_ms == 10_010
 
 
 def test_reachable_to_unreachable_when_a_broker_refuses() -> None:
-    assert not note(Outcome.REFUSED).is_reachable
+    assert not note(SendOutcome.REFUSED).is_reachable
 
 
 def test_a_silent_broker_stays_reachable() -> None:
-    assert note(Outcome.NO_ANSWER).is_reachable
+    assert note(SendOutcome.NO_ANSWER).is_reachable
 
 
 def test_unreachable_to_reachable_after_a_good_send() -> None:
-    before = State({}, {"a": paused(is_reachable=False)})
-    assert note(Outcome.SENT, state=before).is_reachable
+    before = ProducerState({}, {"a": paused(is_reachable=False)})
+    assert note(SendOutcome.SENT, state=before).is_reachable
 
 
 def test_without_the_time_nothing_is_left_out() -> None:
@@ -221,7 +224,7 @@ def test_where_none_is_reachable_it_is_plain_round_robin() -> None:
 def test_a_latency_or_a_time_that_cannot_be_is_refused_and_its_broker_named(bad: float) -> None:
     for latency_ms, now_ms in ((bad, 1.0), (1.0, bad)):
         with pytest.raises(errors.BadRequestError, match="broker a: "):
-            producer.note(State(), "a", Outcome.SENT, latency_ms, now_ms)
+            producer.note(ProducerState(), "a", SendOutcome.SENT, latency_ms, now_ms)
 
 
 def test_the_choice_is_that_of_looking_at_each_queue_in_turn(rng: random.Random) -> None:
@@ -231,13 +234,13 @@ def test_the_choice_is_that_of_looking_at_each_queue_in_turn(rng: random.Random)
             QueueRange("t", broker, 0, rng.randint(1, 3)) for broker in "abcd" if rng.random() < 0.8
         ) or view(a=1)
         brokers = {b: paused(rng.choice([0, 9]), rng.random() < 0.5) for b in "abcd"}
-        state = State({"t": rng.randint(0, 99)}, brokers)
+        state = ProducerState({"t": rng.randint(0, 99)}, brokers)
         failed, now = rng.choice([None, *"abcd"]), rng.choice([None, 5.0])
         assert pick(queues, state, failed, now) == name(_plain(queues, state, failed, now))
 
 
 def _plain(
-    queues: Iterable[QueueRange], state: State, failed: str | None, now: float | None
+    queues: Iterable[QueueRange], state: ProducerState, failed: str | None, now: float | None
 ) -> Queue:
     single = [queue for each in queues for queue in each]
     index = state.indexes["t"] % len(single)

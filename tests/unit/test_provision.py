@@ -11,8 +11,8 @@ import pytest
 
 from evenkeel.control import draining, provision, provisioning
 from evenkeel.control.draining import QUIET_SECONDS, Quiet
-from evenkeel.control.provision import Counts, Outcome, Step
-from evenkeel.control.provisioning import Task
+from evenkeel.control.provision import QueueCounts, StepOutcome, TopicStep
+from evenkeel.control.provisioning import TopicWish
 from evenkeel.control.topic_settings import GetSettings, PutSettings, Settings
 from evenkeel.control.topics import SOON_SECONDS
 from evenkeel.errors import EvenkeelError
@@ -24,23 +24,23 @@ from mq_client.directory import Directory
 from mq_client.flows import Ask, AskAll, Flow
 from mq_client.frames import Frame
 from mq_client.machine import Machine
-from mq_client.values import Cluster, Offsets, Queue
+from mq_client.values import BrokerMap, MessageQueue, Offsets
 
 BOTH, READ, INHERITED = 6, 4, 1
 A, B = "broker-a", "broker-b"
 
 
-def counts(read: int, write: int | None = None, perm: int = BOTH) -> Counts:
-    return Counts(read, read if write is None else write, perm)
+def counts(read: int, write: int | None = None, perm: int = BOTH) -> QueueCounts:
+    return QueueCounts(read, read if write is None else write, perm)
 
 
-def queue(number: int, broker: str = A) -> Queue:
-    return Queue("orders", broker, number)
+def queue(number: int, broker: str = A) -> MessageQueue:
+    return MessageQueue("orders", broker, number)
 
 
 def test_a_missing_topic_is_made_on_all_brokers() -> None:
     step = provision.next_step(counts(4), {A: None, B: None}, {})
-    assert step == Step({A: counts(4), B: counts(4)}, made=(A, B))
+    assert step == TopicStep({A: counts(4), B: counts(4)}, made=(A, B))
 
 
 def test_a_new_broker_gets_the_topic_and_the_others_are_left_alone() -> None:
@@ -49,23 +49,23 @@ def test_a_new_broker_gets_the_topic_and_the_others_are_left_alone() -> None:
 
 
 def test_as_asked_there_is_nothing_to_do() -> None:
-    assert provision.next_step(counts(4), {A: counts(4)}, {}) == Step()
+    assert provision.next_step(counts(4), {A: counts(4)}, {}) == TopicStep()
 
 
 def test_more_queues_come_at_once() -> None:
     step = provision.next_step(counts(8, 6), {A: counts(4)}, {})
-    assert step == Step({A: counts(8, 6)})
+    assert step == TopicStep({A: counts(8, 6)})
 
 
 def test_of_fewer_queues_writing_ends_first() -> None:
     drained = {A: {2, 3}}  # by whoever read them, before writing has ended
     step = provision.next_step(counts(2), {A: counts(4)}, drained)
-    assert step == Step({A: counts(4, 2)}, closing={A: range(2, 4)})
+    assert step == TopicStep({A: counts(4, 2)}, closing={A: range(2, 4)})
 
 
 def test_queues_that_are_not_all_drained_stay_readable() -> None:
     step = provision.next_step(counts(2), {A: counts(4, 2)}, {A: {3}})
-    assert step == Step(closing={A: range(2, 4)})
+    assert step == TopicStep(closing={A: range(2, 4)})
 
 
 def test_reading_ends_when_all_is_drained_on_that_broker() -> None:
@@ -75,7 +75,7 @@ def test_reading_ends_when_all_is_drained_on_that_broker() -> None:
 
 
 def test_fewer_writable_queues_alone_need_no_draining() -> None:
-    assert provision.next_step(counts(4, 2), {A: counts(4)}, {}) == Step({A: counts(4, 2)})
+    assert provision.next_step(counts(4, 2), {A: counts(4)}, {}) == TopicStep({A: counts(4, 2)})
 
 
 def test_perm_changes_at_once_and_other_bits_of_it_stay() -> None:
@@ -177,7 +177,7 @@ def test_a_broker_without_the_topic_has_no_settings() -> None:
 class Played:
     """A broker: what it holds, and whether it can be reached."""
 
-    counts: Counts | None
+    counts: QueueCounts | None
     ends: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     committed: dict[tuple[str, int], int] = field(default_factory=dict)
     fails: Mapping[type, errors.MqError] = field(default_factory=dict)
@@ -201,7 +201,7 @@ class Played:
             case _:
                 raise AssertionError(request)
 
-    def offsets(self, name: str) -> dict[Queue, Offsets]:
+    def offsets(self, name: str) -> dict[MessageQueue, Offsets]:
         assert self.counts
         number = max(self.counts.read_queues, self.counts.write_queues)
         return {queue(n, name): Offsets(0, self.ends[n], 0) for n in range(number)}
@@ -221,17 +221,17 @@ class Brokers:
         self.before_a_write: Callable[[], None] = lambda: None
         self.refuse: Callable[[], None] = lambda: None
 
-    def step(self, goal: Counts) -> Outcome:
-        task = Task("orders", goal, lambda: self.readers, self.quiet, self.refuse)
+    def step(self, goal: QueueCounts) -> StepOutcome:
+        task = TopicWish("orders", goal, lambda: self.readers, self.quiet, self.refuse)
         return self._played(provisioning.step(self.directory, task))
 
-    def _played(self, flow: Flow[Outcome]) -> Outcome:
+    def _played(self, flow: Flow[StepOutcome]) -> StepOutcome:
         outcome: Any = None
         while True:
             try:
                 asked = flow.send(outcome)
             except StopIteration as stop:
-                found: Outcome = stop.value
+                found: StepOutcome = stop.value
                 return found
             if isinstance(asked, AskAll):
                 outcome = [self._answer(each) for each in asked.asks]
@@ -241,7 +241,7 @@ class Brokers:
 
     def _answer(self, ask: Ask) -> object:
         if isinstance(ask.request, GetCluster):
-            return Cluster(
+            return BrokerMap(
                 {}, {name: {name in self.slaves_only: f"{name}:1"} for name in self.brokers}
             )
         name = ask.address.partition(":")[0]
@@ -261,7 +261,7 @@ def test_a_topic_is_made_and_then_nothing_is_left_to_do() -> None:
     brokers = Brokers(a=Played(None), b=Played(counts(2)))
     assert brokers.step(counts(4)).step.puts.keys() == {A, B}
     again = brokers.step(counts(4))
-    assert again == Outcome(Step(), (A, B))
+    assert again == StepOutcome(TopicStep(), (A, B))
     assert not again.is_under_way
 
 
@@ -277,7 +277,7 @@ def test_brokers_are_told_nothing_by_who_leads_no_more() -> None:
         brokers.step(counts(4))
     assert brokers.brokers[A].counts is None
     brokers.brokers[A].counts = counts(4)
-    assert brokers.step(counts(4)).step == Step()  # nothing is to be done, so nobody is asked
+    assert brokers.step(counts(4)).step == TopicStep()  # nothing is to be done, so nobody is asked
 
 
 def test_a_broker_out_of_reach_leaves_the_others_alone() -> None:
@@ -338,7 +338,7 @@ def test_lowering_waits_for_the_last_message_and_for_producers() -> None:
     broker.committed["billing", 3] = 5
     brokers.step(counts(2))
     assert broker.counts == counts(2)
-    assert brokers.step(counts(2)) == Outcome(Step(), (A,))
+    assert brokers.step(counts(2)) == StepOutcome(TopicStep(), (A,))
 
 
 def test_lowering_waits_for_groups_that_only_the_brokers_know() -> None:

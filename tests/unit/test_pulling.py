@@ -9,11 +9,11 @@ from mq_client import errors, filters
 from mq_client.commands.consuming import Pull
 from mq_client.operations import pulling
 from mq_client.pulling import ENOUGH_BYTES, MOST_MESSAGES, Batch, OffsetGoneError, Position
-from mq_client.values import BrokerRoute, Pulled, PullStatus, Queue, Route
+from mq_client.values import BrokerRoute, MessageQueue, Pulled, PullStatus, Route
 from tests import stored
 from tests.scripted import Stage
 
-QUEUE = Queue("orders", "broker-a", 3)
+QUEUE = MessageQueue("orders", "broker-a", 3)
 
 
 def pulled(

@@ -7,14 +7,14 @@ from mq_client.blocking import Client
 from mq_client.commands.consuming import Pull
 from mq_client.frames import Frame
 from mq_client.pulling import ENOUGH_BYTES, LEAST_BYTES, READER_BYTES, Batch, Position, share
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from tests.peer import END, Peer
 
 NOT_PERMITTED = 16
 
 
 def positions(count: int) -> list[Position]:
-    return [Position(Queue("orders", "broker-a", number), 0, END) for number in range(count)]
+    return [Position(MessageQueue("orders", "broker-a", number), 0, END) for number in range(count)]
 
 
 def offsets(batches: list[Batch]) -> dict[int, list[int]]:

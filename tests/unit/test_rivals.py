@@ -9,7 +9,7 @@ import pytest
 from evenkeel import manifests
 from evenkeel.control import groups, rivals, topics
 from evenkeel.control.rivals import Rivals
-from evenkeel.control.topics import Sight, Unread
+from evenkeel.control.topics import ReadFailure, Sight
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from tests.deciding import START, seen
 
@@ -126,7 +126,7 @@ def test_an_older_topic_that_begins_to_provision_waits_for_the_one_that_does(
         topic("new", topic="orders", provision=provision),
         head=replace(ORDERS.head, key=Key("default", "new"), created=NEW),
     )
-    status = topics.decide(keeps, Sight(Unread("Away", "away")), START).status
+    status = topics.decide(keeps, Sight(ReadFailure("Away", "away")), START).status
     keeps = replace(keeps, status=status)
     begins = topic("orders", *name_servers, provision=provision)
     assert rivals.topic_conflict(keeps, [begins]) is None
@@ -134,4 +134,4 @@ def test_an_older_topic_that_begins_to_provision_waits_for_the_one_that_does(
     assert conflict is not None
     assert rivals.topic_claims(begins, conflict) == []
     lets_go = replace(keeps, spec=topic("new", topic="orders").spec)
-    assert topics.decide(lets_go, Sight(Unread("Away", "away")), START).status.claims == []
+    assert topics.decide(lets_go, Sight(ReadFailure("Away", "away")), START).status.claims == []

@@ -10,7 +10,7 @@ from lb_core.model import Member, QueueRange
 from mq_client import errors
 from mq_client.commands.cluster import GetRoute
 from mq_client.frames import Frame
-from mq_client.values import BrokerRoute, Queue, Route
+from mq_client.values import BrokerRoute, MessageQueue, Route
 
 MASTER = "10.0.0.1:10911"
 SLAVE = "10.0.0.2:10911"
@@ -178,7 +178,9 @@ def test_the_publish_view_lists_all_of_one_broker_before_the_next() -> None:
     given = answer([queue_data(name, writeQueueNums=8) for name in ("broker-b", "broker-a")],
                    [broker_data("broker-a"), broker_data("broker-b")])  # fmt: skip
     assert read(given).writable == [
-        Queue("orders", name, number) for name in ("broker-a", "broker-b") for number in range(8)
+        MessageQueue("orders", name, number)
+        for name in ("broker-a", "broker-b")
+        for number in range(8)
     ]
 
 
@@ -218,4 +220,4 @@ def test_what_consumers_see_can_be_planned() -> None:
     given = route(broker("a"), broker("b"))
     ranges = [QueueRange("orders", each.broker, 0, each.read_queues) for each in given.brokers]
     owned = plan.plan(None, ranges, [Member("c1")]).assignment["c1"]
-    assert [Queue(q.topic, q.broker, q.id) for run in owned for q in run] == given.readable
+    assert [MessageQueue(q.topic, q.broker, q.id) for run in owned for q in run] == given.readable

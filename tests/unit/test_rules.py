@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from evenkeel import manifests
-from evenkeel.crds import CONSUMER_GROUP, TOPIC, Kind
+from evenkeel.crds import CONSUMER_GROUP, TOPIC, CrdKind
 from evenkeel.errors import ManifestError
 from evenkeel.manifests import Manifests
 from tests.specs import GROUP, REFUSED, SERVERS, TAKEN, Spec, of_job, thing
@@ -19,13 +19,13 @@ def read(tmp_path: Path, document: object) -> Manifests:
 
 
 @pytest.mark.parametrize(("kind", "spec"), TAKEN)
-def test_what_an_api_server_takes_is_read(tmp_path: Path, kind: Kind, spec: Spec) -> None:
+def test_what_an_api_server_takes_is_read(tmp_path: Path, kind: CrdKind, spec: Spec) -> None:
     found = read(tmp_path, thing(kind, "x", spec))
     assert len(found.topics) + len(found.groups) == 1
 
 
 @pytest.mark.parametrize(("kind", "spec"), [(kind, spec) for kind, spec, _ in REFUSED])
-def test_what_an_api_server_refuses_is_refused(tmp_path: Path, kind: Kind, spec: Spec) -> None:
+def test_what_an_api_server_refuses_is_refused(tmp_path: Path, kind: CrdKind, spec: Spec) -> None:
     with pytest.raises(ManifestError, match=f"{kind.name} x: "):
         read(tmp_path, thing(kind, "x", spec))
 
@@ -59,7 +59,7 @@ def test_what_an_api_server_refuses_is_refused(tmp_path: Path, kind: Kind, spec:
     ],
 )
 def test_the_place_and_the_reason_are_named(
-    tmp_path: Path, kind: Kind, spec: Spec, complaint: str
+    tmp_path: Path, kind: CrdKind, spec: Spec, complaint: str
 ) -> None:
     with pytest.raises(ManifestError) as error:
         read(tmp_path, thing(kind, "x", spec))

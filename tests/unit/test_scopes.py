@@ -16,17 +16,19 @@ from kopf._cogs.clients import auth
 from evenkeel.cluster import brake, paths, watching
 from evenkeel.cluster.api import Api, ApiError, AwayError, ForbiddenError
 from evenkeel.cluster.lists import Heads, Whole
-from evenkeel.cluster.resync import Pace, Resync
-from evenkeel.cluster.scopes import SICK_ROUNDS, STALE_SECONDS, Kind, Scopes
+from evenkeel.cluster.resync import Resync, ResyncPace
+from evenkeel.cluster.scopes import SICK_ROUNDS, STALE_SECONDS, Scopes, WatchedKind
 from evenkeel.cluster.shelf import Shelf
 from evenkeel.objects import Key
 
-QUICK = Pace(compare=0.01, glance=0.01, again=0.01, first_again=0.01, late=0.0)
+QUICK = ResyncPace(compare=0.01, glance=0.01, again=0.01, first_again=0.01, late=0.0)
 A, B = "team-a", "team-b"
 
 
-def kind(changed: Callable[[Key], None] = lambda key: None, **fields: Any) -> Kind:
-    return Kind(fields.pop("resource", paths.PODS), Shelf(lambda body: body), changed, **fields)
+def kind(changed: Callable[[Key], None] = lambda key: None, **fields: Any) -> WatchedKind:
+    return WatchedKind(
+        fields.pop("resource", paths.PODS), Shelf(lambda body: body), changed, **fields
+    )
 
 
 def no_rights(path: str) -> ForbiddenError:
@@ -69,7 +71,7 @@ class Lists:
             await self.was_asked.wait()
 
 
-def resync(lists: Lists, *kinds: Kind) -> Resync:
+def resync(lists: Lists, *kinds: WatchedKind) -> Resync:
     return Resync(cast("Api", lists), kinds, [A, B], QUICK)
 
 

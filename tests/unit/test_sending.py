@@ -9,7 +9,7 @@ from mq_client import errors
 from mq_client.messages import Message
 from mq_client.operations import sending
 from mq_client.operations.sending import RoundRobin, To
-from mq_client.values import BrokerRoute, Queue, Route, Sent, Stored
+from mq_client.values import BrokerRoute, MessageQueue, Route, Sent, Stored
 from tests.scripted import Stage
 
 HERE = Route(
@@ -19,7 +19,7 @@ HERE = Route(
         BrokerRoute("broker-b", "c", {0: "b:1"}, 1, 1, 6),
     ),
 )
-STORED = Stored(Queue("orders", "broker-b", 0), 7)
+STORED = Stored(MessageQueue("orders", "broker-b", 0), 7)
 LOST = errors.ConnectionLostError("reset")
 BUSY = errors.BusyError("SEND_MESSAGE_V2 orders", "a:1", 2, "system busy")
 REFUSED = errors.BadParameterError("SEND_MESSAGE_V2 orders", "a:1", 13, "too big")
@@ -103,7 +103,7 @@ def test_a_single_message_without_a_body_is_refused_before_anything_is_asked() -
 def test_a_queue_of_another_topic_is_no_choice(send: Callable[..., Any]) -> None:
     here = stage()
     with pytest.raises(errors.UsageError, match=r"picked bills@broker-a 0 for .* 'orders'"):
-        here.play(send(here.directory, To(Queue("bills", "broker-a", 0))), [HERE])
+        here.play(send(here.directory, To(MessageQueue("bills", "broker-a", 0))), [HERE])
 
 
 def test_round_robins_begin_at_different_queues() -> None:
@@ -115,7 +115,7 @@ def test_round_robins_begin_at_different_queues() -> None:
 @pytest.mark.parametrize("number", [-1, "0", 1 << 31])
 def test_a_queue_that_cannot_be_is_no_place_to_send_to(number: Any) -> None:
     with pytest.raises(errors.UsageError, match="is no queue"):
-        To(Queue("orders", "broker-a", number))
+        To(MessageQueue("orders", "broker-a", number))
 
 
 def test_one_message_need_not_stand_in_a_list() -> None:

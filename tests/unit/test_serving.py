@@ -288,7 +288,7 @@ class Held:
         self.asked = asyncio.Semaphore(0)
         self.go_on = asyncio.Event()
 
-    async def page(self) -> answering.Answer:
+    async def page(self) -> answering.HttpAnswer:
         self.asked.release()
         await self.go_on.wait()
         return answering.line("ok")

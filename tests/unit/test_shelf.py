@@ -11,8 +11,8 @@ import pytest
 from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.lists import Heads, Whole
-from evenkeel.cluster.resync import Pace, Resync
-from evenkeel.cluster.scopes import Kind
+from evenkeel.cluster.resync import Resync, ResyncPace
+from evenkeel.cluster.scopes import WatchedKind
 from evenkeel.cluster.selectors import Selectors
 from evenkeel.cluster.shelf import Shelf
 from evenkeel.errors import ManifestError
@@ -76,7 +76,7 @@ def test_what_the_first_list_brings_is_told_of() -> None:
             return msgspec.convert({"metadata": {}, "items": bodies}, Whole)
 
     told: list[Key] = []
-    kind = Kind(paths.PODS, shelf(), told.append)
+    kind = WatchedKind(paths.PODS, shelf(), told.append)
     asyncio.run(Resync(cast("Api", Lists()), [kind], [None]).begin())
     assert told == [Key("here", "x"), Key("here", "y")]
 
@@ -134,8 +134,8 @@ class Lists:
 def compared(lists: Lists, known: Shelf[Body]) -> tuple[int, list[Key]]:
     """Compare once: what the watch has missed, and of what there was news."""
     told: list[Key] = []
-    kind = Kind(paths.CONFIG_MAPS, known, told.append)
-    resync = Resync(cast("Api", lists), [kind], [None], Pace(late=0))
+    kind = WatchedKind(paths.CONFIG_MAPS, known, told.append)
+    resync = Resync(cast("Api", lists), [kind], [None], ResyncPace(late=0))
     return asyncio.run(resync.compare(kind)), told
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from contract.report import SkipReport
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import journal, planning
 from spark_jobs.pipeline import plan_source, skipping
 from spark_jobs.pipeline.fetching import Tally
@@ -20,7 +20,7 @@ GONE = {A: 0, B: 1}
 """Both brokers' first offsets are higher: 2 and 3."""
 
 
-def journaled(offsets: dict[Queue, int], **more: Any) -> dict[str, Any]:
+def journaled(offsets: dict[MessageQueue, int], **more: Any) -> dict[str, Any]:
     wanted = {"expression": "*", "kind": "TAG"}
     return {"epoch": 7, "filter": wanted, "group": "g", "offsets": journal.tree(offsets), **more}
 
@@ -29,7 +29,7 @@ def asked(tmp_path: Path, skip: str) -> Planned:
     return Planned(tmp_path, "earliest", {}, skip)
 
 
-def planned(tmp_path: Path, skip: str, start: dict[str, Any]) -> plan_source.Plan:
+def planned(tmp_path: Path, skip: str, start: dict[str, Any]) -> plan_source.BatchPlan:
     """Plan a batch, and take it as the driver does."""
     source = asked(tmp_path, skip)
     end = source.latestOffset(start, None)
@@ -74,7 +74,7 @@ def test_a_batch_that_was_planned_before_may_pass_over_losses_when_it_runs_again
 
 
 def test_queues_that_are_left_or_set_back_are_told_from_the_journal_alone(tmp_path: Path) -> None:
-    gone = Queue("orders", "broker-a", 9)
+    gone = MessageQueue("orders", "broker-a", 9)
     plan = planned(tmp_path, "monday", journaled({A: 50, B: 20, gone: 4}))
     assert [str(each) for each in plan.turned_back] == [
         f"{A}: it ends at 10, but was read up to 50: the topic was made anew, or the broker lost "
@@ -102,7 +102,7 @@ def test_a_report_says_what_was_passed_over_queue_by_queue() -> None:
 
 
 def test_a_report_of_many_queues_stays_short() -> None:
-    many = [Range(Queue("orders", "broker-a", number), 0, 2) for number in range(1000)]
+    many = [Range(MessageQueue("orders", "broker-a", number), 0, 2) for number in range(1000)]
     report = Skipped("monday", many, []).report()
     assert report.messages == 2000
     assert report.lost.count("offsets 0 to 1") == MOST_NAMED

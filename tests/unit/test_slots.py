@@ -9,7 +9,7 @@ import pytest
 from lb_core import errors, plan, slots
 from lb_core.model import Member, QueueRange
 from lb_core.policy import Policy
-from lb_core.slots import Slot, Slots, Step
+from lb_core.slots import Slot, Slots, SlotStep
 
 
 def job(*executors: str | None, draining: Iterable[int] = (), empty_for: float = 0.0) -> Slots:
@@ -31,7 +31,7 @@ def step(
     elapsed: float = 1.0,
     drained: Iterable[str] = (),
     leave_first: Sequence[str] = (),
-) -> Step:
+) -> SlotStep:
     """One step with as many slots wanted as there are, if nothing else is said."""
     wanted = len(before.slots) if wanted is None else wanted
     return slots.step(before, wanted, warm, elapsed, drained, leave_first)

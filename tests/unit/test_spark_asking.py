@@ -10,7 +10,7 @@ import pytest
 from mq_client import errors
 from mq_client.commands.cluster import GetRoute
 from mq_client.flows import Ask
-from mq_client.values import READ, WRITE, BrokerRoute, Cluster, Offsets, Queue, Route
+from mq_client.values import READ, WRITE, BrokerMap, BrokerRoute, MessageQueue, Offsets, Route
 from spark_jobs.asking import Asker, Said
 from tests.scripted import Stage
 
@@ -71,8 +71,8 @@ class Brokers:
         self._go_on()
         return is_done()
 
-    def brokers(self) -> Cluster:
-        return Cluster({}, {name: {0: "x"} for name in self.masters})
+    def brokers(self) -> BrokerMap:
+        return BrokerMap({}, {name: {0: "x"} for name in self.masters})
 
     def _go_on(self) -> None:
         for question in [each for each in self._questions if not each.is_done]:
@@ -105,7 +105,7 @@ class Brokers:
                 for name, address in self.addresses.items()
             ]
             return Route(topic, tuple(made))
-        return {Queue(topic, ask.address, 0): Offsets(0, 9, 0)}
+        return {MessageQueue(topic, ask.address, 0): Offsets(0, 9, 0)}
 
 
 @pytest.fixture

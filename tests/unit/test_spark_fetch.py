@@ -11,14 +11,14 @@ from mq_client.errors import CorruptMessageError, UnavailableError
 from mq_client.messages import Unreadable
 from mq_client.operations import offsets as offsets_of_queues
 from mq_client.pulling import Batch, BeyondEndError, Position
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import connections, fetch, options
-from spark_jobs.options import Cluster
-from spark_jobs.pipeline.fetching import Spec, Tally, Unread
+from spark_jobs.options import ClusterOptions
+from spark_jobs.pipeline.fetching import Spec, Tally, UnreadablePuller
 from spark_jobs.planning import DataLossError, Range
 from tests import stored
 
-QUEUE = Queue("orders", "broker-a", 3)
+QUEUE = MessageQueue("orders", "broker-a", 3)
 CLUSTER = options.sending({"nameServers": "mq:9876"}).cluster
 
 
@@ -69,7 +69,7 @@ class Broker:
     directory = None
     master: errors.MqError | None = None
 
-    def master_max_offset(self, directory: object, queue: Queue) -> int | errors.MqError:
+    def master_max_offset(self, directory: object, queue: MessageQueue) -> int | errors.MqError:
         return self.master or self.end
 
 
@@ -78,7 +78,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     made = Broker()
     monkeypatch.setattr(offsets_of_queues, "master_max_offset", made.master_max_offset)
 
-    def client(cluster: Cluster) -> Broker:
+    def client(cluster: ClusterOptions) -> Broker:
         return made
 
     monkeypatch.setattr(connections, "client", client)
@@ -156,7 +156,7 @@ def test_while_the_master_is_away_the_end_of_a_range_is_waited_for(
     assert [next(reading), next(reading)] == [0, 1]
     asked: list[int] = []
 
-    def comes_back(directory: object, queue: Queue) -> int | errors.MqError:
+    def comes_back(directory: object, queue: MessageQueue) -> int | errors.MqError:
         asked.append(queue.id)
         if len(asked) == 3:
             broker.master, broker.end = None, 3
@@ -215,13 +215,13 @@ def test_a_task_for_the_dead_letters_gives_a_row_for_each_message_that_cannot_be
     reading = options.reading({"nameServers": "mq:9876", "topics": "orders"}, is_stream=True)
     spec = Spec(None, None, [("orders", "broker-a", 3, 1, 2)])
     asked = pa.RecordBatch.from_pydict({"value": [msgspec.json.encode(spec).decode()]})
-    (rows,) = Unread(reading, filters.EVERYTHING)([asked])
+    (rows,) = UnreadablePuller(reading, filters.EVERYTHING)([asked])
     assert rows["queue_offset"].to_pylist() == [1]
     assert rows["body"].to_pylist() == [b"hello"]
     assert rows["_error"].to_pylist()[0].startswith("orders@broker-a 3 offset 1: the checksum")
     broker.broken = frozenset()
     with pytest.raises(UnavailableError, match="could not be read before"):
-        list(Unread(reading, filters.EVERYTHING)([asked]))
+        list(UnreadablePuller(reading, filters.EVERYTHING)([asked]))
 
 
 def test_what_tasks_tell_twice_is_buried_once_and_only_by_its_own_batch() -> None:

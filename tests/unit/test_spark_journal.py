@@ -10,24 +10,24 @@ from hypothesis import strategies as st
 
 from mq_client import filters
 from mq_client.errors import UsageError
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import journal
 from spark_jobs.journal import Entry
 
 OFFSETS = st.dictionaries(
-    st.builds(Queue, st.sampled_from("abß"), st.sampled_from("ab"), st.integers(0, 20)),
+    st.builds(MessageQueue, st.sampled_from("abß"), st.sampled_from("ab"), st.integers(0, 20)),
     st.integers(0, 2**63 - 1),
 )
 
 
 def test_offsets_are_written_by_topic_broker_and_queue() -> None:
-    offsets = {Queue("orders", "broker-a", 0): 23, Queue("orders", "broker-b", 11): 0}
+    offsets = {MessageQueue("orders", "broker-a", 0): 23, MessageQueue("orders", "broker-b", 11): 0}
     assert journal.tree(offsets) == {"orders": {"broker-a": {"0": 23}, "broker-b": {"11": 0}}}
 
 
 @given(OFFSETS, st.randoms())
 def test_the_text_does_not_depend_on_the_order_of_queues(
-    offsets: dict[Queue, int], rng: random.Random
+    offsets: dict[MessageQueue, int], rng: random.Random
 ) -> None:
     items = list(offsets.items())
     rng.shuffle(items)
@@ -35,13 +35,13 @@ def test_the_text_does_not_depend_on_the_order_of_queues(
 
 
 @given(OFFSETS)
-def test_the_text_is_what_sorted_keys_give(offsets: dict[Queue, int]) -> None:
+def test_the_text_is_what_sorted_keys_give(offsets: dict[MessageQueue, int]) -> None:
     tree = journal.tree(offsets)
     assert json.dumps(tree) == json.dumps(tree, sort_keys=True)
 
 
 @given(OFFSETS)
-def test_what_was_written_is_read_back(offsets: dict[Queue, int]) -> None:
+def test_what_was_written_is_read_back(offsets: dict[MessageQueue, int]) -> None:
     assert journal.offsets(json.loads(json.dumps(journal.tree(offsets)))) == offsets
 
 
@@ -76,7 +76,7 @@ def test_negative_offsets_are_read_where_they_mean_something() -> None:
 
 # --- what a batch's end writes
 
-A, B = Queue("orders", "broker-a", 0), Queue("payments", "broker-a", 0)
+A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("payments", "broker-a", 0)
 
 
 @pytest.mark.parametrize(

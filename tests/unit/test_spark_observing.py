@@ -11,29 +11,29 @@ from mq_client.pulling import Position
 from mq_client.values import (
     READ,
     WRITE,
+    BrokerMap,
     BrokerRoute,
-    Cluster,
+    MessageQueue,
     Offsets,
     Pulled,
     PullStatus,
-    Queue,
     Route,
 )  # fmt: skip
 from spark_jobs import options, planning
 from spark_jobs.asking import Said
-from spark_jobs.observing import Observer
+from spark_jobs.observing import TopicObserver
 from tests.scripted import Stage
 
-A0, A1 = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
-B0 = Queue("orders", "broker-b", 0)
-Answer = dict[Queue, Offsets] | errors.MqError
+A0, A1 = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
+B0 = MessageQueue("orders", "broker-b", 0)
+Answer = dict[MessageQueue, Offsets] | errors.MqError
 SILENT = errors.DeadlineError("no answer")
 UNKNOWN = errors.TopicUnknownError("GET_TOPIC_STATS_INFO", "a:1", 17, "no topic")
 
 
-def held(*ends: int) -> dict[Queue, Offsets]:
+def held(*ends: int) -> dict[MessageQueue, Offsets]:
     """Queues of broker-a with these ends."""
-    return {Queue("orders", "broker-a", n): Offsets(0, end, 0) for n, end in enumerate(ends)}
+    return {MessageQueue("orders", "broker-a", n): Offsets(0, end, 0) for n, end in enumerate(ends)}
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Fake:
     perm: int = READ | WRITE
     topics: list[str] | None = None
     route_later: dict[str, Answer] | None = None
-    ends: dict[Queue, int | errors.MqError] = field(default_factory=dict)
+    ends: dict[MessageQueue, int | errors.MqError] = field(default_factory=dict)
     """Of queues that are closed."""
 
     def users_topics(self) -> list[str]:
@@ -56,9 +56,9 @@ class Fake:
             raise errors.NoNameServerError("none answers")
         return self.topics
 
-    def brokers(self) -> Cluster:
+    def brokers(self) -> BrokerMap:
         number = 0 if self.masters else 1
-        return Cluster({}, {name: {number: "x"} for name in self.running})
+        return BrokerMap({}, {name: {number: "x"} for name in self.running})
 
     def broker(self, name: str) -> BrokerRoute:
         return BrokerRoute(name, "c", {0 if self.masters else 1: "x"}, self.queues, 2, self.perm)
@@ -70,13 +70,13 @@ class Fake:
         return Route(topic, tuple(map(self.broker, names)))
 
 
-class Watched(Observer):
+class Watched(TopicObserver):
     def __init__(self, cluster: Fake, **topics: str) -> None:
         given = {"nameServers": "mq:9876", **(topics or {"topics": "orders"})}
         super().__init__(cluster, options.reading(given, is_stream=True))  # type: ignore[arg-type]  # all that is needed
         self.cluster = cluster
 
-    def _ends(self, at: Mapping[Queue, str]) -> Mapping[Queue, int | errors.MqError]:
+    def _ends(self, at: Mapping[MessageQueue, str]) -> Mapping[MessageQueue, int | errors.MqError]:
         return {queue: self.cluster.ends[queue] for queue in at}
 
     def _ask(self, topics: set[str]) -> Mapping[str, list[Said] | errors.TopicUnknownError]:
@@ -189,7 +189,7 @@ def test_a_topic_that_was_never_read_must_exist(answers: dict[str, Answer]) -> N
     ids=["it ends before", "it begins behind", "it does not know the queue"],
 )
 def test_what_a_slave_does_not_hold_is_left_out_and_is_no_loss(
-    answer: dict[Queue, Offsets], start: dict[Queue, int]
+    answer: dict[MessageQueue, Offsets], start: dict[MessageQueue, int]
 ) -> None:
     cluster = Fake({"broker-a": answer}, masters=False)
     seen = Watched(cluster).see(start)

@@ -8,9 +8,9 @@ import pytest
 from mq_client import filters
 from mq_client.acl import Credentials
 from mq_client.errors import UsageError
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from spark_jobs import options
-from spark_jobs.options import Edge, Place, Reading
+from spark_jobs.options import QueueEdge, Reading, StartOrEnd
 
 GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
 LEAST = {"nameServers": "mq:9876", "topics": "orders"}
@@ -29,7 +29,7 @@ def bounded(**given: str) -> Reading:
 
 def test_a_stream_without_a_group_starts_at_the_end_and_commits_nothing() -> None:
     reading = stream()
-    assert (reading.start, reading.commits) == (Place(Edge.LATEST), False)
+    assert (reading.start, reading.commits) == (StartOrEnd(QueueEdge.LATEST), False)
     assert reading.group == "evenkeel-source"
     assert reading.wanted == filters.EVERYTHING
     assert reading.fail_on_data_loss
@@ -39,15 +39,18 @@ def test_a_stream_without_a_group_starts_at_the_end_and_commits_nothing() -> Non
 
 def test_a_stream_of_a_group_starts_where_the_group_stands_and_commits() -> None:
     reading = stream(group="billing")
-    assert (reading.start, reading.commits) == (Place(Edge.GROUP), True)
+    assert (reading.start, reading.commits) == (StartOrEnd(QueueEdge.GROUP), True)
     assert reading.group == "billing"
 
 
 def test_a_bounded_read_goes_from_the_earliest_to_the_latest_and_commits_nothing() -> None:
     reading = bounded()
-    assert (reading.start, reading.end) == (Place(Edge.EARLIEST), Place(Edge.LATEST))
+    assert (reading.start, reading.end) == (
+        StartOrEnd(QueueEdge.EARLIEST),
+        StartOrEnd(QueueEdge.LATEST),
+    )
     assert not bounded(group="billing").commits
-    assert bounded(group="billing").start == Place(Edge.GROUP)
+    assert bounded(group="billing").start == StartOrEnd(QueueEdge.GROUP)
 
 
 def test_the_group_of_an_empty_text_is_none() -> None:
@@ -117,8 +120,8 @@ def test_tls_is_on_off_or_a_file_of_authorities(tmp_path: Path) -> None:
 )
 def test_a_time_is_rfc_3339_or_milliseconds(text: str, expected: int) -> None:
     """Also where a float would lose a millisecond."""
-    assert stream(startTimestamp=text).start == Place(Edge.TIMESTAMP, expected)
-    assert bounded(endTimestamp=text).end == Place(Edge.TIMESTAMP, expected)
+    assert stream(startTimestamp=text).start == StartOrEnd(QueueEdge.TIMESTAMP, expected)
+    assert bounded(endTimestamp=text).end == StartOrEnd(QueueEdge.TIMESTAMP, expected)
 
 
 def test_every_millisecond_of_a_second_is_read_exactly() -> None:
@@ -129,23 +132,25 @@ def test_every_millisecond_of_a_second_is_read_exactly() -> None:
 
 @pytest.mark.parametrize("edge", ["earliest", "latest", "Earliest"])
 def test_a_start_is_an_edge(edge: str) -> None:
-    assert stream(startFrom=edge).start == Place(Edge(edge.lower()))
+    assert stream(startFrom=edge).start == StartOrEnd(QueueEdge(edge.lower()))
 
 
 def test_a_start_is_the_group_or_a_time() -> None:
-    assert stream(startFrom="group", group="billing").start == Place(Edge.GROUP)
-    place = Place(Edge.TIMESTAMP, 7)
+    assert stream(startFrom="group", group="billing").start == StartOrEnd(QueueEdge.GROUP)
+    place = StartOrEnd(QueueEdge.TIMESTAMP, 7)
     assert stream(startFrom="timestamp", startTimestamp="7").start == place
 
 
 def test_a_start_is_offsets_and_an_edge_for_all_other_queues() -> None:
     text = '{"orders": {"broker-a": {"0": 23, "1": -1, "2": -2}}}'
-    offsets = {Queue("orders", "broker-a", 0): 23, Queue("orders", "broker-a", 1): -1,
-               Queue("orders", "broker-a", 2): -2}  # fmt: skip
-    assert stream(startFrom=text).start == Place(Edge.LATEST, offsets=offsets)
-    assert bounded(startFrom=text).start == Place(Edge.EARLIEST, offsets=offsets)
-    assert bounded(endAt=text).end == Place(Edge.LATEST, offsets=offsets)
-    assert stream(startFrom=text, group="billing").start == Place(Edge.EARLIEST, offsets=offsets)
+    offsets = {MessageQueue("orders", "broker-a", 0): 23, MessageQueue("orders", "broker-a", 1): -1,
+               MessageQueue("orders", "broker-a", 2): -2}  # fmt: skip
+    assert stream(startFrom=text).start == StartOrEnd(QueueEdge.LATEST, offsets=offsets)
+    assert bounded(startFrom=text).start == StartOrEnd(QueueEdge.EARLIEST, offsets=offsets)
+    assert bounded(endAt=text).end == StartOrEnd(QueueEdge.LATEST, offsets=offsets)
+    assert stream(startFrom=text, group="billing").start == StartOrEnd(
+        QueueEdge.EARLIEST, offsets=offsets
+    )
 
 
 # --- errors

@@ -7,24 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mq_client.errors import NoBrokerError, UsageError
-from mq_client.values import Offsets, Queue
+from mq_client.values import MessageQueue, Offsets
 from spark_jobs import planning
-from spark_jobs.planning import DataLossError, Limits, Loss, Range, Seen
+from spark_jobs.planning import DataLossError, Limits, Loss, Range, SeenOffsets
 
-A0, A1 = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
-B0 = Queue("orders", "broker-b", 0)
+A0, A1 = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
+B0 = MessageQueue("orders", "broker-b", 0)
 BROKERS = frozenset({("orders", "broker-a"), ("orders", "broker-b")})
 
 BACKLOGS = st.dictionaries(
-    st.builds(Queue, st.just("orders"), st.sampled_from("ab"), st.integers(0, 9)),
+    st.builds(MessageQueue, st.just("orders"), st.sampled_from("ab"), st.integers(0, 9)),
     st.integers(0, 10**6),
     min_size=1,
 )
 
 
-def seen(queues: dict[Queue, tuple[int, int]]) -> Seen:
+def seen(queues: dict[MessageQueue, tuple[int, int]]) -> SeenOffsets:
     """Every broker answered; queues with their begin and end."""
-    return Seen({queue: Offsets(*ends, 0) for queue, ends in queues.items()}, BROKERS)
+    return SeenOffsets({queue: Offsets(*ends, 0) for queue, ends in queues.items()}, BROKERS)
 
 
 # --- shares
@@ -32,7 +32,7 @@ def seen(queues: dict[Queue, tuple[int, int]]) -> Seen:
 
 @given(BACKLOGS, st.integers(1, 10**6))
 def test_a_limit_of_messages_is_kept_and_no_queue_starves(
-    backlog: dict[Queue, int], most: int
+    backlog: dict[MessageQueue, int], most: int
 ) -> None:
     shares = Limits(messages=most).shares(backlog)
     waiting = {queue for queue, count in backlog.items() if count}
@@ -43,7 +43,7 @@ def test_a_limit_of_messages_is_kept_and_no_queue_starves(
 
 @given(BACKLOGS, st.integers(1, 10**9), st.data())
 def test_a_limit_of_bytes_is_kept_and_no_queue_starves(
-    backlog: dict[Queue, int], most: int, data: st.DataObject
+    backlog: dict[MessageQueue, int], most: int, data: st.DataObject
 ) -> None:
     sizes = {queue: data.draw(st.integers(0, 10**5)) for queue in backlog}
     shares = Limits(bytes=most, message_bytes=sizes).shares(backlog)
@@ -54,7 +54,7 @@ def test_a_limit_of_bytes_is_kept_and_no_queue_starves(
 
 
 @given(BACKLOGS)
-def test_a_batch_takes_all_when_all_is_within_the_limits(backlog: dict[Queue, int]) -> None:
+def test_a_batch_takes_all_when_all_is_within_the_limits(backlog: dict[MessageQueue, int]) -> None:
     waiting = {queue: count for queue, count in backlog.items() if count}
     sizes = dict.fromkeys(backlog, 100.0)
     size = 100 * sum(waiting.values())
@@ -112,7 +112,7 @@ def test_ranges_are_those_between_two_journaled_offsets_in_the_order_of_queues()
 
 
 def test_a_queue_of_a_silent_broker_stays_where_it_is() -> None:
-    now = Seen(
+    now = SeenOffsets(
         {A0: Offsets(0, 9, 0)}, frozenset({("orders", "broker-a")}),
         {"broker-b": NoBrokerError("x")},
     )  # fmt: skip
@@ -133,10 +133,10 @@ def test_the_backlog_counts_what_is_still_there() -> None:
     st.integers(1, 60),
 )
 def test_repeated_batches_read_each_waiting_message_once(
-    start: dict[Queue, int], ends: dict[Queue, tuple[int, int]], most: int
+    start: dict[MessageQueue, int], ends: dict[MessageQueue, tuple[int, int]], most: int
 ) -> None:
     now = seen({queue: (low, low + count) for queue, (low, count) in ends.items()})
-    read: list[tuple[Queue, int]] = []
+    read: list[tuple[MessageQueue, int]] = []
     at = start
     for _ in range(200):
         new = {queue: held.min for queue, held in now.queues.items() if queue not in at}

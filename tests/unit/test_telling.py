@@ -6,7 +6,7 @@ import pytest
 
 from evenkeel import manifests
 from evenkeel.cluster import telling
-from evenkeel.cluster.api import AwayError, Request
+from evenkeel.cluster.api import ApiRequest, AwayError
 from evenkeel.cluster.telling import Telling
 from evenkeel.control.groups import Happened
 
@@ -24,7 +24,7 @@ class Api:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    async def ask_unfenced(self, request: Request) -> None:
+    async def ask_unfenced(self, request: ApiRequest) -> None:
         await asyncio.sleep(0)
         assert request.body is not None
         if request.body["message"] == "refused":
@@ -66,7 +66,7 @@ def test_an_api_server_that_hangs_does_not_keep_the_operator_from_ending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Hanging(Api):
-        async def ask_unfenced(self, request: Request) -> None:
+        async def ask_unfenced(self, request: ApiRequest) -> None:
             await asyncio.Event().wait()
 
     async def end() -> None:

@@ -10,9 +10,9 @@ import pytest
 from contract.kinds.topics import AwayBroker, BrokerQueues
 from evenkeel import manifests
 from evenkeel.control import conditions, places, rivals, topics
-from evenkeel.control.provision import Counts, Outcome, Step
+from evenkeel.control.provision import QueueCounts, StepOutcome, TopicStep
 from evenkeel.control.rivals import Rivals
-from evenkeel.control.topics import SOON_SECONDS, Decision, Sight, Unread
+from evenkeel.control.topics import SOON_SECONDS, ReadFailure, Sight, TopicDecision
 from evenkeel.objects import ConsumerGroup, Topic
 from mq_client import errors
 from mq_client.commands.cluster import GetRoute
@@ -20,9 +20,9 @@ from mq_client.frames import Frame
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 A, B = "broker-a", "broker-b"
-COUNTS = Counts(4, 4, 6)
+COUNTS = QueueCounts(4, 4, 6)
 SHOWN = [BrokerQueues(A, 4, 4)]
-MISSING = Unread("TopicUnknown", "no such topic")
+MISSING = ReadFailure("TopicUnknown", "no such topic")
 AWAY = errors.ConnectionLostError("refused")
 REFUSED = errors.NotPermittedError("PUT", "a:1", 16, "no right to change topics")
 
@@ -37,12 +37,14 @@ def asking(read: int = 4, write: int = 4, **spec: Any) -> Topic:
     return topic(provision={"readQueues": read, "writeQueues": write}, **spec)
 
 
-def condition(decision: Decision, kind: str) -> tuple[str, str, str] | None:
+def condition(decision: TopicDecision, kind: str) -> tuple[str, str, str] | None:
     found = conditions.find(decision.status.conditions, kind)
     return (found.status.value, found.reason, found.message) if found else None
 
 
-def said(outcome: Outcome | Unread, route: list[BrokerQueues] | Unread) -> Decision:
+def said(
+    outcome: StepOutcome | ReadFailure, route: list[BrokerQueues] | ReadFailure
+) -> TopicDecision:
     return topics.decide(asking(), Sight(route, outcome), NOW)
 
 
@@ -73,14 +75,14 @@ def test_a_route_carries_the_zone_that_a_broker_tells_the_name_server() -> None:
 
 
 def test_a_topic_that_is_as_asked_is_looked_at_when_its_route_is() -> None:
-    decision = said(Outcome(Step(), (A,)), SHOWN)
+    decision = said(StepOutcome(TopicStep(), (A,)), SHOWN)
     assert condition(decision, "Provisioned") == ("True", "AsAsked", "")
     assert condition(decision, "Ready") == ("True", "RouteRead", "")
     assert decision.look_again_seconds == 30
 
 
 def test_a_topic_that_was_made_now_is_looked_at_again_soon() -> None:
-    decision = said(Outcome(Step({A: COUNTS}, (A,)), (A,)), MISSING)
+    decision = said(StepOutcome(TopicStep({A: COUNTS}, (A,)), (A,)), MISSING)
     made = ("False", "Creating", "Topic orders: it is made on broker-a")
     assert condition(decision, "Provisioned") == made
     assert condition(decision, "Ready") == made
@@ -88,7 +90,7 @@ def test_a_topic_that_was_made_now_is_looked_at_again_soon() -> None:
 
 
 def test_a_topic_that_the_name_server_does_not_show_yet_is_still_being_made() -> None:
-    decision = said(Outcome(Step(), (A, B)), SHOWN)
+    decision = said(StepOutcome(TopicStep(), (A, B)), SHOWN)
     assert condition(decision, "Provisioned") == (
         "False", "Creating", "Topic orders: the name server does not tell of it yet",
     )  # fmt: skip
@@ -96,9 +98,9 @@ def test_a_topic_that_the_name_server_does_not_show_yet_is_still_being_made() ->
 
 
 def test_draining_names_queues_and_groups() -> None:
-    step = Step(closing={A: range(4, 8)})
+    step = TopicStep(closing={A: range(4, 8)})
     waits = ("billing has not read all of orders@broker-a 5",)
-    decision = said(Outcome(step, (A,), waits), [BrokerQueues(A, 8, 4)])
+    decision = said(StepOutcome(step, (A,), waits), [BrokerQueues(A, 8, 4)])
     assert condition(decision, "Provisioned") == (
         "False", "Draining",
         "Topic orders: orders@broker-a 4-7 close; billing has not read all of orders@broker-a 5",
@@ -108,7 +110,7 @@ def test_draining_names_queues_and_groups() -> None:
 
 
 def test_a_broker_out_of_reach_is_named_and_not_asked_every_moment() -> None:
-    decision = said(Outcome(Step(), (A,), failed={B: AWAY}), SHOWN)
+    decision = said(StepOutcome(TopicStep(), (A,), failed={B: AWAY}), SHOWN)
     assert condition(decision, "Provisioned") == (
         "False", "BrokerUnavailable",
         "Topic orders: broker-b is out of reach and keeps what it has: refused",
@@ -117,7 +119,7 @@ def test_a_broker_out_of_reach_is_named_and_not_asked_every_moment() -> None:
 
 
 def test_a_broker_that_refuses_is_quoted() -> None:
-    decision = said(Outcome(Step({A: COUNTS}, (A,)), (A,), failed={A: REFUSED}), MISSING)
+    decision = said(StepOutcome(TopicStep({A: COUNTS}, (A,)), (A,), failed={A: REFUSED}), MISSING)
     found = condition(decision, "Provisioned")
     assert found is not None
     assert found[:2] == ("False", "Refused")
@@ -127,7 +129,7 @@ def test_a_broker_that_refuses_is_quoted() -> None:
 
 
 def test_what_cannot_be_seen_is_unknown() -> None:
-    gone = Unread("NameServerUnreachable", "mq:9876 does not answer")
+    gone = ReadFailure("NameServerUnreachable", "mq:9876 does not answer")
     decision = said(gone, gone)
     assert condition(decision, "Provisioned") == ("Unknown", gone.reason, gone.message)
     assert condition(decision, "Ready") == ("False", gone.reason, gone.message)
@@ -151,7 +153,9 @@ def test_a_topic_that_is_only_read_says_nothing_of_provisioning() -> None:
 
 
 def test_the_same_sight_makes_the_same_status() -> None:
-    sight = Sight(SHOWN, Outcome(Step(closing={A: range(4, 8)}), (A,), ("somebody waits",)))
+    sight = Sight(
+        SHOWN, StepOutcome(TopicStep(closing={A: range(4, 8)}), (A,), ("somebody waits",))
+    )
     first = topics.decide(asking(), sight, NOW).status
     later = replace(asking(), status=first)
     assert topics.decide(later, sight, NOW.replace(year=2027)).status == first
@@ -162,7 +166,7 @@ def test_the_same_sight_makes_the_same_status() -> None:
 BOTH = [BrokerQueues(A, 4, 4), BrokerQueues(B, 4, 4)]
 
 
-def without_b(seconds: float, generation: int = 1) -> Decision:
+def without_b(seconds: float, generation: int = 1) -> TopicDecision:
     """The first broker alone is seen, so long after the other one was missed first."""
     known = replace(topic(), status=topics.decide(topic(), Sight(BOTH), NOW).status)
     missed = topics.decide(known, Sight(SHOWN), NOW).status

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from evenkeel.control.work import Pace, Work
+from evenkeel.control.work import Work, WorkPace
 from evenkeel.errors import EvenkeelError
 
-SOON = Pace(limit_seconds=0.2, first_pause=0.01, longest_pause=0.02)
+SOON = WorkPace(limit_seconds=0.2, first_pause=0.01, longest_pause=0.02)
 
 
 class Job:

@@ -17,7 +17,7 @@ from mq_client import frames
 from mq_client.directory import host_and_port
 from mq_client.frames import Frame
 from mq_client.pulling import POLL_MS, Position
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 
 _LENGTHS = Struct(">II")
 _OPAQUE = re.compile(rb'"opaque":(\d+)')
@@ -50,7 +50,9 @@ class Ceiling:
         return job.messages
 
     def _ask(self, topic: str, queue: int, offset: int) -> None:
-        pull = Position(Queue(topic, ours.BROKER, queue), offset).request(ours.GROUP, POLL_MS)
+        pull = Position(MessageQueue(topic, ours.BROKER, queue), offset).request(
+            ours.GROUP, POLL_MS
+        )
         self._sock.sendall(frames.encode(Frame(pull.code, queue, 0, pull.fields())))
 
     def _receive(self) -> tuple[int, int]:

@@ -35,7 +35,7 @@ _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t ]*([\t -~\x80-\xff]*)"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What is said to a request."""
 
     body: bytes
@@ -45,10 +45,10 @@ class Answer:
     """More of them."""
 
 
-Page = Callable[[], Awaitable[Answer]]
+Page = Callable[[], Awaitable[HttpAnswer]]
 
 
-class RefusedError(Exception):
+class RefusedRequestError(Exception):
     """A request that gets no page."""
 
     def __init__(self, status: HTTPStatus, why: str, **headers: str) -> None:
@@ -57,9 +57,9 @@ class RefusedError(Exception):
         self.answer = line(why, status, **headers)
 
 
-def line(text: str, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> Answer:
+def line(text: str, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> HttpAnswer:
     """Answer with one line."""
-    return Answer(f"{text}\n".encode(), status, headers=headers)
+    return HttpAnswer(f"{text}\n".encode(), status, headers=headers)
 
 
 class _Stage(IntEnum):
@@ -130,7 +130,7 @@ class Desk:
             self._reach(_Stage.WAITS, writer)
             method, target, headers = _understood(asked)
             answer = await self._page(method, target.partition("?")[0], headers)()
-        except RefusedError as refused:
+        except RefusedRequestError as refused:
             answer = refused.answer
         except Exception:
             log.exception("a request is not answered; this is a defect of Evenkeel")
@@ -145,12 +145,18 @@ class Desk:
 
     def _page(self, method: str, path: str, headers: Mapping[str, str]) -> Page:
         if path not in self._pages:
-            raise RefusedError(HTTPStatus.NOT_FOUND, f"there are only {', '.join(self._pages)}")
+            raise RefusedRequestError(
+                HTTPStatus.NOT_FOUND, f"there are only {', '.join(self._pages)}"
+            )
         if method not in METHODS:
             allowed = ", ".join(METHODS)
-            raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {allowed}", Allow=allowed)
+            raise RefusedRequestError(
+                HTTPStatus.METHOD_NOT_ALLOWED, f"only {allowed}", Allow=allowed
+            )
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "no request has a body here")
+            raise RefusedRequestError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "no request has a body here"
+            )
         return self._pages[path]
 
 
@@ -160,19 +166,21 @@ async def _head(reader: StreamReader) -> bytes:
         async with asyncio.timeout(HEAD_SECONDS):
             return await reader.readuntil(b"\r\n\r\n")
     except TimeoutError:
-        raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "the request took too long") from None
+        raise RefusedRequestError(HTTPStatus.REQUEST_TIMEOUT, "the request took too long") from None
     except asyncio.IncompleteReadError as error:
         if not error.partial:
             return b""
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "this is half a request") from None
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "this is half a request") from None
     except OSError:  # it has gone
         return b""
     except asyncio.LimitOverrunError:
         if b"\r\n" in await reader.read(HEAD_BYTES):
-            raise RefusedError(
+            raise RefusedRequestError(
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long"
             ) from None
-        raise RefusedError(HTTPStatus.REQUEST_URI_TOO_LONG, "the first line is too long") from None
+        raise RefusedRequestError(
+            HTTPStatus.REQUEST_URI_TOO_LONG, "the first line is too long"
+        ) from None
 
 
 def _understood(asked: bytes) -> tuple[str, str, dict[str, str]]:
@@ -181,16 +189,16 @@ def _understood(asked: bytes) -> tuple[str, str, dict[str, str]]:
     begin = _LINE.fullmatch(first)
     headers = [_HEADER.fullmatch(each) for each in rest]
     if begin is None or None in headers:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "this is no request by HTTP/1.1")
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "this is no request by HTTP/1.1")
     pairs = [
         (each[1].decode().lower(), each[2].decode("latin-1").strip()) for each in headers if each
     ]
     if len({value for name, value in pairs if name == "content-length"}) > 1:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, "this has more than one length")
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "this has more than one length")
     return begin[1].decode(), begin[2].decode(), dict(pairs)
 
 
-def _head_of(answer: Answer) -> bytes:
+def _head_of(answer: HttpAnswer) -> bytes:
     headers = {
         "Date": formatdate(usegmt=True),
         "Content-Type": answer.kind,

@@ -103,7 +103,7 @@ def connection(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """What an API server is asked."""
 
     method: str
@@ -175,36 +175,36 @@ class Api:
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> Document:
         """Read an object or a list."""
-        return await self.ask(Request("GET", path, query=query))
+        return await self.ask(ApiRequest("GET", path, query=query))
 
     async def page(self, path: str, query: Mapping[str, str]) -> Whole:
         """Read a part of a list."""
-        return await self._send(Whole, Request("GET", path, query=query))
+        return await self._send(Whole, ApiRequest("GET", path, query=query))
 
     async def heads(self, path: str, query: Mapping[str, str]) -> Heads:
         """Read who the objects of a list are, without what they hold: it is much less."""
-        return await self._send(Heads, Request("GET", path, query=query, accept=HEADS_ONLY))
+        return await self._send(Heads, ApiRequest("GET", path, query=query, accept=HEADS_ONLY))
 
     async def create(self, path: str, document: Document) -> Document:
         """Make an object."""
-        return await self.ask(Request("POST", path, document))
+        return await self.ask(ApiRequest("POST", path, document))
 
     async def try_to_create(self, path: str, document: Document) -> Document:
         """Let the API server say whether it would make an object, and make none."""
-        return await self.ask(Request("POST", path, document, query={"dryRun": "All"}))
+        return await self.ask(ApiRequest("POST", path, document, query={"dryRun": "All"}))
 
     async def replace(self, path: str, document: Document) -> Document:
         """Replace an object; its `resourceVersion`, if it has one, must be the newest."""
-        return await self.ask(Request("PUT", path, document))
+        return await self.ask(ApiRequest("PUT", path, document))
 
     async def merge(self, path: str, document: Document) -> Document:
         """Change these fields of an object."""
-        return await self.ask(Request("PATCH", path, document, MERGE))
+        return await self.ask(ApiRequest("PATCH", path, document, MERGE))
 
     async def apply(self, path: str, document: Document) -> Document:
         """Let an object have these fields, as their only manager."""
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        return await self.ask(Request("PATCH", path, document, APPLY, query))
+        return await self.ask(ApiRequest("PATCH", path, document, APPLY, query))
 
     async def delete(self, path: str, uid: str, grace_seconds: int | None = None) -> None:
         """Delete this object, unless it is gone already, or was made again under its name."""
@@ -212,9 +212,9 @@ class Api:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         with contextlib.suppress(GoneError, ConflictError):
-            await self.ask(Request("DELETE", path, options))
+            await self.ask(ApiRequest("DELETE", path, options))
 
-    async def ask(self, request: Request) -> Document:
+    async def ask(self, request: ApiRequest) -> Document:
         """Ask anything. Only who leads may write, and an answer after its lead is none."""
         seconds = ANSWER_SECONDS if request.method == "GET" else self._fence.seconds_left()
         try:
@@ -223,11 +223,11 @@ class Api:
         except TimeoutError as error:
             raise AwayError(f"the API server does not answer {request} in time") from error
 
-    async def ask_unfenced(self, request: Request) -> Document:
+    async def ask_unfenced(self, request: ApiRequest) -> Document:
         """Ask anything, whoever leads: for the Lease itself, and for what does no harm."""
         return await self._send(Document, request)
 
-    async def _send(self, wanted: type[Kind], request: Request) -> Kind:
+    async def _send(self, wanted: type[Kind], request: ApiRequest) -> Kind:
         assert self._session is not None
         self.writes += request.method != "GET"
         try:

@@ -20,11 +20,11 @@ from evenkeel.cluster import api, staging, watching
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.calls import Calls
 from evenkeel.cluster.fence import Fence
-from evenkeel.cluster.lease import Lease
+from evenkeel.cluster.lease import LeaderLease
 from evenkeel.cluster.operator import Operator
 from evenkeel.cluster.resync import A_PAGE, Resync
 from evenkeel.cluster.serving import serving
-from evenkeel.cluster.terms import Terms
+from evenkeel.cluster.terms import LeaderTerms
 from evenkeel.control import metrics
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import DEFAULT_NAMESPACE, Key
@@ -52,7 +52,7 @@ class Options:
     """Default: where the operator's own pod is."""
     restarts_at_once: int = staging.AT_ONCE
     """Of drivers that nobody asked for, as after an upgrade."""
-    terms: Terms = Terms()  # noqa: RUF009 it is frozen
+    terms: LeaderTerms = LeaderTerms()  # noqa: RUF009 it is frozen
     allowed: Sequence[str] = ()
     """Name servers that Topics may name, as patterns; none: any."""
 
@@ -97,7 +97,7 @@ async def run(options: Options) -> None:
         where = options.lease_namespace or info.default_namespace or DEFAULT_NAMESPACE
         # A container that is restarted is the same one again, and goes on with its own lease.
         identity = f"{socket.gethostname()}_{os.getpid()}"
-        lease = Lease(client, Key(where, LEASE), identity, options.terms, fence)
+        lease = LeaderLease(client, Key(where, LEASE), identity, options.terms, fence)
         lease.in_trouble = resync.look_now
         async with serving(
             options.port, registry, resync.scopes.why_not_ready, lambda: resync.why_sick
@@ -162,7 +162,7 @@ def _end_by_force(seconds: float) -> None:
     os._exit(FAILED)
 
 
-async def _lead(lease: Lease, operator: Operator, resync: Resync) -> None:
+async def _lead(lease: LeaderLease, operator: Operator, resync: Resync) -> None:
     await resync.begin()
     gc.collect()
     gc.freeze()  # what is known of a cluster stays: looking for garbage in it takes long

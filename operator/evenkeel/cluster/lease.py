@@ -14,19 +14,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evenkeel.cluster import fence, paths
-from evenkeel.cluster.api import Api, ConflictError, Document, GoneError, Request
+from evenkeel.cluster.api import Api, ApiRequest, ConflictError, Document, GoneError
 from evenkeel.cluster.fence import Fence
-from evenkeel.cluster.terms import Terms
+from evenkeel.cluster.terms import LeaderTerms
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Key
 
 log = logging.getLogger("evenkeel")
 
 
-class Lease:
+class LeaderLease:
     """One candidate."""
 
-    def __init__(self, api: Api, key: Key, identity: str, terms: Terms, own: Fence) -> None:
+    def __init__(self, api: Api, key: Key, identity: str, terms: LeaderTerms, own: Fence) -> None:
         """Ask for nothing yet. Its own fence is open while this candidate leads."""
         self._fence = own
         own.close()
@@ -114,7 +114,7 @@ class Lease:
         if self._is_anothers() and not self._is_over(found):
             return False
         try:
-            self._seen = await self._api.ask_unfenced(Request("PUT", path, self._held(found)))
+            self._seen = await self._api.ask_unfenced(ApiRequest("PUT", path, self._held(found)))
         except ConflictError:
             return False
         self._seen_at = fence.now()
@@ -136,7 +136,7 @@ class Lease:
             "spec": {},
         }
         place = paths.listed(paths.LEASES, self._key.namespace)
-        self._seen = await self._api.ask_unfenced(Request("POST", place, self._held(document)))
+        self._seen = await self._api.ask_unfenced(ApiRequest("POST", place, self._held(document)))
         self._seen_at = fence.now()
 
     def _held(self, found: Document) -> Document:
@@ -160,6 +160,6 @@ class Lease:
         spec = {**self._seen["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
         try:
             place = paths.one(paths.LEASES, self._key)
-            await self._api.ask_unfenced(Request("PUT", place, {**self._seen, "spec": spec}))
+            await self._api.ask_unfenced(ApiRequest("PUT", place, {**self._seen, "spec": spec}))
         except EvenkeelError as error:
             log.warning("the lease %s is not given back: %s", self._key, error)

@@ -4,7 +4,7 @@ from contract.names import GROUP_LABEL
 from evenkeel.cluster import paths, staging
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.heard import Heard
-from evenkeel.cluster.scopes import Kind
+from evenkeel.cluster.scopes import WatchedKind
 from evenkeel.cluster.selectors import Labels, Selectors
 from evenkeel.cluster.world import ClusterWorld
 from evenkeel.control.loop import Loop
@@ -33,10 +33,10 @@ class Operator:
         self.world.group_written = self._group_changed
         self.loop: Loop | None = None
         self.kinds = [
-            Kind(paths.TOPICS, self.heard.topics, self._topic_changed),
-            Kind(paths.GROUPS, self.heard.groups, self._group_changed),
-            Kind(paths.PODS, self.heard.pods, self._pod_changed),
-            Kind(
+            WatchedKind(paths.TOPICS, self.heard.topics, self._topic_changed),
+            WatchedKind(paths.GROUPS, self.heard.groups, self._group_changed),
+            WatchedKind(paths.PODS, self.heard.pods, self._pod_changed),
+            WatchedKind(
                 paths.CONFIG_MAPS,
                 self.heard.config_maps,
                 self._config_map_changed,
@@ -44,7 +44,9 @@ class Operator:
             ),
         ]
         if sees_nodes:
-            zones = Kind(paths.NODES, self.heard.zones, lambda node: None, is_namespaced=False)
+            zones = WatchedKind(
+                paths.NODES, self.heard.zones, lambda node: None, is_namespaced=False
+            )
             self.kinds.append(zones)
         self._selectors = Selectors()
         self._labels: dict[Key, Labels] = {}

@@ -19,7 +19,7 @@ from typing import Any
 
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.lists import Item, Page
-from evenkeel.cluster.scopes import Kind, Scope, Scopes
+from evenkeel.cluster.scopes import Scope, Scopes, WatchedKind
 from evenkeel.cluster.shelf import Shelf
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Head, Key, head
@@ -32,7 +32,7 @@ FIRST_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ResyncPace:
     """How often is listed."""
 
     compare: float = 60.0
@@ -76,13 +76,13 @@ class Resync:
     def __init__(
         self,
         api: Api,
-        kinds: Sequence[Kind],
+        kinds: Sequence[WatchedKind],
         namespaces: Sequence[str | None],
-        pace: Pace | None = None,
+        pace: ResyncPace | None = None,
     ) -> None:
         """List nothing yet."""
         self._api = api
-        self._pace = pace or Pace()
+        self._pace = pace or ResyncPace()
         self._alarm = asyncio.Event()
         self.scopes = Scopes(kinds, namespaces, time.monotonic())
         self.missed = 0
@@ -120,7 +120,7 @@ class Resync:
             for scope in self.scopes.all:
                 tasks.create_task(self._follow(scope))
 
-    async def compare(self, kind: Kind) -> int:
+    async def compare(self, kind: WatchedKind) -> int:
         """Compare once; how much the watch has missed."""
         return sum([await self._compare(each) for each in self.scopes.of(kind)])
 

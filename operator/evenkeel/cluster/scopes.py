@@ -28,7 +28,7 @@ SICK_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class WatchedKind:
     """One kind of objects: where they are, what was heard, and who is told of news."""
 
     resource: tuple[str, str, str]
@@ -48,7 +48,7 @@ class Kind:
 class Scope:
     """One kind in one namespace, or in all."""
 
-    def __init__(self, kind: Kind, namespace: str | None, now: float) -> None:
+    def __init__(self, kind: WatchedKind, namespace: str | None, now: float) -> None:
         """It was not listed yet."""
         self.kind = kind
         self.namespace = namespace if kind.is_namespaced else None
@@ -104,7 +104,9 @@ class Scope:
 class Scopes:
     """All of them."""
 
-    def __init__(self, kinds: Sequence[Kind], namespaces: Sequence[str | None], now: float) -> None:
+    def __init__(
+        self, kinds: Sequence[WatchedKind], namespaces: Sequence[str | None], now: float
+    ) -> None:
         """Nothing was listed yet."""
         self.all = [
             Scope(kind, namespace, now)
@@ -112,7 +114,7 @@ class Scopes:
             for namespace in (namespaces if kind.is_namespaced else [None])
         ]
 
-    def of(self, kind: Kind) -> list[Scope]:
+    def of(self, kind: WatchedKind) -> list[Scope]:
         """List those of a kind."""
         return [each for each in self.all if each.kind is kind]
 

@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from evenkeel.cluster import answering
-from evenkeel.cluster.answering import Answer
+from evenkeel.cluster.answering import HttpAnswer
 from evenkeel.errors import EvenkeelError
 
 log = logging.getLogger("evenkeel")
@@ -29,11 +29,11 @@ async def serving(
 ) -> AsyncIterator[None]:
     """Answer for as long as this lasts. What is well says nothing."""
 
-    async def health() -> Answer:
+    async def health() -> HttpAnswer:
         # That it answers shows that the event loop turns.
         return _said(why_sick())
 
-    async def readiness() -> Answer:
+    async def readiness() -> HttpAnswer:
         return _said(why_not_ready())
 
     scrapes = _Scrapes(registry)
@@ -69,7 +69,7 @@ def _opened(port: int) -> socket.socket:
     return socket.create_server(("", port), backlog=answering.MOST_CONNECTIONS)
 
 
-def _said(trouble: str) -> Answer:
+def _said(trouble: str) -> HttpAnswer:
     if not trouble:
         return answering.line("ok")
     return answering.line(" ".join(trouble.split()), HTTPStatus.SERVICE_UNAVAILABLE)
@@ -87,11 +87,11 @@ class _Scrapes:
         self._registry = registry
         self._writing: asyncio.Task[bytes] | None = None
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> HttpAnswer:
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
         text = await asyncio.shield(self._writing)  # whoever goes takes it from nobody else
-        return Answer(text, kind=CONTENT_TYPE_PLAIN_0_0_4)
+        return HttpAnswer(text, kind=CONTENT_TYPE_PLAIN_0_0_4)
 
     async def close(self) -> None:
         """Let what is being written end."""

@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 
 from evenkeel.cluster import paths
-from evenkeel.cluster.api import Api, Request
+from evenkeel.cluster.api import Api, ApiRequest
 from evenkeel.cluster.brake import Brake
 from evenkeel.cluster.events import event
 from evenkeel.control.groups import Happened
@@ -66,7 +66,7 @@ class Telling:
             group, what = await self._waiting.get()
             place = paths.listed(paths.EVENTS, group.head.key.namespace)
             try:
-                await self._api.ask_unfenced(Request("POST", place, event(group, what)))
+                await self._api.ask_unfenced(ApiRequest("POST", place, event(group, what)))
             except EvenkeelError as error:
                 log.warning("%s: no Event: %s", group, error)
             self._waiting.task_done()

@@ -8,7 +8,7 @@ LONGEST = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaderTerms:
     """The three times of a Lease, in seconds, with the defaults of Kubernetes' own controllers."""
 
     duration: float = 15.0
@@ -19,7 +19,7 @@ class Terms:
     """The time between two attempts to renew the Lease."""
 
 
-def find_fault(terms: Terms) -> str:
+def find_fault(terms: LeaderTerms) -> str:
     """Return what is wrong with the terms, by the same rules as the chart; empty if nothing is."""
     if not all(map(math.isfinite, (terms.duration, terms.deadline, terms.period))):
         return "--lease-duration, --lease-deadline and --lease-period must be numbers of seconds"

@@ -17,7 +17,7 @@ import kopf
 
 from contract.kinds import parts
 from evenkeel.cluster.brake import Brake
-from evenkeel.cluster.scopes import Kind
+from evenkeel.cluster.scopes import WatchedKind
 from evenkeel.objects import head
 
 FINALIZER = f"{parts.GROUP}/nothing"
@@ -99,7 +99,7 @@ class _NoDiffs(kopf.DiffBaseStorage):
         """Write nothing."""
 
 
-def register(kinds: Sequence[Kind]) -> kopf.OperatorRegistry:
+def register(kinds: Sequence[WatchedKind]) -> kopf.OperatorRegistry:
     """Make kopf's list of handlers."""
     registry = kopf.OperatorRegistry()
     for kind in kinds:
@@ -107,7 +107,7 @@ def register(kinds: Sequence[Kind]) -> kopf.OperatorRegistry:
     return registry
 
 
-def _watch(registry: kopf.OperatorRegistry, kind: Kind) -> None:
+def _watch(registry: kopf.OperatorRegistry, kind: WatchedKind) -> None:
     @kopf.on.event(*kind.resource, registry=registry, id=f"hear-{kind.name}")
     async def hear(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002
         found = head(body["metadata"])

@@ -27,13 +27,13 @@ from evenkeel.cluster.secrets import Secrets
 from evenkeel.cluster.staging import Staging
 from evenkeel.cluster.telling import Telling
 from evenkeel.control import allowing, conditions
-from evenkeel.control.brokers import Cluster, Trust
+from evenkeel.control.brokers import ClusterAddress, Trust
 from evenkeel.control.conditions import Finding
 from evenkeel.control.groups import Happened
 from evenkeel.control.seen import ABSENT, DriverSeen
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
-from evenkeel.planning import MissingError
+from evenkeel.planning import NotReadyError
 from lb_core.model import Member
 from mq_client.acl import Credentials
 
@@ -163,7 +163,7 @@ class ClusterWorld:
         found = {key: self._heard.topics.get(key) for key in group.topic_keys}
         return {key: topic for key, topic in found.items() if topic is not None}
 
-    async def cluster(self, topic: Topic) -> Cluster:
+    async def cluster(self, topic: Topic) -> ClusterAddress:
         """Tell how to reach a topic's cluster, credentials included."""
         allowing.refuse_others(topic, self.allowed)
         servers = tuple(topic.spec.name_servers or ())
@@ -171,7 +171,7 @@ class ClusterWorld:
         if ref is not None:
             found = await self._secret(topic, ref.name, "accessKey", "secretKey")
             credentials = Credentials(found["accessKey"], found["secretKey"])
-        return Cluster(servers, credentials, await self._trust(topic))
+        return ClusterAddress(servers, credentials, await self._trust(topic))
 
     async def _trust(self, topic: Topic) -> Trust | None:
         tls = topic.spec.tls
@@ -188,7 +188,7 @@ class ClusterWorld:
         except (ssl.SSLError, ValueError) as error:
             self._secrets.doubt(Key(topic.head.key.namespace, name))
             text = f"{topic}: ca.crt of Secret {name} holds no certificates in PEM: {error}"
-            raise MissingError(SECRET_INCOMPLETE, text) from error
+            raise NotReadyError(SECRET_INCOMPLETE, text) from error
         return found
 
     def refuse_unless_leading(self) -> None:
@@ -293,14 +293,14 @@ class ClusterWorld:
         try:
             found = await self._secrets.get(key)
         except GoneError as error:
-            raise MissingError("SecretNotFound", f"{topic}: there is no Secret {key}") from error
+            raise NotReadyError("SecretNotFound", f"{topic}: there is no Secret {key}") from error
         except ForbiddenError as error:
             text = f"{topic}: the operator may not read its Secret: {error}"
-            raise MissingError("SecretForbidden", text) from error
+            raise NotReadyError("SecretForbidden", text) from error
         data: dict[str, str] = found.get("data") or {}
         if missing := sorted(entry for entry in entries if not data.get(entry)):
             self._secrets.doubt(key)
-            raise MissingError(
+            raise NotReadyError(
                 SECRET_INCOMPLETE, f"{topic}: Secret {key} has no {' and no '.join(missing)}"
             )
         try:
@@ -308,7 +308,7 @@ class ClusterWorld:
         except ValueError as error:
             self._secrets.doubt(key)
             text = f"{topic}: Secret {key}: {' or '.join(entries)} is no text: {error}"
-            raise MissingError(SECRET_INCOMPLETE, text) from error
+            raise NotReadyError(SECRET_INCOMPLETE, text) from error
 
 
 def _driver_of(group: ConsumerGroup) -> Key:

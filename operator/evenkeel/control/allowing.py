@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Topic
-from evenkeel.planning import MissingError
+from evenkeel.planning import NotReadyError
 from mq_client import directory, errors
 
 REASON = "NameServerNotAllowed"
@@ -38,7 +38,7 @@ def refuse_others(topic: Topic, patterns: Sequence[str]) -> None:
     """Refuse a topic that names others; no pattern allows all."""
     for server in topic.spec.name_servers or () if patterns else ():
         if not is_allowed(server, patterns):
-            raise MissingError(
+            raise NotReadyError(
                 REASON,
                 f"{topic}: the operator may not connect to {server}: name another one, or have "
                 "it added to the operator's --allow-name-servers",

@@ -15,13 +15,13 @@ from typing import TypeVar
 
 from contract.kinds.topics import BrokerQueues
 from evenkeel.control import provisioning, topics
-from evenkeel.control.provision import Outcome
-from evenkeel.control.provisioning import Task
-from evenkeel.control.topics import Unread
+from evenkeel.control.provision import StepOutcome
+from evenkeel.control.provisioning import TopicWish
+from evenkeel.control.topics import ReadFailure
 from mq_client import errors
 from mq_client.acl import Credentials
 from mq_client.aio import Client
-from mq_client.values import Lag, Member
+from mq_client.values import GroupMember, Lag
 
 ANSWER_SECONDS = 10.0
 """For all servers together that must be asked about a topic."""
@@ -54,7 +54,7 @@ def _context(authorities: str | None, *, anybody: bool) -> ssl.SSLContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterAddress:
     """How to reach a cluster. Two that say the same share their connections."""
 
     name_servers: tuple[str, ...]
@@ -69,27 +69,29 @@ class Brokers:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Connect to nothing yet."""
         self._clock = clock
-        self._clients: dict[Cluster, Client] = {}
-        self._used_at: dict[Cluster, float] = {}
+        self._clients: dict[ClusterAddress, Client] = {}
+        self._used_at: dict[ClusterAddress, float] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self.requests: Counter[str] = Counter()
         """Name server requests by how they ended."""
 
-    async def route(self, cluster: Cluster, topic: str) -> list[BrokerQueues] | Unread:
+    async def route(self, cluster: ClusterAddress, topic: str) -> list[BrokerQueues] | ReadFailure:
         """Read where a topic's queues are, or say why that cannot be told."""
         silent = errors.NoNameServerError(f"no name server has answered for {ANSWER_SECONDS:g} s")
         try:
             route = await _in_time(self._client(cluster).route(topic, max_age=0), silent)
         except errors.TopicUnknownError as error:
             self.requests["unknown"] += 1
-            return Unread(topics.UNKNOWN, f"{error}; create it, or let spec.provision do so")
+            return ReadFailure(topics.UNKNOWN, f"{error}; create it, or let spec.provision do so")
         except errors.MqError as error:
             self.requests["failed"] += 1
             return _unread(error)
         self.requests["answered"] += 1
         return topics.brokers(route)
 
-    async def provision(self, cluster: Cluster, task: Task) -> Outcome | Unread:
+    async def provision(
+        self, cluster: ClusterAddress, task: TopicWish
+    ) -> StepOutcome | ReadFailure:
         """Take a topic one step further to what is wanted, or say why that cannot be tried."""
         client = self._client(cluster)
         try:
@@ -97,11 +99,11 @@ class Brokers:
         except errors.MqError as error:
             return _unread(error)
 
-    async def lags(self, cluster: Cluster, group: str, topic: str) -> list[Lag]:
+    async def lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
         """Tell how far a group is behind on each queue of a topic."""
         return await _in_time(self._client(cluster).lag(group, topic), _silent())
 
-    async def members(self, cluster: Cluster, group: str, topic: str) -> list[Member]:
+    async def members(self, cluster: ClusterAddress, group: str, topic: str) -> list[GroupMember]:
         """List the clients that read in a group's name."""
         try:
             asked = self._client(cluster).members(group, topic)
@@ -115,7 +117,7 @@ class Brokers:
             await client.close()
         await asyncio.gather(*self._closing)
 
-    def _client(self, cluster: Cluster) -> Client:
+    def _client(self, cluster: ClusterAddress) -> Client:
         self._used_at[cluster] = self._clock()
         self._close_idle()
         if cluster not in self._clients:
@@ -150,9 +152,9 @@ def _silent() -> errors.MqError:
     )
 
 
-def _unread(error: errors.MqError) -> Unread:
+def _unread(error: errors.MqError) -> ReadFailure:
     if isinstance(error, errors.NoNameServerError):
-        return Unread(UNREACHABLE, f"{error}; see spec.nameServers")
+        return ReadFailure(UNREACHABLE, f"{error}; see spec.nameServers")
     if isinstance(error, errors.NoBrokerError):
-        return Unread("BrokerUnavailable", str(error))
-    return Unread("NameServerRefuses", str(error))
+        return ReadFailure("BrokerUnavailable", str(error))
+    return ReadFailure("NameServerRefuses", str(error))

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from contract import client_ids
-from evenkeel.control.places import Place
+from evenkeel.control.places import TopicKey
 from evenkeel.control.seen import Conflict
 from evenkeel.objects import ConsumerGroup
-from mq_client.values import Lag, Member
+from mq_client.values import GroupMember, Lag
 
 MOST_NAMED = 5
 
@@ -23,9 +23,9 @@ class Census:
     """One look at the brokers."""
 
     lags: Sequence[Lag] = ()
-    members: Sequence[Member] | None = None
+    members: Sequence[GroupMember] | None = None
     """None: nobody could tell yet, or nobody need be asked."""
-    places: frozenset[Place] = frozenset()
+    places: frozenset[TopicKey] = frozenset()
     """The topics whose brokers told of members."""
 
     @property
@@ -59,7 +59,7 @@ def conflict(group: ConsumerGroup, census: Census | None, *, has_driver: bool) -
     )
 
 
-def _of_drivers(group: ConsumerGroup, drivers: Sequence[Member]) -> Conflict:
+def _of_drivers(group: ConsumerGroup, drivers: Sequence[GroupMember]) -> Conflict:
     """Judge drivers of other objects; the driver of the oldest object goes on."""
     origins = [client_ids.origin(each.client_id) for each in drivers]
     is_younger = any(origin and origin < group.head.origin for origin in origins)
@@ -73,23 +73,23 @@ def _of_drivers(group: ConsumerGroup, drivers: Sequence[Member]) -> Conflict:
     )
 
 
-def _is_ours(group: ConsumerGroup, member: Member) -> bool:
+def _is_ours(group: ConsumerGroup, member: GroupMember) -> bool:
     """Know our driver by the object that it runs for, wherever it runs."""
     return _is_driver(group, member) and client_ids.origin(member.client_id) == group.head.origin
 
 
-def _is_driver(group: ConsumerGroup, member: Member) -> bool:
+def _is_driver(group: ConsumerGroup, member: GroupMember) -> bool:
     return client_ids.is_driver(member.client_id, group.group)
 
 
-def _without_one(members: Sequence[Member], group: ConsumerGroup) -> list[Member]:
+def _without_one(members: Sequence[GroupMember], group: ConsumerGroup) -> list[GroupMember]:
     """Leave out the first driver that names no origin."""
     drivers = [each for each in members if _is_driver(group, each)]
     bare = [each for each in drivers if not client_ids.origin(each.client_id)]
     return [each for each in members if each not in bare[:1]]
 
 
-def _named(members: Iterable[Member]) -> str:
+def _named(members: Iterable[GroupMember]) -> str:
     found = [f"{each.client_id} at {each.address}" for each in members]
     more = len(found) - MOST_NAMED
     return ", ".join(found[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from evenkeel import planning, times
 from evenkeel.control import findings
-from evenkeel.control.seen import Seen
+from evenkeel.control.seen import GroupSurroundings
 from evenkeel.objects import ConsumerGroup
 from lb_core import strategies
 from lb_core.model import Member, QueueRange
@@ -21,7 +21,7 @@ from lb_core.reasons import Reason
 
 def choose(
     group: ConsumerGroup,
-    seen: Seen,
+    seen: GroupSurroundings,
     queues: Sequence[QueueRange],
     members: Sequence[Member],
     *,

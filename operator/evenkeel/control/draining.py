@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from lb_core import assignment, model
 from lb_core.model import QueueRange
-from mq_client.values import Offsets, Queue
+from mq_client.values import MessageQueue, Offsets
 
 ROUTE_AGE_SECONDS = 30.0
 """How often RocketMQ's own clients, and ours, ask for routes."""
 QUIET_SECONDS = ROUTE_AGE_SECONDS + 5.0
 
-Committed = Mapping[tuple[str, Queue], int | None]
+Committed = Mapping[tuple[str, MessageQueue], int | None]
 """What groups read next; None where one never committed."""
 
 
@@ -31,14 +31,14 @@ class Quiet:
 
     def __init__(self) -> None:
         """Know no queue yet."""
-        self._seen: dict[Queue, tuple[int, float]] = {}
+        self._seen: dict[MessageQueue, tuple[int, float]] = {}
 
-    def note(self, ends: Mapping[Queue, int], now: float) -> set[Queue]:
+    def note(self, ends: Mapping[MessageQueue, int], now: float) -> set[MessageQueue]:
         """Note where all queues that close end now; those that have stood still for long enough."""
         self._seen = {queue: self._since(queue, end, now) for queue, end in ends.items()}
         return {queue for queue, (_, since) in self._seen.items() if now - since >= QUIET_SECONDS}
 
-    def _since(self, queue: Queue, end: int, now: float) -> tuple[int, float]:
+    def _since(self, queue: MessageQueue, end: int, now: float) -> tuple[int, float]:
         known = self._seen.get(queue)
         return known if known is not None and known[0] == end else (end, now)
 
@@ -53,14 +53,16 @@ class Drain:
     """What is waited for, in words that stay the same while nothing changes."""
 
 
-def holding(offsets: Mapping[Queue, Offsets]) -> list[Queue]:
+def holding(offsets: Mapping[MessageQueue, Offsets]) -> list[MessageQueue]:
     """List the queues that hold messages: only there does it matter what a group has read."""
     return [queue for queue, held in offsets.items() if held.max > held.min]
 
 
-def drain(offsets: Mapping[Queue, Offsets], committed: Committed, quiet: set[Queue]) -> Drain:
+def drain(
+    offsets: Mapping[MessageQueue, Offsets], committed: Committed, quiet: set[MessageQueue]
+) -> Drain:
     """Judge queues by what they hold and what each group has read."""
-    behind: dict[str, set[Queue]] = defaultdict(set)
+    behind: dict[str, set[MessageQueue]] = defaultdict(set)
     for (group, queue), offset in committed.items():
         if (offset or 0) < offsets[queue].max:
             behind[group].add(queue)
@@ -90,5 +92,5 @@ def shown(ranges: Iterable[QueueRange]) -> str:
     )
 
 
-def _shown(queues: Iterable[Queue]) -> str:
+def _shown(queues: Iterable[MessageQueue]) -> str:
     return shown(model.ranges_of([model.Queue(*queue) for queue in sorted(queues)]))

@@ -6,17 +6,19 @@ from contract.kinds.groups import Assigned
 from contract.names import PAUSED
 from evenkeel import planning
 from evenkeel.control.conditions import Finding
-from evenkeel.control.seen import JobSeen, JobState, Seen
+from evenkeel.control.seen import GroupSurroundings, JobSeen, JobState
 from evenkeel.objects import ConsumerGroup
 from lb_core.plan import Plan
 
 
-def all_about(group: ConsumerGroup, seen: Seen, plan: Plan) -> list[Finding]:
+def all_about(group: ConsumerGroup, seen: GroupSurroundings, plan: Plan) -> list[Finding]:
     """Say everything about a group that is planned."""
     return _all(group, seen, _assigned(group, seen, plan), _balanced(group, plan))
 
 
-def about_broadcast(group: ConsumerGroup, seen: Seen, *, has_readers: bool) -> list[Finding]:
+def about_broadcast(
+    group: ConsumerGroup, seen: GroupSurroundings, *, has_readers: bool
+) -> list[Finding]:
     """Say everything about a group in which everybody reads everything."""
     assigned = _conflicted(seen)
     if assigned is None and not has_readers:
@@ -25,7 +27,9 @@ def about_broadcast(group: ConsumerGroup, seen: Seen, *, has_readers: bool) -> l
     return _all(group, seen, assigned, Finding("Balanced", True, "Broadcasting"))
 
 
-def _all(group: ConsumerGroup, seen: Seen, assigned: Finding, balanced: Finding) -> list[Finding]:
+def _all(
+    group: ConsumerGroup, seen: GroupSurroundings, assigned: Finding, balanced: Finding
+) -> list[Finding]:
     advisory = []
     if group.spec.job is None:
         text = "the assignment is published, and followed by whoever reads it"
@@ -37,7 +41,9 @@ def _all(group: ConsumerGroup, seen: Seen, assigned: Finding, balanced: Finding)
     return [_ready(group, seen, assigned), *others]
 
 
-def stuck(group: ConsumerGroup, seen: Seen, reason: str, message: str) -> list[Finding]:
+def stuck(
+    group: ConsumerGroup, seen: GroupSurroundings, reason: str, message: str
+) -> list[Finding]:
     """Say why a group cannot be planned now."""
     kept = "the assignment stays as it was" if group.status.epoch else "nothing was assigned yet"
     holds = None if group.status.epoch else False
@@ -48,7 +54,7 @@ def stuck(group: ConsumerGroup, seen: Seen, reason: str, message: str) -> list[F
     return [Finding("Ready", False, reason, message), assigned, *job]
 
 
-def _assigned(group: ConsumerGroup, seen: Seen, plan: Plan) -> Finding:
+def _assigned(group: ConsumerGroup, seen: GroupSurroundings, plan: Plan) -> Finding:
     if (why := _why_off(group, seen)) is not None:
         return Finding("Assigned", False, "NotRunning", why)
     if group.spec.job is None and (conflicted := _conflicted(seen)):
@@ -60,7 +66,7 @@ def _assigned(group: ConsumerGroup, seen: Seen, plan: Plan) -> Finding:
     return _unreadable(group, seen) or Finding("Assigned", True, "AllOwned")
 
 
-def _unreadable(group: ConsumerGroup, seen: Seen) -> Finding | None:
+def _unreadable(group: ConsumerGroup, seen: GroupSurroundings) -> Finding | None:
     """Say which queues nobody may read, though messages may be written to them."""
     found = planning.unreadable(group, seen.topics)
     if not found:
@@ -70,7 +76,7 @@ def _unreadable(group: ConsumerGroup, seen: Seen) -> Finding | None:
     return Finding("Assigned", False, "NotReadable", text)
 
 
-def _conflicted(seen: Seen) -> Finding | None:
+def _conflicted(seen: GroupSurroundings) -> Finding | None:
     if seen.conflict is None:
         return None
     text = "nothing is assigned, for whoever followed would read what others read"
@@ -104,7 +110,9 @@ def _paused(group: ConsumerGroup) -> list[Finding]:
     return []
 
 
-def drained(group: ConsumerGroup, seen: Seen, assignments: Sequence[Assigned]) -> list[Finding]:
+def drained(
+    group: ConsumerGroup, seen: GroupSurroundings, assignments: Sequence[Assigned]
+) -> list[Finding]:
     """Say whether the pods that are to be emptied are, if there shall be such."""
     if not group.to_drain:
         return []
@@ -122,14 +130,14 @@ def _owners(assignments: Sequence[Assigned]) -> dict[str, str]:
     return {name: f"has {count} queues" for name, count in counts.items() if count}
 
 
-def _fillers(seen: Seen) -> dict[str, str]:
+def _fillers(seen: GroupSurroundings) -> dict[str, str]:
     """Say of executors which slots they fill; where no driver runs there are none."""
     report = seen.job.report if seen.job else None
     slots = report.slots if report else {}
     return {seat.pod or seat.executor: f"fills {slot}" for slot, seat in slots.items()}
 
 
-def _why_off(group: ConsumerGroup, seen: Seen) -> str | None:
+def _why_off(group: ConsumerGroup, seen: GroupSurroundings) -> str | None:
     """Say why its job does not run, where that is as it was asked for."""
     if group.spec.job is None:
         return None
@@ -142,7 +150,7 @@ def _why_off(group: ConsumerGroup, seen: Seen) -> str | None:
     return None
 
 
-def about_job(group: ConsumerGroup, seen: Seen) -> list[Finding]:
+def about_job(group: ConsumerGroup, seen: GroupSurroundings) -> list[Finding]:
     """Say how its job is, if it has one."""
     if group.spec.job is None:
         return []
@@ -155,7 +163,7 @@ def about_job(group: ConsumerGroup, seen: Seen) -> list[Finding]:
     return found
 
 
-def _ready(group: ConsumerGroup, seen: Seen, assigned: Finding) -> Finding:
+def _ready(group: ConsumerGroup, seen: GroupSurroundings, assigned: Finding) -> Finding:
     if seen.conflict:
         return Finding("Ready", False, seen.conflict.reason, seen.conflict.message)
     if assigned.reason == "NotRunning":

@@ -26,8 +26,8 @@ from contract.report import SkipReport
 from evenkeel import planning, times
 from evenkeel.control import choosing, conditions, findings, lagging, triggers
 from evenkeel.control.conditions import Finding
-from evenkeel.control.seen import Conflict, JobSeen, JobState, Seat, Seen
-from evenkeel.control.slots import Place, places
+from evenkeel.control.seen import Conflict, GroupSurroundings, JobSeen, JobState, Seat
+from evenkeel.control.slots import JobSlot, places
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup
 from lb_core.assignment import format_ids
@@ -53,7 +53,7 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class GroupDecision:
     """What follows."""
 
     status: GroupStatus
@@ -64,7 +64,7 @@ class Decision:
     """None where there could be none."""
 
 
-def decide(group: ConsumerGroup, seen: Seen, now: datetime) -> Decision:
+def decide(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> GroupDecision:
     """Decide what a group's status shall be."""
     group = replace(group, status=replace_status(group.status, claims=list(seen.claims)))
     if seen.job is not None:
@@ -75,7 +75,7 @@ def decide(group: ConsumerGroup, seen: Seen, now: datetime) -> Decision:
     try:
         decision = _planned(group, seen, now)
     except ManifestError as problem:
-        reason = problem.reason if isinstance(problem, planning.MissingError) else "InvalidSpec"
+        reason = problem.reason if isinstance(problem, planning.NotReadyError) else "InvalidSpec"
         found = findings.stuck(group, seen, reason, str(problem))
         decision = _decided(group, group.status, found, now, lag=seen.lag)
     return decision if skip is None else _told(decision, skip)
@@ -88,13 +88,13 @@ def is_wanted(group: ConsumerGroup, conflict: Conflict | None) -> bool:
     return is_asked and not (conflict is not None and conflict.stops)
 
 
-def _planned(group: ConsumerGroup, seen: Seen, now: datetime) -> Decision:
+def _planned(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> GroupDecision:
     if seen.unseen is not None:
-        raise planning.MissingError("NamespaceForbidden", f"{group}: {seen.unseen}")
+        raise planning.NotReadyError("NamespaceForbidden", f"{group}: {seen.unseen}")
     if group.spec.job is not None:
         planning.refuse_long_name(group)
     elif seen.job is not None:
-        raise planning.MissingError(
+        raise planning.NotReadyError(
             JOB_ENDS,
             f"{group}: the driver of the job that it had still reads; its consumers get queues "
             "when that has ended",
@@ -141,11 +141,11 @@ def _planned(group: ConsumerGroup, seen: Seen, now: datetime) -> Decision:
 
 def _broadcast(
     group: ConsumerGroup,
-    seen: Seen,
+    seen: GroupSurroundings,
     queues: Sequence[QueueRange],
     members: Sequence[Member],
     now: datetime,
-) -> Decision:
+) -> GroupDecision:
     """Give every queue to everybody: there is nothing to plan, and nothing moves."""
     kept = group.status
     everything = [OwnedQueues(each.topic, each.broker, format_ids([each])) for each in queues]
@@ -186,10 +186,10 @@ class _Taken:
     """Who takes part, and for a job the slots behind the names."""
 
     members: Sequence[Member]
-    places: dict[str, Place]
+    places: dict[str, JobSlot]
 
     @classmethod
-    def of(cls, group: ConsumerGroup, seen: Seen, now: datetime) -> "_Taken":
+    def of(cls, group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> "_Taken":
         job = group.spec.job
         if job is not None:
             report = seen.job.report if seen.job else None
@@ -200,7 +200,7 @@ class _Taken:
         listed = planning.static_members(group)
         members = seen.pods if listed is None else listed
         if members is None:
-            raise planning.MissingError(
+            raise planning.NotReadyError(
                 "PodsUnknown", f"{group}: its pods could not be listed; it is tried again"
             )
         return cls([replace(each, draining=each.id in group.to_drain) for each in members], {})
@@ -276,7 +276,7 @@ def _decided(
     now: datetime,
     happened: Sequence[Happened] = (),
     lag: int | None = None,
-) -> Decision:
+) -> GroupDecision:
     """Finish a status: conditions, generation, and the lag if that is worth a write."""
     generation = group.head.generation
     status = replace_status(
@@ -285,7 +285,7 @@ def _decided(
         conditions=conditions.merged(group.status.conditions, found, generation, now),
     )
     status = lagging.noted(group.status, status, lag)
-    return Decision(status, [*happened, *_turned(group.status.conditions, status.conditions)])
+    return GroupDecision(status, [*happened, *_turned(group.status.conditions, status.conditions)])
 
 
 def _news_of_skip(
@@ -297,7 +297,7 @@ def _news_of_skip(
     return LastSkip(times.shown(now), skipped.value, skipped.messages, skipped.lost[:MOST_TEXT])
 
 
-def _told(decision: Decision, skip: LastSkip) -> Decision:
+def _told(decision: GroupDecision, skip: LastSkip) -> GroupDecision:
     """Let people hear of what the job has passed over."""
     text = f"{skip.messages} messages were passed over as asked: {skip.lost or 'none was lost'}"
     heard = Happened("Skipped", text[:1000], is_warning=bool(skip.lost))

@@ -18,21 +18,21 @@ from evenkeel.control.brokers import Brokers
 from evenkeel.control.draining import Quiet
 from evenkeel.control.driving import Action
 from evenkeel.control.moving import Moved
-from evenkeel.control.observing import CENSUS_SECONDS, SOON_SECONDS, Clock, Observer, View
-from evenkeel.control.provisioning import Task
+from evenkeel.control.observing import CENSUS_SECONDS, SOON_SECONDS, Clock, GroupObserver, GroupView
+from evenkeel.control.provisioning import TopicWish
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.seen import Conflict
-from evenkeel.control.topics import Sight, Unread
-from evenkeel.control.work import Counts, Pace, Work
+from evenkeel.control.topics import ReadFailure, Sight
+from evenkeel.control.work import Work, WorkCounts, WorkPace
 from evenkeel.control.world import World
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup, Key, Topic
-from evenkeel.planning import MissingError
+from evenkeel.planning import NotReadyError
 
 MOST_DEBOUNCE_SECONDS = 2.0
 LEAST_SECONDS = 0.1
 """Nothing is looked at more often without a cause."""
-WAITING = Pace(at_once=256)
+WAITING = WorkPace(at_once=256)
 """For what waits for servers elsewhere: slow ones must not take the place of others."""
 
 
@@ -57,7 +57,7 @@ class Loop:
         self._world = world
         self._clock = clock
         self._brokers = Brokers()
-        self._observer = Observer(world, clock, self._brokers)
+        self._observer = GroupObserver(world, clock, self._brokers)
         self._topics: Work[Key] = Work(self._look_at_topic, WAITING)
         self._groups: Work[Key] = Work(self._look_at_group, rests=self._group_rests)
         self._censuses: Work[Key] = Work(self._ask_brokers, WAITING)
@@ -66,7 +66,7 @@ class Loop:
         self._quiet: dict[Key, Quiet] = defaultdict(Quiet)
         """Of topics whose queues close."""
         self._specs: dict[Key, TopicSpec] = {}
-        self._settled: dict[Key, View | None] = {}
+        self._settled: dict[Key, GroupView | None] = {}
         """What groups looked like when there was nothing to do, and time changes nothing."""
         self._users: dict[Key, set[Key]] = defaultdict(set)
         """Groups by the topics that they name."""
@@ -103,7 +103,7 @@ class Loop:
         self._censuses.touch(key, _about(CENSUS_SECONDS if is_known else SOON_SECONDS))
 
     @property
-    def counts(self) -> dict[str, Counts]:
+    def counts(self) -> dict[str, WorkCounts]:
         """What was done, by kind."""
         return {
             "Topic": self._topics.counts,
@@ -156,8 +156,8 @@ class Loop:
             return Sight(topic.spec.route)
         try:
             cluster = await self._world.cluster(topic)
-        except MissingError as error:
-            return Sight(Unread(error.reason, str(error)), conflict=conflict)
+        except NotReadyError as error:
+            return Sight(ReadFailure(error.reason, str(error)), conflict=conflict)
         outcome = None
         spec = topics.to_follow(topic, conflict)
         if spec is not None:
@@ -166,14 +166,14 @@ class Loop:
             self._quiet.pop(topic.head.key, None)  # others may write to its queues meanwhile
         return Sight(await self._brokers.route(cluster, topic.topic), outcome, conflict)
 
-    def _task(self, topic: Topic, spec: Provision) -> Task:
+    def _task(self, topic: Topic, spec: Provision) -> TopicWish:
         def readers() -> list[str]:
             place = places.of_topic(topic)
             return places.readers(place, self._world.groups(), self._world.topic)
 
         goal = provision.wanted(spec)
         refuse = self._world.refuse_unless_leading
-        return Task(topic.topic, goal, readers, self._quiet[topic.head.key], refuse)
+        return TopicWish(topic.topic, goal, readers, self._quiet[topic.head.key], refuse)
 
     def _group_rests(self, key: Key) -> float | None:
         """Tell when to come again, if all is as it was when there was nothing to do."""
@@ -206,7 +206,7 @@ class Loop:
             self._observer.note_trouble(group, None)
         return min([_interval(group), *(each for each in soon if each is not None)])
 
-    def _note_moves(self, group: ConsumerGroup, decision: groups.Decision) -> None:
+    def _note_moves(self, group: ConsumerGroup, decision: groups.GroupDecision) -> None:
         """Count what moved, unless the object had changed and nothing was written."""
         written = self._world.group(group.head.key)
         is_published = written is not None and written.status.moved == decision.status.moved

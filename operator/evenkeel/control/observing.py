@@ -16,13 +16,13 @@ from evenkeel.control.driving import Action, Drive, Refused, Wanted
 from evenkeel.control.rates import Rates
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.schedule import Turn
-from evenkeel.control.seen import Conflict, DriverState, JobSeen, JobState, Seen
+from evenkeel.control.seen import Conflict, DriverState, GroupSurroundings, JobSeen, JobState
 from evenkeel.control.world import World
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
-from evenkeel.planning import MissingError
+from evenkeel.planning import NotReadyError
 from mq_client.errors import MqError
-from mq_client.values import Lag, Member
+from mq_client.values import GroupMember, Lag
 
 CENSUS_SECONDS = 30.0
 SOON_SECONDS = 5.0
@@ -32,15 +32,15 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class GroupView:
     """A group and all that a decision about it rests on, beside the clock."""
 
     group: ConsumerGroup
     drive: Drive | None
-    seen: Seen
+    seen: GroupSurroundings
 
 
-class Observer:
+class GroupObserver:
     """Looks at groups, and remembers what brokers have told."""
 
     def __init__(self, world: World, clock: Clock, brokers: Brokers) -> None:
@@ -84,7 +84,7 @@ class Observer:
         else:
             self._troubles[group.head.key] = why
 
-    def view(self, group: ConsumerGroup) -> View:
+    def view(self, group: ConsumerGroup) -> GroupView:
         """Look."""
         rival, claims = self._rival(group)
         conflict = rival or self._other_readers(group)
@@ -93,7 +93,7 @@ class Observer:
         if drive is not None and drive.action is Action.START:
             drive = replace(drive, job=self._starting(group, drive.job))
         seen = self._seen(group, conflict, drive.job if drive else None)
-        return View(group, drive, replace(seen, claims=claims))
+        return GroupView(group, drive, replace(seen, claims=claims))
 
     def _starting(self, group: ConsumerGroup, job: JobSeen) -> JobSeen:
         """Say why a driver that shall start does not, if there is a reason."""
@@ -108,10 +108,12 @@ class Observer:
             return job
         return replace(job, state=JobState.BACKING_OFF, message=trouble)
 
-    def _seen(self, group: ConsumerGroup, conflict: Conflict | None, job: JobSeen | None) -> Seen:
+    def _seen(
+        self, group: ConsumerGroup, conflict: Conflict | None, job: JobSeen | None
+    ) -> GroupSurroundings:
         found = {name: self._world.topic(name) for name in group.topic_keys}
         counted = self._census.get(group.head.key)
-        return Seen(
+        return GroupSurroundings(
             topics={name: topic for name, topic in found.items() if topic is not None},
             job=job,
             pods=self._world.pods(group),
@@ -169,14 +171,14 @@ class Observer:
         key, asked = group.head.key, self._asked(group)
         before = (self._census.get(key), self._untold.get(key))
         found, untold = before[0] or Census(), None
-        with contextlib.suppress(MqError, MissingError):  # the topic's own conditions tell of that
+        with contextlib.suppress(MqError, NotReadyError):  # the topic's own conditions tell of that
             found = replace(found, lags=await self._lags(group, asked))
         if group.spec.job is not None:
             try:
                 members = await self._members(group, asked)
                 where = frozenset(map(places.of_topic, asked))
                 found = replace(found, members=members, places=where)
-            except (MqError, MissingError) as error:
+            except (MqError, NotReadyError) as error:
                 untold = str(error)
         if self._world.group(key) is None:  # it went meanwhile
             return False
@@ -206,8 +208,10 @@ class Observer:
 
         return tuple(lag for found in await _all(map(ask, asked)) for lag in found)
 
-    async def _members(self, group: ConsumerGroup, asked: Sequence[Topic]) -> tuple[Member, ...]:
-        async def ask(topic: Topic) -> list[Member]:
+    async def _members(
+        self, group: ConsumerGroup, asked: Sequence[Topic]
+    ) -> tuple[GroupMember, ...]:
+        async def ask(topic: Topic) -> list[GroupMember]:
             cluster = await self._world.cluster(topic)
             return await self._brokers.members(cluster, group.group, topic.topic)
 

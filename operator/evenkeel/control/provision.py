@@ -18,7 +18,7 @@ _BITS = {api.Perm.READ_WRITE: READ | WRITE, api.Perm.READ: READ, api.Perm.WRITE:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class QueueCounts:
     """What a topic has on one broker, or shall have."""
 
     read_queues: int
@@ -26,15 +26,15 @@ class Counts:
     perm: int
 
 
-Route = Mapping[str, Counts | None]
+Route = Mapping[str, QueueCounts | None]
 """What the brokers in reach have, by name; None where the topic is missing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TopicStep:
     """What to do now, and what is under way."""
 
-    puts: Mapping[str, Counts] = field(default_factory=dict)
+    puts: Mapping[str, QueueCounts] = field(default_factory=dict)
     """What to write, by broker."""
     made: tuple[str, ...] = ()
     """Brokers where the topic is new."""
@@ -42,12 +42,12 @@ class Step:
     """Queues of each broker that shall not be there any more, and still are."""
 
 
-def wanted(spec: api.Provision) -> Counts:
+def wanted(spec: api.Provision) -> QueueCounts:
     """Say in RocketMQ's terms what is asked for."""
-    return Counts(spec.read_queues, spec.write_queues, _BITS[spec.perm])
+    return QueueCounts(spec.read_queues, spec.write_queues, _BITS[spec.perm])
 
 
-def to_drain(goal: Counts, route: Route) -> dict[str, range]:
+def to_drain(goal: QueueCounts, route: Route) -> dict[str, range]:
     """Find the queues, by broker, that close and that nobody may write to any more."""
     return {
         broker: range(goal.read_queues, there.read_queues)
@@ -58,7 +58,9 @@ def to_drain(goal: Counts, route: Route) -> dict[str, range]:
     }
 
 
-def next_step(goal: Counts, route: Route, drained: Mapping[str, AbstractSet[int]]) -> Step:
+def next_step(
+    goal: QueueCounts, route: Route, drained: Mapping[str, AbstractSet[int]]
+) -> TopicStep:
     """
     Decide what to write now.
 
@@ -72,7 +74,7 @@ def next_step(goal: Counts, route: Route, drained: Mapping[str, AbstractSet[int]
     targets = {
         broker: _target(goal, there, may_close=broker in closed) for broker, there in route.items()
     }
-    return Step(
+    return TopicStep(
         {broker: target for broker, target in targets.items() if target != route[broker]},
         tuple(broker for broker, there in route.items() if there is None),
         {
@@ -83,19 +85,19 @@ def next_step(goal: Counts, route: Route, drained: Mapping[str, AbstractSet[int]
     )
 
 
-def _target(goal: Counts, there: Counts | None, *, may_close: bool) -> Counts:
+def _target(goal: QueueCounts, there: QueueCounts | None, *, may_close: bool) -> QueueCounts:
     if there is None:
         return goal
     read = goal.read_queues if may_close else max(goal.read_queues, there.read_queues)
     kept = there.perm & ~(READ | WRITE)
-    return Counts(read, goal.write_queues, kept | goal.perm)
+    return QueueCounts(read, goal.write_queues, kept | goal.perm)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """What became of a step."""
 
-    step: Step
+    step: TopicStep
     brokers: tuple[str, ...]
     """Those that told what they have."""
     waits: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contract.kinds import topics as api
 from evenkeel.control import draining
 from evenkeel.control.conditions import Finding
-from evenkeel.control.provision import Outcome
+from evenkeel.control.provision import StepOutcome
 from evenkeel.objects import Topic
 from lb_core.model import QueueRange
 from mq_client import errors
@@ -14,7 +14,7 @@ TYPE = "Provisioned"
 CREATING = "Creating"
 
 
-def finding(topic: Topic, outcome: Outcome, is_shown: bool) -> Finding:
+def finding(topic: Topic, outcome: StepOutcome, is_shown: bool) -> Finding:
     """Say what is done, what is waited for, and who does not take part."""
     away, refused = _away(outcome), _refused(outcome)
     said = [*refused, *away, *_done(topic, outcome), *outcome.waits]
@@ -33,14 +33,14 @@ def finding(topic: Topic, outcome: Outcome, is_shown: bool) -> Finding:
     return Finding(TYPE, False, CREATING, text)
 
 
-def is_shown(spec: api.Provision, outcome: Outcome, route: Sequence[api.BrokerQueues]) -> bool:
+def is_shown(spec: api.Provision, outcome: StepOutcome, route: Sequence[api.BrokerQueues]) -> bool:
     """Whether the name server tells of all that the brokers have."""
     asked = (spec.read_queues, spec.write_queues)
     told = {each.broker: (each.read_queues, each.write_queues) for each in route}
     return all(told.get(name) == asked for name in outcome.brokers if name not in outcome.failed)
 
 
-def _refused(outcome: Outcome) -> list[str]:
+def _refused(outcome: StepOutcome) -> list[str]:
     return [
         f"{name} refuses: {error}; correct spec.provision, or let these credentials do it"
         for name, error in outcome.failed.items()
@@ -48,7 +48,7 @@ def _refused(outcome: Outcome) -> list[str]:
     ]
 
 
-def _away(outcome: Outcome) -> list[str]:
+def _away(outcome: StepOutcome) -> list[str]:
     return [
         f"{name} is out of reach and keeps what it has: {error}"
         for name, error in outcome.failed.items()
@@ -56,7 +56,7 @@ def _away(outcome: Outcome) -> list[str]:
     ]
 
 
-def _done(topic: Topic, outcome: Outcome) -> list[str]:
+def _done(topic: Topic, outcome: StepOutcome) -> list[str]:
     """Tell what was written now, and which queues close."""
     step = outcome.step
     done = [name for name in step.puts if name not in outcome.failed]

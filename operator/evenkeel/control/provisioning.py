@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from evenkeel.control import draining, provision
 from evenkeel.control.draining import Committed, Drain, Quiet
-from evenkeel.control.provision import Counts, Outcome
+from evenkeel.control.provision import QueueCounts, StepOutcome
 from evenkeel.control.topic_settings import GetSettings, PutSettings
 from mq_client import errors
 from mq_client.commands.base import Request
@@ -18,17 +18,17 @@ from mq_client.commands.consuming import GetOffset, GetReaders, GetTopicOffsets
 from mq_client.directory import Directory
 from mq_client.flows import Ask, AskAll, Flow
 from mq_client.operations import routing
-from mq_client.values import MASTER_ID, Queue
+from mq_client.values import MASTER_ID, MessageQueue
 
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TopicWish:
     """What is wanted of which topic."""
 
     topic: str
-    goal: Counts
+    goal: QueueCounts
     readers: Callable[[], Sequence[str]]
     """Names groups that brokers may not know yet; called only when queues close."""
     quiet: Quiet
@@ -36,7 +36,7 @@ class Task:
     """Raises if nothing may be written any more."""
 
 
-def step(directory: Directory, task: Task) -> Flow[Outcome]:
+def step(directory: Directory, task: TopicWish) -> Flow[StepOutcome]:
     """Look at the topic on all brokers, decide, and write what is to be written now."""
     masters = yield from _masters(directory)
     there = yield from masters.ask({name: GetSettings(task.topic) for name in masters.addresses})
@@ -52,7 +52,7 @@ def step(directory: Directory, task: Task) -> Flow[Outcome]:
     if puts:
         task.refuse()  # brokers would take it from anybody
     yield from masters.ask(puts)
-    return Outcome(decided, tuple(route), drain.waits, masters.failed)
+    return StepOutcome(decided, tuple(route), drain.waits, masters.failed)
 
 
 def _masters(directory: Directory) -> Flow["_Masters"]:
@@ -69,14 +69,14 @@ def _masters(directory: Directory) -> Flow["_Masters"]:
     return found
 
 
-def _readers(masters: "_Masters", task: Task, having: Sequence[str]) -> Flow[set[str]]:
+def _readers(masters: "_Masters", task: TopicWish, having: Sequence[str]) -> Flow[set[str]]:
     """Ask all brokers that have the topic who reads it; most groups are nobody's objects."""
     told = yield from masters.ask({name: GetReaders(task.topic) for name in having})
     return {group for found in told.values() for group in found} | set(task.readers())
 
 
 def _drain(
-    masters: "_Masters", task: Task, closing: Mapping[str, range], readers: Sequence[str]
+    masters: "_Masters", task: TopicWish, closing: Mapping[str, range], readers: Sequence[str]
 ) -> Flow[Drain]:
     """Ask what queues that close still hold, and who has not read it."""
     told = yield from masters.ask({name: GetTopicOffsets(task.topic) for name in closing})
@@ -116,13 +116,13 @@ class _Masters:
             if not isinstance(answer, errors.MqError)
         }
 
-    def committed(self, groups: Sequence[str], queues: Sequence[Queue]) -> Flow[Committed]:
+    def committed(self, groups: Sequence[str], queues: Sequence[MessageQueue]) -> Flow[Committed]:
         """Ask for what groups read next; queues of brokers that fail are left out."""
         pairs = [(group, queue) for group in groups for queue in queues]
         answers = yield from self._all(
             [(queue.broker, GetOffset(group, queue.topic, queue.id)) for group, queue in pairs]
         )
-        found: dict[tuple[str, Queue], int | None] = {}
+        found: dict[tuple[str, MessageQueue], int | None] = {}
         for (group, queue), answer in zip(pairs, answers, strict=True):
             if isinstance(answer, errors.OffsetUnknownError | errors.GroupUnknownError):
                 found[group, queue] = None

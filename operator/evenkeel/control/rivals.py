@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from contract.kinds.groups import TopicClaim
 from evenkeel.control import places
-from evenkeel.control.places import Place
+from evenkeel.control.places import TopicKey
 from evenkeel.control.seen import Conflict
 from evenkeel.objects import ConsumerGroup, Key, Topic
 
@@ -135,7 +135,7 @@ def topic_claims(topic: Topic, rival: Conflict | None) -> list[str]:
     return _claimed(places.of_topic(topic), _held(topic), rival)
 
 
-def _claimed(place: Place, held: Iterable[Place], rival: Conflict | None) -> list[str]:
+def _claimed(place: TopicKey, held: Iterable[TopicKey], rival: Conflict | None) -> list[str]:
     if rival is None:
         return sorted(place.told_by)
     return sorted({name for each in held for name in place.shared_with(each)})
@@ -143,16 +143,16 @@ def _claimed(place: Place, held: Iterable[Place], rival: Conflict | None) -> lis
 
 def _is_first(one: Value, other: Value, shared: frozenset[str], topic: str) -> bool:
     """Whether the first of two that share a place has the better claim to it."""
-    place = Place(topic, shared)
+    place = TopicKey(topic, shared)
     has_one, has_other = (any(place.is_also(it) for it in _held(each)) for each in (one, other))
     return has_one if has_one != has_other else one.head.age_order < other.head.age_order
 
 
-def _held(found: ConsumerGroup | Topic) -> list[Place]:
+def _held(found: ConsumerGroup | Topic) -> list[TopicKey]:
     if isinstance(found, Topic):
-        return [Place(found.topic, frozenset(found.status.claims))]
+        return [TopicKey(found.topic, frozenset(found.status.claims))]
     return [_place(each) for each in found.status.claims]
 
 
-def _place(claim: TopicClaim) -> Place:
-    return Place(claim.topic, frozenset(claim.told_by))
+def _place(claim: TopicClaim) -> TopicKey:
+    return TopicKey(claim.topic, frozenset(claim.told_by))

@@ -120,7 +120,7 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class GroupSurroundings:
     """What is seen around a group."""
 
     topics: Mapping[Key, Topic]

@@ -18,7 +18,7 @@ from lb_core.slots import Slot, Slots
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JobSlot:
     """A slot as the next status shows it, queues apart."""
 
     name: str
@@ -29,14 +29,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class JobSlots:
     """All slots of a job, and how `plan` takes them."""
 
-    by_name: Mapping[str, Place]
+    by_name: Mapping[str, JobSlot]
     members: Sequence[Member]
 
 
-def places(group: ConsumerGroup, wanted: int, report: Report | None, now: datetime) -> Places:
+def places(group: ConsumerGroup, wanted: int, report: Report | None, now: datetime) -> JobSlots:
     """
     See who fills which slot, and how many slots there shall be.
 
@@ -54,7 +54,7 @@ def places(group: ConsumerGroup, wanted: int, report: Report | None, now: dateti
         step.slots, zones, grace, coming=len(coming), entitled=_entitled(known, report)
     )
     after = {step.slots.name(slot): slot for slot in step.slots.slots}
-    return Places(
+    return JobSlots(
         {name: _after(name, slot, found.get(name), report, now) for name, slot in after.items()},
         [_unless_leaving(member) for member in taken],
     )
@@ -82,17 +82,17 @@ def _is_slot(group: ConsumerGroup, assigned: Assigned) -> bool:
     return name == group.group and number.isascii() and number.isdigit()
 
 
-def _place(old: Assigned, report: Report | None, now: datetime) -> Place:
+def _place(old: Assigned, report: Report | None, now: datetime) -> JobSlot:
     seat = Seat(old.executor, old.pod, old.zone)
     if report is None:
-        return Place(old.consumer, seat, "", old.draining)
+        return JobSlot(old.consumer, seat, "", old.draining)
     filled = report.slots.get(old.consumer)
     if filled is not None:
-        return Place(old.consumer, filled, "", old.draining)
-    return Place(old.consumer, seat, old.empty_since or times.shown(now), old.draining)
+        return JobSlot(old.consumer, filled, "", old.draining)
+    return JobSlot(old.consumer, seat, old.empty_since or times.shown(now), old.draining)
 
 
-def _slot(place: Place, report: Report | None, now: datetime) -> Slot:
+def _slot(place: JobSlot, report: Report | None, now: datetime) -> Slot:
     number = int(place.name.rpartition("-")[2])
     if place.empty_since:
         return Slot(
@@ -105,7 +105,7 @@ def _slot(place: Place, report: Report | None, now: datetime) -> Slot:
     return Slot(number, executor or None, is_draining=place.is_draining)
 
 
-def _least_first(known: Mapping[str, Assigned], found: Mapping[str, Place]) -> list[str]:
+def _least_first(known: Mapping[str, Assigned], found: Mapping[str, JobSlot]) -> list[str]:
     """Order slots as they may go: empty ones, then those whose leaving moves the fewest queues."""
 
     def cost(name: str) -> tuple[bool, int, int]:
@@ -116,11 +116,11 @@ def _least_first(known: Mapping[str, Assigned], found: Mapping[str, Place]) -> l
 
 
 def _after(
-    name: str, slot: Slot, before: Place | None, report: Report | None, now: datetime
-) -> Place:
+    name: str, slot: Slot, before: JobSlot | None, report: Report | None, now: datetime
+) -> JobSlot:
     if before is not None:
-        return Place(name, before.seat, before.empty_since, slot.is_draining)
+        return JobSlot(name, before.seat, before.empty_since, slot.is_draining)
     filled = report.slots.get(name) if report is not None else None
     if filled is not None:
-        return Place(name, filled, "", slot.is_draining)
-    return Place(name, Seat(""), times.shown(now) if report is not None else "", slot.is_draining)
+        return JobSlot(name, filled, "", slot.is_draining)
+    return JobSlot(name, Seat(""), times.shown(now) if report is not None else "", slot.is_draining)

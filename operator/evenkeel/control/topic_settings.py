@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from evenkeel.control.provision import Counts
+from evenkeel.control.provision import QueueCounts
 from mq_client.commands.base import SUCCESS, Done, Request, as_json, parsed
 from mq_client.frames import Frame
 
@@ -20,7 +20,7 @@ _NEW = {"topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False}
 class Settings:
     """What a broker keeps of a topic."""
 
-    counts: Counts
+    counts: QueueCounts
     told: Mapping[str, Any] = field(default_factory=dict)
     """All of it, in the broker's words."""
 
@@ -40,7 +40,7 @@ class GetSettings(Request[Settings | None]):
             return None
         body = parsed(answer)
         numbers = (body.number(name) for name in ("readQueueNums", "writeQueueNums", "perm"))
-        return Settings(Counts(*numbers), body.value)
+        return Settings(QueueCounts(*numbers), body.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class PutSettings(Done):
     code: ClassVar[int] = 18
     name: ClassVar[str] = "UPDATE_AND_CREATE_TOPIC_LIST"
     topic: str
-    counts: Counts
+    counts: QueueCounts
     old: Settings | None
 
     def fields(self) -> dict[str, str]:

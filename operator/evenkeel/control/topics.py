@@ -11,7 +11,7 @@ from contract.kinds.topics import AwayBroker, BrokerQueues, Perm, Provision, Top
 from evenkeel import times
 from evenkeel.control import conditions, provision, provisioned, rivals
 from evenkeel.control.conditions import Finding
-from evenkeel.control.provision import Outcome
+from evenkeel.control.provision import StepOutcome
 from evenkeel.control.seen import Conflict
 from evenkeel.objects import Topic
 from mq_client import values
@@ -31,7 +31,7 @@ queues meanwhile, and all of them once more when it is back, would move what nob
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class ReadFailure:
     """Why something could not be read."""
 
     reason: str
@@ -42,24 +42,24 @@ class Unread:
 class Sight:
     """What is seen of a topic."""
 
-    route: Sequence[BrokerQueues] | Unread
-    provisioned: Outcome | Unread | None = None
+    route: Sequence[BrokerQueues] | ReadFailure
+    provisioned: StepOutcome | ReadFailure | None = None
     """What became of `spec.provision`; None where it is not followed."""
     conflict: Conflict | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class TopicDecision:
     """What follows."""
 
     status: TopicStatus
     look_again_seconds: float
 
 
-def decide(topic: Topic, sight: Sight, now: datetime) -> Decision:
+def decide(topic: Topic, sight: Sight, now: datetime) -> TopicDecision:
     """Write down what is seen. A route that could not be read leaves the last one as it is."""
     status = topic.status
-    if not isinstance(sight.route, Unread):
+    if not isinstance(sight.route, ReadFailure):
         away = _away(topic, sight.route, now)
         gone = [each for each in status.brokers if each.broker in {it.broker for it in away}]
         route = sorted([*sight.route, *gone], key=lambda each: each.broker)
@@ -79,7 +79,7 @@ def decide(topic: Topic, sight: Sight, now: datetime) -> Decision:
     generation = topic.head.generation
     merged = conditions.merged(topic.status.conditions, found, generation, now)
     again = times.seconds(topic.spec.refresh_interval)
-    return Decision(
+    return TopicDecision(
         msgspec.structs.replace(status, observed_generation=generation, conditions=merged),
         min(again, SOON_SECONDS) if _is_under_way(sight, kept) else again,
     )
@@ -112,10 +112,10 @@ def _provisioned(topic: Topic, sight: Sight) -> list[Finding]:
     match sight.provisioned:
         case None:
             return []
-        case Unread(reason, message):
+        case ReadFailure(reason, message):
             return [Finding(provisioned.TYPE, None, reason, message)]
-        case Outcome() as outcome:
-            told = [] if isinstance(sight.route, Unread) else sight.route
+        case StepOutcome() as outcome:
+            told = [] if isinstance(sight.route, ReadFailure) else sight.route
             is_shown = provisioned.is_shown(spec, outcome, told)
             return [provisioned.finding(topic, outcome, is_shown)]
 
@@ -125,7 +125,7 @@ def _ready(
 ) -> Finding:
     if sight.conflict is not None:
         return Finding("Ready", False, sight.conflict.reason, sight.conflict.message)
-    if isinstance(sight.route, Unread):
+    if isinstance(sight.route, ReadFailure):
         missing = sight.route.reason == UNKNOWN and kept and not kept[0].holds
         reason = kept[0] if missing else sight.route
         return Finding("Ready", False, reason.reason, reason.message)
@@ -139,7 +139,7 @@ def _ready(
 
 
 def _is_under_way(sight: Sight, kept: Sequence[Finding]) -> bool:
-    is_moving = isinstance(sight.provisioned, Outcome) and sight.provisioned.is_under_way
+    is_moving = isinstance(sight.provisioned, StepOutcome) and sight.provisioned.is_under_way
     return is_moving or any(each.reason == provisioned.CREATING for each in kept)
 
 

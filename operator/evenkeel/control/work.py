@@ -29,7 +29,7 @@ log = logging.getLogger("evenkeel")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class WorkPace:
     """How patient the work is."""
 
     limit_seconds: float = 30.0
@@ -53,7 +53,7 @@ class _State:
 
 
 @dataclass(slots=True)
-class Counts:
+class WorkCounts:
     """What has been done, for metrics."""
 
     done: int = 0
@@ -71,16 +71,16 @@ class Work(Generic[K]):
     """The queue; it belongs to one event loop."""
 
     def __init__(
-        self, do: Do[K], pace: Pace | None = None, rests: Rests[K] = lambda key: None
+        self, do: Do[K], pace: WorkPace | None = None, rests: Rests[K] = lambda key: None
     ) -> None:
         """Start with nothing to do."""
         self._do = do
         self._rests = rests
-        self._pace = pace or Pace()
+        self._pace = pace or WorkPace()
         self._states: dict[K, _State] = {}
         self._room = asyncio.Semaphore(self._pace.at_once)
         self._is_closed = False
-        self.counts = Counts()
+        self.counts = WorkCounts()
 
     def touch(self, key: K, debounce: float = 0.0) -> None:
         """Say that something about a key may have changed."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from contract.kinds.groups import GroupStatus
 from contract.kinds.topics import TopicStatus
-from evenkeel.control.brokers import Cluster
+from evenkeel.control.brokers import ClusterAddress
 from evenkeel.control.groups import Happened
 from evenkeel.control.seen import DriverSeen
 from evenkeel.objects import ConsumerGroup, Key, Topic
@@ -40,7 +40,7 @@ class World(Protocol):
     def identity(self, group: ConsumerGroup) -> str:
         """Tell as what a group's driver is to run: another text means that it starts anew."""
 
-    async def cluster(self, topic: Topic) -> Cluster:
+    async def cluster(self, topic: Topic) -> ClusterAddress:
         """Tell how to reach a topic's cluster, credentials included."""
 
     def refuse_unless_leading(self) -> None:

@@ -47,7 +47,7 @@ class MissingToolError(EvenkeelError):
     """Something that embedded mode needs is not installed."""
 
 
-class Driver:
+class EmbeddedDriver:
     """One job's driver. It is started, ends, is cleared away, and may then be started again."""
 
     def __init__(self, folder: Path, changed: Callable[[], None]) -> None:

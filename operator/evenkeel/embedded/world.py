@@ -23,17 +23,17 @@ from contract.kinds.topics import TopicStatus
 from contract.names import RESTART
 from evenkeel import job_file, manifests
 from evenkeel.control import conditions
-from evenkeel.control.brokers import Cluster
+from evenkeel.control.brokers import ClusterAddress
 from evenkeel.control.groups import Happened
 from evenkeel.control.loop import Loop
 from evenkeel.control.seen import ABSENT, DriverSeen
 from evenkeel.embedded import driver
-from evenkeel.embedded.driver import Driver
+from evenkeel.embedded.driver import EmbeddedDriver
 from evenkeel.errors import ManifestError
 from evenkeel.job_file import Document, Places
 from evenkeel.manifests import Manifests
 from evenkeel.objects import ConsumerGroup, Key, Topic
-from evenkeel.planning import MissingError
+from evenkeel.planning import NotReadyError
 from lb_core.model import Member
 from mq_client.acl import Credentials
 
@@ -50,7 +50,7 @@ class FileWorld:
         self._folder = folder
         self._hear = hear
         self._objects = Manifests()
-        self._drivers: dict[Key, Driver] = {}
+        self._drivers: dict[Key, EmbeddedDriver] = {}
         self._loop: Loop | None = None
         self._stamp: tuple[int, int] | None = (0, 0)
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,19 +95,19 @@ class FileWorld:
         found = self._drivers.get(key)
         return found.seen if found else ABSENT
 
-    def process(self, key: Key) -> Driver | None:
+    def process(self, key: Key) -> EmbeddedDriver | None:
         """Find the process of a group's job."""
         return self._drivers.get(key)
 
-    async def cluster(self, topic: Topic) -> Cluster:
+    async def cluster(self, topic: Topic) -> ClusterAddress:
         """Tell how to reach a topic's cluster."""
         if topic.spec.tls is not None:
-            raise MissingError(
+            raise NotReadyError(
                 "TlsNotHere", f"{topic}: spec.tls needs Kubernetes; embedded mode speaks plainly"
             )
         secrets = self._credentials(topic)
         credentials = Credentials(secrets["accessKey"], secrets["secretKey"]) if secrets else None
-        return Cluster(tuple(topic.spec.name_servers or ()), credentials)
+        return ClusterAddress(tuple(topic.spec.name_servers or ()), credentials)
 
     def refuse_unless_leading(self) -> None:
         """Nobody else leads here."""
@@ -161,13 +161,13 @@ class FileWorld:
         for each in self._drivers.values():
             await each.ended()
 
-    def _prepared(self, key: Key) -> Driver:
+    def _prepared(self, key: Key) -> EmbeddedDriver:
         """Find the driver of a group, or make one that was never started."""
         found = self._drivers.get(key)
         if found is None:
             folder = self._folder / key.namespace / key.name
             folder.mkdir(parents=True, exist_ok=True)
-            found = Driver(folder, lambda: self._changed(key, Loop.group_changed))
+            found = EmbeddedDriver(folder, lambda: self._changed(key, Loop.group_changed))
             self._drivers[key] = found
         return found
 
@@ -183,7 +183,7 @@ class FileWorld:
         if self._loop is not None:
             tell(self._loop, key)
 
-    def _job(self, group: ConsumerGroup, process: Driver) -> Document:
+    def _job(self, group: ConsumerGroup, process: EmbeddedDriver) -> Document:
         folder = process.folder
         job = group.spec.job
         assert job is not None
@@ -240,7 +240,7 @@ class FileWorld:
         missing = {"accessKey", "secretKey"} - found.keys()
         if missing:
             names = " and ".join(sorted(missing))
-            raise MissingError("SecretNotFound", f"{topic}: there is no Secret {key} with {names}")
+            raise NotReadyError("SecretNotFound", f"{topic}: there is no Secret {key} with {names}")
         return {name: found[name] for name in ("accessKey", "secretKey")}
 
     def _read_file(self) -> None:

@@ -16,9 +16,9 @@ import kopf
 import pytest
 
 from evenkeel.cluster import api
-from evenkeel.cluster.api import Api, Document, Request
+from evenkeel.cluster.api import Api, ApiRequest, Document
 from evenkeel.cluster.operator import Operator
-from evenkeel.cluster.resync import Pace, Resync
+from evenkeel.cluster.resync import Resync, ResyncPace
 from sandbox.kubernetes import Cluster
 from sandbox.kubernetes_users import User
 from sandbox.rocketmq import RocketMq
@@ -44,7 +44,7 @@ class MortalApi(Api):
         self._dies_at = dies_at
         self._after = after
 
-    async def ask(self, request: Request) -> Document:
+    async def ask(self, request: ApiRequest) -> Document:
         if request.method == "GET":
             return await super().ask(request)
         self.asked.append(str(request))
@@ -137,7 +137,7 @@ class Story:
 async def live(client: MortalApi, namespace: str, is_over: Callable[[], Awaitable[bool]]) -> None:
     """Run an operator until the story is over, or it dies."""
     operator = Operator(client, "", sees_nodes=False)
-    resync = Resync(client, operator.kinds, [namespace], Pace(late=0))
+    resync = Resync(client, operator.kinds, [namespace], ResyncPace(late=0))
     hearing = asyncio.create_task(_hear(operator, resync))
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):

@@ -12,7 +12,7 @@ from evenkeel.control.topic_settings import GetSettings, Settings
 from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import To
-from mq_client.values import WRITE, Queue, TopicConfig
+from mq_client.values import WRITE, MessageQueue, TopicConfig
 from sandbox import asking
 from sandbox.rocketmq import Broker, RocketMq
 from sandbox.statuses import Document, condition, loads
@@ -106,7 +106,7 @@ def test_fewer_queues_wait_for_a_group_that_has_not_read_them(
     reader = {"group": group, "topics": [{"name": "orders"}]}
     namespace.make("ConsumerGroup", "billing", {**reader, "consumers": {"static": [{"id": "a"}]}})
     namespace.until(TOPICS, "orders", is_as_asked)
-    closing = Queue(asked["topic"], "broker-b", 3)
+    closing = MessageQueue(asked["topic"], "broker-b", 3)
     client.send([Message(closing.topic, b"1"), Message(closing.topic, b"2")], To(closing))
     of_others = f"{group}-of-others"  # no ConsumerGroup here
     for reader_name in (group, of_others):

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 import pytest
 
 from mq_client import blocking
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from sandbox import debian, jars, ports, process, prometheus
 from sandbox.kubernetes import Cluster
 from sandbox.prometheus import Prometheus, Target
@@ -105,7 +105,7 @@ def serve_as_driver(stack: ExitStack) -> Target:
     tally = Tally({"billing-0": 500, "billing-1": 700}, 90_000, 1, 40)
     slots = {"billing-0": Executor("1", "10.0.0.1", 1), "billing-1": Executor("2", "10.0.0.2", 1)}
     facts = Facts(2, 1, 41, slots, is_pinned=True, tally=tally, error=None)
-    metrics = Metrics(lambda: facts, lambda: {Queue("orders", "broker-a", 0): 7})
+    metrics = Metrics(lambda: facts, lambda: {MessageQueue("orders", "broker-a", 0): 7})
     metrics.batch.observe(0.4)
     metrics.planning.observe(0.1)
     claim = ports.claim()

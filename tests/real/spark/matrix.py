@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from mq_client import wire
 from mq_client.frames import Frame
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from tests.answers import Answers, Asked, said
 
 MESSAGES = 60
@@ -158,7 +158,7 @@ class Read:
     seconds: float
 
 
-def complaint(row: Row, queue: Queue, read: Read, *, may_lose: bool) -> str | None:
+def complaint(row: Row, queue: MessageQueue, read: Read, *, may_lose: bool) -> str | None:
     """Tell what a reader did that it must not; None if all is well."""
     if read.pulls > PULLS + PULLS_A_SECOND * read.seconds:
         return f"{row.name}: {read.pulls} pulls in {read.seconds:.1f} s"

@@ -17,7 +17,7 @@ from mq_client.commands.cluster import DeleteTopic, ForgetTopic
 from mq_client.frames import Frame
 from mq_client.messages import Message
 from mq_client.operations.sending import To
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from sandbox import asking
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
@@ -25,7 +25,9 @@ from sandbox.waiting import eventually
 WAIT_SECONDS = 120
 
 
-def send(client: blocking.Client, queue: Queue, *bodies: bytes, tags: str | None = None) -> None:
+def send(
+    client: blocking.Client, queue: MessageQueue, *bodies: bytes, tags: str | None = None
+) -> None:
     client.send([Message(queue.topic, body, tags=tags) for body in bodies], To(queue))
 
 

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mq_client import blocking
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from sandbox.rocketmq import RocketMq
 from spark_jobs import connections, options
 from spark_jobs.pipeline.fetching import Fetcher, Spec, Tally
@@ -40,11 +40,11 @@ def answers(rocketmq: RocketMq) -> Iterator[Answers]:
 @pytest.fixture
 def fill(
     rocketmq: RocketMq, client: blocking.Client, unique_name: str
-) -> Callable[[list[Row]], list[Queue]]:
+) -> Callable[[list[Row]], list[MessageQueue]]:
     """Make a topic with numbers for each row."""
 
-    def fill(rows: list[Row]) -> list[Queue]:
-        queues = [Queue(f"{unique_name}-{number}", BROKER, 0) for number in range(len(rows))]
+    def fill(rows: list[Row]) -> list[MessageQueue]:
+        queues = [MessageQueue(f"{unique_name}-{number}", BROKER, 0) for number in range(len(rows))]
         rocketmq.create_topics({queue.topic: 1 for queue in queues}, [BROKER])
         for queue in queues:
             send(client, queue, *(b"%d" % number for number in range(MESSAGES)))
@@ -58,7 +58,7 @@ def fill(
 def check(
     answers: Answers,
     rows: list[Row],
-    queues: list[Queue],
+    queues: list[MessageQueue],
     read: Callable[[str], list[int]],
     *,
     may_lose: bool,
@@ -67,7 +67,7 @@ def check(
     """Read each row's topic by this reader; tell of all that went wrong."""
     Rules(answers, [(queue.topic, row) for queue, row in zip(queues, rows, strict=True)])
 
-    def outcome(queue: Queue) -> Read:
+    def outcome(queue: MessageQueue) -> Read:
         began, numbers, error = time.monotonic(), [], None
         try:
             numbers = read(queue.topic)
@@ -89,7 +89,7 @@ def check(
 
 @pytest.mark.parametrize("may_lose", [False, True])
 def test_a_pinned_jobs_task_gives_all_rows_or_names_what_is_missing(
-    answers: Answers, fill: Callable[[list[Row]], list[Queue]], may_lose: bool
+    answers: Answers, fill: Callable[[list[Row]], list[MessageQueue]], may_lose: bool
 ) -> None:
     given = {"nameServers": answers.address, **GIVEN, "failOnDataLoss": str(not may_lose)}
     # A worker has one thread. Here many ask at once for its client, which is made before.
@@ -116,7 +116,7 @@ def test_a_pinned_jobs_task_gives_all_rows_or_names_what_is_missing(
 def test_spark_read_gives_all_rows_or_names_what_is_missing(
     spark: SparkSession,
     answers: Answers,
-    fill: Callable[[list[Row]], list[Queue]],
+    fill: Callable[[list[Row]], list[MessageQueue]],
     tmp_path: Path,
     may_lose: bool,
 ) -> None:
@@ -131,7 +131,7 @@ def test_spark_read_gives_all_rows_or_names_what_is_missing(
 def test_a_stream_gives_all_rows_or_names_what_is_missing(
     spark: SparkSession,
     answers: Answers,
-    fill: Callable[[list[Row]], list[Queue]],
+    fill: Callable[[list[Row]], list[MessageQueue]],
     tmp_path: Path,
     may_lose: bool,
 ) -> None:

@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 from mq_client import blocking, errors
 from mq_client.acl import Credentials
 from mq_client.commands.consuming import GetMaxOffset
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from sandbox import asking, jars, rocketmq
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
 from spark_jobs import fetch, options, planning
-from spark_jobs.observing import Observer
+from spark_jobs.observing import TopicObserver
 from spark_jobs.options import Reading
 from spark_jobs.planning import Range
 from tests.real.secured import SECURED, tls_options
@@ -52,7 +52,7 @@ def source(spark: SparkSession, mq: RocketMq, tmp_path: Path) -> Source:
 def test_deleted_messages_are_an_error_or_passed_over_as_asked(
     source: Source, mq: RocketMq, client: blocking.Client, topic: str
 ) -> None:
-    queue = Queue(topic, "broker-a", 0)
+    queue = MessageQueue(topic, "broker-a", 0)
     given = {"topics": topic, "startFrom": "earliest"}
     send(client, queue, b"0", b"1")
     ends_at(client, topic, 2)
@@ -76,7 +76,7 @@ def test_a_broker_that_dies_while_a_stream_runs_loses_and_doubles_nothing(
     source: Source, mq: RocketMq, client: blocking.Client, topic: str
 ) -> None:
     """And while it is away, all others go on [rocketmq-externals#148]."""
-    one, two = Queue(topic, "broker-a", 0), Queue(topic, "broker-b", 0)
+    one, two = MessageQueue(topic, "broker-a", 0), MessageQueue(topic, "broker-b", 0)
     broker = mq.brokers["broker-b"]
     with source.running(topics=topic, startFrom="earliest") as (batches, query):
 
@@ -105,11 +105,11 @@ def test_a_broker_that_is_away_at_a_restart_is_left_out_and_caught_up_later(
     source: Source, mq: RocketMq, client: blocking.Client, topic: str, group: str
 ) -> None:
     """A topic whose brokers are all away is not taken for one that was deleted."""
-    one, two = Queue(topic, "broker-a", 0), Queue(topic, "broker-b", 0)
+    one, two = MessageQueue(topic, "broker-a", 0), MessageQueue(topic, "broker-b", 0)
     lonely = f"{topic}-lonely"
     mq.create_topics({lonely: 1}, brokers=["broker-b"])
     given = {"topicPattern": f"{topic}.*", "startFrom": "earliest", "group": group}
-    for queue in (one, two, Queue(lonely, "broker-b", 0)):
+    for queue in (one, two, MessageQueue(lonely, "broker-b", 0)):
         send(client, queue, f"{queue.topic}{queue.broker} 0".encode())
     ends_at(client, topic, 2)
     ends_at(client, lonely, 1)
@@ -124,7 +124,7 @@ def test_a_broker_that_is_away_at_a_restart_is_left_out_and_caught_up_later(
         broker.restart()
     assert source.run(**given).bodies == []
     send(client, two, b"2")
-    send(client, Queue(lonely, "broker-b", 0), b"3")
+    send(client, MessageQueue(lonely, "broker-b", 0), b"3")
     eventually(lambda: client.max_offset(two), lambda end: end == 2)
     ends_at(client, lonely, 2)
     assert source.run(**given).bodies == [b"2", b"3"]
@@ -136,11 +136,11 @@ def test_a_topic_that_is_gone_ends_or_is_passed_over_as_asked(
     kept = f"{topic}-kept"
     mq.create_topics({kept: 1})
     given = {"topics": f"{topic},{kept}", "startFrom": "earliest"}
-    send(client, Queue(topic, "broker-a", 0), b"0")
+    send(client, MessageQueue(topic, "broker-a", 0), b"0")
     ends_at(client, topic, 1)
     assert source.run(**given).bodies == [b"0"]
     delete(mq, topic)
-    send(client, Queue(kept, "broker-a", 0), b"1")
+    send(client, MessageQueue(kept, "broker-a", 0), b"1")
     ends_at(client, kept, 1)
     with pytest.raises(Exception, match="the topic has no such queue any more; read up to 1"):
         source.run(**given)
@@ -157,7 +157,7 @@ def test_a_slave_is_read_while_its_master_is_away_and_never_taken_for_it(
         blocking.Client(mq.name_server.address) as client,
     ):
         mq.create_topics({unique_name: 1})
-        queue = Queue(unique_name, "broker-a", 0)
+        queue = MessageQueue(unique_name, "broker-a", 0)
         send(client, queue, b"0", b"1")
         (slave,) = mq.slaves.values()
         asked = GetMaxOffset(unique_name, 0)
@@ -185,7 +185,7 @@ def test_a_slave_is_read_while_its_master_is_away_and_never_taken_for_it(
 
         with pytest.raises(errors.UnavailableError):
             list(read(hasty))
-        observer = Observer(client, reading)
+        observer = TopicObserver(client, reading)
         assert planning.losses({queue: 4}, observer.see({queue: 4})) == []
         master.restart()
         assert sum(batch.num_rows for batch in read(reading)) == 4
@@ -202,7 +202,7 @@ def test_brokers_that_speak_tls_are_read_with_their_authority(
     with rocketmq.started(brokers=1, java_options=tls_options(authority, tmp_path)) as mq:
         mq.create_topics({unique_name: 1})
         with blocking.Client(mq.name_server.address) as client:
-            send(client, Queue(unique_name, "broker-a", 0), b"0")
+            send(client, MessageQueue(unique_name, "broker-a", 0), b"0")
             ends_at(client, unique_name, 1)
         source = Source(spark, mq.name_server.address, tmp_path)
         assert bodies(source.rows(topics=unique_name, tls=str(trusted))) == [b"0"]

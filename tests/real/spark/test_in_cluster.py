@@ -27,12 +27,12 @@ from sandbox.waiting import eventually
 from spark_jobs.pipeline import hearing, kube, lease, overdue
 from spark_jobs.pipeline.assignments import InFiles
 from spark_jobs.pipeline.hearing import Hearing
-from spark_jobs.pipeline.lease import Lease, Terms
+from spark_jobs.pipeline.lease import DriverLease, DriverTerms
 from spark_jobs.pipeline.overdue import Overdue
 from tests.real.cluster.running import make_namespace
 
 PATIENCE_SECONDS = 120.0
-HASTE = Terms(duration=2.0, deadline=1.0, period=0.2, pause=0.1)
+HASTE = DriverTerms(duration=2.0, deadline=1.0, period=0.2, pause=0.1)
 GROUP, DRIVER, SLICES = "billing", "billing-driver", ("billing-3-0", "billing-3-1")
 JOB = {
     "topics": [{"name": "orders"}],
@@ -86,8 +86,8 @@ class Place:
     def lease_path(self) -> str:
         return f"{lease.LEASES}/namespaces/{self.name}/leases/{DRIVER}"
 
-    def lease(self, holder: str, lose: Any = None, terms: Terms = lease.TERMS) -> Lease:
-        return Lease(self.api(), self.lease_path, holder, lose or lost_for_nothing, terms)
+    def lease(self, holder: str, lose: Any = None, terms: DriverTerms = lease.TERMS) -> DriverLease:
+        return DriverLease(self.api(), self.lease_path, holder, lose or lost_for_nothing, terms)
 
     def make_lease(self) -> None:
         self._make(self.lease_path.rpartition("/")[0], {"metadata": {"name": DRIVER}})
@@ -218,8 +218,8 @@ def test_a_lease_that_is_given_back_is_taken_at_once_and_one_that_is_held_is_not
     """The second one would wait for an hour if the first did not give it back."""
     caplog.set_level(logging.INFO)
     taken = threading.Event()
-    first = place.lease("one", terms=Terms(duration=3600))
-    second = place.lease("two", terms=Terms(pause=0.05))
+    first = place.lease("one", terms=DriverTerms(duration=3600))
+    second = place.lease("two", terms=DriverTerms(pause=0.05))
     assert first.take(stop)
 
     def take() -> None:
@@ -268,7 +268,7 @@ def test_a_lease_that_nobody_renews_is_taken_when_it_was_seen_for_its_duration(
 
 def test_a_driver_that_sees_another_holder_ends(place: Place, stop: threading.Event) -> None:
     ends = Ends()
-    mine = place.lease("one", ends, Terms(period=0.05))
+    mine = place.lease("one", ends, DriverTerms(period=0.05))
     assert mine.take(stop)
     with mine.kept():
         place.hold("two")

@@ -16,7 +16,7 @@ import pytest
 from contract.exit_codes import DONE, PERMANENT
 from mq_client import blocking
 from mq_client.frames import Frame
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from sandbox import jars
 from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
 from sandbox.rocketmq import RocketMq
@@ -65,7 +65,7 @@ class Faulty:
     """A queue behind a relay, and a job that reads it in order."""
 
     def __init__(
-        self, answers: Answers, client: blocking.Client, queue: Queue, folder: Path
+        self, answers: Answers, client: blocking.Client, queue: MessageQueue, folder: Path
     ) -> None:
         """Start nothing yet."""
         self.answers, self.client, self.queue, self.folder = answers, client, queue, folder
@@ -110,7 +110,7 @@ class Faulty:
 def faulty(
     rocketmq: RocketMq, client: blocking.Client, unique_name: str, tmp_path: Path
 ) -> Iterator[Faulty]:
-    queue = Queue(unique_name, "broker-b", 0)
+    queue = MessageQueue(unique_name, "broker-b", 0)
     rocketmq.create_topics({unique_name: 1}, [queue.broker])
     with Answers(rocketmq.name_server.address) as answers:
         made = Faulty(answers, client, queue, tmp_path)

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from mq_client import blocking
 from mq_client.messages import StoredMessage
 from mq_client.pulling import Position
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from sandbox.rocketmq import RocketMq
 from tests.real.spark.source import Source, ends_at, send
 
@@ -107,7 +107,7 @@ def test_rows_with_long_keys_are_sent_in_batches_that_brokers_take(
 
 
 def test_a_stream_is_sent_on_and_a_restart_sends_only_what_is_new(
-    source: Source, client: blocking.Client, rocketmq: RocketMq, queue: Queue
+    source: Source, client: blocking.Client, rocketmq: RocketMq, queue: MessageQueue
 ) -> None:
     target = f"{queue.topic}-sink"
     rocketmq.create_topics({target: 1}, brokers=["broker-a"])

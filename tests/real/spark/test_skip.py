@@ -10,7 +10,7 @@ import pytest
 
 from contract.exit_codes import DONE, PERMANENT
 from mq_client import blocking
-from mq_client.values import Queue
+from mq_client.values import MessageQueue
 from sandbox import jars, rocketmq
 from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
 from sandbox.rocketmq import RocketMq
@@ -48,7 +48,7 @@ class Lossy:
         mq.create_topics({topic: 1})
         self.broker = mq.brokers["broker-a"]
         self.client = client
-        self.queue = Queue(topic, "broker-a", 0)
+        self.queue = MessageQueue(topic, "broker-a", 0)
         self.folder = folder
         parts: dict[str, Any] = {
             "mode": "Scheduled",

@@ -11,7 +11,7 @@ from mq_client.commands.sending import SendBatch
 from mq_client.messages import Message
 from mq_client.operations.sending import To
 from mq_client.pulling import Position
-from mq_client.values import WRITE, Queue, TopicConfig
+from mq_client.values import WRITE, MessageQueue, TopicConfig
 from sandbox import asking
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import eventually
@@ -34,7 +34,7 @@ def test_a_bounded_read_gives_every_message_once(
 
 
 def test_a_row_holds_what_the_broker_stores(
-    source: Source, client: blocking.Client, java: JavaClient, queue: Queue
+    source: Source, client: blocking.Client, java: JavaClient, queue: MessageQueue
 ) -> None:
     """With odd letters, a compressed body, an empty one, and nothing but a body."""
     texts = {"größe": "δ = 1 \U0001f680"}
@@ -89,7 +89,7 @@ def test_a_row_holds_what_the_broker_stores(
 
 
 def test_a_bounded_read_starts_and_ends_where_it_is_told(
-    source: Source, client: blocking.Client, queue: Queue, group: str
+    source: Source, client: blocking.Client, queue: MessageQueue, group: str
 ) -> None:
     stored: list[int] = []
     while len(set(stored)) < 4:
@@ -127,7 +127,7 @@ def test_a_bounded_read_starts_and_ends_where_it_is_told(
 
 
 def test_a_filter_by_tags_or_by_sql_lets_through_what_it_says(
-    source: Source, client: blocking.Client, queue: Queue
+    source: Source, client: blocking.Client, queue: MessageQueue
 ) -> None:
     for number, tag in enumerate(["paid", "BB", "Aa", "refunded"]):
         facts = {"amount": str(number)}
@@ -171,7 +171,7 @@ def test_available_now_reads_what_was_there_in_batches_of_the_size_asked_for(
 
 
 def test_a_limit_in_bytes_cuts_a_stream_into_batches(
-    source: Source, client: blocking.Client, queue: Queue
+    source: Source, client: blocking.Client, queue: MessageQueue
 ) -> None:
     send(client, queue, *(bytes([number]) * 1000 for number in range(10)))
     ends_at(client, queue.topic, 10)
@@ -181,7 +181,7 @@ def test_a_limit_in_bytes_cuts_a_stream_into_batches(
 
 
 def test_a_restart_goes_on_where_the_checkpoint_is_whatever_start_from_says(
-    source: Source, client: blocking.Client, queue: Queue
+    source: Source, client: blocking.Client, queue: MessageQueue
 ) -> None:
     """Nothing twice, from the start [seatunnel#9940] or by one [rocketmq-externals#168, #876]."""
     given = {"topics": queue.topic, "startFrom": "earliest"}
@@ -195,7 +195,7 @@ def test_a_restart_goes_on_where_the_checkpoint_is_whatever_start_from_says(
 
 
 def test_a_stream_that_starts_at_the_latest_reads_what_comes_after(
-    source: Source, client: blocking.Client, queue: Queue
+    source: Source, client: blocking.Client, queue: MessageQueue
 ) -> None:
     send(client, queue, b"old")
     ends_at(client, queue.topic, 1)
@@ -206,7 +206,7 @@ def test_a_stream_that_starts_at_the_latest_reads_what_comes_after(
 
 
 def test_the_groups_offset_is_that_of_the_next_message(
-    source: Source, client: blocking.Client, queue: Queue, group: str
+    source: Source, client: blocking.Client, queue: MessageQueue, group: str
 ) -> None:
     """
     Not of the last one [rocketmq-externals#901, seatunnel#6665]; it moves [seatunnel#7225].
@@ -230,7 +230,7 @@ def test_the_groups_offset_is_that_of_the_next_message(
 
 
 def test_a_batch_that_is_run_again_is_the_same_under_its_old_filter(
-    source: Source, client: blocking.Client, queue: Queue
+    source: Source, client: blocking.Client, queue: MessageQueue
 ) -> None:
     for tag in ("old", "new"):
         send(client, queue, b"1 " + tag.encode(), tags=tag)
@@ -278,11 +278,11 @@ def test_queues_that_vanish_are_an_error_or_passed_over_as_asked(
     """But one that was read to its end is neither: here that of broker-b, which held nothing."""
     given = {"topics": topic, "startFrom": "earliest"}
     assert source.run(**given).bodies == []
-    send(client, Queue(topic, "broker-a", 1), b"lost")
+    send(client, MessageQueue(topic, "broker-a", 1), b"lost")
     ends_at(client, topic, 1)
     rocketmq.create_topics({topic: 1})
-    send(client, Queue(topic, "broker-a", 0), b"0")
-    eventually(lambda: client.max_offset(Queue(topic, "broker-a", 0)), lambda end: end == 1)
+    send(client, MessageQueue(topic, "broker-a", 0), b"0")
+    eventually(lambda: client.max_offset(MessageQueue(topic, "broker-a", 0)), lambda end: end == 1)
     eventually(lambda: client.route(topic, max_age=0).readable, lambda queues: len(queues) == 2)
     with pytest.raises(Exception, match="are lost") as raised:
         source.run(**given)
@@ -296,7 +296,7 @@ def test_a_topic_that_was_deleted_or_made_anew_is_an_error_or_passed_over_as_ask
     source: Source, client: blocking.Client, rocketmq: RocketMq, unique_name: str
 ) -> None:
     rocketmq.create_topics({unique_name: 1}, brokers=["broker-a"])
-    queue = Queue(unique_name, "broker-a", 0)
+    queue = MessageQueue(unique_name, "broker-a", 0)
     given = {"topicPattern": unique_name, "startFrom": "earliest"}
     send(client, queue, b"0", b"1", b"2")
     ends_at(client, unique_name, 3)
@@ -321,7 +321,7 @@ def test_a_topic_that_is_taken_out_waits_and_goes_on_where_it_was_when_it_is_bac
     """Nobody reads it or commits it meanwhile; so another consumer of the group may."""
     other = f"{topic}-other"
     rocketmq.create_topics({other: 1}, brokers=["broker-a"])
-    out, stays = Queue(topic, "broker-a", 0), Queue(other, "broker-a", 0)
+    out, stays = MessageQueue(topic, "broker-a", 0), MessageQueue(other, "broker-a", 0)
     both = {"topics": f"{topic},{other}", "startFrom": "earliest", "group": group}
     send(client, out, b"out 0")
     send(client, stays, b"stays 0")
@@ -348,7 +348,7 @@ def test_a_pattern_that_matches_nothing_at_first_reads_its_first_topic_from_the_
     given = {"topicPattern": f"{unique_name}.*"}
     assert source.run(**given).bodies == []
     rocketmq.create_topics({f"{unique_name}-first": 1}, brokers=["broker-a"])
-    send(client, Queue(f"{unique_name}-first", "broker-a", 0), b"0", b"1")
+    send(client, MessageQueue(f"{unique_name}-first", "broker-a", 0), b"0", b"1")
     ends_at(client, f"{unique_name}-first", 2)
     assert source.run(**given).bodies == [b"0", b"1"]
 
@@ -359,7 +359,7 @@ def test_a_topic_that_may_not_be_read_now_holds_nothing_up_and_loses_nothing(
     """Its perm has lost READ: the messages are there."""
     other = f"{topic}-other"
     rocketmq.create_topics({other: 1}, brokers=["broker-a"])
-    barred, free = Queue(topic, "broker-a", 0), Queue(other, "broker-a", 0)
+    barred, free = MessageQueue(topic, "broker-a", 0), MessageQueue(other, "broker-a", 0)
     given = {"topics": f"{topic},{other}", "startFrom": "earliest"}
     assert source.run(**given).bodies == []
     send(client, barred, b"barred")
@@ -377,7 +377,7 @@ def test_a_topic_that_may_not_be_read_now_holds_nothing_up_and_loses_nothing(
 
 
 def test_offsets_that_are_reset_at_the_broker_move_no_stream(
-    source: Source, client: blocking.Client, rocketmq: RocketMq, queue: Queue, group: str
+    source: Source, client: blocking.Client, rocketmq: RocketMq, queue: MessageQueue, group: str
 ) -> None:
     """The checkpoint leads: the broker gives a reset as the answer to the next pull."""
     given = {"topics": queue.topic, "group": group, "startFrom": "earliest"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from evenkeel import manifests
 from evenkeel.control import groups
-from evenkeel.control.seen import JobSeen, JobState, Report, Seat, Seen
+from evenkeel.control.seen import GroupSurroundings, JobSeen, JobState, Report, Seat
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel_cli.facts import explaining
 from evenkeel_cli.facts.explaining import Explanation
@@ -60,7 +60,7 @@ def after(
     for minute, each in enumerate(seen):
         job = each if isinstance(each, JobSeen) else None
         pods = None if job is not None else each
-        sight = Seen({ORDERS: route or topic()}, job, pods)  # type: ignore[arg-type]
+        sight = GroupSurroundings({ORDERS: route or topic()}, job, pods)  # type: ignore[arg-type]
         now = START + timedelta(minutes=minute)
         found = replace(found, status=groups.decide(found, sight, now).status)
     return found

@@ -12,7 +12,7 @@ import trustme
 import yaml
 
 from evenkeel_cli.cluster import access
-from evenkeel_cli.cluster.access import Access
+from evenkeel_cli.cluster.access import ServerAccess
 from evenkeel_cli.cluster.kubeconfig import NoClusterError
 
 PLUGIN = """\
@@ -46,7 +46,7 @@ def _outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(access, "ACCOUNT", tmp_path / "account")
 
 
-def found(tmp_path: Path, context: str | None = None, **parts: Any) -> Access:
+def found(tmp_path: Path, context: str | None = None, **parts: Any) -> ServerAccess:
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(config(**parts)))
     return access.find(str(path), context)

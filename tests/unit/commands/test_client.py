@@ -10,8 +10,8 @@ import pytest
 from evenkeel.cluster import paths
 from evenkeel.objects import Key
 from evenkeel_cli.cluster import client
-from evenkeel_cli.cluster.access import Access
-from evenkeel_cli.cluster.client import ApiError, AwayError, Cluster
+from evenkeel_cli.cluster.access import ServerAccess
+from evenkeel_cli.cluster.client import ApiError, AwayError, ClusterClient
 from tests.http_answers import answering, redirect
 
 TOKEN = "Bearer of-an-admin"
@@ -19,9 +19,9 @@ POD = Key("shop", "billing-driver")
 PIECE = b"x" * 65536
 
 
-def cluster(server: str) -> Cluster:
+def cluster(server: str) -> ClusterClient:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return Cluster(Access(server, "shop", tls, {"Authorization": TOKEN}))
+    return ClusterClient(ServerAccess(server, "shop", tls, {"Authorization": TOKEN}))
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

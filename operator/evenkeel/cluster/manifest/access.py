@@ -14,7 +14,7 @@ _ENVIRONMENT = {"EVENKEEL_ACCESS_KEY": "accessKey", "EVENKEEL_SECRET_KEY": "secr
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ClusterAccess:
     """What a process needs besides the name servers. No secret is in it, only its name."""
 
     secret: str | None
@@ -57,7 +57,7 @@ class Access:
         return ref.name if ref else None
 
 
-def of(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> Access:
+def of(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> ClusterAccess:
     """Find what all topics of a group agree on."""
     found = [_named(group, topics, key) for key in group.topic_keys]
     for topic in found:
@@ -73,7 +73,7 @@ def of(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> Access:
             "each: make them the same, or make a group each"
         )
     ((secret, tls),) = ways
-    return Access(secret.name if secret else None, tls)
+    return ClusterAccess(secret.name if secret else None, tls)
 
 
 def _named(group: ConsumerGroup, topics: Mapping[Key, Topic], key: Key) -> Topic:

@@ -9,7 +9,7 @@ LEAST_HEAP_MIB = 480
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class MemorySplit:
     """Both parts, in MiB; together they are the container's."""
 
     heap: int
@@ -26,10 +26,10 @@ class TooLittleError(ValueError):
         self.needed = needed
 
 
-def split(quantity: str, factor: float) -> Split:
+def split(quantity: str, factor: float) -> MemorySplit:
     """Give the rest `factor` times as much as the heap, as Spark counts its overhead."""
     whole = quantities.mib(quantity)
     heap = int(whole / (1 + factor))
     if heap < LEAST_HEAP_MIB:
         raise TooLittleError(heap, int(LEAST_HEAP_MIB * (1 + factor)) + 1)
-    return Split(heap, whole - heap)
+    return MemorySplit(heap, whole - heap)

@@ -6,7 +6,7 @@ from contract.kinds.jobs import Job
 from contract.names import ROLE_LABEL
 from evenkeel import times
 from evenkeel.cluster.manifest import merging, names, places
-from evenkeel.cluster.manifest.access import Access
+from evenkeel.cluster.manifest.access import ClusterAccess
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.objects import ConsumerGroup
 
@@ -31,7 +31,7 @@ class Wanted:
     group: ConsumerGroup
     job: Job
     image: str
-    access: Access
+    access: ClusterAccess
 
     @property
     def stop_seconds(self) -> int:

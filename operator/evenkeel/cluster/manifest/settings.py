@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from contract.kinds.jobs import Process
 from evenkeel.cluster.manifest import memory, merging, names, places
-from evenkeel.cluster.manifest.memory import Split
+from evenkeel.cluster.manifest.memory import MemorySplit
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.cluster.manifest.pods import Wanted
 from evenkeel.errors import ManifestError
@@ -120,7 +120,7 @@ def _is_of(key: str, family: str) -> bool:
     return key.startswith(family.removesuffix("*"))
 
 
-def _split(wanted: Wanted, who: str, process: Process) -> Split:
+def _split(wanted: Wanted, who: str, process: Process) -> MemorySplit:
     key = f"spark.{who}.memoryOverheadFactor"
     text = wanted.job.spark_conf.get(key)
     factor = _OVERHEAD[who] if text is None else _factor(text)
