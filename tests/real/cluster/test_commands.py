@@ -31,21 +31,6 @@ ROUTE = [
     {"broker": broker, "readQueues": 4, "writeQueues": 4} for broker in ("broker-a", "broker-b")
 ]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-DRIVERS_PAGE = """
-from mq_client.values import Queue
-from spark_jobs.pipeline.facts import Facts
-from spark_jobs.pipeline.fetching import Tally
-from spark_jobs.pipeline.metrics import Metrics
-import threading, time
-
-begun = time.monotonic()
-def facts():
-    rows = {"billing-0": int(1000 * (time.monotonic() - begun)), "billing-1": 0}
-    return Facts(1, 1, 0, {}, True, Tally(rows=rows), None)
-lags = {Queue("payments", "broker-a", number): 10 ** number for number in range(4)}
-Metrics(facts, lambda: lags).serve(%d)
-threading.Event().wait()
-"""
 PLUGIN = """\
 #!/bin/sh
 PYTHONPATH={root}/operator:{root} exec {python} -c \\
@@ -382,7 +367,7 @@ def own_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     claim = ports.claim()
     monkeypatch.setattr(places, "METRICS_PORT", claim.port)
     with process.folder("evenkeel-page-") as folder:
-        command = [sys.executable, "-c", DRIVERS_PAGE % claim.port]
+        command = [sys.executable, "-m", "tests.real.cluster.drivers_page", str(claim.port)]
         page = process.Process("page", command, folder, {"PYTHONPATH": str(ROOT)})
         page.wait_until(lambda: listens(address, claim.port), 30.0)
         yield address
