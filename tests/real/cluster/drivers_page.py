@@ -1,4 +1,4 @@
-"""A page of metrics as a driver serves it: two executors, of which one reads 1,000 rows a second."""
+"""A metrics page as a driver serves it: two executors, one of which reads 1,000 rows a second."""
 
 import sys
 import threading
