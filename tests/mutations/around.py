@@ -1,9 +1,9 @@
 """Breaks of the steps around a plan."""
 
 NOTICED_BY = [
-    "tests/unit/test_routes.py",
-    "tests/unit/test_producer.py",
-    "tests/unit/test_slots.py",
+    "tests/unit/mq_client/test_routes.py",
+    "tests/unit/lb_core/test_producer.py",
+    "tests/unit/lb_core/test_slots.py",
 ]
 
 MUTATIONS = [  # file, the code as it is, the code once broken

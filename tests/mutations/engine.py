@@ -1,10 +1,10 @@
 """Breaks of STICKY, of what it stands on, and of the filter."""
 
 NOTICED_BY = [
-    "tests/unit/test_plan.py",
-    "tests/unit/test_check.py",
-    "tests/unit/test_quota.py",
-    "tests/unit/test_filter.py",
+    "tests/unit/lb_core/test_plan.py",
+    "tests/unit/lb_core/test_check.py",
+    "tests/unit/lb_core/test_quota.py",
+    "tests/unit/lb_core/test_command_line.py",
     "tests/property",
 ]
 

@@ -1,6 +1,6 @@
 """Breaks of RocketMQ's strategies and of the share rule."""
 
-NOTICED_BY = ["tests/unit/test_strategies.py", "tests/golden"]
+NOTICED_BY = ["tests/unit/lb_core/test_strategies.py", "tests/golden"]
 
 MUTATIONS = [  # file, the code as it is, the code once broken
     ("lb_core/strategies/averagely.py", "min(position, extra)", "extra"),

@@ -18,7 +18,7 @@ import pytest
 from sandbox import ports, process
 from tests.ending import ends
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SLEEPER = "import time; print('up', flush=True); time.sleep(60)"
 PATIENCE_SECONDS = 20.0
 

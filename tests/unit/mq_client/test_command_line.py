@@ -12,7 +12,7 @@ import pytest
 from mq_client.commands.sending import Send
 from tests.peer import Peer
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TOO_BIG = 13
 MANY_DIGITS = "9" * 5000
 DIGIT_TWO_RAISED = "\u00b2"

@@ -11,7 +11,7 @@ import pytest
 
 from generate import handover
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def blocks(name: str) -> list[tuple[str, str]]:

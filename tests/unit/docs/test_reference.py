@@ -19,7 +19,7 @@ from lb_core import strategies as engine
 from mq_client import aio, blocking
 from spark_jobs.pipeline import failures
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 REASON_PLACES = {"Finding": 2, "Conflict": 0, "NotReadyError": 0, "ReadFailure": 0}
 """Which argument of these is the reason of a condition."""
 CAMEL = re.compile(r"(?:[A-Z][a-z]+)+")

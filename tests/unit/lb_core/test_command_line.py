@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lb_core import answers
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "rocketmq.json").read_text(encoding="utf-8"))
 QUEUES = [["t", "b", number] for number in range(4)]
 

@@ -12,7 +12,7 @@ from mq_client.values import MessageQueue
 from spark_jobs import options
 from spark_jobs.options import QueueEdge, Reading, StartOrEnd
 
-GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "spark.md"
 LEAST = {"nameServers": "mq:9876", "topics": "orders"}
 
 

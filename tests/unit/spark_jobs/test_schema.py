@@ -13,7 +13,7 @@ from mq_client.compression import Codec
 from spark_jobs import schema
 from tests import stored
 
-GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "spark.md"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

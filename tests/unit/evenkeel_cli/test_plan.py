@@ -112,7 +112,7 @@ def test_one_more_executor_shows_what_would_move_and_why(
 def test_the_example_shows_what_one_more_executor_moves(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = Path(__file__).parents[2] / "examples" / "files" / "plan.yaml"
+    path = Path(__file__).parents[3] / "examples" / "files" / "plan.yaml"
     assert run(capsys, "-f", str(path))[0] == NOTHING_MOVES
     code, shown = run(capsys, "-f", str(path), "--executors", "3")
     assert code == SOMETHING_MOVES
@@ -120,7 +120,7 @@ def test_the_example_shows_what_one_more_executor_moves(
 
 
 def test_the_example_for_runs_is_read() -> None:
-    found = manifests.read(Path(__file__).parents[2] / "examples" / "files" / "run.yaml")
+    found = manifests.read(Path(__file__).parents[3] / "examples" / "files" / "run.yaml")
     assert list(found.topics) == [Key("default", "orders")]
     assert found.groups[BILLING].spec.job is not None
 

@@ -15,7 +15,7 @@ import pytest
 from spark_jobs.pipeline import users_part
 from spark_jobs.pipeline.job import Job, Sink
 
-PAGE = Path(__file__).parents[2] / "docs" / "sinks.md"
+PAGE = Path(__file__).parents[3] / "docs" / "sinks.md"
 DELTA, ICEBERG, UPSERT = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.S | re.M)
 
 

@@ -8,7 +8,7 @@ from evenkeel.errors import EvenkeelError
 from evenkeel_cli.facts import explaining, past, sentences
 from evenkeel_cli.facts.past import Past, Told
 from lb_core.model import Queue
-from tests.unit.commands.scenes import (
+from tests.unit.evenkeel_cli.scenes import (
     JOB,
     after,
     annotated,

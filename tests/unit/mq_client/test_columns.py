@@ -16,7 +16,7 @@ from mq_client.values import MessageQueue
 from spark_jobs import schema
 from tests import stored
 
-GUIDE = Path(__file__).parents[2] / "docs" / "rocketmq-client.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "rocketmq-client.md"
 LONG = b"a body that is too long for a view to hold"
 
 

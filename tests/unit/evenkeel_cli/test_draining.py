@@ -5,7 +5,7 @@ import pytest
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import draining
-from tests.unit.commands.scenes import JOB, after, annotated, group, members, running
+from tests.unit.evenkeel_cli.scenes import JOB, after, annotated, group, members, running
 
 PODS = after(group(), members("pod-a", "pod-b"))
 OF_A_JOB = after(group(job=JOB), running(slot_0="1", slot_1="2"))

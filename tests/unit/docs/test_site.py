@@ -14,7 +14,7 @@ import pytest
 
 from evenkeel import manifests
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 FETCHED = re.compile(r"<(?:script|img|iframe|source|link)\b[^>]*>")
 

@@ -12,7 +12,7 @@ from evenkeel import crds
 from evenkeel.crds import KINDS, CrdKind
 from generate.crds import FOLDERS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MOST_BYTES = 256 * 1024
 """What `kubectl apply` takes, which keeps a copy in an annotation."""
 TYPES = {"object", "array", "string", "integer", "boolean"}

@@ -9,7 +9,7 @@ from evenkeel_cli.facts import measured, picture
 from evenkeel_cli.facts.measured import Measured
 from evenkeel_cli.facts.picture import Look
 from lb_core.model import Queue
-from tests.unit.commands.scenes import JOB, after, annotated, group, members, running
+from tests.unit.evenkeel_cli.scenes import JOB, after, annotated, group, members, running
 
 BEGUN = after(group(job=JOB), running(0, slot_0="1", slot_1="2"))
 OF_A_JOB = after(BEGUN, running(slot_0="1", slot_1="2"))

@@ -12,7 +12,7 @@ from evenkeel.control.seen import JobSeen, JobState
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import requests
-from tests.unit.commands.scenes import JOB, after, annotated, group, members, running
+from tests.unit.evenkeel_cli.scenes import JOB, after, annotated, group, members, running
 
 NOW = "2026-01-01T00:00:00.000+00:00"
 TWO = after(group(), members("a", "b"))
