@@ -4,7 +4,7 @@ import argparse
 
 from evenkeel.cluster import staging
 from evenkeel.cluster.terms import LeaderTerms, find_fault
-from evenkeel.control import allowing
+from evenkeel.control.topics import allowed_name_servers
 from evenkeel.errors import ManifestError
 from evenkeel_cli import options as told
 from evenkeel_cli.codes import DONE
@@ -97,7 +97,7 @@ def _parse_count(text: str) -> int:
 
 def _parse_pattern(text: str) -> str:
     try:
-        return allowing.checked(text)
+        return allowed_name_servers.checked(text)
     except ManifestError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

@@ -6,9 +6,11 @@ from typing import Any
 
 from contract.kinds.groups import GroupStatus
 from evenkeel import manifests
-from evenkeel.control import conditions, groups
-from evenkeel.control.groups import GroupDecision
-from evenkeel.control.seen import GroupSurroundings, JobSeen, JobState, Report, Seat
+from evenkeel.control import conditions
+from evenkeel.control.groups import group_status
+from evenkeel.control.groups.group_status import GroupDecision
+from evenkeel.control.groups.surroundings import GroupSurroundings
+from evenkeel.control.jobs.states import JobSeen, JobState, Report, Seat
 from evenkeel.objects import ConsumerGroup, Key, Topic
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -81,9 +83,9 @@ def message(decision: GroupDecision, kind: str) -> str:
 
 def settled(**spec: Any) -> GroupStatus:
     """A group whose two executors have adopted epoch 1."""
-    first = groups.decide(group(**spec), seen(), START).status
+    first = group_status.decide(group(**spec), seen(), START).status
     job = running({"billing-0": "0", "billing-1": "1"}, 1)
-    return groups.decide(group(first, **spec), seen(job), START).status
+    return group_status.decide(group(first, **spec), seen(job), START).status
 
 
 BOTH = {"billing-0": "0", "billing-1": "1"}
@@ -93,4 +95,4 @@ ALL = {**BOTH, "billing-2": "2"}
 def grown(**spec: Any) -> GroupStatus:
     """A settled group that has just got a third slot, which nobody has filled yet."""
     wider = group(settled(**spec), job={"executors": 3}, **spec)
-    return groups.decide(wider, seen(running(BOTH, 1)), at(1)).status
+    return group_status.decide(wider, seen(running(BOTH, 1)), at(1)).status

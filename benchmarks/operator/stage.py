@@ -11,7 +11,7 @@ from benchmarks.operator.api import MERGE, Client, side_by_side
 from benchmarks.operator.sizes import Size
 from evenkeel import crds, manifests
 from evenkeel.cluster import events, paths
-from evenkeel.control.groups import Happened
+from evenkeel.control.groups.group_status import Happened
 from evenkeel.objects import Key
 from sandbox import kubernetes
 from sandbox.kubernetes import Cluster, RefusedError

@@ -15,8 +15,11 @@ import msgspec
 from contract.kinds.groups import Assigned
 from contract.names import PAUSED
 from evenkeel import planning, times
-from evenkeel.control import conditions, findings, groups
-from evenkeel.control.seen import Conflict, GroupSurroundings, JobSeen, JobState, Report, Seat
+from evenkeel.control import conditions
+from evenkeel.control.conflicts import Conflict
+from evenkeel.control.groups import findings, group_status
+from evenkeel.control.groups.surroundings import GroupSurroundings
+from evenkeel.control.jobs.states import JobSeen, JobState, Report, Seat
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from lb_core.model import Member
@@ -45,7 +48,7 @@ def foresee(
     if planning.goes_by_rate(group.spec.strategy):
         notes.append(NO_RATES)
     group = _add_slots(_set_executors(_remove_pause(group), executors), now)
-    decision = groups.decide(group, _make_seen(group, topics), now)
+    decision = group_status.decide(group, _make_seen(group, topics), now)
     if decision.plan is None:
         ready = conditions.find(decision.status.conditions, "Ready")
         why = ready.message if ready else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contract.kinds.groups import GroupStatus
-from evenkeel.control.groups import MOST_TEXT
+from evenkeel.control.groups.group_status import MOST_TEXT
 from lb_core.assignment import parse_ids
 from lb_core.errors import AllocationError
 from lb_core.model import Queue, QueueRange

@@ -7,7 +7,7 @@ from typing import Any
 
 from contract.names import ASKED_HASH, DRIVER, GROUP_LABEL, RESTART_HASH, ROLE_LABEL
 from evenkeel.cluster.manifest import merging
-from evenkeel.control.seen import DriverSeen, DriverState, Ending
+from evenkeel.control.jobs.states import DriverSeen, DriverState, Ending
 
 Body = Mapping[str, Any]
 KILLED = 137

@@ -5,7 +5,7 @@ from typing import Any
 
 from contract.names import API_VERSION
 from evenkeel import times
-from evenkeel.control.groups import Happened
+from evenkeel.control.groups.group_status import Happened
 from evenkeel.objects import ConsumerGroup
 
 MOST_TEXT = 1024

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenkeel.cluster import driver_pods
-from evenkeel.control.seen import DriverSeen
+from evenkeel.control.jobs.states import DriverSeen
 from evenkeel.objects import Key
 from lb_core.model import Member
 

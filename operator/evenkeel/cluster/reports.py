@@ -8,7 +8,7 @@ import msgspec
 from contract import report as contract_report
 from contract.names import EXECUTOR_ID_LABEL
 from evenkeel.cluster.pods import Pod
-from evenkeel.control.seen import DriverSeen, DriverState, Report, Seat
+from evenkeel.control.jobs.states import DriverSeen, DriverState, Report, Seat
 
 
 def with_report(

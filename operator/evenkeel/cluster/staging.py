@@ -17,7 +17,7 @@ import msgspec
 
 from contract.kinds.jobs import Mode
 from contract.names import RESTART, SKIP
-from evenkeel.control.seen import DriverSeen, DriverState
+from evenkeel.control.jobs.states import DriverSeen, DriverState
 from evenkeel.objects import ConsumerGroup, Key, Topic
 
 AT_ONCE = 5

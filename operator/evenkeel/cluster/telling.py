@@ -15,7 +15,7 @@ from evenkeel.cluster import paths
 from evenkeel.cluster.api import Api, ApiRequest
 from evenkeel.cluster.brake import Brake
 from evenkeel.cluster.events import event
-from evenkeel.control.groups import Happened
+from evenkeel.control.groups.group_status import Happened
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup
 

@@ -26,11 +26,12 @@ from evenkeel.cluster.manifest import names, rights, whole
 from evenkeel.cluster.secrets import Secrets
 from evenkeel.cluster.staging import Staging
 from evenkeel.cluster.telling import Telling
-from evenkeel.control import allowing, conditions
+from evenkeel.control import conditions
 from evenkeel.control.brokers import ClusterAddress, Trust
 from evenkeel.control.conditions import Finding
-from evenkeel.control.groups import Happened
-from evenkeel.control.seen import ABSENT, DriverSeen
+from evenkeel.control.groups.group_status import Happened
+from evenkeel.control.jobs.states import ABSENT, DriverSeen
+from evenkeel.control.topics import allowed_name_servers
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel.planning import NotReadyError
@@ -165,7 +166,7 @@ class ClusterWorld:
 
     async def cluster(self, topic: Topic) -> ClusterAddress:
         """Tell how to reach a topic's cluster, credentials included."""
-        allowing.refuse_others(topic, self.allowed)
+        allowed_name_servers.refuse_others(topic, self.allowed)
         servers = tuple(topic.spec.name_servers or ())
         ref, credentials = topic.spec.credentials_secret_ref, None
         if ref is not None:

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from contract.kinds.topics import BrokerQueues
-from evenkeel.control import provisioning, topics
-from evenkeel.control.provision import StepOutcome
-from evenkeel.control.provisioning import TopicWish
-from evenkeel.control.topics import ReadFailure
+from evenkeel.control.provisioning import conversation
+from evenkeel.control.provisioning.conversation import TopicWish
+from evenkeel.control.provisioning.steps import StepOutcome
+from evenkeel.control.topics import topic_status
+from evenkeel.control.topics.topic_status import ReadFailure
 from mq_client import errors
 from mq_client.acl import Credentials
 from mq_client.aio import Client
@@ -82,12 +83,14 @@ class Brokers:
             route = await _in_time(self._client(cluster).route(topic, max_age=0), silent)
         except errors.TopicUnknownError as error:
             self.requests["unknown"] += 1
-            return ReadFailure(topics.UNKNOWN, f"{error}; create it, or let spec.provision do so")
+            return ReadFailure(
+                topic_status.UNKNOWN, f"{error}; create it, or let spec.provision do so"
+            )
         except errors.MqError as error:
             self.requests["failed"] += 1
             return _unread(error)
         self.requests["answered"] += 1
-        return topics.brokers(route)
+        return topic_status.brokers(route)
 
     async def provision(
         self, cluster: ClusterAddress, task: TopicWish
@@ -95,7 +98,7 @@ class Brokers:
         """Take a topic one step further to what is wanted, or say why that cannot be tried."""
         client = self._client(cluster)
         try:
-            return await _in_time(client.run(provisioning.step(client.directory, task)), _silent())
+            return await _in_time(client.run(conversation.step(client.directory, task)), _silent())
         except errors.MqError as error:
             return _unread(error)
 

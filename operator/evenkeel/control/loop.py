@@ -13,17 +13,26 @@ from datetime import UTC, datetime
 
 from contract.kinds.topics import Provision, TopicSpec
 from evenkeel import times
-from evenkeel.control import groups, places, provision, rivals, topics
+from evenkeel.control import rivals
 from evenkeel.control.brokers import Brokers
-from evenkeel.control.draining import Quiet
-from evenkeel.control.driving import Action
-from evenkeel.control.moving import Moved
-from evenkeel.control.observing import CENSUS_SECONDS, SOON_SECONDS, Clock, GroupObserver, GroupView
-from evenkeel.control.provisioning import TopicWish
+from evenkeel.control.conflicts import Conflict
+from evenkeel.control.groups import group_status
+from evenkeel.control.groups.move_counts import MoveCounts
+from evenkeel.control.groups.observer import (
+    CENSUS_SECONDS,
+    SOON_SECONDS,
+    Clock,
+    GroupObserver,
+    GroupView,
+)
+from evenkeel.control.jobs.driver_actions import Action
+from evenkeel.control.provisioning import steps
+from evenkeel.control.provisioning.closing_queues import Quiet
+from evenkeel.control.provisioning.conversation import TopicWish
 from evenkeel.control.rivals import Rivals
-from evenkeel.control.seen import Conflict
-from evenkeel.control.topics import ReadFailure, Sight
-from evenkeel.control.work import Work, WorkCounts, WorkPace
+from evenkeel.control.topics import topic_keys, topic_status
+from evenkeel.control.topics.topic_status import ReadFailure, Sight
+from evenkeel.control.work_queue import WorkCounts, WorkPace, WorkQueue
 from evenkeel.control.world import World
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup, Key, Topic
@@ -58,11 +67,11 @@ class Loop:
         self._clock = clock
         self._brokers = Brokers()
         self._observer = GroupObserver(world, clock, self._brokers)
-        self._topics: Work[Key] = Work(self._look_at_topic, WAITING)
-        self._groups: Work[Key] = Work(self._look_at_group, rests=self._group_rests)
-        self._censuses: Work[Key] = Work(self._ask_brokers, WAITING)
+        self._topics: WorkQueue[Key] = WorkQueue(self._look_at_topic, WAITING)
+        self._groups: WorkQueue[Key] = WorkQueue(self._look_at_group, rests=self._group_rests)
+        self._censuses: WorkQueue[Key] = WorkQueue(self._ask_brokers, WAITING)
         self._rival_topics: Rivals[Topic] = Rivals(rivals.topic_claim)
-        self.moved = Moved()
+        self.moved = MoveCounts()
         self._quiet: dict[Key, Quiet] = defaultdict(Quiet)
         """Of topics whose queues close."""
         self._specs: dict[Key, TopicSpec] = {}
@@ -145,7 +154,7 @@ class Loop:
         if topic is None:
             return None
         conflict = rivals.topic_conflict(topic, self._rival_topics.of(topic))
-        decision = topics.decide(topic, await self._sight(topic, conflict), self._clock())
+        decision = topic_status.decide(topic, await self._sight(topic, conflict), self._clock())
         if decision.status != topic.status:
             await self._world.write_topic(topic, decision.status)
         return _about(decision.look_again_seconds)
@@ -159,7 +168,7 @@ class Loop:
         except NotReadyError as error:
             return Sight(ReadFailure(error.reason, str(error)), conflict=conflict)
         outcome = None
-        spec = topics.to_follow(topic, conflict)
+        spec = topic_status.to_follow(topic, conflict)
         if spec is not None:
             outcome = await self._brokers.provision(cluster, self._task(topic, spec))
         else:
@@ -168,10 +177,10 @@ class Loop:
 
     def _task(self, topic: Topic, spec: Provision) -> TopicWish:
         def readers() -> list[str]:
-            place = places.of_topic(topic)
-            return places.readers(place, self._world.groups(), self._world.topic)
+            place = topic_keys.of_topic(topic)
+            return topic_keys.readers(place, self._world.groups(), self._world.topic)
 
-        goal = provision.wanted(spec)
+        goal = steps.wanted(spec)
         refuse = self._world.refuse_unless_leading
         return TopicWish(topic.topic, goal, readers, self._quiet[topic.head.key], refuse)
 
@@ -193,7 +202,7 @@ class Loop:
             return None
         view = self._observer.view(group)
         drive = view.drive
-        decision = groups.decide(group, view.seen, self._clock())
+        decision = group_status.decide(group, view.seen, self._clock())
         soon = (decision.look_again_seconds, drive.look_again_seconds if drive else None)
         is_written = decision.status == group.status
         is_idle = drive is None or drive.action is Action.NOTHING
@@ -206,7 +215,7 @@ class Loop:
             self._observer.note_trouble(group, None)
         return min([_interval(group), *(each for each in soon if each is not None)])
 
-    def _note_moves(self, group: ConsumerGroup, decision: groups.GroupDecision) -> None:
+    def _note_moves(self, group: ConsumerGroup, decision: group_status.GroupDecision) -> None:
         """Count what moved, unless the object had changed and nothing was written."""
         written = self._world.group(group.head.key)
         is_published = written is not None and written.status.moved == decision.status.moved

@@ -14,7 +14,8 @@ from prometheus_client.registry import Collector
 from contract.kinds.groups import Assigned, GroupStatus
 from contract.kinds.jobs import Mode
 from evenkeel import planning, times
-from evenkeel.control import conditions, findings
+from evenkeel.control import conditions
+from evenkeel.control.groups import findings
 from evenkeel.control.loop import Loop
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup, Key, Topic

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from contract.kinds.groups import TopicClaim
-from evenkeel.control import places
-from evenkeel.control.places import TopicKey
-from evenkeel.control.seen import Conflict
+from evenkeel.control.conflicts import Conflict
+from evenkeel.control.topics import topic_keys
+from evenkeel.control.topics.topic_keys import TopicKey
 from evenkeel.objects import ConsumerGroup, Key, Topic
 
 Topics = Mapping[Key, Topic]
@@ -71,7 +71,7 @@ def group_claim(group: ConsumerGroup) -> Claim:
 
 def topic_claim(topic: Topic) -> Claim | None:
     """Say which topic is kept by this object; none if it is only read."""
-    place = places.of_topic(topic)
+    place = topic_keys.of_topic(topic)
     return Claim(place.topic, (place, topic.status.claims)) if topic.spec.provision else None
 
 
@@ -79,9 +79,9 @@ def group_conflict(
     group: ConsumerGroup, others: Iterable[ConsumerGroup], topics: Topics
 ) -> Conflict | None:
     """Find another group that reads one of the same topics in the same name, and was first."""
-    ours = places.of_group(group, topics.get)
+    ours = topic_keys.of_group(group, topics.get)
     for other in others:
-        theirs = places.of_group(other, topics.get)
+        theirs = topic_keys.of_group(other, topics.get)
         shared = sorted(
             {
                 our.topic
@@ -101,9 +101,9 @@ def group_conflict(
 
 def topic_conflict(topic: Topic, others: Iterable[Topic]) -> Conflict | None:
     """Find another object that keeps the same topic, and was first."""
-    place = places.of_topic(topic)
+    place = topic_keys.of_topic(topic)
     for other in others:
-        shared = place.shared_with(places.of_topic(other))
+        shared = place.shared_with(topic_keys.of_topic(other))
         if shared and _is_first(other, topic, shared, place.topic):
             return Conflict(
                 "OlderTopic",
@@ -120,7 +120,7 @@ def group_claims(group: ConsumerGroup, rival: Conflict | None, topics: Topics) -
     for key in group.topic_keys:
         topic, kept = topics.get(key), before.get(key.name)
         if topic is not None:
-            place = places.of_topic(topic)
+            place = topic_keys.of_topic(topic)
             told_by = _claimed(place, [_place(kept)] if kept else [], rival)
             kept = TopicClaim(key.name, place.topic, told_by) if told_by else None
         if kept is not None:  # a Topic that is missing for a while is not given away
@@ -132,7 +132,7 @@ def topic_claims(topic: Topic, rival: Conflict | None) -> list[str]:
     """Say at which name servers it is this object that keeps the topic."""
     if topic.spec.provision is None:
         return []
-    return _claimed(places.of_topic(topic), _held(topic), rival)
+    return _claimed(topic_keys.of_topic(topic), _held(topic), rival)
 
 
 def _claimed(place: TopicKey, held: Iterable[TopicKey], rival: Conflict | None) -> list[str]:

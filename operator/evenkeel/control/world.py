@@ -10,8 +10,8 @@ from typing import Protocol
 from contract.kinds.groups import GroupStatus
 from contract.kinds.topics import TopicStatus
 from evenkeel.control.brokers import ClusterAddress
-from evenkeel.control.groups import Happened
-from evenkeel.control.seen import DriverSeen
+from evenkeel.control.groups.group_status import Happened
+from evenkeel.control.jobs.states import DriverSeen
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from lb_core.model import Member
 

@@ -28,7 +28,7 @@ from contract import report as contract_report
 from contract.kinds.jobs import Process
 from contract.report import DriverReport, Filler
 from evenkeel import quantities, times
-from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, Report, Seat
+from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Ending, Report, Seat
 from evenkeel.errors import EvenkeelError
 from evenkeel.job_file import Document
 

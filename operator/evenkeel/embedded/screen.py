@@ -13,7 +13,7 @@ from rich.text import Text
 
 from evenkeel import objects
 from evenkeel.control import conditions
-from evenkeel.control.groups import Happened
+from evenkeel.control.groups.group_status import Happened
 from evenkeel.embedded.world import FileWorld
 from evenkeel.objects import Key
 

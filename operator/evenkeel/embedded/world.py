@@ -24,9 +24,9 @@ from contract.names import RESTART
 from evenkeel import job_file, manifests
 from evenkeel.control import conditions
 from evenkeel.control.brokers import ClusterAddress
-from evenkeel.control.groups import Happened
+from evenkeel.control.groups.group_status import Happened
+from evenkeel.control.jobs.states import ABSENT, DriverSeen
 from evenkeel.control.loop import Loop
-from evenkeel.control.seen import ABSENT, DriverSeen
 from evenkeel.embedded import driver
 from evenkeel.embedded.driver import EmbeddedDriver
 from evenkeel.errors import ManifestError

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from evenkeel.control.topic_settings import GetSettings, Settings
+from evenkeel.control.provisioning.topic_settings import GetSettings, Settings
 from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import To

@@ -11,7 +11,7 @@ import pytest
 
 from contract import exit_codes
 from contract.kinds import groups
-from evenkeel.control.seen import JobState
+from evenkeel.control.jobs.states import JobState
 from evenkeel_cli import codes
 from generate import alerts, pictures, reference, story, strategies
 from lb_core import moves, reasons

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel import manifests
-from evenkeel.control import groups
-from evenkeel.control.seen import GroupSurroundings, JobSeen, JobState, Report, Seat
+from evenkeel.control.groups import group_status
+from evenkeel.control.groups.surroundings import GroupSurroundings
+from evenkeel.control.jobs.states import JobSeen, JobState, Report, Seat
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel_cli.facts import explaining
 from evenkeel_cli.facts.explaining import Explanation
@@ -62,7 +63,7 @@ def after(
         pods = None if job is not None else each
         sight = GroupSurroundings({ORDERS: route or topic()}, job, pods)  # type: ignore[arg-type]
         now = START + timedelta(minutes=minute)
-        found = replace(found, status=groups.decide(found, sight, now).status)
+        found = replace(found, status=group_status.decide(found, sight, now).status)
     return found
 
 

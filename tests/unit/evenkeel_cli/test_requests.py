@@ -8,7 +8,7 @@ import pytest
 from contract import names
 from contract.kinds.groups import LastSkip
 from contract.kinds.parts import Condition, ConditionStatus
-from evenkeel.control.seen import JobSeen, JobState
+from evenkeel.control.jobs.states import JobSeen, JobState
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import requests

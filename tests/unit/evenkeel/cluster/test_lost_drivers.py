@@ -10,9 +10,9 @@ import pytest
 from evenkeel.cluster import driver_pods
 from evenkeel.cluster.api import Api, ConflictError, Document, GoneError
 from evenkeel.cluster.expiry import Expiry
-from evenkeel.control import driving
-from evenkeel.control.driving import Action
-from evenkeel.control.seen import DriverSeen, DriverState, JobState, Report, Seat
+from evenkeel.control.jobs import driver_actions
+from evenkeel.control.jobs.driver_actions import Action
+from evenkeel.control.jobs.states import DriverSeen, DriverState, JobState, Report, Seat
 from tests.job_objects import a_group
 
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
@@ -71,19 +71,19 @@ def running(**more: Any) -> DriverSeen:
 
 @pytest.mark.parametrize("wanted", ["a", "b", None], ids=["as it is", "another", "none"])
 def test_a_driver_that_nobody_tells_of_is_given_up(wanted: str | None) -> None:
-    drive = driving.decide(running(is_silent=True), wanted, None, NOW)
+    drive = driver_actions.decide(running(is_silent=True), wanted, None, NOW)
     assert drive.action is Action.GIVE_UP
     assert drive.job.state is JobState.BACKING_OFF, "so that the alert on jobs fires"
     assert drive.job.report == UP, "its slots stay as they are"
-    assert drive.look_again_seconds == driving.GIVE_UP_SECONDS
+    assert drive.look_again_seconds == driver_actions.GIVE_UP_SECONDS
 
 
 def test_one_that_should_have_ended_is_given_up_when_its_kubelet_is_late() -> None:
     ends_by = (NOW - timedelta(seconds=9)).isoformat()
     stopping = replace(running(ends_by=ends_by), state=DriverState.STOPPING)
-    still = driving.decide(stopping, "a", None, NOW)
+    still = driver_actions.decide(stopping, "a", None, NOW)
     assert (still.action, still.look_again_seconds) == (Action.NOTHING, 1.0)
-    late = driving.decide(stopping, "a", None, NOW + timedelta(seconds=1))
+    late = driver_actions.decide(stopping, "a", None, NOW + timedelta(seconds=1))
     assert late.action is Action.GIVE_UP
 
 
@@ -98,7 +98,7 @@ def test_a_driver_that_is_seen_to_have_ended_is_not_given_up() -> None:
         ],
     }
     ended = read(status, deletionTimestamp="2026-01-01T00:00:30Z")
-    assert driving.decide(ended, "a", None, NOW).action is Action.NOTHING
+    assert driver_actions.decide(ended, "a", None, NOW).action is Action.NOTHING
 
 
 # --- when it is safe

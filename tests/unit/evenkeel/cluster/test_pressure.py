@@ -14,7 +14,7 @@ from evenkeel.cluster.brake import Brake
 from evenkeel.cluster.secrets import Secrets
 from evenkeel.cluster.serving import serving
 from evenkeel.cluster.telling import Telling
-from evenkeel.control.groups import Happened
+from evenkeel.control.groups.group_status import Happened
 from evenkeel.objects import Key
 
 KEY = Key("shop", "acl")

@@ -8,7 +8,7 @@ import pytest
 
 from contract.report import SkipReport
 from evenkeel.cluster import pods, reports
-from evenkeel.control.seen import DriverSeen, DriverState
+from evenkeel.control.jobs.states import DriverSeen, DriverState
 
 UID = "driver-1"
 SKIPPED = {"value": "monday", "messages": 39, "lost": "orders@broker-a 0: 39 messages"}

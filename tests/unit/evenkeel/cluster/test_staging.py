@@ -12,7 +12,7 @@ from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.manifest import merging
 from evenkeel.cluster.staging import Staging
 from evenkeel.cluster.world import ClusterWorld
-from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Report, Seat
+from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Report, Seat
 from evenkeel.objects import ConsumerGroup, Key
 
 OLD, NEW = "old", "new"

@@ -8,7 +8,7 @@ from evenkeel import manifests
 from evenkeel.cluster import telling
 from evenkeel.cluster.api import ApiRequest, AwayError
 from evenkeel.cluster.telling import Telling
-from evenkeel.control.groups import Happened
+from evenkeel.control.groups.group_status import Happened
 
 GROUP = manifests.read_group(
     {

@@ -8,7 +8,7 @@ import pytest
 from evenkeel.cluster.api import Api
 from evenkeel.cluster.heard import Heard
 from evenkeel.cluster.world import ClusterWorld
-from evenkeel.control import allowing
+from evenkeel.control.topics import allowed_name_servers
 from evenkeel.errors import ManifestError
 from evenkeel.planning import NotReadyError
 from tests.job_objects import a_topic
@@ -28,9 +28,9 @@ from tests.job_objects import a_topic
     ],
 )
 def test_a_name_server_is_allowed_by_name_address_or_network(server: str, pattern: str) -> None:
-    patterns = ["elsewhere:1", allowing.checked(pattern)]
-    assert allowing.is_allowed(server, patterns)
-    allowing.refuse_others(a_topic(nameServers=[server]), patterns)
+    patterns = ["elsewhere:1", allowed_name_servers.checked(pattern)]
+    assert allowed_name_servers.is_allowed(server, patterns)
+    allowed_name_servers.refuse_others(a_topic(nameServers=[server]), patterns)
 
 
 @pytest.mark.parametrize(
@@ -52,15 +52,17 @@ def test_a_name_server_is_allowed_by_name_address_or_network(server: str, patter
          "no port"],
 )  # fmt: skip
 def test_others_are_refused(server: str, pattern: str) -> None:
-    patterns = [allowing.checked(pattern)]
-    assert not allowing.is_allowed(server, patterns)
+    patterns = [allowed_name_servers.checked(pattern)]
+    assert not allowed_name_servers.is_allowed(server, patterns)
     with pytest.raises(NotReadyError, match="the operator may not connect to") as refusal:
-        allowing.refuse_others(a_topic(nameServers=["mq.example:9876", server]), patterns)
+        allowed_name_servers.refuse_others(
+            a_topic(nameServers=["mq.example:9876", server]), patterns
+        )
     assert refusal.value.reason == "NameServerNotAllowed"
 
 
 def test_without_a_list_all_are_allowed() -> None:
-    allowing.refuse_others(a_topic(nameServers=["anywhere:1"]), [])
+    allowed_name_servers.refuse_others(a_topic(nameServers=["anywhere:1"]), [])
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_without_a_list_all_are_allowed() -> None:
 )
 def test_a_pattern_that_can_match_nothing_is_refused(pattern: str) -> None:
     with pytest.raises(ManifestError, match="allows no name server"):
-        allowing.checked(pattern)
+        allowed_name_servers.checked(pattern)
 
 
 def test_a_topic_that_leads_elsewhere_gets_no_connection() -> None:

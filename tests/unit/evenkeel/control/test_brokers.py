@@ -9,10 +9,10 @@ import pytest
 
 from evenkeel.control import brokers
 from evenkeel.control.brokers import Brokers, ClusterAddress
-from evenkeel.control.draining import Quiet
-from evenkeel.control.provision import QueueCounts
-from evenkeel.control.provisioning import TopicWish
-from evenkeel.control.topics import ReadFailure
+from evenkeel.control.provisioning.closing_queues import Quiet
+from evenkeel.control.provisioning.conversation import TopicWish
+from evenkeel.control.provisioning.steps import QueueCounts
+from evenkeel.control.topics.topic_status import ReadFailure
 from mq_client.acl import Credentials
 from mq_client.values import Lag
 

@@ -8,9 +8,12 @@ import pytest
 from contract.kinds.groups import GroupStatus
 from contract.names import DRAIN, PAUSED, REBALANCE
 from contract.report import SkipReport
-from evenkeel.control import conditions, groups
-from evenkeel.control.groups import GroupDecision
-from evenkeel.control.seen import Conflict, GroupSurroundings, JobSeen, JobState
+from evenkeel.control import conditions
+from evenkeel.control.conflicts import Conflict
+from evenkeel.control.groups import group_status
+from evenkeel.control.groups.group_status import GroupDecision
+from evenkeel.control.groups.surroundings import GroupSurroundings
+from evenkeel.control.jobs.states import JobSeen, JobState
 from evenkeel.objects import ConsumerGroup
 from lb_core.model import Member, Queue
 from tests.deciding import (
@@ -43,15 +46,15 @@ def pods(*names: str) -> GroupSurroundings:
 
 def shared(*names: str, **spec: Any) -> GroupStatus:
     """A group of pods that share eight queues."""
-    return groups.decide(of_pods(**spec), pods(*names), START).status
+    return group_status.decide(of_pods(**spec), pods(*names), START).status
 
 
 def test_a_rebalance_that_is_asked_for_lifts_the_cap_and_is_noted_with_what_moved() -> None:
     capped: dict[str, Any] = {**THREE, "strategy": {"sticky": {"maxMoves": "1"}}}
     now = running(ALL, 2)
-    slowly = groups.decide(group(grown(), **capped), seen(now), at(2))
+    slowly = group_status.decide(group(grown(), **capped), seen(now), at(2))
     assert slowly.status.moved == 1
-    at_once = groups.decide(
+    at_once = group_status.decide(
         group(grown(), annotations={REBALANCE: "monday"}, **capped), seen(now), at(2)
     )
     assert owners(at_once.status) == {"billing-0": 3, "billing-1": 3, "billing-2": 2}
@@ -68,7 +71,7 @@ def test_a_rebalance_is_made_once_for_each_value() -> None:
 
     def decided(status: GroupStatus, value: str, **spec: Any) -> GroupStatus:
         found = group(status, annotations={REBALANCE: value}, **paused, **spec)
-        return groups.decide(found, seen(running(ALL, status.epoch)), at(1)).status
+        return group_status.decide(found, seen(running(ALL, status.epoch)), at(1)).status
 
     first = decided(grown(), "monday", job={"executors": 3})
     assert (first.rebalanced_for, first.moved) == ("monday", 2)
@@ -78,27 +81,29 @@ def test_a_rebalance_is_made_once_for_each_value() -> None:
     assert wider.moved == 0
     again = decided(wider, "tuesday", **THREE)
     assert (again.rebalanced_for, again.moved) == ("tuesday", 2)
-    unasked = groups.decide(group(again, **paused, **THREE), seen(running(ALL, 3)), at(2)).status
+    unasked = group_status.decide(
+        group(again, **paused, **THREE), seen(running(ALL, 3)), at(2)
+    ).status
     assert unasked.rebalanced_for == "tuesday"
 
 
 def test_a_rebalance_with_nothing_to_move_writes_the_note_alone() -> None:
     before = settled()
-    decision = groups.decide(
+    decision = group_status.decide(
         group(before, annotations={REBALANCE: "now"}), seen(running(BOTH, 1)), at(9)
     )
     assert decision.status.rebalanced_for == "now"
     assert decision.happened == []
     noted = group(decision.status, annotations={REBALANCE: "now"})
-    assert groups.decide(noted, seen(running(BOTH, 1)), at(99)).status == decision.status
-    assert groups.replace_status(decision.status, rebalanced_for="") == before
+    assert group_status.decide(noted, seen(running(BOTH, 1)), at(99)).status == decision.status
+    assert group_status.replace_status(decision.status, rebalanced_for="") == before
 
 
 def test_a_rebalance_does_not_wait_until_the_job_follows() -> None:
     behind = seen(running(ALL, 1))
-    waits = groups.decide(group(grown(), **THREE), behind, at(1)).status
+    waits = group_status.decide(group(grown(), **THREE), behind, at(1)).status
     assert waits.moved == 0
-    moves = groups.decide(
+    moves = group_status.decide(
         group(waits, annotations={REBALANCE: "now"}, **THREE), behind, at(2)
     ).status
     assert moves.moved == 2
@@ -112,13 +117,13 @@ def test_a_rebalance_is_not_too_small_to_gain_anything() -> None:
     rates[Queue("orders", "broker-a", 1)] = 30.0
     sight = seen(running(BOTH, 1), weights=rates)
     before = settled(strategy=strategy)
-    calm = groups.decide(group(before, strategy=strategy), sight, at(1)).status
+    calm = group_status.decide(group(before, strategy=strategy), sight, at(1)).status
     assert calm.moved == 0
-    moved = groups.decide(
+    moved = group_status.decide(
         group(before, annotations={REBALANCE: "now"}, strategy=strategy), sight, at(1)
     ).status
     assert moved.moved > 0
-    again = groups.decide(
+    again = group_status.decide(
         group(moved, annotations={REBALANCE: "again"}, strategy=strategy), sight, at(2)
     ).status
     assert again.moved == moved.moved
@@ -126,9 +131,9 @@ def test_a_rebalance_is_not_too_small_to_gain_anything() -> None:
 
 def test_a_rebalance_that_cannot_be_planned_yet_stays_asked_for() -> None:
     found = group(grown(), annotations={REBALANCE: "now"}, **THREE)
-    blind = groups.decide(found, GroupSurroundings({}, running(ALL, 2)), at(1)).status
+    blind = group_status.decide(found, GroupSurroundings({}, running(ALL, 2)), at(1)).status
     assert blind.rebalanced_for == ""
-    later = groups.decide(
+    later = group_status.decide(
         group(blind, annotations={REBALANCE: "now"}, **THREE), seen(running(ALL, 2)), at(2)
     ).status
     assert (later.rebalanced_for, later.moved) == ("now", 2)
@@ -136,13 +141,13 @@ def test_a_rebalance_that_cannot_be_planned_yet_stays_asked_for() -> None:
 
 def test_a_rebalance_of_a_broadcasting_group_is_noted() -> None:
     spec: dict[str, Any] = {"consumers": {"static": [{"id": "a"}]}, "messageModel": "Broadcasting"}
-    found = groups.decide(group(annotations={REBALANCE: "now"}, **spec), seen(), START).status
+    found = group_status.decide(group(annotations={REBALANCE: "now"}, **spec), seen(), START).status
     assert found.rebalanced_for == "now"
 
 
 def test_a_drained_pod_is_emptied_and_stays_a_consumer() -> None:
     before = shared("pod-a", "pod-b", "pod-c")
-    decision = groups.decide(
+    decision = group_status.decide(
         of_pods(before, annotations={DRAIN: "pod-b"}), pods("pod-a", "pod-b", "pod-c"), at(1)
     )
     assert owners(decision.status) == {"pod-a": 4, "pod-b": 0, "pod-c": 4}
@@ -157,18 +162,18 @@ def test_a_drained_pod_is_emptied_and_stays_a_consumer() -> None:
 
 def test_a_drain_ends_when_the_name_is_removed() -> None:
     both = pods("pod-a", "pod-b")
-    drained = groups.decide(
+    drained = group_status.decide(
         of_pods(shared("pod-a", "pod-b"), annotations={DRAIN: "pod-b"}), both, at(1)
     ).status
     assert owners(drained) == {"pod-a": 8, "pod-b": 0}
-    back = groups.decide(of_pods(drained), both, at(2))
+    back = group_status.decide(of_pods(drained), both, at(2))
     assert owners(back.status) == {"pod-a": 4, "pod-b": 4}
     assert conditions.find(back.status.conditions, "Drained") is None
 
 
 def test_a_drain_of_all_pods_changes_nothing_and_says_so() -> None:
     before = shared("pod-a", "pod-b")
-    decision = groups.decide(
+    decision = group_status.decide(
         of_pods(before, annotations={DRAIN: "pod-b, pod-a"}), pods("pod-a", "pod-b"), at(1)
     )
     assert owners(decision.status) == {"pod-a": 4, "pod-b": 4}
@@ -179,7 +184,7 @@ def test_a_drain_of_all_pods_changes_nothing_and_says_so() -> None:
 @pytest.mark.parametrize("value", ["", " , ", "pod-x", "pod-a-1"])
 def test_a_drain_of_nobody_that_is_there_moves_nothing(value: str) -> None:
     before = shared("pod-a", "pod-b")
-    decision = groups.decide(
+    decision = group_status.decide(
         of_pods(before, annotations={DRAIN: value}), pods("pod-a", "pod-b"), at(1)
     )
     assert owners(decision.status) == {"pod-a": 4, "pod-b": 4}
@@ -193,7 +198,7 @@ def test_a_drain_goes_as_fast_as_max_moves_allows() -> None:
     left = []
     for second in (1, 2):
         found = of_pods(status, annotations=drained, **spec)
-        decision = groups.decide(found, pods("pod-a", "pod-b"), at(second))
+        decision = group_status.decide(found, pods("pod-a", "pod-b"), at(second))
         status = decision.status
         left.append((owners(status)["pod-b"], condition(decision, "Drained")[0]))
     assert left == [(1, "False"), (0, "True")]
@@ -203,12 +208,14 @@ def test_a_paused_group_empties_a_drained_pod_and_moves_nothing_else() -> None:
     before = shared("pod-a", "pod-b")
     now = pods("pod-a", "pod-b", "pod-c")
     paused = {PAUSED: "true"}
-    still = groups.decide(of_pods(before, annotations=paused), now, at(1)).status
+    still = group_status.decide(of_pods(before, annotations=paused), now, at(1)).status
     assert owners(still) == {"pod-a": 4, "pod-b": 4, "pod-c": 0}
-    drained = groups.decide(of_pods(still, annotations={**paused, DRAIN: "pod-b"}), now, at(2))
+    drained = group_status.decide(
+        of_pods(still, annotations={**paused, DRAIN: "pod-b"}), now, at(2)
+    )
     assert owners(drained.status) == {"pod-a": 4, "pod-b": 0, "pod-c": 4}
     assert drained.status.moved == 4
-    calm = groups.decide(
+    calm = group_status.decide(
         of_pods(drained.status, annotations={**paused, DRAIN: "pod-b"}), now, at(3)
     )
     assert calm.status == drained.status
@@ -218,7 +225,7 @@ def test_a_paused_group_with_nobody_but_drained_pods_moves_nothing() -> None:
     before = shared("pod-a", "pod-b")
     annotations = {PAUSED: "true", DRAIN: "pod-a,pod-b,pod-c"}
     found = of_pods(before, annotations=annotations)
-    decision = groups.decide(found, pods("pod-a", "pod-b", "pod-c"), at(1))
+    decision = group_status.decide(found, pods("pod-a", "pod-b", "pod-c"), at(1))
     assert owners(decision.status) == {"pod-a": 4, "pod-b": 4, "pod-c": 0}
 
 
@@ -228,7 +235,7 @@ def test_a_drained_consumer_of_a_broadcasting_group_reads_nothing() -> None:
 
     def shares(names: str) -> dict[str, int]:
         found = group(annotations={DRAIN: names}, **spec)
-        return owners(groups.decide(found, seen(), START).status)
+        return owners(group_status.decide(found, seen(), START).status)
 
     assert shares("b") == {"a": 8, "b": 0}
     assert shares("a,b") == {"a": 8, "b": 8}
@@ -238,7 +245,7 @@ def drained_executor(*executors: str) -> GroupDecision:
     """Executor 1 is to be drained, where no pods are."""
     slots = {f"billing-{number}": name for number, name in enumerate(executors)}
     found = group(settled(), annotations={DRAIN: "1"})
-    return groups.decide(found, seen(running(slots, 1)), at(1))
+    return group_status.decide(found, seen(running(slots, 1)), at(1))
 
 
 def test_a_drained_executor_leaves_its_slot_and_no_queue_moves() -> None:
@@ -248,7 +255,7 @@ def test_a_drained_executor_leaves_its_slot_and_no_queue_moves() -> None:
     away = drained_executor("0")
     assert condition(away, "Drained") == ("True", "Empty")
     replaced = drained_executor("0", "2")
-    off = groups.decide(
+    off = group_status.decide(
         group(settled(), annotations={DRAIN: "1"}), seen(JobSeen(JobState.ENDED)), at(1)
     )
     assert condition(off, "Drained") == ("True", "Empty"), "executors go with their driver"
@@ -264,7 +271,7 @@ def skipping(
     sight: GroupSurroundings | None = None,
 ) -> GroupDecision:
     sight = sight or seen(running(BOTH, 1), skipped=skipped)
-    return groups.decide(group(status or settled()), sight, at(5))
+    return group_status.decide(group(status or settled()), sight, at(5))
 
 
 def skip_events(decision: GroupDecision) -> Sequence[tuple[str, bool]]:
@@ -298,16 +305,16 @@ def test_what_a_job_has_passed_over_is_told_also_where_nothing_can_be_planned() 
 def test_a_conflict_does_not_keep_a_rebalance_waiting_for_ever() -> None:
     found = of_pods(shared("pod-a"), annotations={REBALANCE: "now"})
     sight = seen(pods=[Member("pod-a")], conflict=Conflict("OlderGroup", "other already reads"))
-    assert groups.decide(found, sight, at(1)).status.rebalanced_for == "now"
+    assert group_status.decide(found, sight, at(1)).status.rebalanced_for == "now"
 
 
 def test_more_queues_while_a_pod_is_drained_go_to_the_others() -> None:
     drained = {DRAIN: "pod-b"}
     both = [Member("pod-a"), Member("pod-b")]
-    status = groups.decide(
+    status = group_status.decide(
         of_pods(shared("pod-a", "pod-b"), annotations=drained), seen(pods=both), at(1)
     ).status
-    more = groups.decide(
+    more = group_status.decide(
         of_pods(status, annotations=drained), seen(route=topic(6), pods=both), at(2)
     ).status
     assert owners(more) == {"pod-a": 12, "pod-b": 0}

@@ -9,9 +9,10 @@ import pytest
 from contract.kinds.groups import GroupStatus
 from contract.kinds.parts import MOST_IDS
 from evenkeel import manifests, planning
-from evenkeel.control import conditions, groups
-from evenkeel.control.groups import GroupDecision
-from evenkeel.control.seen import GroupSurroundings
+from evenkeel.control import conditions
+from evenkeel.control.groups import group_status
+from evenkeel.control.groups.group_status import GroupDecision
+from evenkeel.control.groups.surroundings import GroupSurroundings
 from evenkeel.objects import ConsumerGroup, Key
 from tests.deciding import (
     ORDERS,
@@ -32,7 +33,7 @@ def test_a_list_of_too_many_queues_is_refused_before_it_is_written_out() -> None
     listed = {"a": [{"topic": "orders", "broker": "broker-a", "ids": "0-2147483646"}]}
     asked = group(consumers={"static": [{"id": "a"}]},
                   strategy={"name": "Config", "config": {"queues": listed}})  # fmt: skip
-    decision = groups.decide(asked, seen(), START)
+    decision = group_status.decide(asked, seen(), START)
     assert condition(decision, "Ready") == ("False", "InvalidSpec")
 
 
@@ -55,7 +56,7 @@ def test_more_queues_than_can_be_planned_in_time_are_refused_before_any_plan(
     asked = group(consumers=ONE, strategy=strategy)
     known = {ORDERS: topic(most // 2)}
     assert sum(map(len, planning.queues_of(asked, known))) == most
-    decision = groups.decide(asked, seen(route=topic(1_000_000)), START)
+    decision = group_status.decide(asked, seen(route=topic(1_000_000)), START)
     assert condition(decision, "Ready") == ("False", "InvalidSpec")
     ready = conditions.find(decision.status.conditions, "Ready")
     assert ready is not None
@@ -70,7 +71,7 @@ def test_more_points_on_a_ring_than_can_be_planned_in_time_are_refused(
     strategy = {"name": "ConsistentHash", "consistentHash": {"virtualNodes": nodes}}
     static = [{"id": f"c-{number}"} for number in range(1000)]
     asked = group(consumers={"static": static}, strategy=strategy)
-    decision = groups.decide(asked, seen(), START)
+    decision = group_status.decide(asked, seen(), START)
     assert (condition(decision, "Ready")[1] == "InvalidSpec") != is_taken
     assert bool(decision.status.epoch) == is_taken
 
@@ -81,7 +82,7 @@ def test_ids_that_the_schema_takes_and_that_are_none_are_refused_with_their_path
     listed = {"a": [good, {**good, "broker": "broker-b", "ids": ids}]}
     asked = group(consumers={"static": [{"id": "a"}]},
                   strategy={"name": "Config", "config": {"queues": listed}})  # fmt: skip
-    decision = groups.decide(asked, seen(), START)
+    decision = group_status.decide(asked, seen(), START)
     assert condition(decision, "Ready") == ("False", "InvalidSpec")
     ready = conditions.find(decision.status.conditions, "Ready")
     assert ready is not None
@@ -97,14 +98,14 @@ def test_ids_that_are_too_long_for_one_entry_stand_in_several(strategy: str) -> 
         "strategy": {"name": strategy},
     }
     route = topic(3000, "a")
-    decision = groups.decide(group(**asked), seen(route=route), START)
+    decision = group_status.decide(group(**asked), seen(route=route), START)
     status = msgspec.convert(msgspec.to_builtins(decision.status), GroupStatus)
     assert any(len(each.queues) > 1 for each in status.assignments)
     assert decision.plan is not None
     planned = {name: list(decision.plan.assignment[name]) for name in decision.plan.assignment}
     assert planning.last(status) == planned
     assert sum(owners(status).values()) == 3000
-    again = groups.decide(group(status, **asked), seen(route=route), at(1))
+    again = group_status.decide(group(status, **asked), seen(route=route), at(1))
     assert again.status == status
 
 
@@ -135,7 +136,7 @@ def test_more_places_than_a_status_can_name_are_refused() -> None:
             messageModel=model,
             consumers={"static": [{"id": "a"}]},
         )
-        decision = groups.decide(asked, GroupSurroundings(known, None), START)
+        decision = group_status.decide(asked, GroupSurroundings(known, None), START)
         assert condition(decision, "Ready") == ("False", "InvalidSpec")
         assert decision.status.assignments == []
 
@@ -148,7 +149,7 @@ def test_in_broadcasting_more_than_can_be_published_is_refused() -> None:
             {"broker": f"b-{number}", "readQueues": 1, "writeQueues": 1} for number in range(200)
         ]
         document = {"kind": "Topic", "metadata": {"name": "orders"}, "spec": {"route": route}}
-        return groups.decide(asked, seen(route=manifests.read_topic(document)), START)
+        return group_status.decide(asked, seen(route=manifests.read_topic(document)), START)
 
     assert condition(decided(500), "Ready") == ("True", "Assigned")
     assert condition(decided(501), "Ready") == ("False", "InvalidSpec")
@@ -160,8 +161,8 @@ def test_a_group_with_a_job_whose_name_is_too_long_for_labels_is_refused() -> No
         key = Key("default", "b" * letters)
         return ConsumerGroup(replace(found.head, key=key), found.spec, GroupStatus())
 
-    assert condition(groups.decide(named(63), seen(), START), "Assigned")[1] == "AllOwned"
-    decision = groups.decide(named(253), seen(), START)
+    assert condition(group_status.decide(named(63), seen(), START), "Assigned")[1] == "AllOwned"
+    decision = group_status.decide(named(253), seen(), START)
     assert condition(decision, "Ready") == ("False", "InvalidSpec")
     assert msgspec.convert(msgspec.to_builtins(decision.status), GroupStatus) == decision.status
     assert decision.status.assignments == []

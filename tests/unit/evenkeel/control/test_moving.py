@@ -1,14 +1,14 @@
 """Why queues moved, counted for metrics; and how far groups are behind, to the message."""
 
 from evenkeel.control import metrics
-from evenkeel.control.moving import Moved
+from evenkeel.control.groups.move_counts import MoveCounts
 from lb_core import Member, Policy, plan, reasons
 from tests.groups import members, queues
 from tests.job_objects import of_pods
 
 
 def test_moves_are_counted_by_reason_and_new_queues_are_none() -> None:
-    moved = Moved()
+    moved = MoveCounts()
     first = plan.plan(None, queues(8), members("a", "b"))
     moved.note(first)
     assert set(moved.counts.values()) == {0}
@@ -22,7 +22,7 @@ def test_moves_are_counted_by_reason_and_new_queues_are_none() -> None:
 
 
 def test_moves_of_rocketmqs_strategies_are_counted_together() -> None:
-    moved, averagely = Moved(), Policy("AVG")
+    moved, averagely = MoveCounts(), Policy("AVG")
     first = plan.plan(None, queues(8), members("b", "c"), averagely)
     second = plan.plan(first, queues(8), members("a", "b", "c"), averagely)
     moved.note(second)

@@ -11,12 +11,13 @@ import pytest
 
 from contract.kinds.groups import Consumers, JobRecord, StaticConsumer
 from contract.kinds.topics import BrokerQueues, TopicStatus
-from evenkeel.control import census, conditions, groups
+from evenkeel.control import conditions
 from evenkeel.control.brokers import Brokers, ClusterAddress
-from evenkeel.control.census import Census
-from evenkeel.control.driving import Action
-from evenkeel.control.observing import CENSUS_SECONDS, SOON_SECONDS, GroupObserver, GroupView
-from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, JobState
+from evenkeel.control.groups import census, group_status
+from evenkeel.control.groups.census import Census
+from evenkeel.control.groups.observer import CENSUS_SECONDS, SOON_SECONDS, GroupObserver, GroupView
+from evenkeel.control.jobs.driver_actions import Action
+from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Ending, JobState
 from evenkeel.control.world import World
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from mq_client.errors import NoBrokerError
@@ -204,7 +205,7 @@ def test_the_driver_of_a_job_that_a_group_had_is_stopped_before_its_consumers_re
     view = scene.view()
     assert view.drive is not None
     assert view.drive.action is Action.STOP
-    waits = groups.decide(scene.group, view.seen, NOW).status
+    waits = group_status.decide(scene.group, view.seen, NOW).status
     ready = conditions.find(waits.conditions, "Ready")
     assert ready is not None
     assert (ready.status.value, ready.reason) == ("False", "JobEnds")
@@ -215,12 +216,12 @@ def test_the_driver_of_a_job_that_a_group_had_is_stopped_before_its_consumers_re
     stopping = scene.view()
     assert stopping.drive is not None
     assert stopping.drive.action is Action.NOTHING
-    assert groups.decide(scene.group, stopping.seen, NOW).status == waits
+    assert group_status.decide(scene.group, stopping.seen, NOW).status == waits
 
     scene.world.seen = ABSENT
     gone = scene.view()
     assert gone.drive is None
-    done = groups.decide(scene.group, gone.seen, NOW).status
+    done = group_status.decide(scene.group, gone.seen, NOW).status
     assert [each.consumer for each in done.assignments] == ["pod-a"]
 
 
@@ -261,7 +262,7 @@ def test_another_objects_driver_is_a_conflict_and_the_younger_one_stops(
     assert found.reason == "OtherDriver"
     assert found.stops is stops
     assert f"{other.client_id} at 10.0.0.7:1 read as 'billing'" in found.message
-    assert groups.is_wanted(group, found) is not stops
+    assert group_status.is_wanted(group, found) is not stops
 
 
 def test_a_driver_of_an_earlier_version_is_the_groups_own_if_it_has_one() -> None:
@@ -287,7 +288,7 @@ def test_a_group_whose_pods_may_not_be_listed_stays_as_it_is_and_nothing_is_star
     scene.world.hidden = "the operator may not list the pods of namespace team: no right"
     view = scene.observer.view(scene.group)
     assert view.drive is None
-    decision = groups.decide(scene.group, view.seen, NOW)
+    decision = group_status.decide(scene.group, view.seen, NOW)
     assert decision.status.assignments == scene.group.status.assignments
     assert decision.status.epoch == scene.group.status.epoch
     ready, _, job = decision.status.conditions

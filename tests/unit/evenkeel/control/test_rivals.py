@@ -7,9 +7,11 @@ import msgspec
 import pytest
 
 from evenkeel import manifests
-from evenkeel.control import groups, rivals, topics
+from evenkeel.control import rivals
+from evenkeel.control.groups import group_status
 from evenkeel.control.rivals import Rivals
-from evenkeel.control.topics import ReadFailure, Sight
+from evenkeel.control.topics import topic_status
+from evenkeel.control.topics.topic_status import ReadFailure, Sight
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from tests.deciding import START, seen
 
@@ -47,7 +49,7 @@ def looked_at(
     rival = rivals.group_conflict(which, others, by_key)
     claims = rivals.group_claims(which, rival, by_key)
     sight = replace(seen(), topics=by_key, conflict=rival, claims=claims)
-    status = groups.decide(which, sight, START).status
+    status = group_status.decide(which, sight, START).status
     return replace(which, status=status), rival is not None
 
 
@@ -126,7 +128,7 @@ def test_an_older_topic_that_begins_to_provision_waits_for_the_one_that_does(
         topic("new", topic="orders", provision=provision),
         head=replace(ORDERS.head, key=Key("default", "new"), created=NEW),
     )
-    status = topics.decide(keeps, Sight(ReadFailure("Away", "away")), START).status
+    status = topic_status.decide(keeps, Sight(ReadFailure("Away", "away")), START).status
     keeps = replace(keeps, status=status)
     begins = topic("orders", *name_servers, provision=provision)
     assert rivals.topic_conflict(keeps, [begins]) is None
@@ -134,4 +136,6 @@ def test_an_older_topic_that_begins_to_provision_waits_for_the_one_that_does(
     assert conflict is not None
     assert rivals.topic_claims(begins, conflict) == []
     lets_go = replace(keeps, spec=topic("new", topic="orders").spec)
-    assert topics.decide(lets_go, Sight(ReadFailure("Away", "away")), START).status.claims == []
+    assert (
+        topic_status.decide(lets_go, Sight(ReadFailure("Away", "away")), START).status.claims == []
+    )

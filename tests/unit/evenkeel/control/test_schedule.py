@@ -7,9 +7,9 @@ import pytest
 
 from contract.kinds.groups import GroupStatus, JobRecord
 from evenkeel import manifests, times
-from evenkeel.control import driving, schedule
-from evenkeel.control.driving import Action
-from evenkeel.control.seen import ABSENT, DriverSeen, DriverState, Ending, JobState
+from evenkeel.control.jobs import driver_actions, schedule
+from evenkeel.control.jobs.driver_actions import Action
+from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Ending, JobState
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup
 
@@ -125,18 +125,18 @@ ON = JobRecord(run_at=times.shown(minutes(10)), last_run_at=times.shown(minutes(
 
 
 def test_a_run_is_over_when_its_driver_has_ended_well() -> None:
-    record = driving.decide(ended(0), "a", ON, minutes(11)).job.record
+    record = driver_actions.decide(ended(0), "a", ON, minutes(11)).job.record
     assert record is not None
     assert (record.run_at, record.last_run_at) == ("", times.shown(minutes(10)))
-    again = driving.decide(ended(0), None, record, minutes(11))
+    again = driver_actions.decide(ended(0), None, record, minutes(11))
     assert (again.action, again.job.record) == (Action.CLEAR, record)
-    assert driving.decide(ABSENT, None, record, minutes(11)).job.state is JobState.ENDED
+    assert driver_actions.decide(ABSENT, None, record, minutes(11)).job.state is JobState.ENDED
 
 
 @pytest.mark.parametrize(("code", "wanted"), [(75, "a"), (78, "a"), (0, "b"), (0, None)])
 def test_a_run_goes_on_when_its_driver_failed_or_was_told_to_end(
     code: int, wanted: str | None
 ) -> None:
-    record = driving.decide(ended(code), wanted, ON, minutes(11)).job.record
+    record = driver_actions.decide(ended(code), wanted, ON, minutes(11)).job.record
     assert record is not None
     assert (record.run_at, record.last_run_at) == (ON.run_at, ON.last_run_at)

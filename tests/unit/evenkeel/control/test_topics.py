@@ -9,10 +9,11 @@ import pytest
 
 from contract.kinds.topics import AwayBroker, BrokerQueues
 from evenkeel import manifests
-from evenkeel.control import conditions, places, rivals, topics
-from evenkeel.control.provision import QueueCounts, StepOutcome, TopicStep
+from evenkeel.control import conditions, rivals
+from evenkeel.control.provisioning.steps import QueueCounts, StepOutcome, TopicStep
 from evenkeel.control.rivals import Rivals
-from evenkeel.control.topics import SOON_SECONDS, ReadFailure, Sight, TopicDecision
+from evenkeel.control.topics import topic_keys, topic_status
+from evenkeel.control.topics.topic_status import SOON_SECONDS, ReadFailure, Sight, TopicDecision
 from evenkeel.objects import ConsumerGroup, Topic
 from mq_client import errors
 from mq_client.commands.cluster import GetRoute
@@ -45,7 +46,7 @@ def condition(decision: TopicDecision, kind: str) -> tuple[str, str, str] | None
 def said(
     outcome: StepOutcome | ReadFailure, route: list[BrokerQueues] | ReadFailure
 ) -> TopicDecision:
-    return topics.decide(asking(), Sight(route, outcome), NOW)
+    return topic_status.decide(asking(), Sight(route, outcome), NOW)
 
 
 def test_a_route_carries_the_zone_that_a_broker_tells_the_name_server() -> None:
@@ -66,7 +67,7 @@ def test_a_route_carries_the_zone_that_a_broker_tells_the_name_server() -> None:
         ],
     }
     route = GetRoute("orders").read(Frame(0, 1, body=json.dumps(answer).encode()))
-    assert {each.broker: each.zone for each in topics.brokers(route)} == {
+    assert {each.broker: each.zone for each in topic_status.brokers(route)} == {
         A: "eu-1a",
         B: None,
         "broker-c": None,
@@ -137,18 +138,18 @@ def test_what_cannot_be_seen_is_unknown() -> None:
 
 def test_a_topic_that_nobody_could_read_whole_is_not_made() -> None:
     odd = asking(read=2, write=4)
-    assert topics.to_follow(odd, None) is None
-    decision = topics.decide(odd, Sight(SHOWN), NOW)
+    assert topic_status.to_follow(odd, None) is None
+    decision = topic_status.decide(odd, Sight(SHOWN), NOW)
     found = condition(decision, "Provisioned")
     assert found is not None
     assert found[:2] == ("False", "InvalidSpec")
 
 
 def test_a_topic_that_is_only_read_says_nothing_of_provisioning() -> None:
-    decision = topics.decide(topic(), Sight(SHOWN), NOW)
+    decision = topic_status.decide(topic(), Sight(SHOWN), NOW)
     assert [each.type for each in decision.status.conditions] == ["Ready"]
     assert condition(decision, "Ready") == ("True", "RouteRead", "")
-    missing = topics.decide(topic(), Sight(MISSING), NOW)
+    missing = topic_status.decide(topic(), Sight(MISSING), NOW)
     assert condition(missing, "Ready") == ("False", "TopicUnknown", "no such topic")
 
 
@@ -156,9 +157,9 @@ def test_the_same_sight_makes_the_same_status() -> None:
     sight = Sight(
         SHOWN, StepOutcome(TopicStep(closing={A: range(4, 8)}), (A,), ("somebody waits",))
     )
-    first = topics.decide(asking(), sight, NOW).status
+    first = topic_status.decide(asking(), sight, NOW).status
     later = replace(asking(), status=first)
-    assert topics.decide(later, sight, NOW.replace(year=2027)).status == first
+    assert topic_status.decide(later, sight, NOW.replace(year=2027)).status == first
 
 
 # Brokers that leave the route.
@@ -168,15 +169,15 @@ BOTH = [BrokerQueues(A, 4, 4), BrokerQueues(B, 4, 4)]
 
 def without_b(seconds: float, generation: int = 1) -> TopicDecision:
     """The first broker alone is seen, so long after the other one was missed first."""
-    known = replace(topic(), status=topics.decide(topic(), Sight(BOTH), NOW).status)
-    missed = topics.decide(known, Sight(SHOWN), NOW).status
+    known = replace(topic(), status=topic_status.decide(topic(), Sight(BOTH), NOW).status)
+    missed = topic_status.decide(known, Sight(SHOWN), NOW).status
     head = replace(known.head, generation=generation)
     later = replace(known, head=head, status=missed)
-    return topics.decide(later, Sight(SHOWN), NOW + timedelta(seconds=seconds))
+    return topic_status.decide(later, Sight(SHOWN), NOW + timedelta(seconds=seconds))
 
 
 def test_a_broker_that_is_away_keeps_its_queues() -> None:
-    decision = without_b(topics.AWAY_SECONDS - 1)
+    decision = without_b(topic_status.AWAY_SECONDS - 1)
     assert decision.status.brokers == BOTH
     assert decision.status.read_queues == 8
     assert decision.status.away == [AwayBroker(B, "2026-01-01T00:00:00Z")]
@@ -188,13 +189,15 @@ def test_a_broker_that_is_away_keeps_its_queues() -> None:
 
 
 def test_a_broker_that_is_back_is_as_it_was() -> None:
-    before = topics.decide(topic(), Sight(BOTH), NOW).status
-    back = topics.decide(replace(topic(), status=without_b(60).status), Sight(BOTH), NOW).status
+    before = topic_status.decide(topic(), Sight(BOTH), NOW).status
+    back = topic_status.decide(
+        replace(topic(), status=without_b(60).status), Sight(BOTH), NOW
+    ).status
     assert back == before
 
 
 def test_a_broker_that_is_away_for_too_long_is_given_up() -> None:
-    decision = without_b(topics.AWAY_SECONDS)
+    decision = without_b(topic_status.AWAY_SECONDS)
     assert (decision.status.brokers, decision.status.away) == (SHOWN, [])
     assert condition(decision, "Ready") == ("True", "RouteRead", "")
 
@@ -215,8 +218,8 @@ def test_the_older_of_two_topics_wins_and_the_newer_says_so() -> None:
     assert rivals.topic_conflict(old, known.of(old)) is None
     conflict = rivals.topic_conflict(new, known.of(new))
     assert conflict is not None
-    assert topics.to_follow(new, conflict) is None
-    decision = topics.decide(new, Sight(SHOWN, None, conflict), NOW)
+    assert topic_status.to_follow(new, conflict) is None
+    decision = topic_status.decide(new, Sight(SHOWN, None, conflict), NOW)
     text = (
         "Topic z already provisions 'orders' on these name servers, and was first: "
         "delete one of the two, or remove spec.provision from one"
@@ -273,7 +276,7 @@ def test_all_groups_that_read_the_topic_by_any_object_are_asked() -> None:
     here, also, elsewhere = topic("a"), topic("b"), topic("c", nameServers=["other:9876"])
     known = {each.head.key: each for each in (here, also, elsewhere)}
     groups = [group("x", "a"), group("y", "c", "b"), group("z", "c"), group("w", "missing")]
-    assert places.readers(places.of_topic(here), groups, known.get) == ["x", "y"]
+    assert topic_keys.readers(topic_keys.of_topic(here), groups, known.get) == ["x", "y"]
 
 
 def test_a_topic_that_only_its_object_tells_of_is_of_those_who_name_the_object() -> None:
@@ -281,4 +284,4 @@ def test_a_topic_that_only_its_object_tells_of_is_of_those_who_name_the_object()
     here, there = topic("a", nameServers=None, **route), topic("b", nameServers=None, **route)
     known = {each.head.key: each for each in (here, there)}
     both, other = [group("x", "a"), group("y", "a")], group("z", "b")
-    assert places.readers(places.of_topic(here), [*both, other], known.get) == ["x", "y"]
+    assert topic_keys.readers(topic_keys.of_topic(here), [*both, other], known.get) == ["x", "y"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evenkeel.control.work import Work, WorkPace
+from evenkeel.control.work_queue import WorkPace, WorkQueue
 from evenkeel.errors import EvenkeelError
 
 SOON = WorkPace(limit_seconds=0.2, first_pause=0.01, longest_pause=0.02)
@@ -52,7 +52,7 @@ async def settle() -> None:
 def test_touches_within_the_debounce_are_gathered() -> None:
     async def body() -> None:
         job = Job()
-        work = Work(job)
+        work = WorkQueue(job)
         work.touch("a", debounce=0.05)
         await job.until("a", 1)
         await settle()
@@ -71,7 +71,7 @@ def test_touches_within_the_debounce_are_gathered() -> None:
 def test_what_is_gathered_does_not_count_as_waiting() -> None:
     async def body() -> None:
         job = Job()
-        work = Work(job)
+        work = WorkQueue(job)
         work.touch("a", debounce=100)
         await job.until("a", 1)
         await settle()
@@ -92,7 +92,7 @@ def test_what_comes_while_it_works_makes_it_work_once_more() -> None:
                 await gate.wait()
 
         job = Job(wait)
-        work = Work(job)
+        work = WorkQueue(job)
         work.touch("a")
         await job.until("a", 1)
         work.touch("a")
@@ -113,7 +113,7 @@ def test_a_slow_key_holds_up_nobody_and_fails_at_its_limit() -> None:
                 await asyncio.Event().wait()
 
         job = Job(behave)
-        work = Work(job, SOON)
+        work = WorkQueue(job, SOON)
         work.touch("slow")
         work.touch("quick")
         await job.until("quick", 1)
@@ -134,7 +134,7 @@ def test_what_fails_is_tried_again_and_later_each_time(
                 raise error
 
         job = Job(behave)
-        work = Work(job, SOON)
+        work = WorkQueue(job, SOON)
         work.touch("a")
         await job.until("a", 4)
         await settle()
@@ -151,7 +151,7 @@ def test_work_that_asks_to_come_again_does() -> None:
             return 0.01 if times < 3 else None
 
         job = Job(again)
-        work = Work(job)
+        work = WorkQueue(job)
         work.touch("a")
         await job.until("a", 3)
         await work.close()
@@ -169,7 +169,7 @@ def test_what_rests_is_only_glanced_at_until_it_does_not() -> None:
             return 0.01 if is_resting else None
 
         job = Job()
-        work = Work(job, rests=rests)
+        work = WorkQueue(job, rests=rests)
         work.touch("a")
         for _ in range(3):  # the touch, and what it asked for itself
             await asyncio.wait_for(glances.get(), 10)
@@ -193,7 +193,7 @@ def test_all_that_rests_is_glanced_at_on_the_second(monkeypatch: pytest.MonkeyPa
             return call_at(due, *rest)
 
         monkeypatch.setattr(loop, "call_at", noted)
-        work = Work(Job(), rests=lambda key: 20.25 + 0.1 * int(key))
+        work = WorkQueue(Job(), rests=lambda key: 20.25 + 0.1 * int(key))
         for number in range(10):
             work.touch(str(number))
         begun = loop.time()
@@ -211,7 +211,7 @@ def test_a_glance_that_fails_is_followed_by_the_work() -> None:
             raise KeyError("a defect")
 
         job = Job()
-        work = Work(job, rests=rests)
+        work = WorkQueue(job, rests=rests)
         work.touch("a")
         await job.until("a", 1)
         await work.close()
@@ -222,7 +222,7 @@ def test_a_glance_that_fails_is_followed_by_the_work() -> None:
 def test_a_key_that_is_forgotten_is_left_alone() -> None:
     async def body() -> None:
         job = Job()
-        work = Work(job)
+        work = WorkQueue(job)
         work.touch("a")
         work.forget("a")
         work.touch("b")
@@ -244,7 +244,7 @@ def test_closing_waits_for_what_runs() -> None:
             done.append(key)
 
         job = Job(behave)
-        work = Work(job)
+        work = WorkQueue(job)
         work.touch("a")
         await job.until("a", 1)
         closing = asyncio.create_task(work.close())

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from evenkeel.control import loop as control_loop
-from evenkeel.control.groups import Happened
+from evenkeel.control.groups.group_status import Happened
 from evenkeel.control.loop import Loop
 from evenkeel.embedded import driver
 from evenkeel.embedded.alone import NotAloneError, alone

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from evenkeel.control.provision import QueueCounts
+from evenkeel.control.provisioning.steps import QueueCounts
 from mq_client.commands.base import SUCCESS, Done, Request, as_json, parsed
 from mq_client.frames import Frame
 

@@ -6,7 +6,8 @@ from contract.kinds.groups import Assigned
 from contract.names import PAUSED
 from evenkeel import planning
 from evenkeel.control.conditions import Finding
-from evenkeel.control.seen import GroupSurroundings, JobSeen, JobState
+from evenkeel.control.groups.surroundings import GroupSurroundings
+from evenkeel.control.jobs.states import JobSeen, JobState
 from evenkeel.objects import ConsumerGroup
 from lb_core.plan import Plan
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from contract.kinds import topics as api
-from evenkeel.control import draining
 from evenkeel.control.conditions import Finding
-from evenkeel.control.provision import StepOutcome
+from evenkeel.control.provisioning import closing_queues
+from evenkeel.control.provisioning.steps import StepOutcome
 from evenkeel.objects import Topic
 from lb_core.model import QueueRange
 from mq_client import errors
@@ -73,5 +73,5 @@ def _done(topic: Topic, outcome: StepOutcome) -> list[str]:
         if name not in outcome.failed
     ]
     if closing:
-        said.append(f"{draining.shown(closing)} close")
+        said.append(f"{closing_queues.shown(closing)} close")
     return said

@@ -67,7 +67,7 @@ class WorkCounts:
         return [now - since for since in self.waiting_since.values() if since <= now]
 
 
-class Work(Generic[K]):
+class WorkQueue(Generic[K]):
     """The queue; it belongs to one event loop."""
 
     def __init__(

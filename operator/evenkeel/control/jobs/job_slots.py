@@ -10,7 +10,7 @@ from datetime import datetime
 
 from contract.kinds.groups import Assigned
 from evenkeel import planning, times
-from evenkeel.control.seen import Report, Seat
+from evenkeel.control.jobs.states import Report, Seat
 from evenkeel.objects import ConsumerGroup
 from lb_core import slots
 from lb_core.model import Member

@@ -1,18 +1,11 @@
-"""
-What is seen around an object. It is all that a decision rests on, beside the object and the clock.
+"""States of a job and its driver, as the operator sees them."""
 
-None always means that something could not be seen, never that there is nothing.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from contract.kinds.groups import JobRecord, TopicClaim
+from contract.kinds.groups import JobRecord
 from contract.report import SkipReport
-from evenkeel.objects import Key, Topic
-from lb_core import model
-from lb_core.model import Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,33 +100,3 @@ class JobSeen:
     """Of the driver that runs; None before its first."""
     record: JobRecord | None = None
     """How the last driver ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Why a group must not run: somebody else reads in its name."""
-
-    reason: str
-    message: str
-    stops: bool = True
-    """Whether it ends a job that runs; if not, it keeps one from starting."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSurroundings:
-    """What is seen around a group."""
-
-    topics: Mapping[Key, Topic]
-    job: JobSeen | None = None
-    """None: there is none, and no driver of one that there was."""
-    pods: Sequence[Member] | None = None
-    """Those that `podSelector` selects."""
-    lag: int | None = None
-    weights: Mapping[model.Queue, float] | None = None
-    """What each queue counts, where its rate shall."""
-    conflict: Conflict | None = None
-    claims: Sequence[TopicClaim] = ()
-    """Which topics are the group's and no other's."""
-    unseen: str | None = None
-    """Why what is around it cannot be seen, for a missing right."""
-    skipped: SkipReport | None = None

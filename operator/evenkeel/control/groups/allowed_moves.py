@@ -1,16 +1,17 @@
 """
-How a group is planned now: whether all may move, or only what must. Pure.
+Plan a group with the moves that are allowed now. Pure.
 
-What somebody asks for by hand is done also while the group is paused: a pause is for moves that
-nobody has asked for.
+While a group is paused, only forced moves are allowed; also while its job has not adopted the
+newest assignment yet, if the strategy can limit moves. Draining a consumer and a rebalance on
+request also work while the group is paused.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from evenkeel import planning, times
-from evenkeel.control import findings
-from evenkeel.control.seen import GroupSurroundings
+from evenkeel.control.groups import findings
+from evenkeel.control.groups.surroundings import GroupSurroundings
 from evenkeel.objects import ConsumerGroup
 from lb_core import strategies
 from lb_core.model import Member, QueueRange
@@ -19,7 +20,7 @@ from lb_core.policy import Policy
 from lb_core.reasons import Reason
 
 
-def choose(
+def plan_allowed_moves(
     group: ConsumerGroup,
     seen: GroupSurroundings,
     queues: Sequence[QueueRange],
@@ -27,7 +28,7 @@ def choose(
     *,
     is_behind: bool,
 ) -> Plan:
-    """Plan; `is_behind` says that the job does not follow the newest assignment yet."""
+    """Plan a group; `is_behind` means that its job has not adopted the newest assignment yet."""
     grace = times.seconds(group.spec.rebalance.grace) if group.spec.job else 0.0
     policy = planning.policy_of(group.spec.strategy, grace)
     if planning.goes_by_rate(group.spec.strategy):
@@ -35,18 +36,18 @@ def choose(
     if group.rebalance_asked:
         policy = replace(policy, max_moves=None, min_gain=0.0)
     elif findings.is_paused(group):
-        # The default strategy, as the group's own might move more than it must.
+        # The default strategy, because the group's own may move more than the forced moves.
         calm = Policy(pinned=policy.pinned, max_moves=0, grace_seconds=grace)
-        return _emptied(group, queues, members, calm)
+        return _plan_forced_moves(group, queues, members, calm)
     elif is_behind and "max_moves" in strategies.find(policy.strategy).uses:
         policy = replace(policy, max_moves=0)
     return planning.plan_group(group, queues, members, policy)
 
 
-def _emptied(
+def _plan_forced_moves(
     group: ConsumerGroup, queues: Sequence[QueueRange], members: Sequence[Member], calm: Policy
 ) -> Plan:
-    """Let move what has to, and what is on consumers that are to be emptied, which goes first."""
+    """Allow forced moves, and the moves that empty consumers which a user wants to drain."""
     plan = planning.plan_group(group, queues, members, calm)
     asked = sum(
         move.size

@@ -1,4 +1,4 @@
-"""Why queues move now and not before: what is seen that differs from last time. Pure."""
+"""Find what triggered a rebalance, by comparing the old status with the next one. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,27 +7,27 @@ from evenkeel.objects import ConsumerGroup
 from lb_core.model import QueueRange
 
 
-def trigger(group: ConsumerGroup, status: GroupStatus, queues: Sequence[QueueRange]) -> str:
-    """Say it in a word; `status` is the next one."""
+def find_trigger(group: ConsumerGroup, status: GroupStatus, queues: Sequence[QueueRange]) -> str:
+    """Name the trigger; `status` is the next status."""
     old = group.status
     if group.rebalance_asked:
         return "Asked"
     if old.observed_generation != group.head.generation:
         return "SpecChanged"
-    if old.queues != status.queues or _names(queues) != _names_of(old.assignments):
+    if old.queues != status.queues or _find_sources(queues) != _find_owned_sources(old.assignments):
         return "RouteChanged"
-    if _who_is_there(old.assignments) != _who_is_there(status.assignments):
+    if _find_consumers(old.assignments) != _find_consumers(status.assignments):
         return "ConsumersChanged"
     return "Interval"
 
 
-def _who_is_there(assignments: Sequence[Assigned]) -> set[tuple[str, str, bool]]:
+def _find_consumers(assignments: Sequence[Assigned]) -> set[tuple[str, str, bool]]:
     return {(each.consumer, each.empty_since, each.draining) for each in assignments}
 
 
-def _names(queues: Sequence[QueueRange]) -> set[tuple[str, str]]:
+def _find_sources(queues: Sequence[QueueRange]) -> set[tuple[str, str]]:
     return {(each.topic, each.broker) for each in queues}
 
 
-def _names_of(assignments: Sequence[Assigned]) -> set[tuple[str, str]]:
+def _find_owned_sources(assignments: Sequence[Assigned]) -> set[tuple[str, str]]:
     return {(queues.topic, queues.broker) for each in assignments for queues in each.queues}

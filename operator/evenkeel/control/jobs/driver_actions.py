@@ -16,7 +16,7 @@ import msgspec
 from contract import exit_codes
 from contract.kinds.groups import JobRecord
 from evenkeel import times
-from evenkeel.control.seen import DriverSeen, DriverState, Ending, JobSeen, JobState
+from evenkeel.control.jobs.states import DriverSeen, DriverState, Ending, JobSeen, JobState
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 STEADY_SECONDS = 600.0

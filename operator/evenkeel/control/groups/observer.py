@@ -9,14 +9,19 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from contract.kinds.groups import TopicClaim
-from evenkeel.control import census, driving, groups, places, rates, rivals, schedule
+from evenkeel.control import rivals
 from evenkeel.control.brokers import Brokers
-from evenkeel.control.census import Census
-from evenkeel.control.driving import Action, Drive, Refused, Wanted
-from evenkeel.control.rates import Rates
+from evenkeel.control.conflicts import Conflict
+from evenkeel.control.groups import census, group_status, rates
+from evenkeel.control.groups.census import Census
+from evenkeel.control.groups.rates import Rates
+from evenkeel.control.groups.surroundings import GroupSurroundings
+from evenkeel.control.jobs import driver_actions, schedule
+from evenkeel.control.jobs.driver_actions import Action, Drive, Refused, Wanted
+from evenkeel.control.jobs.schedule import Turn
+from evenkeel.control.jobs.states import DriverState, JobSeen, JobState
 from evenkeel.control.rivals import Rivals
-from evenkeel.control.schedule import Turn
-from evenkeel.control.seen import Conflict, DriverState, GroupSurroundings, JobSeen, JobState
+from evenkeel.control.topics import topic_keys
 from evenkeel.control.world import World
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
@@ -70,7 +75,7 @@ class GroupObserver:
         found = self._census.get(group.head.key)
         if found is None or found.members is None or group.head.key in self._untold:
             return False
-        return found.places >= set(places.of_group(group, self._world.topic))
+        return found.places >= set(topic_keys.of_group(group, self._world.topic))
 
     @property
     def lags(self) -> dict[Key, int]:
@@ -144,17 +149,17 @@ class GroupObserver:
         if group.spec.job is None:
             if driver.state is DriverState.ABSENT:
                 return None
-            return driving.decide(driver, None, group.status.job, now)
+            return driver_actions.decide(driver, None, group.status.job, now)
         wanted: Wanted = None
         turn = Turn(group.status.job)
-        is_wanted = groups.is_wanted(group, conflict)
+        is_wanted = group_status.is_wanted(group, conflict)
         try:
             turn = schedule.turn(group, now, may_begin=is_wanted)
             if turn.is_on and is_wanted:
                 wanted = self._world.identity(group)
         except ManifestError as error:
             wanted = Refused(str(error))
-        drive = driving.decide(driver, wanted, turn.record, now)
+        drive = driver_actions.decide(driver, wanted, turn.record, now)
         if turn.record != group.status.job:  # that a run begins is written before it does
             drive = replace(drive, action=Action.NOTHING)
         if turn.next_at is None or drive.job.state is not JobState.ENDED:
@@ -176,7 +181,7 @@ class GroupObserver:
         if group.spec.job is not None:
             try:
                 members = await self._members(group, asked)
-                where = frozenset(map(places.of_topic, asked))
+                where = frozenset(map(topic_keys.of_topic, asked))
                 found = replace(found, members=members, places=where)
             except (MqError, NotReadyError) as error:
                 untold = str(error)

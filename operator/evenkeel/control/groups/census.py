@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from contract import client_ids
-from evenkeel.control.places import TopicKey
-from evenkeel.control.seen import Conflict
+from evenkeel.control.conflicts import Conflict
+from evenkeel.control.topics.topic_keys import TopicKey
 from evenkeel.objects import ConsumerGroup
 from mq_client.values import GroupMember, Lag
 

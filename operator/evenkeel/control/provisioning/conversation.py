@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from evenkeel.control import draining, provision
-from evenkeel.control.draining import Committed, Drain, Quiet
-from evenkeel.control.provision import QueueCounts, StepOutcome
-from evenkeel.control.topic_settings import GetSettings, PutSettings
+from evenkeel.control.provisioning import closing_queues, steps
+from evenkeel.control.provisioning.closing_queues import Committed, Drain, Quiet
+from evenkeel.control.provisioning.steps import QueueCounts, StepOutcome
+from evenkeel.control.provisioning.topic_settings import GetSettings, PutSettings
 from mq_client import errors
 from mq_client.commands.base import Request
 from mq_client.commands.consuming import GetOffset, GetReaders, GetTopicOffsets
@@ -42,10 +42,10 @@ def step(directory: Directory, task: TopicWish) -> Flow[StepOutcome]:
     there = yield from masters.ask({name: GetSettings(task.topic) for name in masters.addresses})
     route = {name: found.counts if found else None for name, found in there.items()}
     having = [name for name, counts in route.items() if counts is not None]
-    closing = provision.to_drain(task.goal, route)
+    closing = steps.to_drain(task.goal, route)
     readers = (yield from _readers(masters, task, having)) if closing else set()
     drain = yield from _drain(masters, task, closing, sorted(readers))
-    decided = provision.next_step(task.goal, route, drain.drained)
+    decided = steps.next_step(task.goal, route, drain.drained)
     puts = {
         name: PutSettings(task.topic, counts, there[name]) for name, counts in decided.puts.items()
     }
@@ -87,9 +87,9 @@ def _drain(
         if queue.broker == name and queue.id in closing[name]
     }
     quiet = task.quiet.note({queue: found.max for queue, found in offsets.items()}, masters.now)
-    committed = yield from masters.committed(readers, draining.holding(offsets))
+    committed = yield from masters.committed(readers, closing_queues.holding(offsets))
     sure = {queue: found for queue, found in offsets.items() if queue.broker not in masters.failed}
-    return draining.drain(sure, committed, quiet)
+    return closing_queues.drain(sure, committed, quiet)
 
 
 class _Masters:

@@ -9,10 +9,11 @@ import msgspec
 
 from contract.kinds.topics import AwayBroker, BrokerQueues, Perm, Provision, TopicStatus
 from evenkeel import times
-from evenkeel.control import conditions, provision, provisioned, rivals
+from evenkeel.control import conditions, rivals
 from evenkeel.control.conditions import Finding
-from evenkeel.control.provision import StepOutcome
-from evenkeel.control.seen import Conflict
+from evenkeel.control.conflicts import Conflict
+from evenkeel.control.provisioning import provisioned_condition, steps
+from evenkeel.control.provisioning.steps import StepOutcome
 from evenkeel.objects import Topic
 from mq_client import values
 
@@ -98,7 +99,7 @@ def _away(topic: Topic, route: Sequence[BrokerQueues], now: datetime) -> list[Aw
 def to_follow(topic: Topic, conflict: Conflict | None) -> Provision | None:
     """Find out what to bring about at the brokers; None: nothing may be changed there."""
     spec = topic.spec.provision
-    is_good = spec is not None and conflict is None and provision.complaint(spec) is None
+    is_good = spec is not None and conflict is None and steps.complaint(spec) is None
     return spec if is_good else None
 
 
@@ -107,17 +108,17 @@ def _provisioned(topic: Topic, sight: Sight) -> list[Finding]:
     spec = topic.spec.provision
     if spec is None or sight.conflict is not None:
         return []
-    if complaint := provision.complaint(spec):
-        return [Finding(provisioned.TYPE, False, "InvalidSpec", f"{topic}: {complaint}")]
+    if complaint := steps.complaint(spec):
+        return [Finding(provisioned_condition.TYPE, False, "InvalidSpec", f"{topic}: {complaint}")]
     match sight.provisioned:
         case None:
             return []
         case ReadFailure(reason, message):
-            return [Finding(provisioned.TYPE, None, reason, message)]
+            return [Finding(provisioned_condition.TYPE, None, reason, message)]
         case StepOutcome() as outcome:
             told = [] if isinstance(sight.route, ReadFailure) else sight.route
-            is_shown = provisioned.is_shown(spec, outcome, told)
-            return [provisioned.finding(topic, outcome, is_shown)]
+            is_shown = provisioned_condition.is_shown(spec, outcome, told)
+            return [provisioned_condition.finding(topic, outcome, is_shown)]
 
 
 def _ready(
@@ -140,7 +141,7 @@ def _ready(
 
 def _is_under_way(sight: Sight, kept: Sequence[Finding]) -> bool:
     is_moving = isinstance(sight.provisioned, StepOutcome) and sight.provisioned.is_under_way
-    return is_moving or any(each.reason == provisioned.CREATING for each in kept)
+    return is_moving or any(each.reason == provisioned_condition.CREATING for each in kept)
 
 
 def brokers(route: values.Route) -> list[BrokerQueues]:

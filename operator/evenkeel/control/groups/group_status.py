@@ -24,10 +24,13 @@ from contract.kinds.groups import (
 from contract.kinds.parts import Condition, ConditionStatus
 from contract.report import SkipReport
 from evenkeel import planning, times
-from evenkeel.control import choosing, conditions, findings, lagging, triggers
+from evenkeel.control import conditions
 from evenkeel.control.conditions import Finding
-from evenkeel.control.seen import Conflict, GroupSurroundings, JobSeen, JobState, Seat
-from evenkeel.control.slots import JobSlot, places
+from evenkeel.control.conflicts import Conflict
+from evenkeel.control.groups import allowed_moves, findings, measured_figures, rebalance_trigger
+from evenkeel.control.groups.surroundings import GroupSurroundings
+from evenkeel.control.jobs.job_slots import JobSlot, places
+from evenkeel.control.jobs.states import JobSeen, JobState, Seat
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup
 from lb_core.assignment import format_ids
@@ -106,7 +109,7 @@ def _planned(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Gr
     kept = group.status
     adopted = _adopted(kept, seen.job)
     is_behind = findings.is_running(seen.job) and adopted < kept.epoch
-    plan = choosing.choose(group, seen, queues, taken.members, is_behind=is_behind)
+    plan = allowed_moves.plan_allowed_moves(group, seen, queues, taken.members, is_behind=is_behind)
     assignments = taken.assignments(plan)
     _refuse_too_long(group, assignments)
     # A job whose checkpoint is older than this object knows a higher epoch, and follows none below.
@@ -128,7 +131,7 @@ def _planned(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Gr
     )
     happened = []
     if moved:
-        trigger, reason = triggers.trigger(group, status, queues), _explained(plan)
+        trigger, reason = rebalance_trigger.find_trigger(group, status, queues), _explained(plan)
         status = replace_status(
             status,
             last_rebalance=LastRebalance(times.shown(now), trigger, moved, reason[:MOST_TEXT]),
@@ -284,7 +287,7 @@ def _decided(
         observed_generation=generation,
         conditions=conditions.merged(group.status.conditions, found, generation, now),
     )
-    status = lagging.noted(group.status, status, lag)
+    status = measured_figures.set_lag(group.status, status, lag)
     return GroupDecision(status, [*happened, *_turned(group.status.conditions, status.conditions)])
 
 

@@ -1,0 +1,13 @@
+"""Why an object must wait for another one."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Why a group must not run: somebody else reads in its name."""
+
+    reason: str
+    message: str
+    stops: bool = True
+    """Whether it ends a job that runs; if not, it keeps one from starting."""

@@ -1,0 +1,1 @@
+"""Makes and resizes topics at their brokers."""

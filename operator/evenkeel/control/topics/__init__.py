@@ -1,0 +1,1 @@
+"""What follows for a Topic object."""
