@@ -30,6 +30,11 @@ class Sender:
         if self._task is not None:
             await self._task
 
+    def refuse_if_failed(self) -> None:
+        """Raise the error if sending has failed: nothing more will arrive."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+
     async def __aenter__(self) -> Self:
         """Start sending."""
         self._task = asyncio.create_task(self._send())

@@ -50,3 +50,18 @@ def test_what_a_broker_refused_is_sent_again() -> None:
 def test_what_a_broker_fell_silent_about_ends_the_demo() -> None:
     with pytest.raises(errors.DeadlineError):
         asyncio.run(_sent_to(Broker(None, SILENT)))
+
+
+def test_who_waits_for_messages_is_told_that_none_will_come() -> None:
+    async def wait() -> None:
+        broker = Broker(None, SILENT)
+        sender = Sender(broker, "orders")  # type: ignore[arg-type]
+        async with sender:
+            sender.refuse_if_failed()
+            await asyncio.wait_for(broker.is_done.wait(), 10)
+            while True:
+                await asyncio.sleep(0)
+                sender.refuse_if_failed()
+
+    with pytest.raises(errors.DeadlineError):
+        asyncio.run(wait())
