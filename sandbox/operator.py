@@ -16,8 +16,8 @@ from typing import Self
 from sandbox import ports, process
 
 ROOT = Path(__file__).parents[1]
-READY_SECONDS = 60.0
-STOP_SECONDS = 20.0
+READY_SECONDS = 300.0
+STOP_SECONDS = 120.0
 METRICS = "evenkeel_operator_"
 
 

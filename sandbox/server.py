@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sandbox import ports, process
 
-_START_SECONDS = 120.0
+_START_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)

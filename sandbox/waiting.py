@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 300.0
+"""For what never comes: what comes late on a slow machine is no failure."""
 PAUSE_SECONDS = 0.02
 
 Value = TypeVar("Value")

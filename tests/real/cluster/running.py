@@ -1,5 +1,6 @@
 """What tests of the operator need: the process itself, and objects as a user sees them."""
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from contract.names import API_VERSION
 from sandbox import operator
 from sandbox.kubernetes_users import User
 from sandbox.statuses import Document, condition
-from sandbox.waiting import eventually
+from sandbox.waiting import PATIENCE_SECONDS, eventually
 
 QUICK_LEASE = ("--lease-duration", "3", "--lease-deadline", "2", "--lease-period", "0.3")
 
@@ -23,6 +24,11 @@ class RunningOperator(operator.RunningOperator):
         """Start nothing yet."""
         where = ("--namespace", namespace, "--lease-namespace", namespace)
         super().__init__(kubeconfig, *where, *QUICK_LEASE, *options)
+
+    def until_forgotten(self, namespace: str) -> None:
+        """Wait until it has seen that there is nothing of ours in a namespace any more."""
+        of_it = re.compile(rf'^evenkeel_(?:group|topic)_.*namespace="{namespace}"', re.M)
+        assert not eventually(lambda: of_it.search(self.get("/metrics")[1]), lambda it: not it)
 
     def __exit__(
         self,
@@ -80,6 +86,11 @@ class Namespace:
         """Delete any object at once."""
         self._asked("DELETE", path, {"gracePeriodSeconds": 0}, 200)
 
+    def empty(self) -> None:
+        """Delete all objects of ours."""
+        for plural in ("consumergroups", "topics"):
+            self._asked("DELETE", self.path(plural), {"gracePeriodSeconds": 0}, 200)
+
     def get(self, plural: str, name: str) -> Document:
         """Read one of our objects."""
         return self._asked("GET", self.path(plural, name), None, 200)
@@ -90,7 +101,11 @@ class Namespace:
         return found
 
     def until(
-        self, plural: str, name: str, is_right: Callable[[Document], object], seconds: float = 30.0
+        self,
+        plural: str,
+        name: str,
+        is_right: Callable[[Document], object],
+        seconds: float = PATIENCE_SECONDS,
     ) -> Document:
         """Wait until a status is right."""
         seen = eventually(

@@ -58,7 +58,7 @@ def test_a_name_that_is_a_path_is_refused(namespace: Namespace, kind: str, spec:
 
 
 def test_name_servers_that_hang_hold_up_nobody(
-    operator: RunningOperator, namespace: Namespace
+    own_operator: RunningOperator, namespace: Namespace
 ) -> None:
     with contextlib.ExitStack() as listening:
         servers = [
@@ -128,7 +128,7 @@ def test_authorities_that_are_none_are_named(
 
 
 def test_a_status_that_somebody_broke_takes_no_metrics_of_others_away(
-    operator: RunningOperator, namespace: Namespace
+    own_operator: RunningOperator, namespace: Namespace
 ) -> None:
     others_go_on(namespace)
     spec = {"topics": [{"name": "missing"}], "consumers": {"static": [{"id": "a"}]}}
@@ -138,7 +138,7 @@ def test_a_status_that_somebody_broke_takes_no_metrics_of_others_away(
     series = 'evenkeel_group_queues{name="good"'
 
     def shown() -> str:
-        return str(operator.get("/metrics")[1])
+        return str(own_operator.get("/metrics")[1])
 
     assert series in eventually(shown, lambda text: '"broken"' not in text and series in text)
 

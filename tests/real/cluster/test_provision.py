@@ -19,7 +19,6 @@ from sandbox.statuses import Document, condition, loads
 from tests.real.cluster.running import Namespace, RunningOperator
 
 TOPICS, GROUPS = "topics", "consumergroups"
-DRAIN_SECONDS = 120.0
 
 
 @pytest.fixture
@@ -121,7 +120,7 @@ def test_fewer_queues_wait_for_a_group_that_has_not_read_them(
     assert routed(client, closing.topic) == {"broker-a": (4, 2), "broker-b": (4, 2)}
     for reader_name in (group, of_others):
         client.commit(reader_name, {closing: 2})
-    namespace.until(TOPICS, "orders", is_as_asked, DRAIN_SECONDS)
+    namespace.until(TOPICS, "orders", is_as_asked)
     assert routed(client, closing.topic) == {"broker-a": (2, 2), "broker-b": (2, 2)}
 
 
@@ -168,7 +167,7 @@ def test_of_two_topics_the_older_wins_until_it_is_deleted(
 
 
 def test_a_broker_out_of_reach_is_named_and_gets_the_topic_when_it_is_back(
-    operator: RunningOperator,
+    own_operator: RunningOperator,
     namespace: Namespace,
     rocketmq: RocketMq,
     client: Client,
@@ -177,12 +176,10 @@ def test_a_broker_out_of_reach_is_named_and_gets_the_topic_when_it_is_back(
     away = ("False", "BrokerUnavailable")
     with frozen(rocketmq.brokers["broker-b"]):
         namespace.make("Topic", "orders", {**asked, "refreshInterval": "1s"})
-        alone = namespace.until(
-            TOPICS, "orders", lambda it: condition(it, "Provisioned") == away, 60
-        )
+        alone = namespace.until(TOPICS, "orders", lambda it: condition(it, "Provisioned") == away)
         assert "broker-b is out of reach" in message(alone, "Provisioned")
         assert routed(client, asked["topic"]) == {"broker-a": (4, 4)}
-    namespace.until(TOPICS, "orders", is_as_asked, 60)
+    namespace.until(TOPICS, "orders", is_as_asked)
     assert routed(client, asked["topic"]) == {"broker-a": (4, 4), "broker-b": (4, 4)}
 
 

@@ -74,7 +74,7 @@ def test_a_config_map_that_is_missing_is_named_and_the_job_starts_when_it_is_the
     assert namespace.user.ask("POST", place, document).status == 201
     told(namespace, "ConfigMap code has no entry transform.py")
     namespace.patch(namespace.core("configmaps", "code"), {"data": {"transform.py": "x = 1"}})
-    eventually(lambda: has_driver(namespace), bool, 60)
+    eventually(lambda: has_driver(namespace), bool)
     assert has_driver(namespace)
 
 
@@ -84,7 +84,7 @@ def test_a_claim_that_is_missing_is_named(namespace: Namespace) -> None:
     namespace.make("ConsumerGroup", "billing", job(checkpoint=checkpoint))
     told(namespace, "there is no PersistentVolumeClaim", "/billing-state")
     namespace.claim("billing-state")
-    eventually(lambda: has_driver(namespace), bool, 60)
+    eventually(lambda: has_driver(namespace), bool)
     assert has_driver(namespace)
 
 
@@ -100,7 +100,7 @@ def test_executors_that_the_api_server_would_refuse_are_told_of_before_the_job_s
     told(namespace, "its executors would be refused", "tolerations[0].operator", "Sometimes")
     assert not has_driver(namespace)
     namespace.change(GROUPS, "billing", {"spec": job(executor=executor("Exists"))})
-    eventually(lambda: has_driver(namespace), bool, 60)
+    eventually(lambda: has_driver(namespace), bool)
     assert has_driver(namespace)
 
 
@@ -117,7 +117,7 @@ def test_a_quota_that_is_used_up_is_told_and_the_job_starts_when_there_is_room(
     told(namespace, "exceeded quota: none")
     others_go_on(namespace)
     namespace.delete(f"{place}/none")
-    eventually(lambda: has_driver(namespace), bool, 60)
+    eventually(lambda: has_driver(namespace), bool)
     assert has_driver(namespace)
 
 
