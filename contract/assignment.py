@@ -48,21 +48,21 @@ class PublishedAssignment(msgspec.Struct, frozen=True):
     """ConfigMaps that hold the assignments instead."""
 
 
-def of_status(status: GroupStatus, drain: Iterable[str]) -> AssignmentFile:
+def make_file(status: GroupStatus, drain: Iterable[str]) -> AssignmentFile:
     """Make the file from a status that has its assignments with it."""
     return AssignmentFile(
-        status.epoch, [_share(each) for each in status.assignments], sorted(drain)
+        status.epoch, [_make_share(each) for each in status.assignments], sorted(drain)
     )
 
 
-def _share(assigned: Assigned) -> Share:
+def _make_share(assigned: Assigned) -> Share:
     queues = [QueueIds(each.topic, each.broker, each.ids) for each in assigned.queues]
     return Share(assigned.consumer, queues)
 
 
-def to_drain(annotations: Mapping[str, str]) -> list[str]:
+def list_drained(annotations: Mapping[str, str]) -> list[str]:
     """Read which pods must be emptied."""
-    return names.names_in(annotations.get(names.DRAIN, ""))
+    return names.split_names(annotations.get(names.DRAIN, ""))
 
 
 def read_slice(text: str) -> list[Share]:

@@ -6,20 +6,20 @@ name none.
 """
 
 
-def write(group: str, host: str, origin: str) -> str:
+def make(group: str, host: str, origin: str) -> str:
     """Name the driver of an object, as a member of a RocketMQ group."""
-    return f"{_prefix(group)}{host}#{origin}"
+    return f"{_make_prefix(group)}{host}#{origin}"
 
 
 def is_driver(client_id: str, group: str) -> bool:
     """Whether a member of a RocketMQ group is a driver of ours."""
-    return client_id.startswith(_prefix(group))
+    return client_id.startswith(_make_prefix(group))
 
 
-def origin(client_id: str) -> str:
+def find_origin(client_id: str) -> str:
     """Tell for which object a driver runs; empty if its id does not say so."""
     return client_id.partition("#")[2]
 
 
-def _prefix(group: str) -> str:
+def _make_prefix(group: str) -> str:
     return f"evenkeel-{group}@"

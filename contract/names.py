@@ -38,16 +38,16 @@ SLICE = "assignments.json"
 """The entry of a ConfigMap that holds a part of an assignment."""
 
 
-def driver(group: str) -> str:
+def name_driver(group: str) -> str:
     """Name a ConsumerGroup's driver: its pod, its Lease, and the ConfigMap with its report."""
     return f"{group}-driver"
 
 
-def executor_selector(group: str) -> str:
+def select_executors(group: str) -> str:
     """Select the executors' pods of a ConsumerGroup."""
     return f"{GROUP_LABEL}={group},{ROLE_LABEL}={EXECUTOR}"
 
 
-def names_in(text: str) -> list[str]:
+def split_names(text: str) -> list[str]:
     """Read the names in an annotation such as DRAIN, in order."""
     return sorted({name.strip() for name in text.split(",")} - {""})

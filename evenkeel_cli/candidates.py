@@ -29,7 +29,7 @@ def _find_in_cluster(what: str, given: Mapping[str, str]) -> Sequence[str]:
     way = access.find(given.get("kubeconfig"), given.get("context"))
     cluster = ClusterClient(way, PATIENCE_SECONDS)
     if what == "namespace":
-        return [each["metadata"]["name"] for each in cluster.listed(NAMESPACES, None)]
+        return [each["metadata"]["name"] for each in cluster.list_objects(NAMESPACES, None)]
     namespace = given.get("namespace") or cluster.namespace
     groups = reading.read_outlines(cluster, namespace)
     if what == "pods":

@@ -51,7 +51,7 @@ def _explain(options: argparse.Namespace) -> int:
         text = sentences.explain_queue(found, found.rows[0])
     else:
         text = sentences.explain_group(found)
-    saying.print_answer(options.output, sentences.facts(found), text)
+    saying.print_answer(options.output, sentences.describe(found), text)
     return DONE
 
 
@@ -59,7 +59,9 @@ def _read_events(cluster: ClusterClient, group: ConsumerGroup) -> Sequence[Docum
     """Read the Events about the group; none if the user may not read Events."""
     about = f"involvedObject.kind={group.KIND},involvedObject.name={group.head.key.name}"
     try:
-        found = list(cluster.listed(paths.EVENTS, group.head.key.namespace, fieldSelector=about))
+        found = list(
+            cluster.list_objects(paths.EVENTS, group.head.key.namespace, fieldSelector=about)
+        )
     except ForbiddenError:
         return ()
     return [each for each in found if each["involvedObject"].get("uid") == group.head.uid]

@@ -81,7 +81,7 @@ def _plan(options: argparse.Namespace) -> int:
         except EvenkeelError as error:  # the other groups can still be planned
             saying.print_error(f"{options.name}: {error}")
             failed = True
-    facts = {name: plans.facts(each) for name, each in planned.items()}
+    facts = {name: plans.describe(each) for name, each in planned.items()}
     shown = [plans.format_plan(name, each) for name, each in planned.items()]
     if planned or not failed:
         saying.print_answer(options.output, facts, "\n\n".join(shown))

@@ -62,11 +62,11 @@ def _top(options: argparse.Namespace) -> int:
     if view.gains_from_another_look:
         time.sleep(LOOK_SECONDS)
         view.look()
-    text = "\n".join(line.plain for line in view.lines())
+    text = "\n".join(line.plain for line in view.draw())
     if options.output == told.OUTPUTS[0] and console.is_terminal:
-        console.print(*view.lines(), sep="\n", soft_wrap=True)
+        console.print(*view.draw(), sep="\n", soft_wrap=True)
     else:
-        saying.print_answer(options.output, view.facts(), text)
+        saying.print_answer(options.output, view.describe(), text)
     return DONE
 
 
@@ -77,7 +77,7 @@ def _watch(console: Console, view: LiveView) -> None:
     with (
         contextlib.ExitStack() as after,
         contextlib.suppress(KeyboardInterrupt),
-        Live(Lines(*view.lines(), hint), console=console, auto_refresh=False) as live,
+        Live(Lines(*view.draw(), hint), console=console, auto_refresh=False) as live,
     ):
         after.callback(signal.signal, signal.SIGTERM, before)
         while True:
@@ -87,4 +87,4 @@ def _watch(console: Console, view: LiveView) -> None:
                 last = hint
             except EvenkeelError as error:
                 last = Text(str(error), "red")
-            live.update(Lines(*view.lines(), last), refresh=True)
+            live.update(Lines(*view.draw(), last), refresh=True)

@@ -24,7 +24,7 @@ assignments = [
         "consumer": slot,
         "queues": [
             {"topic": topic, "broker": broker, "ids": ids}
-            for (topic, broker), ids in planned.assignment.ids(slot).items()
+            for (topic, broker), ids in planned.assignment.list_ids(slot).items()
         ],
     }
     for slot in planned.assignment

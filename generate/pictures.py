@@ -141,7 +141,7 @@ def joining() -> str:
         y = 45 + 66 * row
         it.text(15, y + 16, way.name, "title")
         for place, queue in enumerate(each for run in before.queues for each in run):
-            old, new = first.assignment.owner(queue), second.assignment.owner(queue)
+            old, new = first.assignment.find_owner(queue), second.assignment.find_owner(queue)
             assert old is not None
             assert new is not None
             it.square(170 + 20 * place, y, 17, names.index(old))

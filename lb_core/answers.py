@@ -48,42 +48,42 @@ def _answer(fields: Fields, clock: Clock) -> Answer:
 
 def _plan(strategy: str, fields: Fields, began: float, clock: Clock) -> Answer:
     """Plan, with the queues as indices on both sides."""
-    config = request.config(fields)
-    draining = set(request.texts(config, "draining"))
-    consumers = request.consumers(fields)
+    config = request.read_config(fields)
+    draining = set(request.read_texts(config, "draining"))
+    consumers = request.read_consumers(fields)
     members = [Member(*raw, draining=raw.id in draining) for raw in consumers]
-    queues = request.queues(fields)
+    queues = request.read_queues(fields)
     wish = policy.Policy(
         strategy,
-        pinned=frozenset(request.texts(config, "pinned")),
-        zones=request.zones(config),
-        weights=request.weights(config, queues),
-        min_gain=request.min_gain(config),
-        max_moves=request.max_moves(config),
+        pinned=frozenset(request.read_texts(config, "pinned")),
+        zones=request.read_zones(config),
+        weights=request.read_weights(config, queues),
+        min_gain=request.read_min_gain(config),
+        max_moves=request.read_max_moves(config),
     )
-    previous = request.previous(fields, len(queues))
+    previous = request.read_previous(fields, len(queues))
     last = {
-        consumer: model.ranges_of(queues[place] for place in {*places})
+        consumer: model.make_ranges(queues[place] for place in {*places})
         for consumer, places in previous.items()
     }
-    ranges = model.ranges_of(queues)
+    ranges = model.make_ranges(queues)
     called = clock()
     made = plan.plan(last, ranges, members, wish)
     returned = clock()
     held, stock = made.assignment.holdings, made.assignment.inventory
     if "caller" in fields:
-        mine = held.get(request.caller(fields) or "", ())
-        return {"assignment": [_show_queue(queue) for queue in stock.queues(mine)]}
+        mine = held.get(request.read_caller(fields) or "", ())
+        return {"assignment": [_show_queue(queue) for queue in stock.list_queues(mine)]}
     index = _index_queues(made, queues)
 
-    def indices(runs: Iterable[range]) -> list[int]:
+    def list_indices(runs: Iterable[range]) -> list[int]:
         return sorted([index[number] for run in runs for number in run])
 
     answered: Answer = {
-        "assignment": {member.id: indices(held[member.id]) for member in members},
-        "unowned": indices(made.unowned.runs if made.unowned else ()),
-        "moved": indices(run for move in made.moves if move.source for run in move.runs),
-        "deferred": indices(run for move in made.deferred for run in move.runs),
+        "assignment": {member.id: list_indices(held[member.id]) for member in members},
+        "unowned": list_indices(made.unowned.runs if made.unowned else ()),
+        "moved": list_indices(run for move in made.moves if move.source for run in move.runs),
+        "deferred": list_indices(run for move in made.deferred for run in move.runs),
     }
     return answered | _measure_times(began, called, returned, clock())
 
@@ -104,14 +104,14 @@ def _ask_dealer(dealer: strategies.Dealer, fields: Fields, began: float, clock: 
     """Ask a strategy that deals lists; it refuses null lists itself."""
     queues = consumers = None
     if fields.get("queues") is not None:
-        queues = [Queue(*raw) for raw in request.queues(fields)]
+        queues = [Queue(*raw) for raw in request.read_queues(fields)]
     if fields.get("consumers") is not None:
-        consumers = request.consumers(fields)
+        consumers = request.read_consumers(fields)
     names, working, config = _pick_working(fields, consumers)
     dealer.check(config)
     if "caller" in fields:
-        return _ask_for_one(dealer, request.caller(fields), queues, names, working, config)
-    previous = request.previous(fields, len(queues or ()))
+        return _ask_for_one(dealer, request.read_caller(fields), queues, names, working, config)
+    previous = request.read_previous(fields, len(queues or ()))
     called = clock()
     dealt = dealer.deal(queues, working, config) if working or not names else {}
     returned = clock()
@@ -126,10 +126,10 @@ def _pick_working(
     fields: Fields, consumers: list[RawConsumer] | None
 ) -> tuple[list[str] | None, list[str] | None, dict[str, object]]:
     """All consumers, those that are pinned (all, where nobody is), and the settings with zones."""
-    config = dict(request.config(fields))
+    config = dict(request.read_config(fields))
     config["consumerZones"] = {raw.id: raw.zone for raw in consumers or () if raw.zone is not None}
     names = None if consumers is None else [raw.id for raw in consumers]
-    pinned = set(request.texts(config, "pinned"))
+    pinned = set(request.read_texts(config, "pinned"))
     working = [name for name in names if name in pinned] if names and pinned else names
     return names, working, config
 
@@ -204,15 +204,15 @@ def _share_queues(fields: Fields) -> Answer:
     """Answer for message-granular mode, where `queues` may be a mere count."""
     count = fields.get("queues")
     if isinstance(count, int):
-        ids = range(_check_bound(request.whole(fields, "queues"), "queues"))
+        ids = range(_check_bound(request.read_whole(fields, "queues"), "queues"))
         queues = [Queue("topic", "broker", number) for number in ids]
     else:
-        queues = [Queue(*raw) for raw in request.queues(fields)]
-    names, working, config = _pick_working(fields, request.consumers(fields))
+        queues = [Queue(*raw) for raw in request.read_queues(fields)]
+    names, working, config = _pick_working(fields, request.read_consumers(fields))
     inner = fields.get("inner", "AVG")
     if not isinstance(inner, str):
         raise errors.BadRequestError(f"inner: {quote(inner)} is not the name of a strategy")
-    share = request.whole(fields, "popShareQueueNum")
+    share = request.read_whole(fields, "popShareQueueNum")
     dealt = pop.allocate(queues, working or [], share, inner, config)
     _refuse_large(dealt)
     return {

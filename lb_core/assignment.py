@@ -22,7 +22,7 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
 
     def __getitem__(self, consumer: str) -> tuple[QueueRange, ...]:
         """The queues of one consumer; empty for an idle one."""
-        return self.inventory.ranges(self.holdings[consumer])
+        return self.inventory.list_ranges(self.holdings[consumer])
 
     def __iter__(self) -> Iterator[str]:
         """All consumers in canonical order, idle ones too."""
@@ -32,7 +32,7 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
         """How many consumers there are."""
         return len(self.holdings)
 
-    def owner(self, queue: Queue) -> str | None:
+    def find_owner(self, queue: Queue) -> str | None:
         """Who owns a queue, or None."""
         number = self.inventory.find(queue)
         for consumer, runs in self.holdings.items():
@@ -40,7 +40,7 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
                 return consumer
         return None
 
-    def ids(self, consumer: str) -> dict[tuple[str, str], str]:
+    def list_ids(self, consumer: str) -> dict[tuple[str, str], str]:
         """One consumer's queues as the status shows them: "0-3,8" for each topic and broker."""
         by_source: dict[tuple[str, str], list[QueueRange]] = {}
         for queues in self[consumer]:

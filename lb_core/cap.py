@@ -38,7 +38,7 @@ def _pick(
     chosen: Sequence[Move], limit: int, outcome: Outcome, group: Group
 ) -> tuple[list[Move], list[Move]]:
     """Pick single queues up to the limit: from the most loaded, to its least loaded taker."""
-    loads = {name: outcome.scale.load(runs) for name, runs in outcome.holdings.items()}
+    loads = {name: outcome.scale.sum_load(runs) for name, runs in outcome.holdings.items()}
 
     def level(name: str | None) -> float:
         return loads.get(str(name), 0) / group.members[str(name)].capacity
@@ -65,7 +65,7 @@ def _pick(
             heapreplace(takers, now)
         place = takers[0][1]
         made[place].append(numbers[place].popleft())
-        weight = outcome.scale.weight(made[place][-1])
+        weight = outcome.scale.weigh(made[place][-1])
         loads[str(source)] = loads.get(str(source), 0) - weight
         loads[str(chosen[place].target)] = loads.get(str(chosen[place].target), 0) + weight
         limit -= 1

@@ -14,7 +14,7 @@ from operator import attrgetter, is_not
 
 from lb_core import errors
 from lb_core.group import Group
-from lb_core.inventory import SPAN, Inventory, Runs, size
+from lb_core.inventory import SPAN, Inventory, Runs, count
 from lb_core.model import describe, shorten
 from lb_core.outcome import Outcome
 from lb_core.policy import Zones
@@ -46,7 +46,7 @@ def refuse_bad(queues: Inventory, before: Holdings, outcome: Outcome, free: Runs
     for name in before.keys() - after.keys():
         minus += before[name]
     edges = _find_edges(plus)
-    total = sum(outcome.loads.values()) + size(unowned)
+    total = sum(outcome.loads.values()) + count(unowned)
     if edges is None or edges != _find_edges(minus) or total != queues.count:
         raise _diagnose(queues, after, unowned)
 
@@ -110,12 +110,12 @@ def _diagnose(queues: Inventory, after: Holdings, unowned: Runs) -> errors.Inval
             return errors.ForeignQueueError(f"number {number} is no queue of this group")
         if times > 1:
             owners = [name for name, runs in after.items() if any(number in run for run in runs)]
-            queue = next(queues.queues((range(number, number + 1),)))
+            queue = next(queues.list_queues((range(number, number + 1),)))
             return errors.QueueOwnedTwiceError(
                 f"{describe(queue)} has {times} owners: {', '.join(map(shorten, owners[:5]))}"
             )
     lost = min(real - owned.keys(), default=None)
     if lost is None:
         return errors.InvalidPlanError("loads are miscounted, or the last plan was not sound")
-    queue = next(queues.queues((range(lost, lost + 1),)))
+    queue = next(queues.list_queues((range(lost, lost + 1),)))
     return errors.QueueLostError(f"{describe(queue)} has no owner and is not listed as unowned")

@@ -120,7 +120,7 @@ def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
         return [pool]
     large, woven = _lay_lines(pool, len(needs), topics)
     lines = [*large, woven] if woven else large
-    counts = [inventory.size(runs) for runs in lines]
+    counts = [inventory.count(runs) for runs in lines]
     spread = _spread_evenly if _is_level(needs) else _spread_by_need
     crossing: dict[int, list[range]] = {}
     columns = [
@@ -146,7 +146,7 @@ def _lay_lines(pool: Runs, receivers: int, topics: Topics) -> tuple[list[list[ra
     small: list[tuple[int, int]] = []
     for _, runs in groupby(pool, key=lambda run: topics[run.start // SPAN]):
         line = list(runs)
-        if inventory.size(line) >= receivers:
+        if inventory.count(line) >= receivers:
             large.append(line)
         else:
             small += enumerate(chain.from_iterable(line))

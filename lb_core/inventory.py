@@ -16,7 +16,7 @@ from itertools import chain, groupby
 from operator import attrgetter
 
 from lb_core import errors
-from lb_core.model import Queue, QueueRange, quote, shorten, text_order
+from lb_core.model import Queue, QueueRange, order_text, quote, shorten
 
 SPAN = 0x1_9E37_79B1
 """
@@ -50,7 +50,7 @@ class Inventory:
     @cached_property
     def count(self) -> int:
         """How many queues there are."""
-        return size(self.runs)
+        return count(self.runs)
 
     @cached_property
     def splits_brokers(self) -> bool:
@@ -79,7 +79,7 @@ class Inventory:
             for name, pairs in found.items()
         }
 
-    def ranges(self, runs: Iterable[range]) -> tuple[QueueRange, ...]:
+    def list_ranges(self, runs: Iterable[range]) -> tuple[QueueRange, ...]:
         """Name the queues behind these runs."""
         found = []
         for run in runs:
@@ -90,7 +90,7 @@ class Inventory:
             )
         return tuple(found)
 
-    def queues(self, runs: Iterable[range]) -> Iterator[Queue]:
+    def list_queues(self, runs: Iterable[range]) -> Iterator[Queue]:
         """Name the queues behind these runs one by one."""
         for run in runs:
             source = self.sources[run.start // SPAN]
@@ -106,7 +106,7 @@ class Inventory:
         """Those of the ids `start` to `stop - 1` that exist, in whichever zone."""
         runs, numbers = self._ids_by_name.get((topic, broker), NO_IDS)
         found = []
-        for place, part in overlaps_by_place(range(start, stop), runs):
+        for place, part in locate_overlaps(range(start, stop), runs):
             base = numbers[runs[place].start] - runs[place].start
             found.append(range(base + part.start, base + part.stop))
         return found
@@ -119,7 +119,7 @@ def build(ranges: Iterable[QueueRange]) -> Inventory:
         if not isinstance(queues, QueueRange):
             raise errors.BadRequestError(f"queues: {quote(queues)} is no QueueRange")
         by_source.setdefault((queues.topic, queues.broker, queues.zone), []).append(queues)
-    keys = sorted(by_source, key=_source_order)
+    keys = sorted(by_source, key=_order_source)
     runs = [
         range(place * SPAN + queues.start, place * SPAN + queues.stop)
         for place, key in enumerate(keys)
@@ -140,7 +140,7 @@ def merge(runs: Iterable[range]) -> Runs:
     return tuple(merged)
 
 
-def size(runs: Iterable[range]) -> int:
+def count(runs: Iterable[range]) -> int:
     """How many queues these runs have."""
     return sum(map(len, runs))
 
@@ -163,12 +163,12 @@ def join(runs: Runs, more: Runs) -> Runs:
     return (*head, run, *tail)
 
 
-def overlaps(run: range, runs: Runs) -> list[range]:
+def find_overlaps(run: range, runs: Runs) -> list[range]:
     """The parts of `run` that lie in the sorted, disjoint `runs`."""
-    return [part for _, part in overlaps_by_place(run, runs)]
+    return [part for _, part in locate_overlaps(run, runs)]
 
 
-def overlaps_by_place(run: range, runs: Runs) -> Iterator[tuple[int, range]]:
+def locate_overlaps(run: range, runs: Runs) -> Iterator[tuple[int, range]]:
     """The same parts, each with the place of the one of `runs` that it lies in."""
     for place in range(max(0, bisect_right(runs, run.start, key=by_start) - 1), len(runs)):
         other = runs[place]
@@ -182,16 +182,16 @@ def subtract(runs: Runs, others: Runs) -> Runs:
     """The parts of the sorted, disjoint `runs` that do not lie in the sorted, disjoint `others`."""
     left: list[range] = []
     for run in runs:
-        cuts = overlaps(run, others)
+        cuts = find_overlaps(run, others)
         edges = [run.start, *(edge for cut in cuts for edge in (cut.start, cut.stop)), run.stop]
         parts = zip(edges[::2], edges[1::2], strict=True)
         left += [range(start, stop) for start, stop in parts if start < stop] if cuts else [run]
     return tuple(left)
 
 
-def _source_order(key: tuple[str, str, str | None]) -> tuple[bytes, bytes, bool, bytes]:
+def _order_source(key: tuple[str, str, str | None]) -> tuple[bytes, bytes, bool, bytes]:
     topic, broker, zone = key
-    return text_order(topic), text_order(broker), zone is not None, text_order(zone or "")
+    return order_text(topic), order_text(broker), zone is not None, order_text(zone or "")
 
 
 def _refuse_repeated(groups: list[list[QueueRange]]) -> None:

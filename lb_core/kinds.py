@@ -48,9 +48,9 @@ class Sorter:
             found[self._of_source[run.start // SPAN]].append(run)
         return [tuple(of_kind) for of_kind in found]
 
-    def sizes(self, runs: Runs) -> list[int]:
+    def count(self, runs: Runs) -> list[int]:
         """How many queues of each kind there are."""
-        return list(map(inventory.size, self.split(runs)))
+        return list(map(inventory.count, self.split(runs)))
 
 
 def allocate(
@@ -67,15 +67,15 @@ def allocate(
         raise errors.BadRequestError(
             f"{len(sorter.zones)} zones and {len(group.eligible)} consumers are too many to weigh"
         )
-    holds = [sorter.sizes(outcome.holdings.get(name, ())) for name in group.eligible]
+    holds = [sorter.count(outcome.holdings.get(name, ())) for name in group.eligible]
     claims = list(_split_claims(sorter, disputed))
     may_keep = [
-        [*sizes, *(inventory.size(runs) * (name in names) for _, runs, names in claims)]
+        [*sizes, *(inventory.count(runs) * (name in names) for _, runs, names in claims)]
         for name, sizes in zip(group.eligible, holds, strict=True)
     ]
-    kinds = _make_kinds(sorter, group, policy, [sorter.sizes(free), *holds], claims)
+    kinds = _make_kinds(sorter, group, policy, [sorter.count(free), *holds], claims)
     quotas = _make_quotas(kinds, group.capacities)
-    outcome.best_top = quotas.top(group.capacities)
+    outcome.best_top = quotas.find_top(group.capacities)
     wanted = rings.settle(kinds, may_keep, quotas)
     _hand_over(outcome, queues, group, sorter, holds, wanted, free)
     for place, (_, runs, names) in enumerate(claims, start=sorter.elsewhere + 1):
@@ -106,7 +106,7 @@ def _make_kinds(
     homes.append(frozenset())
     counts = [sum(column) for column in zip(*sizes, strict=True)]
     homes += [homes[kind] for kind, _, _ in claims]
-    counts += [inventory.size(runs) for _, runs, _ in claims]
+    counts += [inventory.count(runs) for _, runs, _ in claims]
     stay_home = policy.zones is Zones.REQUIRE
     return [
         rings.QueueKind(count, home, only_home=stay_home and bool(home))
@@ -135,10 +135,10 @@ def _hand_over(
     for kind, free_of_kind in enumerate(sorter.split(free)):
         surplus = [has[kind] - want[kind] for has, want in zip(holds, wanted, strict=True)]
 
-        def of_kind(runs: Runs, kind: int = kind) -> Runs:
+        def select_kind(runs: Runs, kind: int = kind) -> Runs:
             return sorter.split(runs)[kind]
 
-        dealing.redistribute(outcome, queues, group.eligible, surplus, free_of_kind, of_kind)
+        dealing.redistribute(outcome, queues, group.eligible, surplus, free_of_kind, select_kind)
 
 
 def _list_zones(group: Group) -> Iterator[str | None]:

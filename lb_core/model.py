@@ -130,7 +130,7 @@ class Named(Protocol):
         """The zone, if it is known."""
 
 
-def ranges_of(queues: Iterable[Named]) -> list[QueueRange]:
+def make_ranges(queues: Iterable[Named]) -> list[QueueRange]:
     """Gather single queues into ranges. A repeated one makes two ranges, which a plan refuses."""
     by_source: dict[tuple[str, str, str | None], list[int]] = {}
     for queue in queues:
@@ -146,20 +146,20 @@ def ranges_of(queues: Iterable[Named]) -> list[QueueRange]:
     return found
 
 
-def text_order(text: str) -> bytes:
+def order_text(text: str) -> bytes:
     """Sort key of Java's `String.compareTo`: by UTF-16 unit, so U+1F600 comes before U+FF5E."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def queue_order(queue: Queue) -> tuple[bytes, bytes, int]:
+def order_queue(queue: Queue) -> tuple[bytes, bytes, int]:
     """Sort key of RocketMQ's `MessageQueue.compareTo`: topic, broker, then the id as a number."""
-    return text_order(queue.topic), text_order(queue.broker), queue.id
+    return order_text(queue.topic), order_text(queue.broker), queue.id
 
 
 def sort_texts(texts: Iterable[str]) -> list[str]:
     """Sort as Java does. Where all is ASCII the plain order is the same, and much faster."""
     texts = list(texts)
-    return sorted(texts) if "".join(texts).isascii() else sorted(texts, key=text_order)
+    return sorted(texts) if "".join(texts).isascii() else sorted(texts, key=order_text)
 
 
 def describe(queue: Queue) -> str:

@@ -36,7 +36,7 @@ class Move(NamedTuple):
     @property
     def queues(self) -> tuple[QueueRange, ...]:
         """The queues by name."""
-        return self.inventory.ranges(self.runs)
+        return self.inventory.list_ranges(self.runs)
 
     def __str__(self) -> str:
         """Say it in one line."""
@@ -46,7 +46,7 @@ class Move(NamedTuple):
     @property
     def size(self) -> int:
         """How many queues."""
-        return inventory.size(self.runs)
+        return inventory.count(self.runs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Outcome:
         """Leave a consumer with `kept`."""
         self.given.append((name, given))
         self.holdings[name] = kept
-        self.loads[name] -= inventory.size(given)
+        self.loads[name] -= inventory.count(given)
 
     def receive(self, name: str, runs: Runs) -> None:
         """Hand queues to a consumer."""
@@ -50,9 +50,9 @@ class Outcome:
         """Let a consumer hold more queues than before."""
         held = self.holdings.get(name)
         self.holdings[name] = inventory.join(held, runs) if held else runs
-        self.loads[name] = self.loads.get(name, 0) + inventory.size(runs)
+        self.loads[name] = self.loads.get(name, 0) + inventory.count(runs)
 
     def remove(self, name: str, runs: Runs) -> None:
         """Let a consumer hold fewer queues than before."""
         self.holdings[name] = inventory.subtract(self.holdings[name], runs)
-        self.loads[name] -= inventory.size(runs)
+        self.loads[name] -= inventory.count(runs)

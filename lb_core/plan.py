@@ -37,7 +37,7 @@ class Unowned:
     @property
     def queues(self) -> tuple[QueueRange, ...]:
         """The queues by name."""
-        return self.inventory.ranges(self.runs)
+        return self.inventory.list_ranges(self.runs)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def plan(
     moves = judge.explain(outcome)
     deferred: list[Move] = []
     if policy.max_moves is not None:
-        limit = policy.move_limit(stock.count)
+        limit = policy.limit_moves(stock.count)
         moves, deferred = cap.hold_back(moves, limit, outcome, people)
     contested = [run for runs, _ in before.disputed for run in runs]
     free = inventory.merge((*before.unheld, *contested))
@@ -149,7 +149,7 @@ def _measure_imbalance(people: Group, outcome: Outcome) -> tuple[float, float]:
     """The highest load/capacity and the lowest that it could be, both divided by the mean."""
     loads: Mapping[str, float] = outcome.loads
     if outcome.scale is not COUNT:
-        loads = {name: outcome.scale.load(runs) for name, runs in outcome.holdings.items()}
+        loads = {name: outcome.scale.sum_load(runs) for name, runs in outcome.holdings.items()}
     fixed_capacities = [people.members[name].capacity for name in people.waiting]
     total, capacity = sum(loads.values()), sum(people.capacities) + sum(fixed_capacities)
     fixed = list(map(truediv, map(loads.__getitem__, people.waiting), fixed_capacities))

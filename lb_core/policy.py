@@ -49,14 +49,16 @@ class Policy:
         if isinstance(self.pinned, str) or not all(isinstance(name, str) for name in self.pinned):
             raise errors.BadRequestError(f"pinned: {quote(self.pinned)} is no set of ids")
         if not isinstance(self.zones, Zones):
-            raise errors.BadRequestError(f"zones: {quote(self.zones)} is none of {zone_names()}")
+            raise errors.BadRequestError(
+                f"zones: {quote(self.zones)} is none of {list_zone_names()}"
+            )
         if not is_amount(self.grace_seconds):
             raise errors.BadRequestError(
                 f"grace: {quote(self.grace_seconds)} seconds is no duration"
             )
         if not is_amount(self.min_gain) or self.min_gain > 1:
             raise errors.BadRequestError(f"minGain: {quote(self.min_gain)} is no share from 0 to 1")
-        self.move_limit(1)
+        self.limit_moves(1)
         for queue, weight in (self.weights or {}).items():
             if not isinstance(queue, Queue):
                 raise errors.BadRequestError(f"weights: {quote(queue)} is no Queue")
@@ -66,12 +68,12 @@ class Policy:
                     f"weight {quote(weight)} is not a number from 0 to {LARGEST_AMOUNT:.0e}"
                 )
 
-    def move_limit(self, queues: int) -> float:
+    def limit_moves(self, queues: int) -> float:
         """How many chosen moves a plan over so many queues may make."""
         if self.max_moves is None:
             return math.inf
         if isinstance(self.max_moves, str):
-            return max(1, math.ceil(share(self.max_moves, "maxMoves") * queues))
+            return max(1, math.ceil(read_share(self.max_moves, "maxMoves") * queues))
         if isinstance(self.max_moves, bool) or not isinstance(self.max_moves, int):
             raise errors.BadRequestError(f"maxMoves: {quote(self.max_moves)} is no count or share")
         if self.max_moves < 0:
@@ -79,12 +81,12 @@ class Policy:
         return self.max_moves
 
 
-def zone_names() -> str:
+def list_zone_names() -> str:
     """The values that `zones` may take, for a message."""
     return ", ".join(zones.value for zones in Zones)
 
 
-def share(text: str, name: str) -> Fraction:
+def read_share(text: str, name: str) -> Fraction:
     """Read "10%" as exactly a tenth: 7% of 100 must not be 7.000000000000001."""
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%", text)
     if match is None or Fraction(match[1]) > 100:

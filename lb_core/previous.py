@@ -34,7 +34,7 @@ def carry_over(old: Assignment, unowned: Runs, new: Inventory) -> Previous:
     """Bring a plan's holdings into a new inventory; where nothing changed, at no cost."""
     holdings, loads, known = old.holdings, old.loads, old.inventory
     if known.sources != new.sources or (known.runs != new.runs and new.splits_brokers):
-        ranges = {consumer: known.ranges(runs) for consumer, runs in holdings.items()}
+        ranges = {consumer: known.list_ranges(runs) for consumer, runs in holdings.items()}
         return read(ranges, new)
     unheld = inv.subtract(new.runs, inv.subtract(known.runs, unowned))
     gone = inv.subtract(known.runs, new.runs)

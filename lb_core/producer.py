@@ -124,10 +124,10 @@ def choose_by_key(topic: str, view: Sequence[QueueRange], key: str) -> Queue:
     another hash than its text has.
     """
     # Java's remainder has the sign of the hash, so its amount is that of the hash's amount.
-    return _find_queue(view, abs(java_hash(key)) % _count_queues(topic, view))
+    return _find_queue(view, abs(hash_as_java(key)) % _count_queues(topic, view))
 
 
-def java_hash(text: str) -> int:
+def hash_as_java(text: str) -> int:
     """
     Java's `String.hashCode`: `31 * h + unit` over the UTF-16 units, as a signed 32-bit integer.
 
@@ -154,7 +154,7 @@ def note(
             f"{shorten(now_ms)} ms no time"
         )
     has_failed = outcome is not SendOutcome.SENT
-    pause = pause_ms(FAILED_COUNTS_AS_MS if has_failed else latency_ms)
+    pause = choose_pause(FAILED_COUNTS_AS_MS if has_failed else latency_ms)
     old = state.brokers.get(broker)
     until = old.available_at_ms if old else None
     if pause and (until is None or now_ms + pause > until):
@@ -163,7 +163,7 @@ def note(
     return replace(state, brokers={**state.brokers, broker: health})
 
 
-def pause_ms(latency_ms: float) -> int:
+def choose_pause(latency_ms: float) -> int:
     """How long a broker with this latency is left out."""
     return next((pause for least, pause in PAUSES if latency_ms >= least), 0)
 

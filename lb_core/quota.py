@@ -31,7 +31,7 @@ class Quota:
     base: list[int]
     choices: list[QuotaChoice] = field(default_factory=list)
 
-    def top(self, capacities: Sequence[float]) -> float:
+    def find_top(self, capacities: Sequence[float]) -> float:
         """Return the highest load divided by capacity under these quotas."""
         levels = list(map(truediv, self.base, capacities))
         levels += [

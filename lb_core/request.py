@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lb_core import errors, misspelt, model
 from lb_core.model import Queue, quote, shorten
-from lb_core.policy import Zones, share, zone_names
+from lb_core.policy import Zones, list_zone_names, read_share
 
 Fields = Mapping[str, object]
 
@@ -46,24 +46,24 @@ def parse(line: bytes) -> Fields:
     return fields
 
 
-def queues(fields: Fields) -> list[RawQueue]:
+def read_queues(fields: Fields) -> list[RawQueue]:
     """Read the list of `[topic, broker, id]` or `[topic, broker, id, zone]`."""
     return [_read_queue(place, value) for place, value in enumerate(_read_list(fields, "queues"))]
 
 
-def consumers(fields: Fields) -> list[RawConsumer]:
+def read_consumers(fields: Fields) -> list[RawConsumer]:
     """Read the list of ids, or of objects with an id, a zone and a capacity."""
     return [
         _read_consumer(place, value) for place, value in enumerate(_read_list(fields, "consumers"))
     ]
 
 
-def config(fields: Fields) -> Fields:
+def read_config(fields: Fields) -> Fields:
     """Read `config`; absent or null is empty."""
     return _read_mapping(fields, "config")
 
 
-def caller(fields: Fields) -> str | None:
+def read_caller(fields: Fields) -> str | None:
     """Read the one consumer that asks; null stands for RocketMQ's null."""
     found = fields["caller"]
     if found is not None and not isinstance(found, str):
@@ -71,7 +71,7 @@ def caller(fields: Fields) -> str | None:
     return found
 
 
-def previous(fields: Fields, count: int) -> dict[str, list[int]]:
+def read_previous(fields: Fields, count: int) -> dict[str, list[int]]:
     """Read who held which of `count` queues, by their places in the request."""
     found: dict[str, list[int]] = {}
     for consumer, places in _read_mapping(fields, "previous").items():
@@ -93,7 +93,7 @@ def previous(fields: Fields, count: int) -> dict[str, list[int]]:
     return found
 
 
-def texts(fields: Fields, name: str) -> list[str]:
+def read_texts(fields: Fields, name: str) -> list[str]:
     """Read a list of texts; absent or null is empty."""
     found = fields.get(name)
     if found is None:
@@ -103,17 +103,17 @@ def texts(fields: Fields, name: str) -> list[str]:
     return found
 
 
-def zones(fields: Fields) -> Zones:
+def read_zones(fields: Fields) -> Zones:
     """Read how much zones count."""
     found = fields.get("zones")
     if found is None:
         return Zones.PREFER
     if not isinstance(found, str) or found not in [zones.value for zones in Zones]:
-        raise errors.BadRequestError(f"config.zones: {quote(found)} is none of {zone_names()}")
+        raise errors.BadRequestError(f"config.zones: {quote(found)} is none of {list_zone_names()}")
     return Zones(found)
 
 
-def weights(fields: Fields, queues: Sequence[RawQueue]) -> dict[Queue, float] | None:
+def read_weights(fields: Fields, queues: Sequence[RawQueue]) -> dict[Queue, float] | None:
     """Read the list of weights, one for each queue."""
     found = fields.get("weights")
     if found is None:
@@ -131,19 +131,19 @@ def weights(fields: Fields, queues: Sequence[RawQueue]) -> dict[Queue, float] | 
     return {Queue(*queue): weight for queue, weight in zip(queues, found, strict=True)}
 
 
-def min_gain(fields: Fields) -> float:
+def read_min_gain(fields: Fields) -> float:
     """Read a share, as 0.1 or as "10%"."""
     found = fields.get("minGain")
     if found is None:
         return 0.1
     if isinstance(found, str):
-        return float(share(found, "config.minGain"))
+        return float(read_share(found, "config.minGain"))
     if not model.is_amount(found):
         raise errors.BadRequestError(f"config.minGain: {quote(found)} is no share")
     return float(found)  # type: ignore[arg-type]  # is_amount saw a number
 
 
-def max_moves(fields: Fields) -> int | str | None:
+def read_max_moves(fields: Fields) -> int | str | None:
     """Read a count or a share as "25%"; null is any."""
     found = fields.get("maxMoves")
     if found is not None and not isinstance(found, str) and not _is_whole(found):
@@ -151,7 +151,7 @@ def max_moves(fields: Fields) -> int | str | None:
     return found  # type: ignore[return-value]  # narrowed above
 
 
-def whole(fields: Fields, name: str) -> int:
+def read_whole(fields: Fields, name: str) -> int:
     """Read a whole number."""
     found = fields.get(name)
     if not _is_whole(found):

@@ -14,15 +14,15 @@ class Scale:
 
     weights: dict[int, float] = field(default_factory=dict)
 
-    def weight(self, number: int) -> float:
+    def weigh(self, number: int) -> float:
         """The weight of one queue."""
         return self.weights.get(number, 1)
 
-    def load(self, runs: Iterable[range]) -> float:
+    def sum_load(self, runs: Iterable[range]) -> float:
         """The weight of all these queues."""
         if not self.weights:
-            return inventory.size(runs)
-        return sum(self.weight(number) for run in runs for number in run)
+            return inventory.count(runs)
+        return sum(self.weigh(number) for run in runs for number in run)
 
 
 def read(queues: Inventory, policy: Policy) -> Scale:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import count, islice, pairwise
 
 from lb_core import errors
-from lb_core.model import LARGEST_AMOUNT, Member, is_amount, shorten, text_order
+from lb_core.model import LARGEST_AMOUNT, Member, is_amount, order_text, shorten
 
 MOST_SLOTS = 100_000
 """Far above what a job can have; a larger number is a slip of the keyboard."""
@@ -270,7 +270,7 @@ def _read_warm(executors: Iterable[str]) -> list[str]:
 def _order_executors(name: str) -> tuple[bool, int, str, bytes]:
     # Not by int(): that refuses a number of thousands of digits.
     digits = name.lstrip("0") if name.isascii() and name.isdigit() else None
-    return digits is None, len(digits or ""), digits or "", text_order(name)
+    return digits is None, len(digits or ""), digits or "", order_text(name)
 
 
 def _refuse_bad_executor(name: object) -> None:

@@ -55,7 +55,7 @@ class Weigher:
     def __init__(self, queues: Inventory, group: Group, policy: Policy, scale: Scale) -> None:
         """Gather equal consumers (one zone, one capacity): only the lowest of them matters."""
         members = [group.members[name] for name in group.eligible]
-        self.weigh = scale.weight
+        self.weigh = scale.weigh
         self.capacities = group.capacities
         self.zones = [None if policy.zones is Zones.IGNORE else member.zone for member in members]
         self.equals: dict[tuple[str | None, float], list[int]] = {}
@@ -69,7 +69,7 @@ class Weigher:
         """Return a split in which no queue has an owner."""
         return WeightedSplit({}, [0.0] * len(self.capacities), [0] * len(self.capacities))
 
-    def top(self, split: WeightedSplit) -> float:
+    def find_top(self, split: WeightedSplit) -> float:
         """Return the highest load/capacity."""
         levels = zip(split.loads, self.capacities, strict=True)
         return max(load / capacity for load, capacity in levels)
@@ -168,18 +168,18 @@ def choose_owners(
     loose = [number for number in numbers if number not in stays]
     kept = dealer.deal(_keep(dealer, stays), loose, {})
     fresh = dealer.deal(dealer.make_empty(), numbers, stays)
-    limit = dealer.top(fresh)
-    if limit > dealer.top(kept) * (1 - policy.min_gain) or limit >= dealer.top(kept):
+    limit = dealer.find_top(fresh)
+    if limit > dealer.find_top(kept) * (1 - policy.min_gain) or limit >= dealer.find_top(kept):
         return kept.owners
     repaired = _keep(dealer, stays)
     shed = dealer.shed(repaired, limit)
     dealer.deal(repaired, [*loose, *shed], stays)
-    return (repaired if dealer.top(repaired) <= limit else fresh).owners
+    return (repaired if dealer.find_top(repaired) <= limit else fresh).owners
 
 
 def find_lower_bound(group: Group, scale: Scale, numbers: Iterable[int]) -> float:
     """Return what the highest load/capacity is at least: the mean, or the heaviest queue alone."""
-    weights = [scale.weight(number) for number in numbers]
+    weights = [scale.weigh(number) for number in numbers]
     mean = sum(weights) / sum(group.capacities)
     return max(mean, max(weights, default=0) / max(group.capacities))
 

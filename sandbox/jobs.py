@@ -239,7 +239,7 @@ def _shown(epoch: int, given: Assignment) -> str:
             "consumer": slot,
             "queues": [
                 {"topic": topic, "broker": broker, "ids": ids}
-                for (topic, broker), ids in given.ids(slot).items()
+                for (topic, broker), ids in given.list_ids(slot).items()
             ],
         }
         for slot in given

@@ -76,7 +76,7 @@ def plan_case(case: Case, last: Plan | Given, max_moves: int | str | None) -> Pl
     policy = Policy(
         zones=case.zones, pinned=case.pinned, grace_seconds=case.grace, max_moves=max_moves
     )
-    return plan.plan(last, model.ranges_of(spell_out(case)[0]), case.members, policy)
+    return plan.plan(last, model.make_ranges(spell_out(case)[0]), case.members, policy)
 
 
 def holdings(made: Plan) -> Mapping[str, list[Queue]]:

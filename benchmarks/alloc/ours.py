@@ -115,7 +115,7 @@ def _write_status(result: plan.Plan) -> str:
             "consumer": consumer,
             "queues": [
                 {"topic": topic, "broker": broker, "ids": ids}
-                for (topic, broker), ids in result.assignment.ids(consumer).items()
+                for (topic, broker), ids in result.assignment.list_ids(consumer).items()
             ],
         }
         for consumer in result.assignment

@@ -19,9 +19,9 @@ from contract.kinds.parts import (
     Rule,
     TellerName,
     Text,
-    listed_by,
-    once,
-    only_with,
+    key_by,
+    make_immutable,
+    require_with,
 )
 
 MOST_OWNED = 4096
@@ -122,11 +122,11 @@ class Config(Part, frozen=True):
 
 class StrategyChoice(Part, frozen=True):
     RULES: ClassVar = (
-        only_with("sticky", "name", "Sticky"),
-        only_with("consistentHash", "name", "ConsistentHash"),
-        only_with("machineRoom", "name", "MachineRoom"),
-        only_with("machineRoomNearby", "name", "MachineRoomNearby"),
-        only_with("config", "name", "Config"),
+        require_with("sticky", "name", "Sticky"),
+        require_with("consistentHash", "name", "ConsistentHash"),
+        require_with("machineRoom", "name", "MachineRoom"),
+        require_with("machineRoomNearby", "name", "MachineRoomNearby"),
+        require_with("config", "name", "Config"),
         Rule(
             "self.name != 'MachineRoom' || has(self.machineRoom)", "MachineRoom needs machineRoom"
         ),
@@ -181,13 +181,13 @@ class Consumers(Part, frozen=True):
 
     pod_selector: PodSelector | None = None
     """Pods of the namespace. Each pod is a consumer."""
-    static: Annotated[list[StaticConsumer], Meta(max_length=1000), listed_by("id")] | None = None
+    static: Annotated[list[StaticConsumer], Meta(max_length=1000), key_by("id")] | None = None
     """A fixed list of consumers."""
 
 
 class GroupSpec(Part, frozen=True):
     RULES: ClassVar = (
-        once("group"),
+        make_immutable("group"),
         Rule("has(self.job) != has(self.consumers)", "set either job or consumers"),
         Rule(
             "!has(self.job) || self.messageModel == 'Clustering'",
@@ -195,7 +195,7 @@ class GroupSpec(Part, frozen=True):
         ),
     )
 
-    topics: Annotated[list[TopicRef], Meta(min_length=1, max_length=64), listed_by("name")]
+    topics: Annotated[list[TopicRef], Meta(min_length=1, max_length=64), key_by("name")]
     """Topics of the same namespace and RocketMQ cluster, with at most 100,000 queues in total."""
     group: MqName | None = None
     """Name of the group in RocketMQ. Default: the object's name."""
@@ -322,7 +322,7 @@ class GroupStatus(Part, frozen=True):
     """How the job's driver ended. The next start depends on it."""
     last_skip: LastSkip | None = None
     """Messages that the job skipped on request because they were lost."""
-    claims: Annotated[list[TopicClaim], Meta(max_length=64), listed_by("name")] = []
+    claims: Annotated[list[TopicClaim], Meta(max_length=64), key_by("name")] = []
     """Topics that no other object of the same RocketMQ group may read while this one names them."""
     slices: Annotated[list[ObjectName], Meta(max_length=64)] = []
     """ConfigMaps that hold the assignments if these are too long for the status."""

@@ -67,7 +67,7 @@ class Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Whether the API server fills in empty strings and `false` as defaults."""
 
 
-def once(field: str) -> Rule:
+def make_immutable(field: str) -> Rule:
     """Make a rule: the field is immutable."""
     same = f"self.{field} == oldSelf.{field}"
     both = f"has(self.{field}) && has(oldSelf.{field})"
@@ -75,7 +75,7 @@ def once(field: str) -> Rule:
     return Rule(f"({both} && {same}) || ({neither})", f"{field} is immutable: create a new object")
 
 
-def only_with(field: str, other: str, value: str) -> Rule:
+def require_with(field: str, other: str, value: str) -> Rule:
     """Make a rule: the field requires another field to have this value."""
     return Rule(
         f"!has(self.{field}) || self.{other} == '{value}'",
@@ -121,7 +121,7 @@ class Condition(Part, frozen=True):
         return self.status is ConditionStatus.TRUE
 
 
-def listed_by(key: str) -> Meta:
+def key_by(key: str) -> Meta:
     """Declare the key of a list: no two entries may have the same value in this field."""
     return Meta(
         extra_json_schema={
@@ -131,4 +131,4 @@ def listed_by(key: str) -> Meta:
     )
 
 
-Conditions = Annotated[list[Condition], Meta(max_length=16), listed_by("type")]
+Conditions = Annotated[list[Condition], Meta(max_length=16), key_by("type")]

@@ -16,8 +16,8 @@ from contract.kinds.parts import (
     Rule,
     TellerName,
     Text,
-    listed_by,
-    once,
+    key_by,
+    make_immutable,
 )
 
 
@@ -70,13 +70,13 @@ class AwayBroker(Part, frozen=True):
     """Time since which it has been missing."""
 
 
-Brokers = Annotated[list[BrokerQueues], Meta(max_length=256), listed_by("broker")]
-Route = Annotated[list[BrokerQueues], Meta(min_length=1, max_length=256), listed_by("broker")]
+Brokers = Annotated[list[BrokerQueues], Meta(max_length=256), key_by("broker")]
+Route = Annotated[list[BrokerQueues], Meta(min_length=1, max_length=256), key_by("broker")]
 
 
 class TopicSpec(Part, frozen=True):
     RULES: ClassVar = (
-        once("topic"),
+        make_immutable("topic"),
         Rule("has(self.nameServers) != has(self.route)", "set either nameServers or route"),
         Rule(
             "!has(self.route) || !(has(self.provision) || has(self.credentialsSecretRef)"
@@ -106,7 +106,7 @@ class TopicStatus(Part, frozen=True):
     """Generation of the spec that this status belongs to."""
     brokers: Brokers = []
     """Last known route, including the queues of missing brokers."""
-    away: Annotated[list[AwayBroker], Meta(max_length=256), listed_by("broker")] = []
+    away: Annotated[list[AwayBroker], Meta(max_length=256), key_by("broker")] = []
     """Missing brokers. Their queues keep their owners for ten minutes."""
     read_queues: Count = 0
     """Readable queues on all brokers."""

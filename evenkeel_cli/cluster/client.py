@@ -78,7 +78,7 @@ class ClusterClient:
         """Read an object."""
         return _parse_document(self._ask("get", resource, key.namespace, paths.one(resource, key)))
 
-    def listed(
+    def list_objects(
         self, resource: Resource, namespace: str | None, **selectors: str
     ) -> Iterator[Document]:
         """List the objects of a kind, in one namespace or in all, page by page."""
@@ -105,7 +105,7 @@ class ClusterClient:
         """Delete an object."""
         self._ask("delete", resource, key.namespace, paths.one(resource, key), "DELETE")
 
-    def page(self, pod: Key, port: int, path: str) -> str:
+    def read_page(self, pod: Key, port: int, path: str) -> str:
         """Read a page that a pod serves, through the API server's proxy."""
         name = quote(f"{pod.name}:{port}", safe=":")
         place = f"{paths.listed(paths.PODS, pod.namespace)}/{name}/proxy{path}"

@@ -23,7 +23,7 @@ def read_all(cluster: ClusterClient, namespace: str | None) -> Manifests:
 
 def read_topics(cluster: ClusterClient, namespace: str | None) -> list[Topic]:
     """Read all Topics."""
-    found = cluster.listed(paths.TOPICS, namespace)
+    found = cluster.list_objects(paths.TOPICS, namespace)
     return [manifests.read_topic({**each, "kind": "Topic"}) for each in found]
 
 
@@ -34,7 +34,7 @@ def read_groups(cluster: ClusterClient, namespace: str | None) -> list[ConsumerG
 
 def read_outlines(cluster: ClusterClient, namespace: str | None) -> list[ConsumerGroup]:
     """Read all groups, without the assignments that are too long for their status."""
-    found = cluster.listed(paths.GROUPS, namespace)
+    found = cluster.list_objects(paths.GROUPS, namespace)
     return [manifests.read_group({**each, "kind": "ConsumerGroup"}) for each in found]
 
 
@@ -43,7 +43,9 @@ def read_group(cluster: ClusterClient, key: Key) -> ConsumerGroup:
     try:
         document = cluster.get(paths.GROUPS, key)
     except MissingError as error:
-        names = [item["metadata"]["name"] for item in cluster.listed(paths.GROUPS, key.namespace)]
+        names = [
+            item["metadata"]["name"] for item in cluster.list_objects(paths.GROUPS, key.namespace)
+        ]
         known = list_known(names)
         raise EvenkeelError(
             f"there is no ConsumerGroup {key.name} in namespace {key.namespace}: {known}"

@@ -30,10 +30,10 @@ class LiveView(Protocol):
     def look(self) -> None:
         """Read the current state."""
 
-    def lines(self) -> list[Text]:
+    def draw(self) -> list[Text]:
         """Draw the state that was read last."""
 
-    def facts(self) -> object:
+    def describe(self) -> object:
         """Return that state for JSON and YAML."""
 
 
@@ -53,14 +53,14 @@ class OfAll:
         found = reading.read_outlines(self._cluster, self._namespace)
         self._groups = sorted(found, key=lambda group: group.head.key)
 
-    def lines(self) -> list[Text]:
+    def draw(self) -> list[Text]:
         """Draw the state that was read last."""
         if not self._groups:
             where = f"namespace {self._namespace}" if self._namespace else "the cluster"
             return [Text(f"there is no ConsumerGroup in {where}")]
         return picture.draw_all(self._groups, everywhere=self._namespace is None)
 
-    def facts(self) -> object:
+    def describe(self) -> object:
         """Return that state for JSON and YAML."""
         return [picture.describe_group(group) for group in self._groups]
 
@@ -91,13 +91,13 @@ class OfOne:
         rates = measured.compute_rates(self._measured[0], self._measured[-1]) if found else {}
         self._seen = Look(group, found, rates, trouble)
 
-    def lines(self) -> list[Text]:
+    def draw(self) -> list[Text]:
         """Draw the state that was read last."""
         return picture.draw_one(self._look)
 
-    def facts(self) -> object:
+    def describe(self) -> object:
         """Return that state for JSON and YAML."""
-        return picture.facts(self._look)
+        return picture.describe(self._look)
 
     @property
     def _look(self) -> Look:
@@ -113,7 +113,7 @@ class OfOne:
             return None, f"{NOT_KNOWN}: the driver is not running"
         driver = group.beside(names.driver(group))
         try:
-            page = self._cluster.page(driver, places.METRICS_PORT, "/metrics")
+            page = self._cluster.read_page(driver, places.METRICS_PORT, "/metrics")
             return measured.parse(page, time.monotonic()), ""
         except ApiError as error:
             return None, f"{NOT_KNOWN}: {error}"

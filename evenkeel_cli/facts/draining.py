@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from contract.kinds.groups import Assigned
-from contract.names import driver as driver_name
+from contract.names import name_driver as driver_name
 from evenkeel import planning
 from evenkeel.control import conditions
 from evenkeel.errors import EvenkeelError

@@ -128,11 +128,11 @@ def _make_rows(
         for queue in run
     }
 
-    def story(queue: Queue) -> tuple[Assigned | None, Told | None, Future | None]:
-        return owners.get(queue), past.newest(queue), futures.get(queue)
+    def find_story(queue: Queue) -> tuple[Assigned | None, Told | None, Future | None]:
+        return owners.get(queue), past.find_newest(queue), futures.get(queue)
 
     for run in queues:
-        for (owner, told, future), found in groupby(run, story):
+        for (owner, told, future), found in groupby(run, find_story):
             some = list(found)
             yield Row(replace(run, start=some[0].id, stop=some[-1].id + 1), owner, told, future)
 
@@ -142,12 +142,14 @@ def _find_futures(foreseen: Foresight | None) -> dict[Queue, Future]:
         return {}
     plan = foreseen.plan
 
-    def each(moves: Sequence[Move], *, is_later: bool) -> Iterator[tuple[Queue, Future]]:
+    def list_each(moves: Sequence[Move], *, is_later: bool) -> Iterator[tuple[Queue, Future]]:
         for move in moves:
             future = Future(move.target, move.reason, is_later)
             yield from ((queue, future) for run in move.queues for queue in run)
 
-    return dict(each(plan.deferred, is_later=True)) | dict(each(plan.moves, is_later=False))
+    return dict(list_each(plan.deferred, is_later=True)) | dict(
+        list_each(plan.moves, is_later=False)
+    )
 
 
 def _make_policy(group: ConsumerGroup) -> Policy:

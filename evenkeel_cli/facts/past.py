@@ -48,12 +48,12 @@ class Past:
             _read_texts(status, events), key=lambda each: each[0]
         ):
             self.oldest = self.oldest or at
-            for move, ranges in _moves(text):
+            for move, ranges in _parse_moves(text):
                 for each in ranges:
                     known = self._moves.setdefault((each.topic, each.broker), [])
                     known.append((each, Told(at, epoch, trigger, *move)))
 
-    def newest(self, queue: Queue) -> Told | None:
+    def find_newest(self, queue: Queue) -> Told | None:
         """Find the last known move of a queue."""
         for moved, told in reversed(self._moves.get((queue.topic, queue.broker), ())):
             if moved.start <= queue.id < moved.stop:
@@ -80,7 +80,7 @@ def _drop_cut_word(text: str, most: int, before: int) -> str:
     return text.rpartition(", ")[0] if before + len(text) >= most else text
 
 
-def _moves(text: str) -> Iterator[tuple[tuple[str, str, str], list[QueueRange]]]:
+def _parse_moves(text: str) -> Iterator[tuple[tuple[str, str, str], list[QueueRange]]]:
     for piece in text.split("; "):
         move = _MOVE.fullmatch(piece)
         if move is not None:

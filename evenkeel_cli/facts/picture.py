@@ -84,7 +84,7 @@ def describe_group(group: ConsumerGroup) -> dict[str, object]:
     }
 
 
-def facts(look: Look) -> dict[str, object]:
+def describe(look: Look) -> dict[str, object]:
     """Return the picture of one group as data."""
     return {
         **describe_group(look.group),

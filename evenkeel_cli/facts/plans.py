@@ -10,7 +10,7 @@ from mq_client import tables
 COLUMNS = ("topic", "broker", "queues", "from", "to", "why")
 
 
-def facts(foresight: Foresight) -> dict[str, object]:
+def describe(foresight: Foresight) -> dict[str, object]:
     """Return the whole plan as data."""
     plan = foresight.plan
     return {
@@ -24,7 +24,7 @@ def facts(foresight: Foresight) -> dict[str, object]:
                 "consumer": consumer,
                 "queues": [
                     {"topic": topic, "broker": broker, "ids": ids}
-                    for (topic, broker), ids in plan.assignment.ids(consumer).items()
+                    for (topic, broker), ids in plan.assignment.list_ids(consumer).items()
                 ],
             }
             for consumer in plan.assignment

@@ -30,7 +30,7 @@ class AnnotationRequest:
 def rebalance(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     """Plan the group once, immediately."""
 
-    def seen(now: ConsumerGroup) -> str | None:
+    def find_effect(now: ConsumerGroup) -> str | None:
         if now.status.rebalanced_for != moment:
             return None
         last = now.status.last_rebalance
@@ -41,7 +41,7 @@ def rebalance(group: ConsumerGroup, moment: str) -> AnnotationRequest:
 
     return AnnotationRequest(
         names.REBALANCE, moment, f"a new plan of {group} is requested",
-        "the operator plans it immediately, without maxMoves and minGain", seen,
+        "the operator plans it immediately, without maxMoves and minGain", find_effect,
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def restart(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     _require_job(group, "restart")
     before = _identify_run(group)
 
-    def seen(now: ConsumerGroup) -> str | None:
+    def find_effect(now: ConsumerGroup) -> str | None:
         if why := _find_why_off(now):
             return f"the job is not running now ({why}); its next run is a new one"
         return "the job has restarted" if _identify_run(now) not in (None, before) else None
@@ -85,7 +85,7 @@ def restart(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     return AnnotationRequest(
         names.RESTART, moment, f"a restart of the job of {group} is requested",
         "the driver ends after its current batch, and a new one starts" if before else
-        "a new driver starts", seen,
+        "a new driver starts", find_effect,
     )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def skip(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     if _is_true(group, "Ready"):
         raise EvenkeelError(f"{group} is Ready: there is nothing to skip")
 
-    def seen(now: ConsumerGroup) -> str | None:
+    def find_effect(now: ConsumerGroup) -> str | None:
         last = now.status.last_skip
         if last is None or last.value != moment:
             return None
@@ -103,7 +103,7 @@ def skip(group: ConsumerGroup, moment: str) -> AnnotationRequest:
 
     return AnnotationRequest(
         names.SKIP, moment, f"{group} is asked to skip lost messages, once",
-        "its driver restarts, skips them, and records them in status.lastSkip", seen,
+        "its driver restarts, skips them, and records them in status.lastSkip", find_effect,
     )  # fmt: skip
 
 
@@ -134,24 +134,24 @@ def _require_job(group: ConsumerGroup, what: str) -> None:
         )
 
 
-def _condition(group: ConsumerGroup, kind: str) -> Condition | None:
+def _find_condition(group: ConsumerGroup, kind: str) -> Condition | None:
     return conditions.find(group.status.conditions, kind)
 
 
 def _is_true(group: ConsumerGroup, kind: str) -> bool:
-    found = _condition(group, kind)
+    found = _find_condition(group, kind)
     return found is not None and found.holds
 
 
 def _identify_run(group: ConsumerGroup) -> tuple[str, str] | None:
     """Identify a run of the job by its start and by the end of the run before."""
-    running = _condition(group, "JobRunning")
+    running = _find_condition(group, "JobRunning")
     if running is None or not running.holds:
         return None
     return running.last_transition_time, group.status.job.ended_at if group.status.job else ""
 
 
 def _find_why_off(group: ConsumerGroup) -> str:
-    assigned = _condition(group, "Assigned")
+    assigned = _find_condition(group, "Assigned")
     is_off = assigned is not None and assigned.reason == "NotRunning"
     return assigned.message if assigned is not None and is_off else ""

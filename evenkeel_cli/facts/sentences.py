@@ -36,7 +36,7 @@ def explain_queue(explained: Explanation, row: Row) -> str:
     return "\n".join([*_answer_all(explained, row), "", _make_conditions_table(explained.group)])
 
 
-def facts(explained: Explanation) -> dict[str, object]:
+def describe(explained: Explanation) -> dict[str, object]:
     """Return the explanation as data."""
     group = explained.group
     return {

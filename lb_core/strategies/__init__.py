@@ -23,7 +23,7 @@ from lb_core.strategies.registry import (
     find_by_title,
     find_dealer,
     list_built_in,
-    names,
+    list_names,
     register,
     unregister,
 )
@@ -48,7 +48,7 @@ __all__ = [
     "find_by_title",
     "find_dealer",
     "list_built_in",
-    "names",
+    "list_names",
     "register",
     "unregister",
 ]

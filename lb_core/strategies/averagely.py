@@ -13,7 +13,7 @@ def deal(queues: common.Queues, consumers: common.Consumers, _: common.Config) -
     queues, consumers = common.check_group(queues, consumers)
     share, extra = divmod(len(queues), len(consumers))
     return {
-        consumer: queues[_block(share, extra, position)]
+        consumer: queues[_find_block(share, extra, position)]
         for consumer, position in common.find_first_positions(consumers).items()
     }
 
@@ -26,10 +26,10 @@ def deal_one(
     if caller not in consumers:
         return []
     share, extra = divmod(len(queues), len(consumers))
-    return list(queues[_block(share, extra, consumers.index(caller))])
+    return list(queues[_find_block(share, extra, consumers.index(caller))])
 
 
-def _block(share: int, extra: int, position: int) -> slice:
+def _find_block(share: int, extra: int, position: int) -> slice:
     """Return where the block lies; each of the first `extra` ones holds one queue more."""
     start = position * share + min(position, extra)
     return slice(start, start + share + (position < extra))

@@ -69,7 +69,7 @@ def build_ring(consumers: Sequence[str], nodes: int) -> tuple[list[int], list[st
     for consumer in consumers:
         first = standing[consumer]
         for number in range(first, first + nodes):
-            point = place(f"{consumer}-{number}")
+            point = find_place(f"{consumer}-{number}")
             if point in ring:
                 standing[ring[point]] -= 1
             ring[point] = consumer
@@ -79,7 +79,7 @@ def build_ring(consumers: Sequence[str], nodes: int) -> tuple[list[int], list[st
     return places, owners + owners[:1]
 
 
-def place(key: str) -> int:
+def find_place(key: str) -> int:
     """Return a key's place on the ring: the first four bytes of its MD5, big endian."""
     try:
         data = key.encode()
@@ -100,7 +100,7 @@ def check(config: common.Config) -> None:
 
 def _find_next_point(places: list[int], queue: Queue) -> int:
     """Index of the first point that is not before the queue; behind the last one, their count."""
-    return bisect.bisect_left(places, place(print_queue(queue)))
+    return bisect.bisect_left(places, find_place(print_queue(queue)))
 
 
 def _encode_as_java(text: str) -> bytes:

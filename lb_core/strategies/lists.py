@@ -51,7 +51,7 @@ def allocate(
         config = {"consumerZones": zones, **policy.config}
         for listed in _list_topics(queues, by_topic=not dealer.takes_all_topics):
             dealt = dealer.deal(list(listed), consumers, config)
-            for name, found in _number(dealer.name, dealt, listed):
+            for name, found in _number_queues(dealer.name, dealt, listed):
                 numbers[name] += found
     holdings = {
         name: inventory.merge(range(number, number + 1) for number in found)
@@ -65,13 +65,13 @@ def _list_topics(queues: Inventory, *, by_topic: bool) -> Iterable[dict[Queue, i
     found = (
         (queue, number)
         for run in queues.runs
-        for number, queue in zip(run, queues.queues((run,)), strict=True)
+        for number, queue in zip(run, queues.list_queues((run,)), strict=True)
     )
     for _, listed in groupby(found, key=lambda pair: pair[0].topic if by_topic else None):
         yield dict(listed)
 
 
-def _number(
+def _number_queues(
     name: str, dealt: Mapping[str, list[Queue]], listed: Mapping[Queue, int]
 ) -> Iterator[tuple[str, list[int]]]:
     """Turn queues into numbers. What is not on the list is refused here."""
@@ -98,7 +98,7 @@ def _compare(queues: Inventory, group: Group, previous: Previous, holdings: Hold
             outcome.received.append((name, got))
     outcome.given += [(claimants, runs) for runs, claimants in previous.disputed]
     capacities = [group.members[name].capacity for name in holdings]
-    outcome.best_top = quota.level(capacities, sum(loads.values())).top(capacities)
+    outcome.best_top = quota.level(capacities, sum(loads.values())).find_top(capacities)
     return outcome
 
 

@@ -41,7 +41,7 @@ def deal_one(
     return _cut_share(inside, share, extra, consumers.index(caller))
 
 
-def room_in_name(broker: str) -> str | None:
+def find_room(broker: str) -> str | None:
     """
     Return the text before the '@' where the name has two parts, else None.
 
@@ -60,7 +60,7 @@ def check(config: common.Config) -> None:
 def _pick_inside(queues: Sequence[Queue], rooms: Set[str] | None) -> list[Queue]:
     inside = []
     for queue in queues:
-        room = room_in_name(queue.broker)
+        room = find_room(queue.broker)
         if room is None:
             continue
         if rooms is None:  # RocketMQ's class looks into the set only now, and finds no set

@@ -30,7 +30,7 @@ def find(name: str) -> Strategy:
     found = _built_in.get(name) or _added.get(name)
     if found is None:
         raise errors.UnknownStrategyError(
-            f"no strategy is called {model.shorten(name)}; there are {', '.join(names())}"
+            f"no strategy is called {model.shorten(name)}; there are {', '.join(list_names())}"
         )
     return found
 
@@ -53,7 +53,7 @@ def find_by_title(title: str) -> Strategy:
     return found
 
 
-def names() -> list[str]:
+def list_names() -> list[str]:
     """Return the names of all strategies."""
     return [*_built_in, *sorted(_added)]
 

@@ -83,8 +83,8 @@ def _allocate_alike(outcome: Outcome, queues: Inventory, group: Group, free: Run
     # Sound: each consumer must give what it holds beyond its quota, and nothing else moves. So the
     # moves are as few as these quotas allow, and `_pick_larger` chooses among the equal quotas.
     loads = [outcome.loads.get(name, 0) for name in group.eligible]
-    quotas = quota.level(group.capacities, sum(loads) + inventory.size(free))
-    outcome.best_top = quotas.top(group.capacities)
+    quotas = quota.level(group.capacities, sum(loads) + inventory.count(free))
+    outcome.best_top = quotas.find_top(group.capacities)
     surplus = list(map(sub, loads, quotas.base))
     for choice in quotas.choices:
         for place in _pick_larger(choice, surplus):

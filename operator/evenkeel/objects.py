@@ -102,7 +102,7 @@ class ConsumerGroup:
     @property
     def to_drain(self) -> frozenset[str]:
         """Name the pods that are to be emptied, as asked by hand; some may be gone already."""
-        return frozenset(assignment.to_drain(self.head.annotations))
+        return frozenset(assignment.list_drained(self.head.annotations))
 
     def slot(self, number: int) -> str:
         """Name a slot of its job."""

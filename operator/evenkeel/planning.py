@@ -25,7 +25,7 @@ from lb_core.assignment import parse_ids
 from lb_core.errors import AllocationError
 from lb_core.model import Member, QueueRange, shorten
 from lb_core.plan import Plan
-from lb_core.policy import Policy, Zones, share
+from lb_core.policy import Policy, Zones, read_share
 
 ROUTE_PENDING = "RoutePending"
 MOST_LETTERS = 63
@@ -144,7 +144,7 @@ def policy_of(strategy: StrategyChoice, grace_seconds: float = 0.0) -> Policy:
     return replace(
         policy,
         zones=Zones(sticky.zones.value),
-        min_gain=float(share(sticky.min_gain, "minGain")),
+        min_gain=float(read_share(sticky.min_gain, "minGain")),
         max_moves=int(most) if most is not None and most.isdigit() else most,
     )
 

@@ -41,7 +41,7 @@ class JobGroup:
         self._client = client
         self._reading = reading
         self._observer = TopicObserver(client, reading)
-        self._id = client_ids.write(job, socket.gethostname(), origin)
+        self._id = client_ids.make(job, socket.gethostname(), origin)
         self._membership: Membership | None = None
         self._topics: frozenset[str] = frozenset()
         self._told: dict[MessageQueue, int] = {}

@@ -151,7 +151,7 @@ class Hearing:
             AssignmentFile(
                 status.epoch,
                 self._shares(status),
-                assignment.to_drain(group.metadata.annotations),
+                assignment.list_drained(group.metadata.annotations),
             )
         )
         if text != self._written:

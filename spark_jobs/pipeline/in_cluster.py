@@ -70,7 +70,7 @@ def only_driver(job: Job, where: Kubernetes, stop: threading.Event) -> Iterator[
     def api() -> Api:
         return Api(where.server, Path(where.credentials))
 
-    name = names.driver(where.name)
+    name = names.name_driver(where.name)
     path = kube.url_path(lease.LEASES, where.namespace, "leases", name)
     held = DriverLease(api(), path, where.holder, lease.end_at_once)
     if not held.take(stop):

@@ -61,7 +61,7 @@ class Overdue:
         """Look at nothing: no executor is lost yet."""
         self._api = api
         self._namespace = namespace
-        self._only = urlencode({"labelSelector": names.executor_selector(name)})
+        self._only = urlencode({"labelSelector": names.select_executors(name)})
         self._executors: frozenset[str] = frozenset()
         self._alert_until = 0.0
         self._ending_since: dict[str, float] = {}

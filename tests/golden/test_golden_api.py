@@ -77,7 +77,7 @@ def test_the_first_missing_argument_is_refused_in_rocketmqs_words(
 
 @pytest.mark.parametrize("entry", [pytest.param(e, id=repr(e["key"])) for e in GOLDEN["hashes"]])
 def test_a_key_stands_where_rocketmq_puts_it_on_the_ring(entry: dict[str, Any]) -> None:
-    assert consistent_hash.place(entry["key"]) == entry["hash"]
+    assert consistent_hash.find_place(entry["key"]) == entry["hash"]
 
 
 @pytest.mark.parametrize("case", named(GOLDEN["pop"]["cases"]))
@@ -90,6 +90,6 @@ def test_queues_are_shared_as_by_the_broker(case: dict[str, Any]) -> None:
 
 def test_lists_are_sorted_as_by_the_rebalance_loop() -> None:
     sorting = GOLDEN["sorting"]
-    queues = sorted((Queue(*row) for row in sorting["queuesIn"]), key=model.queue_order)
+    queues = sorted((Queue(*row) for row in sorting["queuesIn"]), key=model.order_queue)
     assert queues == [Queue(*row) for row in sorting["queuesOut"]]
     assert model.sort_texts(sorting["clientIdsIn"]) == sorting["clientIdsOut"]

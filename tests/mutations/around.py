@@ -46,10 +46,10 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ("lb_core/producer.py", "now_ms >= health", "now_ms > health"),
     (
         "lb_core/producer.py",
-        "outcome is not Outcome.REFUSED)",
-        "outcome is Outcome.SENT)",
+        "outcome is not SendOutcome.REFUSED)",
+        "outcome is SendOutcome.SENT)",
     ),
-    ("lb_core/producer.py", "abs(java_hash(key)) %", "java_hash(key) %"),
+    ("lb_core/producer.py", "abs(hash_as_java(key)) %", "hash_as_java(key) %"),
     ("lb_core/producer.py", "utf-16-be", "utf-16-le"),
     ("lb_core/producer.py", "return value - 2**32 if value >= 2**31 else value", "return value"),
     (

@@ -13,7 +13,7 @@ GROUPS = 10_000
 
 def owners_by_queue(case: oracle.Case, made: plan.Plan) -> list[Member | None]:
     by_id = {member.id: member for member in case.members}
-    names = [made.assignment.owner(queue) for queue in groups.spell_out(case)[0]]
+    names = [made.assignment.find_owner(queue) for queue in groups.spell_out(case)[0]]
     return [by_id[name] if name is not None else None for name in names]
 
 
@@ -88,7 +88,7 @@ def test_rounds_under_max_moves_end_in_the_uncapped_plan(seed: int) -> None:
             assert groups.plan_case(case, made, None).moved == left, f"seed={seed}/{number}"
             made = groups.plan_case(case, made, limit)
             chosen = sum(move.size for move in made.moves if move.chosen)
-            assert 0 < chosen <= Policy(max_moves=limit).move_limit(len(case.queues))
+            assert 0 < chosen <= Policy(max_moves=limit).limit_moves(len(case.queues))
         people = oracle.eligible(case) + oracle.waiting(case)
         score = oracle.score(case, people, owners_by_queue(case, made))
         assert score[:2] == oracle.best(case)[:2], f"seed={seed}/{number}: {case}"

@@ -34,8 +34,8 @@ def test_the_highest_load_is_within_its_bound_of_the_optimum(
         ]
         queues = [Queue("t", "b", number) for number in range(rng.randint(1, 6))]
         weights = {queue: rng.choice([0, 1, 3, 7.5, rng.random()]) for queue in queues}
-        made = plan.plan(None, model.ranges_of(queues), people, Policy(weights=weights))
-        owners = [people.index(named(people, made.assignment.owner(q))) for q in queues]
+        made = plan.plan(None, model.make_ranges(queues), people, Policy(weights=weights))
+        owners = [people.index(named(people, made.assignment.find_owner(q))) for q in queues]
         capacities = [member.capacity for member in people]
         reached = top(list(weights.values()), owners, capacities)
         best = optimum(list(weights.values()), capacities)
@@ -58,7 +58,7 @@ def test_owners_change_only_for_a_gain_that_is_worth_it(seed: int) -> None:
         for queue in queues:
             last.setdefault(rng.choice(people).id, []).append(queue)
         policy = Policy(weights=weights, min_gain=0.1)
-        made = plan.plan(last, model.ranges_of(queues), people, policy)
+        made = plan.plan(last, model.make_ranges(queues), people, policy)
         before = max(sum(weights[queue] for queue in mine) for mine in last.values())
         after = max(
             sum(weights[queue] for ranges in made.assignment[name] for queue in ranges)
@@ -67,7 +67,7 @@ def test_owners_change_only_for_a_gain_that_is_worth_it(seed: int) -> None:
         if made.moved:
             changed += 1
             assert after <= before * 0.9 + 1e-9, f"seed={seed}/{number}: {before} to {after}"
-        assert not plan.plan(made, model.ranges_of(queues), people, policy).moved
+        assert not plan.plan(made, model.make_ranges(queues), people, policy).moved
     assert changed
 
 
@@ -77,7 +77,7 @@ def test_a_queue_too_hot_for_its_neighbours_is_left_alone() -> None:
     weights = {queue: 10.0 if queue.id == 0 else 1.0 for queue in queues}
     last = {"a": queues[:4], "b": queues[4:]}
     made = plan.plan(
-        last, model.ranges_of(queues), [Member("a"), Member("b")], Policy(weights=weights)
+        last, model.make_ranges(queues), [Member("a"), Member("b")], Policy(weights=weights)
     )
     assert made.moved == 3
     assert [queue for ranges in made.assignment["a"] for queue in ranges] == queues[:1]
@@ -90,7 +90,7 @@ def test_zones_bind_weighted_queues_as_well(seed: int) -> None:
         queues = [Queue("t", "b", place, f"z{rng.randint(0, 2)}") for place in range(9)]
         weights = {queue: rng.random() for queue in queues}
         policy = Policy(weights=weights, zones=Zones.REQUIRE)
-        made = plan.plan({"c0": queues}, model.ranges_of(queues), people, policy)
+        made = plan.plan({"c0": queues}, model.make_ranges(queues), people, policy)
         for member in people:
             for ranges in made.assignment[member.id]:
                 assert ranges.zone in (member.zone, "z2"), f"seed={seed}/{number}"
@@ -101,7 +101,7 @@ def test_queues_of_no_weight_are_shared_evenly_too(capacity: int) -> None:
     queues = [Queue("t", "b", number) for number in range(9)]
     policy = Policy(weights=dict.fromkeys(queues, 0.0))
     people = [Member("a"), Member("b"), Member("c", capacity=capacity)]
-    made = plan.plan(None, model.ranges_of(queues), people, policy)
+    made = plan.plan(None, model.make_ranges(queues), people, policy)
     assert set(made.assignment.loads.values()) == {3}
 
 
@@ -111,7 +111,7 @@ def test_weights_count_in_the_imbalance_while_everybody_is_lost() -> None:
     policy = Policy(weights=weights, grace_seconds=60)
     lost = [Member("a", lost_for_seconds=1), Member("b", lost_for_seconds=1)]
     last = {"a": queues[:1], "b": queues[1:]}
-    made = plan.plan(last, model.ranges_of(queues), lost, policy)
+    made = plan.plan(last, model.make_ranges(queues), lost, policy)
     assert made.imbalance == made.best_imbalance == pytest.approx(1000 / 501.5)
 
 
@@ -121,9 +121,9 @@ def test_weighted_rounds_under_max_moves_end(seed: int) -> None:
         people = [Member(f"c{place}") for place in range(3)]
         queues = [Queue("t", "b", place) for place in range(12)]
         policy = Policy(weights={queue: rng.random() for queue in queues}, max_moves=2)
-        made = plan.plan({"c0": queues}, model.ranges_of(queues), people, policy)
+        made = plan.plan({"c0": queues}, model.make_ranges(queues), people, policy)
         rounds = 0
         while made.deferred:
-            made = plan.plan(made, model.ranges_of(queues), people, policy)
+            made = plan.plan(made, model.make_ranges(queues), people, policy)
             rounds += 1
             assert rounds < 12, f"seed={seed}/{number}"

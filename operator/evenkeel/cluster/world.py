@@ -15,7 +15,7 @@ from contract.kinds.groups import GroupStatus
 from contract.kinds.parts import Condition
 from contract.kinds.topics import TopicStatus
 from contract.names import API_VERSION, GROUP_LABEL
-from contract.names import driver as driver_name
+from contract.names import name_driver as driver_name
 from evenkeel import planning
 from evenkeel.cluster import paths, pods, reports, slices, staging, starting
 from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, ForbiddenError, GoneError

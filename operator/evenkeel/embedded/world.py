@@ -175,7 +175,7 @@ class FileWorld:
         """Let a job, if there is one, know the newest assignment."""
         if key in self._drivers:
             group = self._objects.groups[key]
-            found = assignment.of_status(group.status, group.to_drain)
+            found = assignment.make_file(group.status, group.to_drain)
             driver.written(self._drivers[key].folder / names.ASSIGNMENT, found)
 
     def _changed(self, key: Key, tell: Callable[[Loop, Key], None]) -> None:

@@ -32,11 +32,11 @@ def test_a_redirect_is_refused_and_the_token_goes_nowhere_else(status: int) -> N
     ):
         asking = cluster(server)
         with pytest.raises(ApiError, match=f"a redirect to '{elsewhere}/steal', which is not foll"):
-            asking.page(POD, 4040, "/metrics")
+            asking.read_page(POD, 4040, "/metrics")
         with pytest.raises(ApiError, match="with a redirect to"):
             asking.get(paths.GROUPS, POD)
         with pytest.raises(ApiError, match="with a redirect to"):
-            list(asking.listed(paths.GROUPS, "shop"))
+            list(asking.list_objects(paths.GROUPS, "shop"))
         with pytest.raises(ApiError, match="with a redirect to"):
             asking.create(paths.GROUPS, "shop", {})
         with pytest.raises(ApiError, match="with a redirect to"):
@@ -49,7 +49,7 @@ def test_a_page_without_an_end_is_read_to_a_limit(status: str) -> None:
     head = f"HTTP/1.1 {status}\r\n\r\n".encode()
     answer = itertools.chain([head], itertools.repeat(PIECE))
     with answering(answer) as (server, _), pytest.raises(ApiError, match="with more than 33554432"):
-        cluster(server).page(POD, 4040, "/metrics")
+        cluster(server).read_page(POD, 4040, "/metrics")
 
 
 def test_a_page_that_comes_drop_by_drop_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,16 +62,16 @@ def test_a_page_that_comes_drop_by_drop_is_not_waited_for(monkeypatch: pytest.Mo
             yield b"x"
 
     with answering(drops()) as (server, _), pytest.raises(AwayError, match="not answer: it takes"):
-        cluster(server).page(POD, 4040, "/metrics")
+        cluster(server).read_page(POD, 4040, "/metrics")
 
 
 def test_an_answer_that_is_cut_off_is_none() -> None:
     cut = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfour"
     with answering([cut]) as (server, _), pytest.raises(AwayError, match="does not answer"):
-        cluster(server).page(POD, 4040, "/metrics")
+        cluster(server).read_page(POD, 4040, "/metrics")
 
 
 def test_what_a_pod_says_of_its_trouble_is_no_command_to_a_terminal() -> None:
     text = b"HTTP/1.1 500 Oops\r\nContent-Length: 8\r\n\r\n\x1b]0;evil"
     with answering([text]) as (server, _), pytest.raises(ApiError, match=r": ·\]0;evil$"):
-        cluster(server).page(POD, 4040, "/metrics")
+        cluster(server).read_page(POD, 4040, "/metrics")

@@ -72,10 +72,10 @@ def test_an_event_knows_the_epoch_of_a_move() -> None:
         "lastTimestamp": "2026-01-01T00:01:00Z",
     }
     known = Past(JOINED.status, [event])
-    assert known.newest(Queue("orders", "broker-a", 3)) == Told(
+    assert known.find_newest(Queue("orders", "broker-a", 3)) == Told(
         "2026-01-01T00:01:00Z", 2, "ConsumersChanged", "a", "c", "joined"
     )
-    assert known.newest(Queue("orders", "broker-a", 2)) is None
+    assert known.find_newest(Queue("orders", "broker-a", 2)) is None
 
 
 @pytest.mark.parametrize("letters", range(1, 25))
@@ -83,9 +83,9 @@ def test_of_a_sentence_that_was_cut_off_half_a_name_is_not_believed(letters: int
     names = ", ".join(f"orders@broker-a {number}" for number in range(100, 300))
     text = f"epoch 2, Interval: {'a' * letters} -> c, joined: {names}"[: past.MOST_OF_AN_EVENT]
     known = Past(JOINED.status, [{"reason": "Rebalanced", "message": text, "lastTimestamp": "3"}])
-    assert known.newest(Queue("orders", "broker-a", 100)) is not None
+    assert known.find_newest(Queue("orders", "broker-a", 100)) is not None
     believed = [
-        number for number in range(100) if known.newest(Queue("orders", "broker-a", number))
+        number for number in range(100) if known.find_newest(Queue("orders", "broker-a", number))
     ]
     assert believed == [3]  # which the status tells
 
@@ -96,7 +96,7 @@ def test_of_a_sentence_that_was_cut_off_half_a_name_is_not_believed(letters: int
 def test_events_that_say_something_else_are_passed_over(message: str) -> None:
     event = {"reason": "Rebalanced", "message": f"epoch 3, Interval: {message}"}
     known = Past(after(group(), members("a")).status, [event, {"reason": "Rebalanced"}, {}])
-    assert known.newest(Queue("d", "e", 0)) is None
+    assert known.find_newest(Queue("d", "e", 0)) is None
 
 
 def test_queues_that_nobody_had_for_a_while_have_not_stayed() -> None:
@@ -271,7 +271,7 @@ def test_each_strategy_says_its_rule(strategy: dict[str, object], text: str) -> 
 
 
 def test_programs_get_the_same_as_json() -> None:
-    facts = json.loads(json.dumps(sentences.facts(explained(JOINED, 2))))
+    facts = json.loads(json.dumps(sentences.describe(explained(JOINED, 2))))
     (moved,) = (
         each for each in facts["queues"] if each["ids"] == "3" and each["broker"] == "broker-a"
     )

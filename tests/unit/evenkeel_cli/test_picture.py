@@ -116,7 +116,7 @@ def test_names_that_would_command_a_terminal_are_shown_as_dots() -> None:
 
 
 def test_programs_get_the_lag_of_each_queue() -> None:
-    facts = json.loads(json.dumps(picture.facts(Look(OF_A_JOB, measured.parse(PAGE, 1.0)))))
+    facts = json.loads(json.dumps(picture.describe(Look(OF_A_JOB, measured.parse(PAGE, 1.0)))))
     assert facts["lag"] == 123475
     assert facts["assignments"][0]["queues"] == [
         {"topic": "orders", "broker": "broker-a", "ids": "0-3", "lags": [0, 9, 10, 123456]}

@@ -71,7 +71,7 @@ def planned(tmp_path: Path, *documents: object, executors: int | None = None) ->
 
 def owners(plan: Plan) -> dict[str, dict[str, str]]:
     return {
-        consumer: {broker: ids for (_, broker), ids in plan.assignment.ids(consumer).items()}
+        consumer: {broker: ids for (_, broker), ids in plan.assignment.list_ids(consumer).items()}
         for consumer in plan.assignment
     }
 

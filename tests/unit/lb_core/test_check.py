@@ -14,7 +14,7 @@ PEOPLE = group.sort_out(members("a", "b"), Policy())
 def refuse(before: dict[str, Runs], after: dict[str, Runs], *, unowned: Runs = ()) -> None:
     held = [run for runs in before.values() for run in runs]
     free = inventory.subtract(STOCK.runs, inventory.merge(held))
-    loads = {name: inventory.size(runs) for name, runs in after.items()}
+    loads = {name: inventory.count(runs) for name, runs in after.items()}
     check.refuse_bad(STOCK, before, Outcome(after, loads, unowned=unowned), free)
 
 

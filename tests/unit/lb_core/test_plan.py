@@ -82,7 +82,7 @@ def test_a_broker_that_comes_in_the_middle_moves_no_other_queue() -> None:
     assert made.moved == 0
     assert set(made.assignment.loads.values()) == {3}
     for name in first.assignment:
-        assert first.assignment.ids(name).items() <= made.assignment.ids(name).items()
+        assert first.assignment.list_ids(name).items() <= made.assignment.list_ids(name).items()
 
 
 @pytest.mark.parametrize("strategy", ["STICKY", "AVG"])
@@ -100,7 +100,7 @@ def test_a_group_that_was_empty_for_a_while_gets_its_queues_back(strategy: str) 
 def test_the_largest_ids_there_are_stay_apart_from_the_next_topic() -> None:
     stock = [QueueRange("s", "b", 2**31 - 2, 2**31), *queues(2, "t", "b")]
     made = plan.plan(None, stock, members("a"))
-    assert made.assignment.ids("a") == {("s", "b"): "2147483646-2147483647", ("t", "b"): "0-1"}
+    assert made.assignment.list_ids("a") == {("s", "b"): "2147483646-2147483647", ("t", "b"): "0-1"}
 
 
 def test_ranges_stand_in_order_where_a_topic_has_a_queue_for_a_few_only() -> None:
@@ -299,8 +299,8 @@ class TestZones:
 
 class TestMaxMoves:
     def test_a_share_is_of_all_queues_and_one_at_least(self) -> None:
-        assert Policy(max_moves="25%").move_limit(10) == 3
-        assert Policy(max_moves="1%").move_limit(10) == 1
+        assert Policy(max_moves="25%").limit_moves(10) == 3
+        assert Policy(max_moves="1%").limit_moves(10) == 1
 
     def test_forced_moves_are_free(self) -> None:
         before = owners(a=[0, 1, 2, 3], gone=[4, 5])
@@ -326,9 +326,9 @@ class TestMaxMoves:
         assert [move.source for move in made.moves] == ["b"]
 
     def test_a_percentage_is_taken_exactly(self) -> None:
-        assert Policy(max_moves="7%").move_limit(100) == 7
-        assert Policy(max_moves="14%").move_limit(50) == 7
-        assert Policy(max_moves="0.5%").move_limit(1_000) == 5
+        assert Policy(max_moves="7%").limit_moves(100) == 7
+        assert Policy(max_moves="14%").limit_moves(50) == 7
+        assert Policy(max_moves="0.5%").limit_moves(1_000) == 5
 
     def test_a_cap_of_none_does_not_ask_to_be_called_again(self) -> None:
         made = plan.plan(owners(a=[0, 1], b=[]), queues(2), members("a", "b"), Policy(max_moves=0))
@@ -560,16 +560,16 @@ class TestBadInput:
 
 def test_the_owner_of_a_queue_can_be_asked() -> None:
     made = plan.plan(None, queues(4), members("a", "b"))
-    assert made.assignment.owner(Queue("orders", "broker-a", 3)) == "b"
-    assert made.assignment.owner(Queue("orders", "broker-b", 3)) is None
+    assert made.assignment.find_owner(Queue("orders", "broker-a", 3)) == "b"
+    assert made.assignment.find_owner(Queue("orders", "broker-b", 3)) is None
 
 
 def test_ranges_go_to_text_and_back() -> None:
-    before = {"a": model.ranges_of(Queue("t", "b", number) for number in (0, 1, 2, 3, 8))}
+    before = {"a": model.make_ranges(Queue("t", "b", number) for number in (0, 1, 2, 3, 8))}
     made = plan.plan(
-        before, model.ranges_of(Queue("t", "b", n) for n in (0, 1, 2, 3, 8)), members("a")
+        before, model.make_ranges(Queue("t", "b", n) for n in (0, 1, 2, 3, 8)), members("a")
     )
-    assert made.assignment.ids("a") == {("t", "b"): "0-3,8"}
+    assert made.assignment.list_ids("a") == {("t", "b"): "0-3,8"}
     assert assignment.parse_ids("t", "b", " 0-3, 8") == list(made.assignment["a"])
     assert assignment.parse_ids("t", "b", "") == []
 

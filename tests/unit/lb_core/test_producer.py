@@ -145,7 +145,7 @@ def test_nothing_writable_is_an_error_that_names_the_topic(queues: tuple[QueueRa
 def test_a_slow_broker_pauses_as_long_as_rocketmqs_table_says(
     latency_ms: float, pause_ms: int
 ) -> None:
-    assert producer.pause_ms(latency_ms) == pause_ms
+    assert producer.choose_pause(latency_ms) == pause_ms
     until = note(SendOutcome.SENT, latency_ms, now_ms=7.0).available_at_ms
     assert until == (7.0 + pause_ms if pause_ms else None)
 
@@ -271,7 +271,7 @@ def _plain(
 )
 def test_a_text_has_the_hash_that_java_gives_it(text: str, expected: int) -> None:
     """Values seen in Java 17; the last two are an emoji and half of one."""
-    assert producer.java_hash(text) == expected
+    assert producer.hash_as_java(text) == expected
 
 
 def test_one_key_always_lands_on_one_queue() -> None:

@@ -138,8 +138,8 @@ def test_holders_of_one_id_share_the_first_ones_queues_and_the_second_ones_are_o
 
 def test_a_repeated_id_numbers_its_points_on_instead_of_repeating_them() -> None:
     places, owners = consistent_hash.build_ring(["a", "b", "a"], 2)
-    expected = {consistent_hash.place(f"a-{number}"): "a" for number in range(4)}
-    expected |= {consistent_hash.place(f"b-{number}"): "b" for number in range(2)}
+    expected = {consistent_hash.find_place(f"a-{number}"): "a" for number in range(4)}
+    expected |= {consistent_hash.find_place(f"b-{number}"): "b" for number in range(2)}
     assert dict(zip(places, owners, strict=False)) == expected
 
 
@@ -147,7 +147,7 @@ def test_a_repeated_id_numbers_its_points_on_instead_of_repeating_them() -> None
 
 
 def test_the_later_consumer_has_a_place_that_two_points_fall_on() -> None:
-    assert consistent_hash.place("c-786-0") == consistent_hash.place("c-2758-0")
+    assert consistent_hash.find_place("c-786-0") == consistent_hash.find_place("c-2758-0")
     every = list(range(9))
     one_point = {"virtualNodes": 1}
     assert group("CONSISTENT_HASH", 9, ["c-786", "c-2758"], **one_point) == {
@@ -167,9 +167,9 @@ def test_a_repeated_id_that_lost_its_point_takes_the_same_one_again() -> None:
 
 def test_a_queue_on_a_point_belongs_to_that_point() -> None:
     queue = Queue("t", "b", 18166)
-    assert consistent_hash.place(consistent_hash.print_queue(queue)) == consistent_hash.place(
-        "c-221098-0"
-    )
+    assert consistent_hash.find_place(
+        consistent_hash.print_queue(queue)
+    ) == consistent_hash.find_place("c-221098-0")
     crowd = [f"c-{number}" for number in range(200)]
     for consumers in (["c-221098", *crowd], [*crowd, "c-221098"]):
         owned = strategies.find_dealer("CONSISTENT_HASH").deal(
@@ -181,8 +181,10 @@ def test_a_queue_on_a_point_belongs_to_that_point() -> None:
 def test_a_queue_behind_the_last_point_belongs_to_the_first() -> None:
     places, owners = consistent_hash.build_ring(["a", "b", "c"], 1)
     assert owners[len(places)] == owners[0]
-    highest = max(queues(2000), key=lambda q: consistent_hash.place(consistent_hash.print_queue(q)))
-    assert consistent_hash.place(consistent_hash.print_queue(highest)) > places[-1]
+    highest = max(
+        queues(2000), key=lambda q: consistent_hash.find_place(consistent_hash.print_queue(q))
+    )
+    assert consistent_hash.find_place(consistent_hash.print_queue(highest)) > places[-1]
     owned = strategies.find_dealer("CONSISTENT_HASH").deal(
         [highest], ["a", "b", "c"], {"virtualNodes": 1}
     )
@@ -190,11 +192,13 @@ def test_a_queue_behind_the_last_point_belongs_to_the_first() -> None:
 
 
 def test_half_a_character_is_hashed_as_a_question_mark() -> None:
-    assert consistent_hash.place("\ud83d-0") == consistent_hash.place("?-0")
+    assert consistent_hash.find_place("\ud83d-0") == consistent_hash.find_place("?-0")
 
 
 def test_two_halves_that_make_a_character_are_hashed_as_that_character() -> None:
-    assert consistent_hash.place("\ud83d\ude00") == consistent_hash.place("\N{GRINNING FACE}")
+    assert consistent_hash.find_place("\ud83d\ude00") == consistent_hash.find_place(
+        "\N{GRINNING FACE}"
+    )
 
 
 def test_a_negative_number_of_points_is_refused_before_anything_else() -> None:
@@ -238,7 +242,7 @@ def test_an_absurd_number_of_points_is_refused_at_once() -> None:
 def test_a_brokers_name_tells_a_room_where_java_splits_it_in_two(
     broker: str, room: str | None
 ) -> None:
-    assert machine_room.room_in_name(broker) == room
+    assert machine_room.find_room(broker) == room
 
 
 def test_queues_of_other_rooms_do_not_count_when_the_shares_are_cut() -> None:
@@ -465,7 +469,7 @@ def test_an_unknown_name_is_refused_with_the_names_that_exist() -> None:
         strategies.find("AVERAGE")
     for name in (*BUILT_IN, "STICKY"):
         assert name in str(caught.value)
-    assert strategies.names() == ["STICKY", *BUILT_IN]
+    assert strategies.list_names() == ["STICKY", *BUILT_IN]
 
 
 def test_sticky_deals_no_single_list() -> None:
@@ -500,7 +504,7 @@ def test_what_cannot_be_called_is_no_strategy(own: str) -> None:
 def test_a_function_is_a_strategy_and_leaves_out_who_gets_nothing(own: str) -> None:
     strategies.register(own, last_takes_all)
     strategy = strategies.find_dealer(own)
-    assert strategies.names()[-1] == own
+    assert strategies.list_names()[-1] == own
     assert strategy.deal(queues(2), ("a", "b"), {}) == {"a": [], "b": queues(2)}
     assert strategy.deal_one("b", queues(2), ["a", "b"], {}) == queues(2)
     assert strategy.deal_one("a", queues(2), ["a", "b"], {}) == []

@@ -11,7 +11,7 @@ Document = dict[str, Any]
 
 def driver(group: ConsumerGroup) -> str:
     """Name the pod, and all that is only the driver's."""
-    return names.driver(group.head.key.name)
+    return names.name_driver(group.head.key.name)
 
 
 def job(group: ConsumerGroup) -> str:

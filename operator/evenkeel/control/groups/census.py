@@ -61,7 +61,7 @@ def conflict(group: ConsumerGroup, census: Census | None, *, has_driver: bool) -
 
 def _of_drivers(group: ConsumerGroup, drivers: Sequence[GroupMember]) -> Conflict:
     """Judge drivers of other objects; the driver of the oldest object goes on."""
-    origins = [client_ids.origin(each.client_id) for each in drivers]
+    origins = [client_ids.find_origin(each.client_id) for each in drivers]
     is_younger = any(origin and origin < group.head.origin for origin in origins)
     goes_on = "this group waits, for the other one is older" if is_younger else "this one is older"
     return Conflict(
@@ -75,7 +75,9 @@ def _of_drivers(group: ConsumerGroup, drivers: Sequence[GroupMember]) -> Conflic
 
 def _is_ours(group: ConsumerGroup, member: GroupMember) -> bool:
     """Know our driver by the object that it runs for, wherever it runs."""
-    return _is_driver(group, member) and client_ids.origin(member.client_id) == group.head.origin
+    return (
+        _is_driver(group, member) and client_ids.find_origin(member.client_id) == group.head.origin
+    )
 
 
 def _is_driver(group: ConsumerGroup, member: GroupMember) -> bool:
@@ -85,7 +87,7 @@ def _is_driver(group: ConsumerGroup, member: GroupMember) -> bool:
 def _without_one(members: Sequence[GroupMember], group: ConsumerGroup) -> list[GroupMember]:
     """Leave out the first driver that names no origin."""
     drivers = [each for each in members if _is_driver(group, each)]
-    bare = [each for each in drivers if not client_ids.origin(each.client_id)]
+    bare = [each for each in drivers if not client_ids.find_origin(each.client_id)]
     return [each for each in members if each not in bare[:1]]
 
 

@@ -121,7 +121,7 @@ def _planned(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Gr
         queues=sum(map(len, queues)),
         consumers=len(taken.members),
         executors=len(taken.places),
-        selector=names.executor_selector(group.head.key.name) if group.spec.job else "",
+        selector=names.select_executors(group.head.key.name) if group.spec.job else "",
         moved=kept.moved + moved,
         rebalanced_for=group.rebalance_asked or kept.rebalanced_for,
         imbalance=f"{plan.imbalance:.2f}",
@@ -215,7 +215,7 @@ class _Taken:
         for name in plan.assignment:
             queues = [
                 entry
-                for (topic, broker), ids in plan.assignment.ids(name).items()
+                for (topic, broker), ids in plan.assignment.list_ids(name).items()
                 for entry in planning.entries(topic, broker, ids)
             ]
             place = self.places.get(name)

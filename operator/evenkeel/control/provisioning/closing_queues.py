@@ -93,4 +93,4 @@ def shown(ranges: Iterable[QueueRange]) -> str:
 
 
 def _shown(queues: Iterable[MessageQueue]) -> str:
-    return shown(model.ranges_of([model.Queue(*queue) for queue in sorted(queues)]))
+    return shown(model.make_ranges([model.Queue(*queue) for queue in sorted(queues)]))
