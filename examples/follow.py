@@ -29,11 +29,11 @@ queues = [
 count = 0
 with Client(name_server) as client:
     positions = [
-        Position(queue, client.committed(group, queue) or 0, client.max_offset(queue))
+        Position(queue, client.find_committed(group, queue) or 0, client.find_max_offset(queue))
         for queue in queues
     ]
     for batch in client.read(group, positions):
-        for message in batch.messages():
+        for message in batch.to_messages():
             count += 1
             print(f"{message.broker} {message.queue_id}: {message.body.decode()}")
         client.commit(group, {batch.queue: batch.stop})

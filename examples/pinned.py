@@ -16,7 +16,7 @@ from mq_client.blocking import Client
 
 name_server, folder = sys.argv[1], Path(sys.argv[2])
 with Client(name_server) as client:
-    queues = client.route("orders").readable
+    queues = client.find_route("orders").readable
 ranges = [QueueRange(queue.topic, queue.broker, queue.id, queue.id + 1) for queue in queues]
 planned = plan.plan(None, ranges, [Member("billing-0"), Member("billing-1")])
 assignments = [

@@ -15,7 +15,7 @@ HEAD = """\
 
 Made by `make generate` from the code. How to use them: [the guide](../rocketmq-client.md).
 `mq_client.blocking.Client` has all of them. `mq_client.aio.Client` has all but those of the section
-before the errors, as coroutines, and in addition `run` and `on_members_changed`.
+before the errors, as coroutines, and in addition `run` and `watch_members`.
 """
 TITLES = {
     "mq_client.operations.routing": "Topics and brokers",

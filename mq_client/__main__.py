@@ -1,4 +1,4 @@
-"""`python -m mq_client`: see `mq_client.command_line`, which takes a moment to be imported."""
+"""`python -m mq_client`. `mq_client.command_line` takes a moment to import, so `main` does it."""
 
 import sys
 

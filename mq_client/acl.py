@@ -1,8 +1,8 @@
 """
-Signs requests for brokers that ask who calls.
+Sign requests for brokers that authenticate their clients.
 
-The signature is the base64 of HMAC-SHA1 over the values of all fields, in the order of their names,
-and the body. It goes into the fields, next to the access key.
+The signature is the base64 of an HMAC-SHA1. It covers the values of all fields, in the order of
+their names, and the body. It is sent as a field, next to the access key.
 """
 
 import base64
@@ -16,14 +16,14 @@ from mq_client import errors
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who calls. The secret never shows in a representation."""
+    """The identity of a client. Its `repr` does not show the secrets."""
 
     access_key: str
     secret_key: str = field(repr=False)
     security_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse half a pair."""
+        """Refuse one key without the other."""
         if not self.access_key or not self.secret_key:
             raise errors.UsageError("credentials need an access key and a secret key")
 

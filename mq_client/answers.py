@@ -1,15 +1,16 @@
 """
-What each answer to a pull means for somebody who reads a queue in order.
+What each answer to a pull means for a reader that reads a queue in order.
 
-An answer's code tells little: RocketMQ's own client takes 20 for "go on", though it may stand for
-deleted messages. The remark names the broker's `GetMessageStatus` and tells them apart. `MEANINGS`
-has all that the sources of RocketMQ 4.9 and 5.x can say: `DefaultMessageStore.getMessage` makes the
-status and the next offset, `PullMessageProcessor` and its result handler the code. A slave answers
-20 where its master would answer 19 or 21, and leaves the next offset as it was asked for. What is
-not in the table is an error: guessing would lose messages in silence.
+An answer's code alone is ambiguous: RocketMQ's own client takes 20 for "go on", although it may
+stand for deleted messages. The remark names the broker's `GetMessageStatus` and tells them apart.
+`MEANINGS` has every combination that the sources of RocketMQ 4.9 and 5.x can return:
+`DefaultMessageStore.getMessage` chooses the status and the next offset, `PullMessageProcessor` and
+its result handler choose the code. A slave answers 20 where its master would answer 19 or 21, and
+returns the requested offset as the next one. A combination outside the table is an error, because
+a guess could lose messages silently.
 
-With all messages wanted, an answer is checked against its own body: what lies between the offset
-asked for and the next one is either there or gone, whatever the broker calls it.
+Without a filter, an answer is checked against its own body: each offset between the requested one
+and the next one is either in the body or gone, whatever the broker says.
 """
 
 import struct
@@ -18,7 +19,7 @@ from enum import Enum
 from struct import Struct
 from typing import NamedTuple
 
-from mq_client import errors, messages, wire
+from mq_client import decoding, errors, wire
 from mq_client.filters import Filter
 from mq_client.values import MessageQueue, Pulled, PullStatus
 
@@ -26,49 +27,49 @@ from mq_client.values import MessageQueue, Pulled, PullStatus
 class Meaning(Enum):
     """What a reader does next."""
 
-    MESSAGES = "take them, and go on behind them"
-    PASSED_OVER = "nothing up to the next offset passes the filter: go on there"
-    GONE = "nothing up to the next offset can be read any more: an error, or a gap on record"
+    MESSAGES = "take the messages, and continue behind them"
+    PASSED_OVER = "no message up to the next offset passes the filter: continue there"
+    GONE = "the messages up to the next offset are gone: an error, or a recorded gap"
     NOTHING_YET = "the queue ends here: ask again later"
-    BEYOND_END = "this broker's queue ends before the offset asked for: it lags, or was made anew"
-    HELD = "the offset exists, and neither a message nor a way on is given: ask again later"
-    RESET = "somebody set the group's offset; whoever keeps offsets of his own asks again"
+    BEYOND_END = "this broker's queue ends before the offset: it lags, or was created again"
+    HELD = "the offset exists, but the answer has no message and no next offset: ask again"
+    RESET = "the group's offset was set on the broker; a reader with its own offsets asks again"
 
 
 _FOUND, _NEW, _MATCHED, _MOVED = PullStatus
 
 MEANINGS: dict[tuple[PullStatus, str | None], Meaning] = {
-    # Also where messages at the beginning, in between or at the end could not be read.
+    # Also if some of the messages could not be read.
     (_FOUND, "FOUND"): Meaning.MESSAGES,
-    # Asked for the queue's end; a 20 comes from a slave whose master is there.
+    # The requested offset is the queue's end. A slave whose master is up answers 20.
     (_NEW, "OFFSET_OVERFLOW_ONE"): Meaning.NOTHING_YET,
     (_MATCHED, "OFFSET_OVERFLOW_ONE"): Meaning.NOTHING_YET,
-    # Nothing was ever written; 19 where 0 was asked for, 21 else.
+    # Nothing was ever written: 19 for offset 0, otherwise 21.
     (_NEW, "NO_MESSAGE_IN_QUEUE"): Meaning.NOTHING_YET,
     (_MOVED, "NO_MESSAGE_IN_QUEUE"): Meaning.BEYOND_END,
     (_MATCHED, "NO_MESSAGE_IN_QUEUE"): Meaning.BEYOND_END,
-    # There is no such consume queue. Stores of 5.x make one, those of 4.9 and tiered ones may not.
+    # There is no such consume queue. Stores of 5.x create one; 4.9 and tiered stores may not.
     (_NEW, "NO_MATCHED_LOGIC_QUEUE"): Meaning.NOTHING_YET,
     (_MOVED, "NO_MATCHED_LOGIC_QUEUE"): Meaning.BEYOND_END,
     (_MATCHED, "NO_MATCHED_LOGIC_QUEUE"): Meaning.BEYOND_END,
-    # The index file of these offsets is missing; the next offset is where the next file begins.
+    # The index file of these offsets is missing. The next offset is the start of the next file.
     (_NEW, "OFFSET_FOUND_NULL"): Meaning.GONE,
     (_MATCHED, "OFFSET_FOUND_NULL"): Meaning.GONE,
-    # The filter refused all. With no filter: a hole in the index, or an index that cannot be read.
+    # The filter rejected all. Without a filter: a gap in the index, or an unreadable index.
     (_MATCHED, "NO_MATCHED_MESSAGE"): Meaning.PASSED_OVER,
-    # The commit-log file is deleted, and the queue's minimum is not corrected yet (10 s, or more).
+    # The commit-log file is deleted, and the queue's minimum is corrected 10 s later or more.
     (_MATCHED, "MESSAGE_WAS_REMOVING"): Meaning.GONE,
-    # Before the queue's minimum, which is the next offset. A slave gives 20 and no next offset.
+    # Before the queue's minimum, which is the next offset. A slave answers 20, without one.
     (_MOVED, "OFFSET_TOO_SMALL"): Meaning.GONE,
     (_MATCHED, "OFFSET_TOO_SMALL"): Meaning.GONE,
-    # Behind the queue's maximum, which is the next offset. A slave as above.
+    # Beyond the queue's maximum, which is the next offset. A slave: as above.
     (_MOVED, "OFFSET_OVERFLOW_BADLY"): Meaning.BEYOND_END,
     (_MATCHED, "OFFSET_OVERFLOW_BADLY"): Meaning.BEYOND_END,
-    # An administrator's reset (5.0 and later, `useServerSideResetOffset`) waits for the group's
-    # next pull, whose answer takes it away: the pull after that is answered as ever.
+    # An administrator's reset (5.0 and later, `useServerSideResetOffset`) is returned once, to the
+    # group's next pull. Later pulls are answered as usual.
     (_MOVED, "OFFSET_RESET"): Meaning.RESET,
     (_MATCHED, "OFFSET_RESET"): Meaning.RESET,
-    # Without a remark, as a static topic's rewritten answers are: the offsets have to do.
+    # Without a remark, as in the rewritten answers of static topics: only the offsets tell.
     (_FOUND, None): Meaning.MESSAGES,
     (_NEW, None): Meaning.NOTHING_YET,
     (_MATCHED, None): Meaning.PASSED_OVER,
@@ -83,9 +84,9 @@ class UnknownAnswerError(errors.ProtocolError):
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    One answer, read: it is about the offsets from the one asked for up to, without, `stop`.
+    The meaning of one answer, for the offsets from the requested one up to `stop`, exclusive.
 
-    `body` ends where the offsets in it stop to follow one another.
+    `body` ends where its offsets stop being consecutive.
     """
 
     meaning: Meaning
@@ -95,7 +96,7 @@ class Answer:
 
 
 def read(pulled: Pulled, queue: MessageQueue, asked: int, wanted: Filter) -> Answer:
-    """Tell what an answer means for a reader that asked from this offset on."""
+    """Find out what an answer means for a reader that pulled from the offset `asked`."""
     try:
         meaning = MEANINGS[pulled.status, pulled.remark]
     except KeyError:
@@ -106,7 +107,7 @@ def read(pulled: Pulled, queue: MessageQueue, asked: int, wanted: Filter) -> Ans
     stop = pulled.next_offset
     if meaning is Meaning.GONE and pulled.remark is None and stop < asked:
         meaning = Meaning.BEYOND_END
-    if pulled.status is PullStatus.NOTHING_NEW:  # there may be no next index file yet
+    if pulled.status is PullStatus.NOTHING_NEW:  # the next index file may not exist yet
         stop = min(stop, pulled.max_offset)
     if meaning in (Meaning.NOTHING_YET, Meaning.BEYOND_END, Meaning.RESET):
         return Answer(meaning, asked, pulled)
@@ -115,16 +116,16 @@ def read(pulled: Pulled, queue: MessageQueue, asked: int, wanted: Filter) -> Ans
     if meaning is Meaning.GONE or (meaning is Meaning.PASSED_OVER and wanted.is_everything):
         return Answer(Meaning.GONE, stop, pulled)
     if wanted.is_everything:
-        return _checked(pulled, queue, asked)
-    if asked < pulled.min_offset:  # a filter hides which offsets are missing, but not this
+        return _check_order(pulled, queue, asked)
+    if asked < pulled.min_offset:  # a filter hides gaps, but not this one
         return Answer(Meaning.GONE, min(stop, pulled.min_offset), pulled)
     return Answer(meaning, stop, pulled, pulled.body)
 
 
-def _checked(pulled: Pulled, queue: MessageQueue, asked: int) -> Answer:
-    """Compare messages with the offsets that they are said to be all of."""
+def _check_order(pulled: Pulled, queue: MessageQueue, asked: int) -> Answer:
+    """Check that the body has a message for each offset of the answer."""
     try:
-        run = _first_run(pulled.body, queue, asked)
+        run = _find_first_run(pulled.body, queue, asked)
     except _UnreadableError:
         return Answer(Meaning.MESSAGES, pulled.next_offset, pulled, pulled.body)
     if run.first > asked:
@@ -134,18 +135,18 @@ def _checked(pulled: Pulled, queue: MessageQueue, asked: int) -> Answer:
 
 
 class _UnreadableError(Exception):
-    """These bytes are no messages. Whoever decodes them complains better."""
+    """These bytes are no messages. `decoding.decode` gives the exact error."""
 
 
 class _Run(NamedTuple):
-    """Messages at the beginning of a body whose offsets follow one another."""
+    """Messages at the beginning of a body with consecutive offsets."""
 
     first: int
     stop: int
     size: int
 
 
-def _first_run(body: bytes | memoryview, queue: MessageQueue, asked: int) -> _Run:
+def _find_first_run(body: bytes | memoryview, queue: MessageQueue, asked: int) -> _Run:
     first, expected = NOWHERE, asked
     place, end, head_at = 0, len(body), _HEAD.unpack_from
     try:
@@ -159,7 +160,7 @@ def _first_run(body: bytes | memoryview, queue: MessageQueue, asked: int) -> _Ru
                 is_batch = sys_flag & wire.WRAPPED == wire.WRAPPED
                 count = _count(body[place : place + size], queue) if is_batch else 1
                 if offset + count <= asked or (place and offset < expected):
-                    raise _misplaced(queue, asked, offset)
+                    raise _make_misplaced_error(queue, asked, offset)
                 expected = offset + count - 1
             if not place:
                 first = offset
@@ -170,18 +171,17 @@ def _first_run(body: bytes | memoryview, queue: MessageQueue, asked: int) -> _Ru
     return _Run(first, expected, place)
 
 
-def _misplaced(queue: MessageQueue, asked: int, offset: int) -> errors.ProtocolError:
+def _make_misplaced_error(queue: MessageQueue, asked: int, offset: int) -> errors.ProtocolError:
     return errors.ProtocolError(
-        f"{queue} from offset {asked}: the broker sent a message with offset {offset}; such "
-        "offsets are those of a static topic or of a light one (LMQ), which this client does not "
-        "read"
+        f"{queue} from offset {asked}: the broker sent a message with offset {offset}, as it "
+        "does for static topics and light topics (LMQ), which this client cannot read"
     )
 
 
 def _count(message: bytes | memoryview, queue: MessageQueue) -> int:
     """Count the messages of an inner batch."""
     try:
-        return len(list(messages.decode(message, queue.broker)))
+        return len(list(decoding.decode(message, queue.broker)))
     except errors.ProtocolError as error:
         raise _UnreadableError from error
 

@@ -1,5 +1,5 @@
 """
-Several messages in one body, as producers send them and as a broker may keep them.
+Several messages in one body, as producers send them and as a broker may store them.
 
 A message is `size 4 | magic 4 | CRC 4 | flag 4 | body length 4 | body | properties length 2 |
 properties`, big endian. Magic and CRC are zero and mean nothing here.
@@ -21,7 +21,7 @@ _LEAST = _HEAD.size + _PROPERTIES_LENGTH.size
 
 
 class BatchPart(NamedTuple):
-    """Where one message stands in the body."""
+    """The position of one message in the body."""
 
     flag: int
     body: int
@@ -40,8 +40,8 @@ def encode(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
     return b"".join(pieces)
 
 
-def parts(data: bytes | memoryview, most: int = MOST_MESSAGES) -> list[BatchPart]:
-    """Find the messages. A `ProtocolError` if there are too many, or if one is cut or overlong."""
+def split(data: bytes | memoryview, most: int = MOST_MESSAGES) -> list[BatchPart]:
+    """Find the messages. `ProtocolError`: too many messages, or one with a wrong length."""
     most = min(most, MOST_MESSAGES)
     found: list[BatchPart] = []
     place = 0
@@ -49,17 +49,17 @@ def parts(data: bytes | memoryview, most: int = MOST_MESSAGES) -> list[BatchPart
         if len(found) == most:
             raise errors.ProtocolError(f"more than {most:,} messages in one body")
         try:
-            part, size = _part(data, place)
+            part, size = _read_part(data, place)
         except struct.error:
             part, size = None, 0
         if part is None or place + size > len(data):
-            raise errors.ProtocolError(f"the body is no batch: message {len(found)} is broken")
+            raise errors.ProtocolError(f"the body is not a batch: message {len(found)} is broken")
         found.append(part)
         place += size
     return found
 
 
-def _part(data: bytes | memoryview, place: int) -> tuple[BatchPart | None, int]:
+def _read_part(data: bytes | memoryview, place: int) -> tuple[BatchPart | None, int]:
     size, _, _, flag, body_length = _HEAD.unpack_from(data, place)
     body = place + _HEAD.size
     if body_length < 0:

@@ -1,8 +1,8 @@
-"""What the wire can carry: values are checked where they are given, before anything is sent."""
+"""Check that the protocol can carry a value, before anything is sent."""
 
 INT32_MAX, INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 
 def is_whole(value: object, least: int, most: int) -> bool:
-    """Whether it is a whole number in this range; True and False are none."""
+    """Whether it is a whole number in this range. True and False are not."""
     return type(value) is int and least <= value <= most

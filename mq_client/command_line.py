@@ -1,5 +1,5 @@
 """
-Look into a RocketMQ cluster, send to it, and keep its topics, from the command line.
+Inspect a RocketMQ cluster, send to it, and manage its topics, from the command line.
 
     python -m mq_client --name-server localhost:9876 topics
     python -m mq_client lag billing orders -o json
@@ -22,7 +22,7 @@ EXAMPLES = """
 examples:
   export NAMESRV_ADDR=localhost:9876     # or --name-server, each time
   python -m mq_client create-topic orders --queues 8
-  python -m mq_client topics             # all topics, without RocketMQ's own
+  python -m mq_client topics             # all topics except RocketMQ's own
   python -m mq_client route orders       # brokers, addresses, queues, perm
   python -m mq_client members billing orders
   python -m mq_client lag billing orders
@@ -31,23 +31,24 @@ examples:
   python -m mq_client reset-offsets billing orders --to earliest
   python -m mq_client delete-topic orders
 
-exit codes: 0 done, 1 the cluster could not answer or said no, 64 wrong usage, 130 Ctrl-C
+exit codes: 0 done, 1 the cluster could not answer or refused, 64 wrong usage, 130 Ctrl-C
 """
 MISUSED = 64
 """Exit code for wrong usage, the same as in `evenkeel`."""
 MOST_QUEUES = 65_535
 MOST_DELAY = 18
-"""Levels that a broker has by default; it treats a higher one as its last."""
+"""The highest level that a broker has by default. It treats higher ones as this one."""
 Command = Callable[[Client, argparse.Namespace], None]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command."""
-    options = _parser().parse_args(arguments, argparse.Namespace(**UNLESS_GIVEN))
+    options = _make_parser().parse_args(arguments, argparse.Namespace(**UNLESS_GIVEN))
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # what it cannot show
+        # For characters that the terminal cannot show.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with _client(options) as client:
+        with _make_client(options) as client:
             options.run(client, options)
     except errors.MqError as error:
         print(f"mq_client: {error}", file=sys.stderr)
@@ -64,25 +65,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _forget_output() -> None:
-    """Keep Python from writing again at the exit, and complaining."""
+    """Keep Python from writing again, and failing, when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _client(options: argparse.Namespace) -> Client:
+def _make_client(options: argparse.Namespace) -> Client:
     name_server = options.name_server or os.environ.get("NAMESRV_ADDR")
     if not name_server:
-        raise errors.UsageError("which cluster? Give --name-server host:9876, or set NAMESRV_ADDR")
-    return Client(name_server, credentials=_credentials(options), tls=_tls(options))
+        raise errors.UsageError("no cluster: give --name-server host:9876, or set NAMESRV_ADDR")
+    return Client(name_server, credentials=_read_credentials(options), tls=_make_tls(options))
 
 
-def _credentials(options: argparse.Namespace) -> Credentials | None:
-    """Take the secret from the environment, as a command line is open to everybody's eyes."""
+def _read_credentials(options: argparse.Namespace) -> Credentials | None:
+    """Take the secret from the environment, because all users can see command lines."""
     if not options.access_key:
         return None
     return Credentials(options.access_key, os.environ.get("ROCKETMQ_SECRET_KEY", ""))
 
 
-def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
+def _make_tls(options: argparse.Namespace) -> ssl.SSLContext | None:
     if not options.tls and not options.tls_ca:
         return None
     try:
@@ -91,8 +92,8 @@ def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
         raise errors.UsageError(f"--tls-ca {options.tls_ca}: {error}") from error
 
 
-class _Parser(argparse.ArgumentParser):
-    """Exits with the same code as `evenkeel` on wrong usage."""
+class _CommandParser(argparse.ArgumentParser):
+    """A parser that exits with the same code as `evenkeel` on wrong usage."""
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the error, and exit."""
@@ -100,18 +101,18 @@ class _Parser(argparse.ArgumentParser):
         self.exit(MISUSED, f"mq_client: {message}; see {self.prog} --help\n")
 
 
-def _parser() -> argparse.ArgumentParser:
-    anywhere = _options_for_all_commands()
-    parser = _Parser(
+def _make_parser() -> argparse.ArgumentParser:
+    anywhere = _make_common_options()
+    parser = _CommandParser(
         parents=[anywhere],
         prog="python -m mq_client",
-        description="Look into a RocketMQ cluster, send to it, and keep its topics.",
+        description="Inspect a RocketMQ cluster, send to it, and manage its topics.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(run: Command, name: str, *places: str) -> argparse.ArgumentParser:
+    def add_command(run: Command, name: str, *places: str) -> argparse.ArgumentParser:
         about = run.__doc__
         added = commands.add_parser(name, help=about, description=about, parents=[anywhere])
         for place in places:
@@ -119,49 +120,57 @@ def _parser() -> argparse.ArgumentParser:
         added.set_defaults(run=run)
         return added
 
-    command(looking.show_route, "route", "topic")
-    topics = command(looking.show_topics, "topics")
-    topics.add_argument("--all", action="store_true", help="also those of RocketMQ itself")
-    command(looking.show_members, "members", "group", "topic")
-    command(looking.show_lag, "lag", "group", "topic")
-    tailing = command(looking.tail, "tail", "topic")
+    add_command(looking.show_route, "route", "topic")
+    topics = add_command(looking.show_topics, "topics")
+    topics.add_argument("--all", action="store_true", help="also RocketMQ's own topics")
+    add_command(looking.show_members, "members", "group", "topic")
+    add_command(looking.show_lag, "lag", "group", "topic")
+    tailing = add_command(looking.tail, "tail", "topic")
     tailing.add_argument(
-        "--from", dest="start", type=printing.place, default=printing.LATEST,
+        "--from", dest="start", type=printing.parse_place, default=printing.LATEST,
         help="earliest, latest, or ms",
     )  # fmt: skip
     tailing.add_argument("--no-follow", dest="follow", action="store_false", help="stop at the end")
-    tailing.add_argument("--queue", metavar="BROKER:ID", help="only this one")
+    tailing.add_argument("--queue", metavar="BROKER:ID", help="only this queue")
     wanted = tailing.add_mutually_exclusive_group()
-    wanted.add_argument("--tags", help="only these, as in 'paid || refunded'")
-    wanted.add_argument("--sql", help="an SQL92 condition; brokers may have it switched off")
-    tailing.add_argument("--group", default="mq_client-tail", help="read as; nothing is committed")
-    sends = command(sending.send, "send", "topic")
-    sends.add_argument("body", nargs="?", help="else the standard input, line by line")
+    wanted.add_argument("--tags", help="only these tags, as in 'paid || refunded'")
+    wanted.add_argument("--sql", help="an SQL92 condition; brokers may have it disabled")
+    tailing.add_argument(
+        "--group", default="mq_client-tail", help="the group to read as; nothing is committed"
+    )
+    sends = add_command(sending.send, "send", "topic")
+    sends.add_argument("body", nargs="?", help="default: the standard input, line by line")
     sends.add_argument("--tags")
-    sends.add_argument("--key", action="append", default=[], help="may be given again")
-    sends.add_argument("--delay-level", type=_from_1_to(MOST_DELAY), help="1 to 18: 1 s to 2 h")
-    sends.add_argument("--queue", metavar="BROKER:ID", help="instead of round robin")
-    creates = command(changing.create_topic, "create-topic", "topic")
+    sends.add_argument("--key", action="append", default=[], help="may be repeated")
+    sends.add_argument("--delay-level", type=_accept_up_to(MOST_DELAY), help="1 to 18: 1 s to 2 h")
+    sends.add_argument(
+        "--queue", metavar="BROKER:ID", help="send to this queue; default: round robin"
+    )
+    creates = add_command(changing.create_topic, "create-topic", "topic")
     creates.add_argument(
-        "--queues", type=_from_1_to(MOST_QUEUES), default=8, help="on each broker; 8"
+        "--queues", type=_accept_up_to(MOST_QUEUES), default=8, help="on each broker; default: 8"
     )
     creates.add_argument(
-        "--broker", action="append", default=[], help="only on this one; may be given again"
+        "--broker", action="append", default=[], help="only on this broker; may be repeated"
     )
-    command(changing.delete_topic, "delete-topic", "topic")
-    resets = command(changing.reset_offsets, "reset-offsets", "group", "topic")
+    add_command(changing.delete_topic, "delete-topic", "topic")
+    resets = add_command(changing.reset_offsets, "reset-offsets", "group", "topic")
     resets.add_argument(
-        "--to", dest="place", type=printing.place, required=True, help="earliest, latest, or ms"
+        "--to",
+        dest="place",
+        type=printing.parse_place,
+        required=True,
+        help="earliest, latest, or ms",
     )
-    resets.add_argument("--queue", metavar="BROKER:ID", help="only this one")
+    resets.add_argument("--queue", metavar="BROKER:ID", help="only this queue")
     return parser
 
 
-def _from_1_to(most: int) -> Callable[[str], int]:
+def _accept_up_to(most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        found = printing.number(text)
+        found = printing.parse_number(text)
         if found is None or not 1 <= found <= most:
-            raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 1 to {most}")
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 1 to {most}")
         return found
 
     return read
@@ -172,16 +181,16 @@ UNLESS_GIVEN = {
 }  # fmt: skip
 
 
-def _options_for_all_commands() -> _Parser:
+def _make_common_options() -> _CommandParser:
     """
-    Make those that may stand before the command or behind it.
+    Make the options that may stand before or behind the command.
 
-    They have no default of their own, or the command's would overwrite what was given before it.
+    They have no default, because a default of the command would overwrite a value given before it.
     """
-    found = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    found.add_argument("--name-server", metavar="HOST:PORT", help="else NAMESRV_ADDR")
+    found = _CommandParser(add_help=False, argument_default=argparse.SUPPRESS)
+    found.add_argument("--name-server", metavar="HOST:PORT", help="default: NAMESRV_ADDR")
     found.add_argument("--access-key", metavar="KEY", help="the secret is ROCKETMQ_SECRET_KEY")
     found.add_argument("--tls", action="store_true", help="speak TLS")
     found.add_argument("--tls-ca", metavar="FILE", help="speak TLS; trust these authorities")
-    found.add_argument("-o", "--output", choices=["table", "json"], help="table unless given")
+    found.add_argument("-o", "--output", choices=["table", "json"], help="default: table")
     return found

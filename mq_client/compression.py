@@ -1,8 +1,8 @@
 """
-Expands message bodies, as the message's sysFlag says.
+Expand message bodies, as the message's sysFlag says.
 
-Bit 0 says that a body is compressed, bits 8 to 10 how: 1 LZ4 frame, 2 zstd, 3 zlib; 0 is zlib too,
-from old clients. A body never expands beyond a limit, whatever its own header claims.
+Bit 0 means that a body is compressed. Bits 8 to 10 say how: 1 LZ4 frame, 2 zstd, 3 zlib, and 0 zlib
+by old clients. A body never expands beyond a limit, whatever its header claims.
 """
 
 import zlib
@@ -15,7 +15,7 @@ from mq_client import errors
 
 COMPRESSED = 0x1
 EXPANDED_MAX = 64 * 1024 * 1024
-"""Far above what a broker takes (4 MiB by default), far below what fills a machine."""
+"""Far above the limit of brokers (4 MiB by default), far below a machine's memory."""
 
 
 class Codec(Enum):
@@ -26,8 +26,8 @@ class Codec(Enum):
     ZLIB = 3
 
 
-def codec_of(sys_flag: int) -> Codec | None:
-    """Read the bits of sysFlag. None: the body is plain."""
+def find_codec(sys_flag: int) -> Codec | None:
+    """Read the bits of sysFlag. None: the body is not compressed."""
     if not sys_flag & COMPRESSED:
         return None
     number = sys_flag >> 8 & 7
@@ -37,13 +37,13 @@ def codec_of(sys_flag: int) -> Codec | None:
 
 
 def restore(body: bytes | memoryview, sys_flag: int, room: int) -> bytes | memoryview:
-    """Expand a body to at most `room` bytes if sysFlag says so; else it is returned as it is."""
-    codec = codec_of(sys_flag) if len(body) else None  # RocketMQ does not compress what is empty
+    """Expand a body to at most `room` bytes. A body that is not compressed is returned as it is."""
+    codec = find_codec(sys_flag) if len(body) else None  # RocketMQ does not compress empty bodies
     return body if codec is None else expand(body, codec, min(room, EXPANDED_MAX))
 
 
 def expand(body: bytes | memoryview, codec: Codec, limit: int = EXPANDED_MAX) -> bytes:
-    """Make a body whole again. A `ProtocolError` if it is broken, or larger than `limit`."""
+    """Expand a body. `ProtocolError`: it is broken, or larger than `limit`."""
     try:
         whole, is_complete = _EXPANDERS[codec](body, limit)
     except (zlib.error, RuntimeError, zstandard.ZstdError, ValueError) as error:
@@ -55,7 +55,7 @@ def expand(body: bytes | memoryview, codec: Codec, limit: int = EXPANDED_MAX) ->
     return whole
 
 
-# Each returns up to `limit` + 1 bytes, and whether the compressed stream came to its end.
+# Each returns up to `limit` + 1 bytes, and whether the compressed stream is complete.
 
 
 def _expand_lz4(body: bytes | memoryview, limit: int) -> tuple[bytes, bool]:
@@ -70,8 +70,8 @@ def _expand_zlib(body: bytes | memoryview, limit: int) -> tuple[bytes, bool]:
 
 
 def _expand_zstd(body: bytes | memoryview, limit: int) -> tuple[bytes, bool]:
-    # RocketMQ's frames carry no content size, so this must be a stream. A kilobyte holds at most
-    # 341 blocks of 128 KiB, so what is made beyond the limit is bounded as well.
+    # RocketMQ's frames have no content size, so this must be a stream. A kilobyte holds at most
+    # 341 blocks of 128 KiB, so the memory used beyond the limit is bounded too.
     machine = zstandard.ZstdDecompressor(max_window_size=EXPANDED_MAX).decompressobj()
     view = memoryview(body)
     parts = []

@@ -1,12 +1,11 @@
 """
-One connection's side of the conversation, without the connection.
+Our side of one connection, without I/O: numbers for requests, and waiters for their answers.
 
-Requests go out as bytes with a number each; answers come back in any order and find who waits for
-them by that number. Whoever moves the bytes says what time it is. Three things can end a wait:
-the answer, the deadline, and the end of the connection.
+Each request is sent with a number. Answers arrive in any order, and the number leads to the waiter.
+The caller passes the time in. A wait ends with the answer, at the deadline, or with the connection.
 
-The peer also asks: it numbers its own requests, so an answer is told by its flag, never by its
-number alone. An answer that nobody waits for came too late, and is dropped.
+The peer sends requests too, with numbers of its own, so an answer is recognized by its flag, not by
+its number alone. An answer without a waiter is late, and is dropped.
 """
 
 from collections.abc import Callable
@@ -32,10 +31,10 @@ class _Wait(Generic[Waiter]):
 
 
 class Connection(Generic[Waiter]):
-    """Numbers requests, knows who waits, and hands out what arrives."""
+    """Numbers requests, keeps their waiters, and delivers what arrives."""
 
     def __init__(self, credentials: Credentials | None = None) -> None:
-        """Sign every request, if there are credentials."""
+        """Prepare the connection. With credentials, every request is signed."""
         self._credentials = credentials
         self._numbers = count(1)
         self._waits: dict[int, _Wait[Waiter]] = {}
@@ -44,57 +43,57 @@ class Connection(Generic[Waiter]):
         self.reader = FrameReader()
 
     def request(self, request: Request[Any], waiter: Waiter, now: float, deadline: float) -> bytes:
-        """Number a request and remember who waits for it; the bytes to send."""
+        """Number a request, keep its waiter, and return the bytes to send."""
         number = next(self._numbers)
-        data = self._encoded(request, number, 0)
+        data = self._encode(request, number, 0)
         self._waits[number] = _Wait(waiter, deadline, now)
         self._earliest = min(self._earliest, deadline)
         return data
 
-    def one_way(self, request: Request[Any]) -> bytes:
-        """Encode a request that gets no answer."""
-        return self._encoded(request, next(self._numbers), frames.ONE_WAY)
+    def tell(self, request: Request[Any]) -> bytes:
+        """Encode a request without an answer."""
+        return self._encode(request, next(self._numbers), frames.ONE_WAY)
 
-    def received(
+    def receive(
         self,
         size: int,
         now: float,
-        answered: Callable[[Waiter, Frame], None],
-        asked: Callable[[Frame], None],
+        on_answer: Callable[[Waiter, Frame], None],
+        on_push: Callable[[Frame], None],
     ) -> bytes:
         """
-        Take note that `size` bytes are in the reader's space.
+        Read `size` bytes that are now in the reader's buffer.
 
-        Answers and the peer's requests are handed out; what must be sent back is returned.
+        Answers go to `on_answer`, the peer's requests to `on_push`. Return the bytes to send back.
         """
         self._heard_at = now
         replies = b""
-        for frame in self.reader.filled(size):
+        for frame in self.reader.accept(size):
             if frame.is_answer:
                 wait = self._waits.pop(frame.opaque, None)
                 if wait is not None:
-                    answered(wait.waiter, frame)
+                    on_answer(wait.waiter, frame)
             else:
-                asked(frame)
+                on_push(frame)
                 replies += _reply(frame)
         return replies
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits."""
+        """Whether no request is in flight."""
         return not self._waits
 
     @property
     def next_deadline(self) -> float:
-        """No wait ends before this time."""
+        """The earliest deadline."""
         return self._earliest if self._waits else NEVER
 
-    def expired(self, now: float) -> tuple[list[Waiter], bool]:
+    def expire(self, now: float) -> tuple[list[Waiter], bool]:
         """
-        Forget the waits whose time is over.
+        Remove the waits that have timed out. Return their waiters, and whether the peer is silent.
 
-        Also tells whether the peer has been silent since the oldest of them began: then nobody may
-        be there any more, and the connection should be given up.
+        It is silent if nothing came from it since the oldest of these waits began. Then it may be
+        gone, and the connection should be closed.
         """
         if now < self._earliest:
             return [], False
@@ -104,20 +103,20 @@ class Connection(Generic[Waiter]):
         is_silent = any(wait.since > self._heard_at for wait in over)
         return [wait.waiter for wait in over], is_silent
 
-    def ended(self) -> list[Waiter]:
-        """Forget all waits: the connection is gone."""
+    def end(self) -> list[Waiter]:
+        """Remove all waits, because the connection has ended. Return their waiters."""
         waits, self._waits = self._waits, {}
         return [wait.waiter for wait in waits.values()]
 
-    def _encoded(self, request: Request[Any], number: int, flag: int) -> bytes:
-        fields, body = request.fields(), request.body()
+    def _encode(self, request: Request[Any], number: int, flag: int) -> bytes:
+        fields, body = request.list_fields(), request.encode_body()
         if self._credentials is not None:
             fields = acl.sign(fields, body, self._credentials)
         return frames.encode(Frame(request.code, number, flag, fields, None, body))
 
 
 def _reply(frame: Frame) -> bytes:
-    """Tell the peer that its request is unknown, where it waits for an answer."""
+    """Answer a peer's request as unknown, if the peer waits for an answer."""
     if frame.is_one_way:
         return b""
     remark = f"this client does not answer requests of code {frame.code}"

@@ -1,7 +1,7 @@
 """
-What a client remembers between calls: which name server answers, and where topics are.
+What a client remembers between calls: which name server answers, and the routes of topics.
 
-Nothing is lost if a directory is: it is asked for again.
+Losing a directory loses nothing, because all of it can be requested again.
 """
 
 import re
@@ -22,22 +22,22 @@ ON_CHANGE = Callable[[str, Route | None, Route], None]
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long is waited for what, in seconds."""
+    """Timeouts and pauses, in seconds."""
 
     connect: float = 3.0
-    """For a connection, TLS included."""
+    """Timeout for a connection, including TLS."""
     answer: float = 5.0
-    """For an answer. A long poll comes on top, and the 5 s that brokers may end it late."""
+    """Timeout for an answer. For a long poll, its time and `LATE_POLL` are added."""
     route_age: float = 30.0
-    """A route is asked for again when it is older. RocketMQ's own clients do as well."""
+    """An older route is requested again, as in RocketMQ's own clients."""
     first_pause: float = 0.1
-    """Before the first new try. It doubles with each."""
+    """Pause before the first retry. It doubles with each retry."""
     longest_pause: float = 2.0
     patience: float = 60.0
-    """A pull that meets a dead broker tries for so long; then the error is the caller's."""
+    """How long a pull from a dead broker is retried before it fails."""
 
-    def pauses(self) -> Iterator[float]:
-        """Tell how long to wait before each new try."""
+    def make_pauses(self) -> Iterator[float]:
+        """Yield the pause before each retry."""
         pause = self.first_pause
         while True:
             yield pause
@@ -45,14 +45,14 @@ class Times:
 
 
 IDLE_SECONDS = 60.0
-"""Brokers close a connection after 120 s without traffic; one that may be closing is not used."""
+"""Idle connections are not reused after this time, because brokers close them after 120 s."""
 LATE_POLL = 5.0
-"""Brokers look only every 5 s whether a long poll is over."""
+"""How late brokers may end a long poll: they check only every 5 s."""
 DEFAULT_TIMES = Times()
 
 
 class Directory:
-    """Name servers in the order of trust, and routes with their age."""
+    """Name servers, the one that answered last first, and routes with their age."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class Directory:
         times: Times = DEFAULT_TIMES,
         credentials: Credentials | None = None,
     ) -> None:
-        """Take name servers as a list, or as RocketMQ's `a:9876;b:9876`."""
+        """Accept name servers as a list, or in RocketMQ's form `a:9876;b:9876`."""
         found = name_servers.split(";") if isinstance(name_servers, str) else name_servers
-        self.name_servers = [checked_address(text) for text in found if text.strip()]
+        self.name_servers = [check_address(text) for text in found if text.strip()]
         if not self.name_servers:
-            raise errors.UsageError("no name server was given, as in 'localhost:9876'")
+            raise errors.UsageError("no name server is given, such as 'localhost:9876'")
         self.now = machine.now
         self.wall_ms = machine.wall_ms
         self.new_key = machine.new_key
@@ -73,27 +73,27 @@ class Directory:
         self.credentials = credentials
         self.on_route_change: ON_CHANGE | None = None
         self.filters_understood: set[tuple[str, Filter]] = set()
-        """By the broker's address: it compiled them."""
+        """Filters that a broker has compiled, with the broker's address."""
         self._routes: dict[str, tuple[Route, float]] = {}
 
     def trust(self, name_server: str) -> None:
-        """Ask this one first from now on."""
+        """Ask this name server first from now on."""
         if self.name_servers[0] != name_server:
             others = [address for address in self.name_servers if address != name_server]
             self.name_servers = [name_server, *others]
 
-    def route(self, topic: str, max_age: float) -> Route | None:
-        """Find a route that is young enough."""
+    def find_route(self, topic: str, max_age: float) -> Route | None:
+        """Return the route of a topic, if it is not older than `max_age` seconds."""
         route, since = self._routes.get(topic, (None, 0.0))
         return route if route is not None and self.now() - since <= max_age else None
 
-    def last_route(self, topic: str) -> Route | None:
-        """Find the last route, however old."""
+    def find_last_route(self, topic: str) -> Route | None:
+        """Return the last known route, however old."""
         return self._routes[topic][0] if topic in self._routes else None
 
     def note(self, route: Route) -> None:
-        """Remember a route; tell who wants to know if it is another one."""
-        before = self.last_route(route.topic)
+        """Remember a route, and call `on_route_change` if it differs from the last one."""
+        before = self.find_last_route(route.topic)
         self._routes[route.topic] = (route, self.now())
         if route != before and self.on_route_change is not None:
             self.on_route_change(route.topic, before, route)
@@ -103,19 +103,19 @@ class Directory:
         self._routes.pop(topic, None)
 
 
-def checked_address(text: str) -> str:
-    """Check that a text is host:port; the host may be a name, IPv4, or IPv6 in brackets or not."""
+def check_address(text: str) -> str:
+    """Check that a string is host:port. IPv6 addresses may have brackets."""
     host, _, port = text.strip().rpartition(":")
     if (
         not re.fullmatch(r"[^\s,;]+", host)
         or not re.fullmatch("[0-9]{1,5}", port)
         or not 0 < int(port) < 1 << 16
     ):
-        raise errors.UsageError(f"{text!r} is no address, as in localhost:9876 or [::1]:9876")
+        raise errors.UsageError(f"{text!r} is not an address such as localhost:9876 or [::1]:9876")
     return text.strip()
 
 
-def host_and_port(address: str) -> tuple[str, int]:
+def split_address(address: str) -> tuple[str, int]:
     """Split an address. RocketMQ writes IPv6 hosts with brackets or without."""
-    host, _, port = checked_address(address).rpartition(":")
+    host, _, port = check_address(address).rpartition(":")
     return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,7 +1,7 @@
 """
-All errors of this package. A subclass stands for each decision that a caller can take.
+All errors of this package. There is a subclass for each decision that a caller can take.
 
-Every message names the peer, the request and what can be done. Facts are attributes too.
+Messages name the peer, the request and a remedy. The same facts are attributes.
 """
 
 
@@ -9,20 +9,20 @@ class MqError(Exception):
     """Base of all errors of this package."""
 
     def preface(self, text: str) -> None:
-        """Say more in front of the message; kind and attributes stay."""
+        """Put a text in front of the message. Type and attributes stay."""
         self.args = (f"{text}: {self}",)
 
 
 class UsageError(MqError, ValueError):
-    """The caller asked for what cannot be: nothing was sent."""
+    """The call is invalid. Nothing was sent."""
 
 
 class ProtocolError(MqError):
-    """Bytes that are no RocketMQ: the connection is dropped, nothing is guessed."""
+    """The peer's bytes do not follow RocketMQ's protocol. The connection is closed."""
 
 
 class CorruptMessageError(ProtocolError):
-    """A message whose checksum or content is wrong. The place in the topic is known."""
+    """A message with a wrong checksum or content. Its queue and offset are known."""
 
     def __init__(self, complaint: str, topic: str, queue_id: int, offset: int) -> None:
         """Name the message."""
@@ -34,23 +34,23 @@ class CorruptMessageError(ProtocolError):
 
 
 class UnavailableError(MqError):
-    """The peer cannot be reached now, and may or may not have seen the request."""
+    """The peer cannot be reached now. It may or may not have received the request."""
 
 
 class ConnectionLostError(UnavailableError):
-    """The connection cannot be made, or ended before the answer came."""
+    """The connection failed, or ended before the answer."""
 
 
 class DeadlineError(UnavailableError):
-    """No answer came in time."""
+    """No answer within the timeout."""
 
 
 class NoNameServerError(UnavailableError):
-    """None of the name servers answered."""
+    """No name server answered."""
 
 
 class NoBrokerError(UnavailableError):
-    """The route names no address for this broker now."""
+    """The route has no address for this broker now."""
 
 
 class ClosedError(MqError):
@@ -58,10 +58,10 @@ class ClosedError(MqError):
 
 
 class AnswerError(MqError):
-    """The peer understood and said no. `code` and `remark` are its own."""
+    """The peer refused the request. `code` and `remark` are from its answer."""
 
     def __init__(self, request: str, address: str, code: int, remark: str | None) -> None:
-        """Name request, peer and answer."""
+        """Keep request, peer and answer."""
         said = remark.strip().splitlines()[0] if remark and remark.strip() else "no reason given"
         advice = f" ({self.advice})" if self.advice else ""
         super().__init__(f"{request} to {address}: code {code}, {said[:400]}{advice}")
@@ -74,41 +74,41 @@ class AnswerError(MqError):
 
 
 class UnexpectedError(AnswerError):
-    """The peer failed in a way of its own; the remark is all there is to know."""
+    """The peer failed. Only its remark says why."""
 
 
 class BusyError(AnswerError):
-    """The broker sheds load. Trying again a little later helps."""
+    """The broker is overloaded. Try again later."""
 
-    advice = "the broker is overloaded: try again later, or send to another one"
+    advice = "the broker is overloaded: try again later, or use another broker"
 
 
 class StoreClosedError(BusyError):
-    """The broker's store cannot be read now, as while it ends."""
+    """The broker's store cannot be read now, for example because the broker is shutting down."""
 
-    advice = "the broker is ending, or its store cannot be read: try again later"
+    advice = "the broker is shutting down, or its store cannot be read: try again later"
 
 
 class NotPermittedError(AnswerError):
-    """Wrong credentials, or a topic or broker that may not be read or written."""
+    """Wrong credentials, or no permission to read or write the topic or broker."""
 
     advice = "check access key, secret key and the topic's perm"
 
 
 class PermError(NotPermittedError):
-    """The topic or the broker may not be read, or written, now: its perm lacks READ or WRITE."""
+    """The perm of the topic or broker lacks READ or WRITE now."""
 
-    advice = "the perm of the topic or broker lacks READ or WRITE now; what it holds is kept"
+    advice = "the perm of the topic or broker lacks READ or WRITE now; its messages are kept"
 
 
 class TopicUnknownError(AnswerError):
-    """No such topic there."""
+    """The peer does not know the topic."""
 
     advice = "create the topic, or check its name"
 
 
 class GroupUnknownError(AnswerError):
-    """The broker does not know the group; it is made by a first pull or heartbeat."""
+    """The broker does not know the group. The first pull or heartbeat creates it."""
 
     advice = "the group has not read from this broker yet"
 
@@ -122,19 +122,19 @@ class OffsetUnknownError(AnswerError):
 
 
 class SubscriptionError(AnswerError):
-    """The filter does not parse, or the broker does not know the group's subscription."""
+    """The filter is invalid, or the broker does not know the group's subscription."""
 
     advice = "check the filter; SQL92 needs enablePropertyFilter=true on the broker"
 
 
 class BadParameterError(AnswerError):
-    """A value in the request is out of its range, or the message is illegal or too big."""
+    """A value in the request is out of range, or the message is invalid or too large."""
 
 
 class UnsupportedError(AnswerError):
     """This broker does not know the request."""
 
-    advice = "the broker is too old for it, or a proxy does not pass it on"
+    advice = "the broker is too old for it, or a proxy does not support it"
 
 
 _BY_CODE: dict[int, type[AnswerError]] = {
@@ -154,8 +154,8 @@ _BY_CODE: dict[int, type[AnswerError]] = {
 }
 
 
-def refusal(request: str, address: str, code: int, remark: str | None) -> AnswerError:
-    """Make the error that belongs to an answer's code."""
+def make_refusal(request: str, address: str, code: int, remark: str | None) -> AnswerError:
+    """Make the error for an answer's code."""
     kind = _BY_CODE.get(code, AnswerError)
     if kind is NotPermittedError and "ing message is forbidden" in (remark or ""):
         kind = PermError

@@ -1,8 +1,8 @@
 """
-Which messages of a topic a consumer wants: all, those with some tags, or those an SQL92 text picks.
+Which messages of a topic a consumer wants: all, those with some tags, or by an SQL92 condition.
 
-The broker compares hashes of tags, so messages with another tag may come through; `matches` sorts
-them out. SQL92 needs `enablePropertyFilter=true` on the broker.
+The broker compares hashes of tags, so it may return messages with another tag; `matches` finds
+them. SQL92 needs `enablePropertyFilter=true` on the broker.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ BETWEEN_TAGS = "||"
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What is wanted; made by `tags` or `sql`, or `EVERYTHING`."""
+    """A filter: `EVERYTHING`, or one made by `match_tags` or `match_sql`."""
 
     expression: str = ALL
     kind: str = "TAG"
@@ -25,25 +25,25 @@ class Filter:
 
     @property
     def is_everything(self) -> bool:
-        """Whether no message is left out."""
+        """Whether it accepts every message."""
         return self.expression == ALL and not self.is_sql
 
     @property
     def is_sql(self) -> bool:
-        """Whether it is a text that brokers must understand."""
+        """Whether it is an SQL92 condition, which only brokers evaluate."""
         return self.kind == SQL
 
     def matches(self, tag: str | None) -> bool:
-        """Whether a message with this tag is wanted, as far as this side can tell."""
+        """Whether a message with this tag is wanted. SQL92 conditions accept any tag here."""
         return not self.names or tag in self.names
 
-    def subscription(self, topic: str, version: int = 0) -> dict[str, Any]:
-        """Describe it as heartbeats do."""
+    def to_subscription(self, topic: str, version: int = 0) -> dict[str, Any]:
+        """Describe the filter as heartbeats do."""
         return {
             "topic": topic,
             "subString": self.expression,
             "tagsSet": sorted(self.names),
-            "codeSet": sorted(map(tag_hash, self.names)),
+            "codeSet": sorted(map(hash_tag, self.names)),
             "subVersion": version,
             "expressionType": self.kind,
         }
@@ -52,25 +52,25 @@ class Filter:
 EVERYTHING = Filter()
 
 
-def tags(expression: str) -> Filter:
-    """Read `paid || refunded`; an empty text or `*` is everything."""
+def match_tags(expression: str) -> Filter:
+    """Make a filter from `paid || refunded`. An empty string or `*` is everything."""
     if expression.strip() in ("", ALL):
         return EVERYTHING
     names = [name.strip() for name in expression.split(BETWEEN_TAGS)]
     if not all(names) or ALL in names:
-        raise errors.UsageError(f"tag filter {expression!r}: tags are separated by ||, as a || b")
+        raise errors.UsageError(f"tag filter {expression!r}: separate tags by ||, as in a || b")
     return Filter(expression, names=frozenset(names))
 
 
-def sql(expression: str) -> Filter:
-    """Take an SQL92 condition on properties, such as `amount > 10 AND region = 'eu'`."""
+def match_sql(expression: str) -> Filter:
+    """Make a filter from an SQL92 condition, such as `amount > 10 AND region = 'eu'`."""
     if not expression.strip():
         raise errors.UsageError("the SQL filter is empty")
     return Filter(expression, kind=SQL)
 
 
-def tag_hash(tag: str) -> int:
-    """Java's `String.hashCode`, which brokers keep of each message's tag."""
+def hash_tag(tag: str) -> int:
+    """Compute Java's `String.hashCode`, which brokers keep for each message's tag."""
     value = 0
     data = tag.encode("utf-16-be", "surrogatepass")
     for place in range(0, len(data), 2):

@@ -1,9 +1,9 @@
 """
-Conversations of several steps, written once for blocking and asyncio clients.
+Operations of several steps, written once for the blocking and the asyncio client.
 
-A flow is a generator. It yields what it wants done (`Ask`, `AskAll`, `Tell`, `Pause`), gets the
-outcome as the value of the yield or as an exception, and returns its result. It never sleeps, reads
-a clock or touches a socket, so a test plays the other side with a list of answers.
+A flow is a generator. It yields steps (`Ask`, `AskAll`, `Tell`, `Pause`), receives each outcome as
+the value of the yield or as an exception, and returns its result. It never sleeps, reads a clock or
+uses a socket, so a test can play the peers with a list of answers.
 """
 
 from collections.abc import Generator
@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Send a request and wait for the answer: its value, or a `MqError` raised."""
+    """Send a request. The outcome is the value of its answer, or a raised `MqError`."""
 
     address: str
     request: Request[Any]
@@ -27,14 +27,14 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class AskAll:
-    """Send requests side by side; a list of values comes back, and of errors, not raised."""
+    """Send requests concurrently. The outcome is a list of values and errors."""
 
     asks: tuple[Ask, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Send a request that gets no answer."""
+    """Send a request without an answer."""
 
     address: str
     request: Request[Any]
@@ -42,7 +42,7 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Let some seconds pass."""
+    """Wait some seconds."""
 
     seconds: float
 
@@ -52,7 +52,7 @@ Flow = Generator[Step, Any, Value]
 
 
 def ask(address: str, request: Request[Value], timeout: float) -> Flow[Value]:
-    """Ask one thing, with its type."""
+    """Send a request, and return its typed answer."""
     answer: Value = yield Ask(address, request, timeout)
     return answer
 
@@ -60,33 +60,33 @@ def ask(address: str, request: Request[Value], timeout: float) -> Flow[Value]:
 def ask_all(
     addresses: dict[str, str], request: Request[Value], timeout: float
 ) -> Flow[dict[str, Value | errors.MqError]]:
-    """Ask the same of several, by name."""
+    """Send a request to several addresses. Return answers and errors by name."""
     asks = tuple(Ask(address, request, timeout) for address in addresses.values())
     outcomes = yield AskAll(asks)
     return dict(zip(addresses, outcomes, strict=True))
 
 
-def joined(outcomes: list[Any]) -> list[Any] | Exception:
-    """Tell what an `AskAll` gives: the list, or a failure in it that is no `MqError`, to raise."""
+def check_outcomes(outcomes: list[Any]) -> list[Any] | Exception:
+    """Return the outcome of an `AskAll`: the list, or the first error that is not an `MqError`."""
     for outcome in outcomes:
         if isinstance(outcome, Exception) and not isinstance(outcome, errors.MqError):
             return outcome
     return outcomes
 
 
-def all_good(answers: dict[str, Value | errors.MqError]) -> list[Value]:
-    """Take the answers of all who were asked; an error among them is raised."""
+def require_all(answers: dict[str, Value | errors.MqError]) -> list[Value]:
+    """Return all answers, or raise the first error among them."""
     for answer in answers.values():
         if isinstance(answer, errors.MqError):
             raise answer
     return [answer for answer in answers.values() if not isinstance(answer, errors.MqError)]
 
 
-def failure(step: Ask | Tell, cause: errors.MqError) -> errors.MqError:
-    """Make the error for what did not get through: it names the request and the peer."""
-    what = f"{step.request.about()} to {step.address}"
+def make_failure(step: Ask | Tell, cause: errors.MqError) -> errors.MqError:
+    """Make the error for a request that failed. It names the request and the peer."""
+    what = f"{step.request.describe()} to {step.address}"
     if isinstance(cause, errors.DeadlineError) and isinstance(step, Ask):
         return errors.DeadlineError(
-            f"{what}: no answer within {step.timeout:g} s; is it overloaded, or out of reach?"
+            f"{what}: no answer within {step.timeout:g} s; is it overloaded or unreachable?"
         )
     return errors.ConnectionLostError(f"{what}: {cause}; does it run, is the address right?")

@@ -2,11 +2,11 @@
 Frames of the RocketMQ remoting protocol, in memory.
 
 `int32 total | int32 (encoding << 24 | header length) | header | body`, big endian. A `FrameReader`
-gives the space that a socket reads into, is told how much came, and hands out frames. Nothing here
-opens a socket or reads a clock, so every test is a list of byte strings.
+provides the buffer that a socket reads into, and returns the frames that arrive in it. Nothing here
+opens a socket or reads a clock, so a test is a list of byte strings.
 
-Headers are JSON, or RocketMQ's binary form where a broker was told to push requests so; we write
-JSON and the peer answers in kind.
+Headers are JSON, or RocketMQ's binary form if a broker is configured to send it. We write JSON, and
+the peer answers in JSON.
 """
 
 import json
@@ -19,17 +19,17 @@ from typing import Any
 from mq_client import errors, lenient_json
 
 FRAME_MAX = 16 * 1024 * 1024
-"""Above it the broker hangs up without a word; we refuse first and say why."""
+"""Brokers close the connection on larger frames, without an error; so we reject them first."""
 ANSWER, ONE_WAY = 1, 2
 """The bits of `flag`."""
 VERSION = 493
-"""What RocketMQ 5.4.0 calls itself. Name servers answer newer clients in standard JSON."""
+"""The version number of RocketMQ 5.4.0. Name servers answer new clients in standard JSON."""
 JSON, BINARY = 0, 1
 SCRATCH = 64 * 1024
 SPARE_STEP = 1024 * 1024
-"""Sizes are rounded up, so that a buffer serves frames that differ a little."""
+"""Buffer sizes are rounded up to this, so that a buffer fits frames of similar sizes."""
 SPARES_MAX = 2 * FRAME_MAX
-"""What one connection keeps."""
+"""How many bytes of buffers one connection keeps."""
 
 _LENGTHS = Struct(">II")
 _LENGTH = Struct(">I")
@@ -39,7 +39,7 @@ _write_json = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A request or an answer. `opaque` is the requester's number for the pair of them."""
+    """A request or an answer. `opaque` is the number that both share."""
 
     code: int
     opaque: int
@@ -50,17 +50,17 @@ class Frame:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it answers a request of ours."""
+        """Whether it answers one of our requests."""
         return bool(self.flag & ANSWER)
 
     @property
     def is_one_way(self) -> bool:
-        """Whether nobody waits for an answer to it."""
+        """Whether it is a request without an answer."""
         return bool(self.flag & ONE_WAY)
 
 
 def encode(frame: Frame) -> bytes:
-    """Write a frame, with a JSON header."""
+    """Encode a frame, with a JSON header."""
     header: dict[str, Any] = {
         "code": frame.code,
         "language": "PYTHON",
@@ -75,20 +75,20 @@ def encode(frame: Frame) -> bytes:
     data = _write_json(header).encode()
     total = 4 + len(data) + len(frame.body)
     if total > FRAME_MAX:
-        raise errors.UsageError(f"a frame of {total:,} bytes: a broker takes {FRAME_MAX:,} at most")
+        raise errors.UsageError(f"a frame of {total:,} bytes: brokers accept at most {FRAME_MAX:,}")
     return b"".join((_LENGTHS.pack(total, len(data)), data, frame.body))
 
 
 class FrameReader:
     """
-    Turns what a socket reads into frames.
+    Turns the bytes that a socket reads into frames.
 
-    Small frames pass through a scratch area, many by one read. A frame that does not fit gets its
-    own buffer, which the socket fills and the frame's body then is: it is not copied.
+    Small frames share a scratch buffer, so one read may receive many of them. A frame that does not
+    fit gets a buffer of its own, which then is the frame's body: it is not copied.
     """
 
     def __init__(self, limit: int = FRAME_MAX) -> None:
-        """Refuse frames above `limit` bytes."""
+        """Prepare the reader. Frames above `limit` bytes are rejected."""
         self._limit = limit
         self._scratch = memoryview(bytearray(SCRATCH))
         self._start = self._end = 0
@@ -96,8 +96,8 @@ class FrameReader:
         self._spares = _Spares()
         self._filled = 0
 
-    def space(self) -> memoryview:
-        """Where the next bytes belong. Valid until `filled` is called."""
+    def get_space(self) -> memoryview:
+        """Return the buffer for the next bytes. It is valid until `accept` is called."""
         if self._large is not None:
             return self._large[self._filled :]
         if self._start:
@@ -106,8 +106,8 @@ class FrameReader:
             self._start, self._end = 0, len(unread)
         return self._scratch[self._end :]
 
-    def filled(self, count: int) -> list[Frame]:
-        """Take note of `count` new bytes; the frames that they complete."""
+    def accept(self, count: int) -> list[Frame]:
+        """Read `count` new bytes, and return the frames that they complete."""
         if self._large is not None:
             self._filled += count
             if self._filled < len(self._large):
@@ -115,16 +115,16 @@ class FrameReader:
             whole, self._large = self._large, None
             return [parse(whole)]
         self._end += count
-        return list(iter(self._next_small, None))
+        return list(iter(self._take_small, None))
 
-    def _next_small(self) -> Frame | None:
+    def _take_small(self) -> Frame | None:
         unread = self._end - self._start
         if unread < _LENGTH.size:
             return None
         (total,) = _LENGTH.unpack_from(self._scratch, self._start)
         if not _LENGTH.size <= total <= self._limit:
             raise errors.ProtocolError(
-                f"a frame of {total:,} bytes was announced: from 4 to {self._limit:,} are taken; "
+                f"a frame of {total:,} bytes was announced, outside of 4 to {self._limit:,}; "
                 "is this the port of a RocketMQ broker or name server?"
             )
         begin = self._start + _LENGTH.size
@@ -141,28 +141,28 @@ class FrameReader:
 
 class _Spares:
     """
-    Buffers of large frames, to be used again.
+    Buffers of large frames, for reuse.
 
-    A new one must be cleared, and its memory found, which takes as long as to receive into it.
+    Allocating and clearing a new one takes as long as receiving into it.
     """
 
     def __init__(self) -> None:
         self._buffers: list[bytearray] = []
 
     def take(self, size: int) -> memoryview:
-        """Find a buffer that nobody looks at, or make one."""
+        """Find a buffer without views, or create one."""
         for buffer in self._buffers:
             if len(buffer) >= size and _is_free(buffer):
                 return memoryview(buffer)[:size]
         buffer = bytearray(-(-size // SPARE_STEP) * SPARE_STEP)
         self._buffers.append(buffer)
         while sum(map(len, self._buffers)) > SPARES_MAX:
-            del self._buffers[0]  # it lives on while somebody looks at it
+            del self._buffers[0]  # its views keep it alive
         return memoryview(buffer)[:size]
 
 
 def _is_free(buffer: bytearray) -> bool:
-    """Tell whether no view of it is left: as long as there is one, its size cannot change."""
+    """Whether no view of it is left: while there is one, its size cannot change."""
     try:
         buffer.append(buffer.pop())
     except BufferError:
@@ -171,7 +171,7 @@ def _is_free(buffer: bytearray) -> bool:
 
 
 def parse(data: memoryview) -> Frame:
-    """Read what follows the total length."""
+    """Decode a frame without its total length."""
     (word,) = _LENGTH.unpack_from(data)
     encoding, length = word >> 24, word & 0xFF_FFFF
     end = _LENGTH.size + length
@@ -188,23 +188,23 @@ def parse(data: memoryview) -> Frame:
 
 
 def _read_json(data: memoryview, body: memoryview) -> Frame:
-    header = lenient_json.loads(data)
+    header = lenient_json.parse(data)
     if not isinstance(header, dict):
-        raise errors.ProtocolError("a header that is no JSON object")
+        raise errors.ProtocolError("the header is not a JSON object")
     numbers = [header.get(name, 0) for name in ("code", "opaque", "flag")]
     if not all(type(number) is int for number in numbers):
         raise errors.ProtocolError(f"code, opaque and flag {numbers} are not all whole numbers")
     remark = header.get("remark")
     fields = header.get("extFields") or {}
     if not isinstance(fields, dict):
-        raise errors.ProtocolError("extFields are no JSON object")
+        raise errors.ProtocolError("extFields is not a JSON object")
     code, opaque, flag = numbers
-    texts = {str(name): as_text(value) for name, value in fields.items() if value is not None}
+    texts = {str(name): to_text(value) for name, value in fields.items() if value is not None}
     return Frame(code, opaque, flag, texts, None if remark is None else str(remark), body)
 
 
-def as_text(value: object) -> str:
-    """Write a value as Java does: a field may be a number or a boolean."""
+def to_text(value: object) -> str:
+    """Convert a field, which may be a number or a boolean, to a string as Java does."""
     if isinstance(value, str):
         return value
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -234,5 +234,5 @@ def _read_text(data: memoryview, place: int, length: str) -> tuple[str, int]:
     (size,) = prefix.unpack_from(data, place)
     begin = place + prefix.size
     if begin + size > len(data):
-        raise errors.ProtocolError(f"a binary header ends within a text of {size:,} bytes")
+        raise errors.ProtocolError(f"a binary header ends within a string of {size:,} bytes")
     return str(data[begin : begin + size], "utf-8"), begin + size

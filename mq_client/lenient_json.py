@@ -1,8 +1,8 @@
 """
-Reads JSON as RocketMQ writes it: strictly if it can, else with any value as the key of an object.
+Parse JSON as RocketMQ writes it: keys of objects may be any values.
 
 RocketMQ's fastjson writes `{0: "..."}` and even `{{"topic": ...}: {...}}`. A key that is an object
-becomes a tuple of its sorted items, so that it can be looked up; other keys stay as they are.
+becomes a tuple of its sorted items, because it must be hashable. Other keys stay as they are.
 """
 
 import json
@@ -12,14 +12,14 @@ from typing import Any, NoReturn
 from mq_client import errors
 
 MOST_LEVELS = 64
-"""RocketMQ's own answers have five. Python's parser ends at about a thousand by an exception."""
+"""RocketMQ's answers have five levels. Python's parser fails at about a thousand."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SCALAR = json.JSONDecoder()
 
 
-def loads(data: bytes | bytearray | memoryview) -> Any:
-    """Parse; a `ProtocolError` says what is wrong and where."""
+def parse(data: bytes | bytearray | memoryview) -> Any:
+    """Parse JSON. A `ProtocolError` says what is wrong and where."""
     try:
         text = str(data, "utf-8")
     except UnicodeDecodeError as error:
@@ -27,61 +27,61 @@ def loads(data: bytes | bytearray | memoryview) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return _Parser(text).parse()
+        return _JsonParser(text).parse()
 
 
-class _Parser:
-    """A recursive descent that leaves strings, numbers and words to the standard library."""
+class _JsonParser:
+    """A recursive descent parser. The standard library parses strings, numbers and words."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.place = 0
 
     def parse(self) -> Any:
-        value = self._value(0)
+        value = self._parse_value(0)
         if self._peek():
-            self._refuse("more text behind the value")
+            self._refuse("more text after the value")
         return value
 
-    def _value(self, level: int) -> Any:
+    def _parse_value(self, level: int) -> Any:
         if level > MOST_LEVELS:
             self._refuse(f"more than {MOST_LEVELS} levels")
         match self._peek():
             case "{":
-                return self._object(level)
+                return self._parse_object(level)
             case "[":
-                return self._array(level)
+                return self._parse_array(level)
             case _:
-                return self._scalar()
+                return self._parse_scalar()
 
-    def _object(self, level: int) -> dict[Any, Any]:
+    def _parse_object(self, level: int) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         self.place += 1
         while self._peek() != "}":
-            key = _hashable(self._value(level + 1))
+            key = _make_hashable(self._parse_value(level + 1))
             self._expect(":")
-            found[key] = self._value(level + 1)
-            self._comma_or("}")
+            found[key] = self._parse_value(level + 1)
+            self._expect_comma_or("}")
         self.place += 1
         return found
 
-    def _array(self, level: int) -> list[Any]:
+    def _parse_array(self, level: int) -> list[Any]:
         found = []
         self.place += 1
         while self._peek() != "]":
-            found.append(self._value(level + 1))
-            self._comma_or("]")
+            found.append(self._parse_value(level + 1))
+            self._expect_comma_or("]")
         self.place += 1
         return found
 
-    def _scalar(self) -> Any:
+    def _parse_scalar(self) -> Any:
         try:
             value, self.place = _SCALAR.raw_decode(self.text, self.place)
         except ValueError:
             self._refuse("no value")
         return value
 
-    def _comma_or(self, end: str) -> None:
+    def _expect_comma_or(self, end: str) -> None:
         if self._peek() != end:
             self._expect(",")
 
@@ -91,7 +91,7 @@ class _Parser:
         self.place += 1
 
     def _peek(self) -> str:
-        """Skip white space; the next character, or nothing at the end."""
+        """Skip white space, and return the next character; at the end, an empty string."""
         found = _SPACE.match(self.text, self.place)
         self.place = found.end() if found else self.place
         return self.text[self.place : self.place + 1]
@@ -103,7 +103,7 @@ class _Parser:
         )
 
 
-def _hashable(value: Any) -> Any:
+def _make_hashable(value: Any) -> Any:
     if isinstance(value, dict):
-        return tuple(sorted(((str(k), _hashable(v)) for k, v in value.items()), key=repr))
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+        return tuple(sorted(((str(k), _make_hashable(v)) for k, v in value.items()), key=repr))
+    return tuple(map(_make_hashable, value)) if isinstance(value, list) else value

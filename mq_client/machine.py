@@ -1,4 +1,4 @@
-"""What both clients ask of the machine they run on: two clocks, and ids that nobody else makes."""
+"""What both clients need of their machine: two clocks, and unique ids."""
 
 import os
 import secrets
@@ -9,23 +9,23 @@ from dataclasses import dataclass, field
 from mq_client.unique_keys import UniqueKeys
 
 
-def wall_ms() -> int:
-    """Tell the time that people read, in milliseconds since 1970."""
+def read_wall_clock() -> int:
+    """Return the time of day in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
-def _new_keys() -> Callable[[], str]:
-    """Make ids of messages. RocketMQ's hold the host's address; random bytes say less, and do."""
+def _make_keys() -> Callable[[], str]:
+    """Make a source of message ids. Random bytes replace the host's address in RocketMQ's ids."""
     process = os.getpid() & 0xFFFF
     origin = secrets.token_bytes(4) + process.to_bytes(2) + secrets.token_bytes(4)
-    return UniqueKeys(origin, wall_ms).make
+    return UniqueKeys(origin, read_wall_clock).make
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The means; a test gives its own."""
+    """Clocks and ids. Tests replace them."""
 
     now: Callable[[], float] = time.monotonic
-    """Seconds, never going back."""
-    wall_ms: Callable[[], int] = wall_ms
-    new_key: Callable[[], str] = field(default_factory=_new_keys)
+    """Monotonic seconds."""
+    wall_ms: Callable[[], int] = read_wall_clock
+    new_key: Callable[[], str] = field(default_factory=_make_keys)

@@ -1,4 +1,4 @@
-"""What brokers say unasked. All else that they ask is answered with "unknown" by the connection."""
+"""Notices from brokers. The connection answers their other requests as unknown."""
 
 import logging
 from collections.abc import Callable
@@ -11,23 +11,23 @@ NOTIFY_CONSUMER_IDS_CHANGED = 40
 
 
 class Listeners:
-    """Who is called when the members of a group changed."""
+    """Functions to call when the members of a group change."""
 
     def __init__(self) -> None:
-        """Nobody listens yet."""
+        """Start without listeners."""
         self._by_group: dict[str, Callable[[], None]] = {}
 
     def add(self, group: str, call: Callable[[], None]) -> None:
-        """Call this for a group, and no longer what was called before."""
+        """Call `call` for a group, and no longer the previous function."""
         self._by_group[group] = call
 
     def hear(self, frame: Frame) -> None:
-        """Take what a broker said."""
+        """Handle a notice."""
         if frame.code == NOTIFY_CONSUMER_IDS_CHANGED:
             group = frame.fields.get("consumerGroup", "")
             call = self._by_group.get(group)
             if call is not None:
                 try:
                     call()
-                except Exception:  # it must not end the connection that brought the news
+                except Exception:  # it must not end the connection
                     log.exception("the callback for changed members of group %r failed", group)

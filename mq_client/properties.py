@@ -1,7 +1,7 @@
 r"""
-A message's properties, as one text on the wire: `name \x01 value \x02`, repeated.
+A message's properties, sent as one string: `name \x01 value \x02`, repeated.
 
-The names that the client knows stand here. Names are RocketMQ's own (its class MessageConst).
+The constants are names of properties that the client knows, from RocketMQ's class MessageConst.
 """
 
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ DELIVER_AT_MS = "TIMER_DELIVER_MS"
 
 NAME_END, VALUE_END = "\x01", "\x02"
 MOST_BYTES = 32_767
-"""Their length is a signed 16-bit number on the wire."""
+"""Their length is sent as a signed 16-bit number."""
 
 
 def parse(data: bytes | memoryview) -> dict[str, str]:
     """
-    Read them all. What has no name or no value is passed over, as RocketMQ 5 does.
+    Read all properties. Items without a name or a value are skipped, as in RocketMQ 5.
 
-    The last value needs no mark at its end: some senders save that byte. Of two values of one name
-    the last one counts.
+    The last value needs no end mark, because some senders omit it. If a name occurs twice, the
+    last value counts.
     """
     items = str(data, "utf-8", "replace").split(VALUE_END)
     pairs = (item.partition(NAME_END) for item in items)
@@ -32,16 +32,16 @@ def parse(data: bytes | memoryview) -> dict[str, str]:
 
 
 def encode(values: Mapping[str, str]) -> bytes:
-    """Write them. A `UsageError` if one of them would be read differently."""
+    """Encode properties. `UsageError`: one of them would be read differently."""
     text = "".join([f"{name}{NAME_END}{value}{VALUE_END}" for name, value in values.items()])
     if "" in values or "" in values.values():
-        raise errors.UsageError(f"properties {dict(values)}: no name and no value may be empty")
+        raise errors.UsageError(f"properties {dict(values)}: names and values must not be empty")
     if not text.count(NAME_END) == text.count(VALUE_END) == len(values):
-        raise errors.UsageError(f"properties {dict(values)}: none may hold \\x01 or \\x02")
+        raise errors.UsageError(f"properties {dict(values)}: none may contain \\x01 or \\x02")
     try:
         data = text.encode()
     except UnicodeEncodeError as error:
-        raise errors.UsageError(f"properties that are no Unicode: {error}") from error
+        raise errors.UsageError(f"properties that cannot be encoded: {error}") from error
     if len(data) > MOST_BYTES:
         raise errors.UsageError(f"properties of {len(data):,} bytes: at most {MOST_BYTES:,}")
     return data

@@ -1,9 +1,9 @@
 """
 Properties of many messages as Arrow columns, found by the marks that separate them.
 
-The texts are laid end to end, and their marks cut them into segments: a name, a mark, a value, a
-mark, and so on. Arrow takes such a cut as an array without a copy, and fetches names or values from
-it. What this cannot tell apart is read text by text, with the same result.
+The messages' properties lie one after another, and their marks split them into segments: a name, a
+mark, a value, a mark, and so on. Arrow takes these segments as an array without a copy, and fetches
+names or values from it. If this is ambiguous, each message is read alone, with the same result.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from mq_client.gather import Bytes, Places
 MAP = pa.map_(pa.string(), pa.string())
 MOST_ASCII = 0x7F
 MOST_COUNTERS = 1 << 20
-"""Eight MiB, for a moment."""
+"""8 MiB, for a short time."""
 
 _VALUE_END = properties.VALUE_END.encode()
 
@@ -36,46 +36,46 @@ class Properties:
         """Fetch the value of one property as strings; null where a message does not have it."""
         if self._cut:
             return self._cut.get(name)
-        return pa.array([texts.get(name) for texts in self._parsed()], pa.string())
+        return pa.array([texts.get(name) for texts in self._parse_texts()], pa.string())
 
     def to_maps(self) -> pa.MapArray:
         """Fetch them all."""
         maps = self._cut.to_maps() if self._cut else None
-        return maps or pa.array([list(texts.items()) for texts in self._parsed()], MAP)
+        return maps or pa.array([list(texts.items()) for texts in self._parse_texts()], MAP)
 
-    def _parsed(self) -> list[dict[str, str]]:
+    def _parse_texts(self) -> list[dict[str, str]]:
         return [properties.parse(text) for text in self._texts.to_pylist()]
 
 
 @dataclass(slots=True)
 class _Cut:
-    """Properties with exactly one mark between name and value."""
+    """Properties that have exactly one mark between name and value."""
 
     data: Bytes
     segments: pa.StringArray
     names: Places
-    """Where each name begins in `data`; how long it is, and the segments of it and its value."""
+    """Position of each name in `data`, its length, and the segments of it and its value."""
     lengths: Places
     name_segments: Places
     value_segments: Places
     bounds: Places
-    """Which of them belong to a row: from its entry up to, without, the next one."""
+    """Which of them belong to a row: from its entry up to the next one, exclusive."""
 
     def get(self, name: str) -> pa.Array:
         found = np.full(len(self.bounds) - 1, -1)
-        hits = self._named(name.encode())
-        found[self._rows(hits)] = self.value_segments[hits]  # of two in one row the last one stays
+        hits = self._find_named(name.encode())
+        found[self._find_rows(hits)] = self.value_segments[hits]  # the last of two in one row wins
         return self.segments.take(pa.array(found, mask=found < 0))
 
     def to_maps(self) -> pa.MapArray | None:
-        """Make maps. None: a name is twice in one row, which no map can hold."""
+        """Make maps. None: a name occurs twice in one row, which maps do not allow."""
         names = self.segments.take(pa.array(self.name_segments))
         if self._has_twins(names.dictionary_encode()):
             return None
         values = self.segments.take(pa.array(self.value_segments))
         return pa.MapArray.from_arrays(pa.array(self.bounds, pa.int32()), names, values)
 
-    def only(self, keep: NDArray[np.bool_]) -> "_Cut":
+    def keep(self, keep: NDArray[np.bool_]) -> "_Cut":
         return replace(
             self,
             names=self.names[keep],
@@ -85,14 +85,14 @@ class _Cut:
             bounds=np.append(0, np.cumsum(keep))[self.bounds],
         )
 
-    def _named(self, name: bytes) -> Places:
+    def _find_named(self, name: bytes) -> Places:
         like = np.flatnonzero(self.lengths == len(name))
         if not len(like):
             return like
-        found = gather.fixed(self.data, self.names[like], (np.void, len(name)))
+        found = gather.fetch(self.data, self.names[like], (np.void, len(name)))
         return np.compress(found == np.frombuffer(name, found.dtype), like)
 
-    def _rows(self, items: Places) -> Places:
+    def _find_rows(self, items: Places) -> Places:
         return np.searchsorted(self.bounds, items, side="right") - 1
 
     def _has_twins(self, names: pa.DictionaryArray) -> bool:
@@ -101,18 +101,18 @@ class _Cut:
         pairs = rows * kinds + names.indices.to_numpy()
         if len(self.bounds) * kinds > MOST_COUNTERS:
             return len(np.unique(pairs)) < len(pairs)
-        return bool((np.bincount(pairs) > 1).any())  # an array of counters beats sorting by far
+        return bool((np.bincount(pairs) > 1).any())  # counters are much faster than sorting
 
 
 def _cut(texts: pa.BinaryArray) -> _Cut | None:
-    """Find names and values. None: a value holds a mark itself, or bytes that are no UTF-8."""
-    data, offsets = _bytes(texts)
+    """Find names and values. None: a value contains a mark or invalid UTF-8."""
+    data, offsets = _get_bytes(texts)
     if not _are_ended(data, offsets):
-        data, offsets = _bytes(pc.binary_join_element_wise(texts, b"", _VALUE_END))
+        data, offsets = _get_bytes(pc.binary_join_element_wise(texts, b"", _VALUE_END))
     marks = np.flatnonzero((data - 1) < 2)
     last = np.flatnonzero(data[marks] == _VALUE_END[0])
     first = np.append(0, last[:-1] + 1)[: len(last)]  # each item's marks: from first to last
-    segments = _segments(data, marks)
+    segments = _split(data, marks)
     if segments is None or (last > first + 1).any():
         return None
     ends, separators = marks[last], marks[first]
@@ -120,10 +120,10 @@ def _cut(texts: pa.BinaryArray) -> _Cut | None:
     is_pair = (starts < separators) & (separators + 1 < ends)
     bounds = np.searchsorted(ends, offsets)
     cut = _Cut(data, segments, starts, separators - starts, 2 * first, 2 * last, bounds)
-    return cut if is_pair.all() else cut.only(is_pair)
+    return cut if is_pair.all() else cut.keep(is_pair)
 
 
-def _bytes(texts: pa.BinaryArray) -> tuple[Bytes, Places]:
+def _get_bytes(texts: pa.BinaryArray) -> tuple[Bytes, Places]:
     _, offsets, data = texts.buffers()
     places = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
     whole = np.frombuffer(data or b"", np.uint8)
@@ -135,16 +135,16 @@ def _are_ended(data: Bytes, offsets: Places) -> bool:
     return bool((data[ends - 1] == _VALUE_END[0]).all())
 
 
-def _segments(data: Bytes, marks: Places) -> pa.StringArray | None:
-    """Cut at both sides of each mark: segment 2n is what stands before mark n."""
+def _split(data: Bytes, marks: Places) -> pa.StringArray | None:
+    """Split at both sides of each mark: segment 2n lies before mark n."""
     cuts = np.zeros(2 * len(marks) + 1, np.int64)
     cuts[1::2], cuts[2::2] = marks, marks + 1
-    segments = gather.values(data, cuts, pa.string())
+    segments = gather.cut_values(data, cuts, pa.string())
     return segments if _is_utf8(data, segments) else None
 
 
 def _is_utf8(data: Bytes, segments: pa.StringArray) -> bool:
-    if data.max(initial=0) <= MOST_ASCII:  # a quick look spares the long one
+    if data.max(initial=0) <= MOST_ASCII:  # the fast check avoids the slow one
         return True
     try:
         segments.validate(full=True)

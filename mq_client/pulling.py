@@ -1,17 +1,17 @@
 """
-Where one queue's pull sequence stands, and what an answer means for it.
+The position of one queue's pull sequence, and what an answer means for it.
 
-A `Position` moves on only when an answer was taken, and only forward. So whatever is tried again
-after a failure, no message is given twice and none is passed over:
+A `Position` advances only when an answer is accepted, and never goes back. So retries after a
+failure return no message twice and skip none:
 
-- messages: give them as far as their offsets follow one another, cut at the end asked for;
-- nothing matches the filter: go on behind the stretch that was looked through;
-- the offset is gone, as the broker has deleted it: an error, or a gap on record, as asked;
-- the queue ends before the offset, and a stop is given: an error;
-- anything else leaves the position where it is.
+- messages: return them while their offsets are consecutive, up to `stop`;
+- no message matches the filter: continue behind the offsets that the broker has searched;
+- the offset is gone, because the broker has deleted it: an error, or a recorded gap if allowed;
+- the queue ends before the offset, and there is a `stop`: an error;
+- any other answer leaves the position where it is.
 
-So where all messages are wanted, messages given and gaps on record make up every stretch that was
-passed. `mq_client.answers` tells what an answer means.
+So without a filter, the returned messages and the recorded gaps cover all offsets that were passed.
+`mq_client.answers` finds out what an answer means.
 """
 
 from dataclasses import dataclass, field, replace
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from mq_client import answers, errors, filters
 from mq_client.answers import Answer, Meaning
 from mq_client.checks import INT64_MAX, is_whole
-from mq_client.commands.consuming import Pull
+from mq_client.commands.pulling import Pull
 from mq_client.filters import Filter
-from mq_client.values import MASTER_ID, MessageQueue, Pulled, checked_queue
+from mq_client.values import MASTER_ID, MessageQueue, Pulled, check_queue
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,36 +31,36 @@ if TYPE_CHECKING:
 
 MOST_MESSAGES = 4096
 MOST_BYTES = 8 * 1024 * 1024
-"""What is asked for at most; brokers give less by their own settings."""
+"""Limits of one pull. Brokers return less by their own settings."""
 ENOUGH_BYTES = 4 * 1024 * 1024
-"""Answers are joined up to so many bytes, or `MOST_MESSAGES`: a broker gives 32 by default."""
+"""Answers are joined up to this size or `MOST_MESSAGES`. Brokers return 32 by default."""
 READER_BYTES = 64 * 1024 * 1024
-"""What the batches of all queues of a reader hold at once, about."""
+"""About how many bytes the waiting batches of a reader hold together."""
 LEAST_BYTES = 64 * 1024
-"""A queue gets no less of that, however many there are."""
+"""The smallest share of a queue, however many queues there are."""
 MOST_AT_ONCE = 8
-"""Pulls of one queue under way at once, while small answers are joined."""
+"""Pulls of one queue in flight at once, while small answers are joined."""
 POLL_MS = 15_000
-"""How long a broker holds a pull while there is nothing. RocketMQ's clients ask for the same."""
+"""How long a broker holds a pull without messages. RocketMQ's clients use the same value."""
 
 
 def share(budget: int, queues: int) -> int:
     """
-    Tell how large a batch may get where so many queues are pulled side by side.
+    Find how large a batch may be when so many queues are pulled concurrently.
 
-    Each needs twice its size for a moment, when its answers are joined.
+    Each needs twice its size for a short time, when its answers are joined.
     """
     return min(ENOUGH_BYTES, max(LEAST_BYTES, budget // (2 * max(1, queues))))
 
 
 class OffsetGoneError(errors.MqError):
-    """The broker does not hold these messages any more."""
+    """The broker no longer has these messages."""
 
     def __init__(self, queue: MessageQueue, asked: int, first: int) -> None:
         """Name the gap."""
         super().__init__(
             f"{queue}: offsets {asked} to {first - 1} are deleted on the broker; "
-            f"go on at {first}, or allow gaps"
+            f"continue at {first}, or allow gaps"
         )
         self.queue = queue
         self.asked = asked
@@ -68,15 +68,15 @@ class OffsetGoneError(errors.MqError):
 
 
 class BeyondEndError(errors.MqError):
-    """The queue ends before the first offset that was asked for, as its master says."""
+    """The queue ends before the first requested offset, according to its master."""
 
     def __init__(self, position: "Position", end: int) -> None:
         """Name the offsets and the end."""
         super().__init__(
-            f"{position.queue}: offsets {position.next} up to, without, {position.stop} were asked "
-            f"for, but the queue ends at {end}: begin there or before, or give no stop to wait for "
-            "messages; if it once reached further, the topic was made anew or its broker lost "
-            "messages"
+            f"{position.queue}: offsets {position.next} to {position.stop}, exclusive, were "
+            f"requested, but the queue ends at {end}: begin there or before, or give no stop to "
+            "wait for messages; if it was longer before, the topic was created again, or its "
+            "broker lost messages"
         )
         self.queue = position.queue
         self.asked = position.next
@@ -85,7 +85,7 @@ class BeyondEndError(errors.MqError):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Messages of one queue as they came, for the offsets from `first` up to, without, `stop`."""
+    """Undecoded messages of one queue, for the offsets from `first` up to `stop`, exclusive."""
 
     queue: MessageQueue
     first: int
@@ -93,30 +93,30 @@ class Batch:
     body: bytes | memoryview = field(repr=False)
     wanted: Filter = filters.EVERYTHING
 
-    def messages(self, unreadable: "list[Unreadable] | None" = None) -> "list[StoredMessage]":
+    def to_messages(self, unreadable: "list[Unreadable] | None" = None) -> "list[StoredMessage]":
         """
-        Read them as values.
+        Decode the messages as values.
 
-        A message whose body is broken is a `CorruptMessageError`; with a list for those, it is
-        added to that and left out.
+        A message with a broken body raises a `CorruptMessageError`. With a list `unreadable`, it is
+        added to the list instead, and the others are returned.
         """
-        from mq_client import messages
+        from mq_client import decoding
 
         body: bytes | memoryview = self.body
         if unreadable is not None:
-            body = messages.without_unreadable(
+            body = decoding.drop_unreadable(
                 body, self.queue.broker, unreadable,
                 first=self.first, stop=self.stop, wanted=self.wanted,
             )  # fmt: skip
-        found = messages.decode(body, self.queue.broker)
+        found = decoding.decode(body, self.queue.broker)
         return [
             message
             for message in found
             if self.first <= message.queue_offset < self.stop and self.wanted.matches(message.tags)
         ]
 
-    def columns(self, unreadable: "list[Unreadable] | None" = None) -> "pa.RecordBatch":
-        """Read them as Arrow columns, else as `messages`. Needs numpy and pyarrow."""
+    def to_columns(self, unreadable: "list[Unreadable] | None" = None) -> "pa.RecordBatch":
+        """Decode the messages as Arrow columns; `unreadable` as above. Needs numpy and pyarrow."""
         from mq_client import columns
 
         return columns.read(
@@ -138,44 +138,46 @@ class Position:
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be pulled."""
-        checked_queue(self.queue)
+        """Refuse invalid values."""
+        check_queue(self.queue)
         for offset in (self.next, self.stop):
             if offset is not None and not is_whole(offset, -INT64_MAX - 1, INT64_MAX):
-                raise errors.UsageError(f"{self.queue}: {offset!r} is no offset: a whole number")
+                raise errors.UsageError(
+                    f"{self.queue}: {offset!r} is not an offset, which is a whole number"
+                )
         if self.next is None:
-            raise errors.UsageError(f"{self.queue}: where to begin is not said")
+            raise errors.UsageError(f"{self.queue}: the offset to begin at is missing")
         if not isinstance(self.wanted, Filter):
             raise errors.UsageError(
-                f"{self.queue}: {self.wanted!r} is no filter: make one by filters.tags or .sql"
+                f"{self.queue}: {self.wanted!r} is not a filter of mq_client.filters"
             )
 
     @property
     def is_done(self) -> bool:
-        """Whether all was read that was asked for."""
+        """Whether it has reached `stop`."""
         return self.stop is not None and self.next >= self.stop
 
-    def request(self, group: str, poll_ms: int, most_bytes: int = MOST_BYTES) -> Pull:
-        """Ask for what comes next; one message comes, however large it is."""
+    def make_request(self, group: str, poll_ms: int, most_bytes: int = MOST_BYTES) -> Pull:
+        """Make the request for the next messages: at least one, however large it is."""
         return Pull(
             group, self.queue.topic, self.queue.id, self.next, MOST_MESSAGES, most_bytes,
             poll_ms, self.wanted,
         )  # fmt: skip
 
-    def ahead(self) -> "Position":
-        """Make a copy that may go ahead while it is not sure that its batch will be given."""
+    def copy_ahead(self) -> "Position":
+        """Make a copy that may advance before its batch is returned."""
         return replace(self, gaps=list(self.gaps))
 
     def catch_up(self, ahead: "Position") -> None:
-        """Move to where the copy is."""
+        """Advance to the copy."""
         self.next, self.broker_id, self.gaps = ahead.next, ahead.broker_id, ahead.gaps
 
     def read(self, pulled: Pulled) -> Answer:
-        """Tell what an answer means here; nothing moves."""
+        """Find out what an answer means here, without advancing."""
         return answers.read(pulled, self.queue, self.next, self.wanted)
 
     def take(self, answer: Answer) -> Batch | None:
-        """Move on by an answer; the messages that it brought, if any."""
+        """Advance by an answer. Return its messages, if any."""
         self.broker_id = answer.pulled.suggested_broker_id
         first, stop = self.next, self.cut(answer.stop)
         match answer.meaning:
@@ -198,5 +200,5 @@ class Position:
         self.next = stop
 
     def cut(self, offset: int) -> int:
-        """Tell this offset, or the end of what was asked for if that comes first."""
+        """Return the offset, but at most `stop`."""
         return offset if self.stop is None else min(offset, self.stop)

@@ -1,8 +1,8 @@
 """
-Where the fields of many stored messages stand, as numpy arrays with an entry a message.
+The fields of many stored messages, as numpy arrays with one entry per message.
 
-The rules are those of `messages.decode`, checked for all messages at once. `CorruptRowsError` says
-only that something is wrong: `decode` tells what and where.
+The rules are those of `decoding.decode`, checked for all messages at once. `CorruptRowsError` says
+only that something is wrong; `decode` says what and where.
 """
 
 from dataclasses import dataclass, fields
@@ -29,12 +29,12 @@ _TAIL = np.dtype([("reconsume_times", ">i4"), ("prepared", ">i8"), ("body_length
 
 
 class CorruptRowsError(Exception):
-    """These bytes are no messages, or corrupt ones."""
+    """These bytes are no messages, or corrupt messages."""
 
 
 @dataclass(slots=True)
 class Rows:
-    """The fields of all messages; of texts, where they begin and how long they are."""
+    """The fields of all messages. Strings are given by their positions and lengths."""
 
     crc: NDArray[np.uint32]
     queue_id: NDArray[np.int32]
@@ -54,31 +54,31 @@ class Rows:
     texts: Places
     texts_length: Places
     overhead: Places
-    """What a message has beside its stored body."""
+    """The size of a message without its stored body."""
 
     def __len__(self) -> int:
         """Count the messages."""
         return len(self.crc)
 
     def take(self, which: Places | NDArray[np.bool_]) -> "Rows":
-        """Pick rows by number or by a mask."""
+        """Select rows by number or by a mask."""
         return Rows(*(getattr(self, field.name)[which] for field in fields(self)))
 
 
 def find(data: Bytes, starts: Places) -> Rows:
-    """Find all fields of the messages that start there. Blanks are left out."""
+    """Find all fields of the messages that start at `starts`. Blanks are skipped."""
     ends = np.append(starts, len(data))[1:]
-    magic = gather.fixed(data, starts + wire.MAGIC, ">u4")
+    magic = gather.fetch(data, starts + wire.MAGIC, ">u4")
     is_message = magic != wire.BLANK
     return _find(data, starts[is_message], ends[is_message], magic[is_message])
 
 
 def _find(data: Bytes, starts: Places, ends: Places, magic: NDArray[np.uint32]) -> Rows:
-    # Each check stands before the fetch that relies on it.
+    # Each check precedes the fetch that relies on it.
     is_v2 = magic == wire.V2
     _require(is_v2 | (magic == wire.V1))
     _require(starts + wire.LEAST <= ends)
-    head = gather.fixed(data, starts, _HEAD)
+    head = gather.fetch(data, starts, _HEAD)
     sys_flag = head["sys_flag"].astype(np.int32)
     born_extra = np.where(sys_flag & wire.BORN_V6, wire.IPV6_EXTRA, 0)
     store_extra = np.where(sys_flag & wire.STORE_V6, wire.IPV6_EXTRA, 0)
@@ -86,16 +86,16 @@ def _find(data: Bytes, starts: Places, ends: Places, magic: NDArray[np.uint32]) 
     host = behind + wire.STORE_HOST
     behind += store_extra
     _require(behind + wire.LEAST <= ends)
-    tail = gather.fixed(data, behind + wire.RECONSUME_TIMES, _TAIL)
+    tail = gather.fetch(data, behind + wire.RECONSUME_TIMES, _TAIL)
 
     body = behind + wire.BODY
     body_length = tail["body_length"].astype(np.int64)
     topic = body + body_length + 1 + is_v2
     _require((body_length >= 0) & (topic <= ends))
-    topic_length = _topic_lengths(data, topic, is_v2)
+    topic_length = _fetch_topic_lengths(data, topic, is_v2)
     texts = topic + topic_length + 2
     _require((topic_length >= 0) & (texts <= ends))
-    texts_length = gather.fixed(data, texts - 2, ">i2").astype(np.int64)
+    texts_length = gather.fetch(data, texts - 2, ">i2").astype(np.int64)
     _require((texts_length >= 0) & (texts + texts_length <= ends))
     return Rows(
         crc=head["crc"].astype(np.uint32),
@@ -104,7 +104,7 @@ def _find(data: Bytes, starts: Places, ends: Places, magic: NDArray[np.uint32]) 
         flag=head["flag"].astype(np.int32),
         sys_flag=sys_flag,
         born=head["born"].astype(np.int64),
-        stored=gather.fixed(data, host - 8, ">i8").astype(np.int64),
+        stored=gather.fetch(data, host - 8, ">i8").astype(np.int64),
         reconsume_times=tail["reconsume_times"].astype(np.int32),
         place=head["place"].astype(np.int64),
         host=host,
@@ -119,9 +119,9 @@ def _find(data: Bytes, starts: Places, ends: Places, magic: NDArray[np.uint32]) 
     )
 
 
-def _topic_lengths(data: Bytes, topic: Places, is_v2: NDArray[np.bool_]) -> Places:
+def _fetch_topic_lengths(data: Bytes, topic: Places, is_v2: NDArray[np.bool_]) -> Places:
     lengths = data[topic - 1].astype(np.int64)
-    lengths[is_v2] = gather.fixed(data, topic[is_v2] - 2, ">i2")
+    lengths[is_v2] = gather.fetch(data, topic[is_v2] - 2, ">i2")
     return lengths
 
 
@@ -135,9 +135,9 @@ def check_crc(data: Bytes, rows: Rows) -> None:
 
 def expand(data: Bytes, rows: Rows, room: int) -> tuple[Bytes, Rows]:
     """
-    Expand compressed bodies and take inner batches apart, within the room of so many bytes.
+    Expand compressed bodies and split inner batches, within `room` bytes.
 
-    The new bodies stand behind the old bytes. Where nothing is to be done, both stay the same.
+    The new bodies are appended to the data. If there are none, data and rows stay the same.
     """
     is_compressed = rows.sys_flag & compression.COMPRESSED != 0
     if is_compressed.any():
@@ -149,7 +149,7 @@ def expand(data: Bytes, rows: Rows, room: int) -> tuple[Bytes, Rows]:
 def _restore(data: Bytes, rows: Rows, compressed: Places, room: int) -> tuple[Bytes, int]:
     pieces, end = [data], len(data)
     for row in compressed.tolist():
-        stored = _body(data, rows, row)
+        stored = _view_body(data, rows, row)
         body = compression.restore(stored, int(rows.sys_flag[row]), room)
         room -= len(body)
         rows.body[row], rows.body_length[row] = end, len(body)
@@ -163,7 +163,7 @@ def _unwrap(data: Bytes, rows: Rows, is_wrapped: NDArray[np.bool_], room: int) -
     found = []
     for row in np.flatnonzero(is_wrapped).tolist():
         overhead = int(rows.overhead[row])
-        parts = batch_body.parts(_body(data, rows, row), room // overhead)
+        parts = batch_body.split(_view_body(data, rows, row), room // overhead)
         room -= len(parts) * overhead
         counts[row] = len(parts)
         found.append(np.array(parts, np.int64).reshape(-1, len(batch_body.BatchPart._fields)))
@@ -173,7 +173,7 @@ def _unwrap(data: Bytes, rows: Rows, is_wrapped: NDArray[np.bool_], room: int) -
     opened = rows.take(np.repeat(np.arange(len(rows)), counts))
     base = opened.queue_offset
     opened.queue_offset = base + number
-    _require(opened.queue_offset >= base)  # else they ran over
+    _require(opened.queue_offset >= base)  # otherwise they overflowed
     (
         opened.flag[inner],
         opened.body[inner],
@@ -184,7 +184,7 @@ def _unwrap(data: Bytes, rows: Rows, is_wrapped: NDArray[np.bool_], room: int) -
     return opened
 
 
-def _body(data: Bytes, rows: Rows, row: int) -> memoryview:
+def _view_body(data: Bytes, rows: Rows, row: int) -> memoryview:
     return data[rows.body[row] : rows.body[row] + rows.body_length[row]].data
 
 

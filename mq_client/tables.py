@@ -1,4 +1,4 @@
-"""Tables for people, and JSON for programs, of the same rows."""
+"""The same rows as tables for people and as JSON for programs."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,61 +7,61 @@ from typing import Any
 Row = Mapping[str, Any]
 
 
-def as_json(rows: Iterable[Row]) -> str:
-    """Write a list of objects."""
+def to_json(rows: Iterable[Row]) -> str:
+    """Format rows as a JSON list of objects."""
     return json.dumps(list(rows), indent=2, default=str)
 
 
-def as_json_line(row: Row) -> str:
-    """Write one object on one line."""
+def to_json_line(row: Row) -> str:
+    """Format a row as a JSON object on one line."""
     return json.dumps(row, default=str)
 
 
-def as_table(columns: Sequence[str], rows: Iterable[Row]) -> str:
-    """Align columns under their names: numbers to the right, all else to the left."""
+def to_table(columns: Sequence[str], rows: Iterable[Row]) -> str:
+    """Format rows as columns under their names: numbers to the right, others to the left."""
     values = [[row[name] for name in columns] for row in rows]
-    texts = [[one_line(value) for value in row] for row in values]
+    texts = [[to_one_line(value) for value in row] for row in values]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     right = [
         bool(column) and all(isinstance(value, int) for value in column)
         for column in zip(*values, strict=True)
     ] or [False] * len(columns)
-    lines = [list(map(_head, columns)), *texts]
-    return "\n".join(_aligned(line, widths, right) for line in lines)
+    lines = [list(map(_make_heading, columns)), *texts]
+    return "\n".join(_align(line, widths, right) for line in lines)
 
 
 class Growing:
-    """A table that is written row by row; columns widen when needed."""
+    """A table that is printed row by row; its columns widen when needed."""
 
     def __init__(self, columns: Sequence[str]) -> None:
-        """Start without rows."""
+        """Start a table without rows."""
         self._columns = columns
-        self._widths = [len(_head(name)) for name in columns]
+        self._widths = [len(_make_heading(name)) for name in columns]
         self._is_new = True
 
     def add(self, row: Row) -> str:
-        """Write a row, and above the first one the names of the columns."""
+        """Format a row, and above the first one the names of the columns."""
         values = [row[name] for name in self._columns]
-        texts = [one_line(value) for value in values]
+        texts = [to_one_line(value) for value in values]
         self._widths = [max(pair) for pair in zip(self._widths, map(len, texts), strict=True)]
         right = [isinstance(value, int) for value in values]
-        lines = [list(map(_head, self._columns)), texts] if self._is_new else [texts]
+        lines = [list(map(_make_heading, self._columns)), texts] if self._is_new else [texts]
         self._is_new = False
-        return "\n".join(_aligned(line, self._widths, right) for line in lines)
+        return "\n".join(_align(line, self._widths, right) for line in lines)
 
 
-def _head(name: str) -> str:
+def _make_heading(name: str) -> str:
     return name.upper().replace("_", " ")
 
 
-def _aligned(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+def _align(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
     return "  ".join(
         text.rjust(width) if is_right else text.ljust(width)
         for text, width, is_right in zip(texts, widths, right, strict=True)
     ).rstrip()
 
 
-def one_line(value: object) -> str:
-    """Show a value in one line that no terminal mistakes for a command."""
+def to_one_line(value: object) -> str:
+    """Format a value in one line, without characters that control a terminal."""
     text = "-" if value is None else str(value)
     return "".join(letter if letter.isprintable() else "·" for letter in text)

@@ -1,5 +1,5 @@
 """
-What the client hands out: queues, routes, what a pull brought, who reads and how far behind.
+The values that the client returns: queues, routes, answers to pulls, members, offsets, lag.
 
 All are frozen. Times are milliseconds since 1970, as in RocketMQ.
 """
@@ -16,11 +16,11 @@ MASTER_ID = 0
 READ, WRITE = 4, 2
 """The bits of `perm`."""
 MOST_PERM = 7
-"""Both, and the bit of inherited settings."""
+"""READ, WRITE and the bit of inherited settings."""
 
 
 class MessageQueue(NamedTuple):
-    """One queue of a topic. Queues sort as RocketMQ sorts them, but for odd letters in names."""
+    """One queue of a topic. Queues sort as in RocketMQ, if their names are ASCII."""
 
     topic: str
     broker: str
@@ -31,8 +31,8 @@ class MessageQueue(NamedTuple):
         return f"{self.topic}@{self.broker} {self.id}"
 
 
-def checked_queue(value: object) -> MessageQueue:
-    """Take a queue as callers give it, or raise a `UsageError`."""
+def check_queue(value: object) -> MessageQueue:
+    """Return a caller's queue if it is valid, or raise a `UsageError`."""
     if (
         isinstance(value, MessageQueue)
         and isinstance(value.topic, str)
@@ -40,12 +40,14 @@ def checked_queue(value: object) -> MessageQueue:
         and is_whole(value.id, 0, INT32_MAX)
     ):
         return value
-    raise errors.UsageError(f"{value!r} is no queue, as Queue('orders', 'broker-a', 0)")
+    raise errors.UsageError(
+        f"{value!r} is not a queue, such as MessageQueue('orders', 'broker-a', 0)"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRoute:
-    """What a topic has on one broker, and where that broker answers, by broker id (0: master)."""
+    """The queues of a topic on one broker, and the broker's addresses by id (0: master)."""
 
     broker: str
     cluster: str
@@ -54,44 +56,44 @@ class BrokerRoute:
     write_queues: int
     perm: int
     zone: str | None = None
-    """The zone that the broker registers."""
+    """The zone that the broker has registered."""
 
     @property
     def master(self) -> str | None:
-        """Where to write; None while there is no master."""
+        """The address of the master; None while there is none."""
         return self.addresses.get(MASTER_ID)
 
     @property
     def is_readable(self) -> bool:
         """
-        Whether consumers may read here.
+        Whether consumers may read from this broker.
 
-        A master is not needed, as a slave answers pulls too. An address is not needed either: a
-        queue exists whether or not its broker is up, so a broker that is away moves no queue.
+        A master is not needed, because slaves answer pulls too. An address is not needed either: a
+        queue exists even if its broker is down, so a broker that fails moves no queue.
         """
         return bool(self.perm & READ)
 
     @property
     def is_writable(self) -> bool:
-        """Whether producers may write here: slaves take no messages."""
+        """Whether producers may write to this broker. Slaves accept no messages."""
         return bool(self.perm & WRITE) and self.master is not None
 
-    def address(self, broker_id: int = MASTER_ID) -> str | None:
-        """Where to read: at this one of the group, else at the master, else at any slave."""
+    def find_address(self, broker_id: int = MASTER_ID) -> str | None:
+        """Return the address to read from: of this broker id, of the master, or of any slave."""
         found = self.addresses.get(broker_id) or self.master
         return found or next(iter(self.addresses.values()), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a topic's queues are, by broker name in RocketMQ's order."""
+    """The brokers of a topic's queues, in RocketMQ's order of broker names."""
 
     topic: str
     brokers: tuple[BrokerRoute, ...]
     is_static: bool = False
-    """Whether it is a static topic, whose queues move between brokers. They are not supported."""
+    """Whether it is a static topic, whose queues move between brokers. Not supported."""
 
-    def broker(self, name: str) -> BrokerRoute | None:
+    def find_broker(self, name: str) -> BrokerRoute | None:
         """Find a broker by name."""
         return next((broker for broker in self.brokers if broker.broker == name), None)
 
@@ -117,21 +119,21 @@ class Route:
 
 
 class BrokerMap(NamedTuple):
-    """Who serves: broker groups by cluster, and addresses by broker group and id."""
+    """The brokers of a cluster: names by cluster, and addresses by name and id."""
 
     clusters: Mapping[str, tuple[str, ...]]
     brokers: Mapping[str, Mapping[int, str]]
 
 
 class PullStatus(Enum):
-    """How a pull ended. The value is the answer's code."""
+    """The outcome of a pull. The value is the answer's code."""
 
     FOUND = 0
     NOTHING_NEW = 19
     NOTHING_MATCHED = 20
-    """Nothing in this stretch passes the filter: go on at `next_offset` at once."""
+    """No message up to `next_offset` passes the filter: continue there immediately."""
     OFFSET_MOVED = 21
-    """There is no such offset: `next_offset` is the nearest one there is."""
+    """There is no such offset. `next_offset` is the nearest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ class Pulled:
 
 
 class Offsets(NamedTuple):
-    """What a queue holds: offsets from `min` up to, and without, `max`."""
+    """The offsets of a queue: from `min` up to `max`, exclusive."""
 
     min: int
     max: int
@@ -156,7 +158,7 @@ class Offsets(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """How far a group is behind on one queue."""
+    """The lag of a group on one queue."""
 
     queue: MessageQueue
     broker_offset: int
@@ -165,13 +167,13 @@ class Lag(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """How many messages wait."""
+        """The number of messages that the group has not consumed yet."""
         return max(0, self.broker_offset - self.consumer_offset)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A client that heartbeats for a group, as one broker sees it."""
+    """A client that sends heartbeats for a group, as known to one broker."""
 
     client_id: str
     address: str
@@ -181,7 +183,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Who is connected for a group, and what they asked for. A filter text by topic."""
+    """The members of a group, and their subscriptions: a filter by topic."""
 
     group: str
     members: tuple[GroupMember, ...]
@@ -192,7 +194,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A topic on one broker. Writing it creates the topic or changes its counts."""
+    """The settings of a topic on one broker, to create or change it."""
 
     topic: str
     read_queues: int = 8
@@ -202,9 +204,11 @@ class TopicConfig:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what no broker should be told."""
+        """Refuse invalid values."""
         if not isinstance(self.topic, str) or not self.topic:
-            raise errors.UsageError(f"topic {self.topic!r}: its name is a text, and not empty")
+            raise errors.UsageError(
+                f"topic {self.topic!r}: the name must be a string, and not empty"
+            )
         for name, most in (
             ("read_queues", INT32_MAX), ("write_queues", INT32_MAX), ("perm", MOST_PERM)
         ):  # fmt: skip
@@ -217,7 +221,7 @@ class TopicConfig:
 
 
 class Stored(NamedTuple):
-    """Where a message, or the first of a batch, was stored."""
+    """The queue and offset of a stored message, or of the first of a batch."""
 
     queue: MessageQueue
     offset: int
@@ -225,9 +229,9 @@ class Stored(NamedTuple):
 
 class Sent(NamedTuple):
     """
-    Where messages were stored, the first of them at `offset`, and the ids that people see.
+    Where messages were stored, the first one at `offset`, and their ids.
 
-    The offset of a message with a delay is one in the broker's own schedule, not in the queue.
+    The offset of a message with a delay is its place in the broker's schedule, not in the queue.
     """
 
     queue: MessageQueue

@@ -1,8 +1,8 @@
 """
-Where each field of a stored message stands in the bytes of a pull's answer.
+The layout of a stored message in the bytes of a pull's answer.
 
-Big endian, back to back. The head is fixed; hosts are 8 bytes, or 20 with IPv6; after them lengths
-lead the way:
+Numbers are big endian, without padding. The head has a fixed size. Hosts have 8 bytes, or 20 with
+IPv6. The lengths of the other fields precede them:
 
     size 4 | magic 4 | CRC 4 | queue id 4 | flag 4 | queue offset 8 | commit-log offset 8 |
     sysFlag 4 | born timestamp 8 | born host | store timestamp 8 | store host | reconsume times 4 |
@@ -21,38 +21,38 @@ HEAD = Struct(">iIIiiqqiq")
 SIZE, MAGIC, CRC, QUEUE_ID, FLAG = 0, 4, 8, 12, 16
 QUEUE_OFFSET, COMMIT_LOG_OFFSET, SYS_FLAG, BORN_TIMESTAMP, BORN_HOST = 20, 28, 36, 40, 48
 
-# From here on as with two IPv4 hosts; each IPv6 host puts what follows it 12 bytes further.
+# From here on for two IPv4 hosts. Each IPv6 host shifts the fields behind it by 12 bytes.
 STORE_TIMESTAMP, STORE_HOST, RECONSUME_TIMES, PREPARED_OFFSET = 56, 64, 72, 76
 BODY_LENGTH, BODY = 84, 88
 IPV4_HOST, IPV6_EXTRA = 8, 12
 
 V1, V2 = 0xDAA320A7, 0xDAA320AB
-"""The magic numbers. In v2 a topic's length takes two bytes, so it may exceed 127."""
+"""The magic numbers. In v2 a topic's length has two bytes, so it may exceed 127."""
 BLANK = 0xCBD43194
-"""Not a message: what is left of a commit-log file."""
+"""Not a message, but the unused end of a commit-log file."""
 LEAST = BODY + 1 + 2
-"""No message is shorter than an empty body, topic and properties."""
+"""The shortest message: empty body, topic and properties."""
 LEAST_BLANK = 8
 
 BORN_V6, STORE_V6 = 0x10, 0x20
 INNER_BATCH, NEED_UNWRAP = 0x80, 0x40
 WRAPPED = INNER_BATCH | NEED_UNWRAP
-"""Both bits: the body is a batch of messages, and it is the reader who takes them apart."""
+"""Both bits: the body is a batch of messages, and the reader splits it."""
 CRC_MASK = 0x7FFF_FFFF
 MOST_BYTES = 1 << 30
-"""Places in an Arrow view are signed 32-bit numbers; expanded bodies need some of them too."""
+"""Offsets in an Arrow view are signed 32-bit numbers, and expanded bodies need some of them."""
 
 _SIZE = Struct(">i")
 
 
-def crc(body: bytes | memoryview) -> int:
-    """Sum up a body as it is stored, the way RocketMQ does."""
-    checksum: int = isal_zlib.crc32(body)  # zlib's takes several times as long
+def compute_crc(body: bytes | memoryview) -> int:
+    """Compute the checksum of a stored body as RocketMQ does."""
+    checksum: int = isal_zlib.crc32(body)  # zlib's is several times slower
     return checksum & CRC_MASK
 
 
-def starts(data: bytes | bytearray | memoryview) -> list[int]:
-    """Tell where each message or blank begins; the last one ends where the data ends."""
+def find_starts(data: bytes | bytearray | memoryview) -> list[int]:
+    """Find where each message or blank begins. The last one ends with the data."""
     if len(data) > MOST_BYTES:
         raise errors.ProtocolError(f"messages of {len(data):,} bytes: at most {MOST_BYTES:,}")
     found = []

@@ -216,7 +216,7 @@ class RunningJob:
     def _keep_planning(self) -> None:
         while not self._done.wait(0.2):
             members = [Member(f"billing-{number}") for number in range(self.wanted)]
-            queues = self.client.route(self.topic, max_age=1.0).readable
+            queues = self.client.find_route(self.topic, max_age=1.0).readable
             ranges = [QueueRange(each.topic, each.broker, each.id, each.id + 1) for each in queues]
             found = plan.plan(self._last, ranges, members)
             if self._last is None or dict(found.assignment) != dict(self._last.assignment):

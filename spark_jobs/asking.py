@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from mq_client import errors, flows
 from mq_client.blocking import Client
 from mq_client.blocking.engine import RunningFlow
-from mq_client.commands.consuming import GetTopicOffsets
+from mq_client.commands.offsets import GetTopicOffsets
 from mq_client.operations import routing
 from mq_client.values import MASTER_ID, WRITE, BrokerRoute, MessageQueue, Offsets, Route
 
@@ -48,7 +48,7 @@ class _Probe:
         """Why it was not answered; None while it is under way."""
         if self.task.is_done:
             try:
-                self.task.result()
+                self.task.get_result()
             except errors.UnavailableError as error:
                 return error
             except errors.MqError:
@@ -90,7 +90,7 @@ class Asker:
     def _routes(self, topics: Iterable[str]) -> dict[str, Route | errors.TopicUnknownError]:
         client = self._client
         tasks = {
-            topic: client.start(routing.usable_route(client.directory, topic, max_age=0))
+            topic: client.start(routing.find_usable_route(client.directory, topic, max_age=0))
             for topic in topics
         }
         found: dict[str, Route | errors.TopicUnknownError] = {}
@@ -108,7 +108,7 @@ class Asker:
             (topic, broker, address)
             for topic, route in routes.items()
             for broker in route.brokers
-            if (address := broker.address()) is not None
+            if (address := broker.find_address()) is not None
         ]
         self._look_at_probes({address for _, _, address in places})
         silent = {address: probe.error for address, probe in self._probes.items()}
@@ -168,7 +168,7 @@ class Asker:
         if not suspects:
             return suspects
         try:
-            known = self._client.brokers().brokers
+            known = self._client.list_brokers().brokers
         except (errors.UnavailableError, errors.BusyError):
             return suspects
         return {name for name in suspects if MASTER_ID not in known.get(name, {})}

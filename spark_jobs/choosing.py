@@ -29,7 +29,7 @@ class Balanced:
         self.state = choice.state
         return MessageQueue(choice.queue.topic, choice.queue.broker, choice.queue.id)
 
-    def ended(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
+    def note_end(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
         """Learn how the broker fares."""
         now_ms = self._now_ms()
         self.state = producer.note(self.state, broker, _outcome(error), seconds * 1000, now_ms)

@@ -49,7 +49,7 @@ def fetch(
     for batch in _batches(client, group, positions, cluster):
         broken: list[Unreadable] = []
         may_pass_over = allow_gaps or unreadable is not None
-        rows = batch.columns(broken if may_pass_over else None)
+        rows = batch.to_columns(broken if may_pass_over else None)
         counts[batch.queue] += rows.num_rows
         if rows.num_rows:
             yield schema.rows(rows, include_properties)
@@ -102,7 +102,7 @@ def _batches(
     while left := [position for position in positions if not position.is_done]:
         is_silent = True
         try:
-            for batch in reader.within(look):
+            for batch in reader.poll(look):
                 is_silent = False
                 looks.clear()
                 yield batch
@@ -126,7 +126,7 @@ def _see_ends(
     A master that says so many times that it has more, and gives nothing, is an error.
     """
     tasks = [
-        client.start(offsets.master_max_offset(client.directory, position.queue))
+        client.start(offsets.find_master_max_offset(client.directory, position.queue))
         for position in positions
     ]
     is_cut = False

@@ -95,7 +95,7 @@ def read(written: dict[str, Any]) -> Entry:
     try:
         wanted, at = written["filter"], offsets(written["offsets"])
         aside = offsets(written.get("aside", {}))
-        make = filters.sql if wanted["kind"] == filters.SQL else filters.tags
+        make = filters.match_sql if wanted["kind"] == filters.SQL else filters.match_tags
         is_begun = bool(at or aside or written.get("begun"))
         return Entry(at, make(wanted["expression"]), aside, is_begun)
     except (KeyError, TypeError, ValueError) as error:

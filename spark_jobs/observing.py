@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from mq_client import errors, flows
 from mq_client.blocking import Client
-from mq_client.commands.consuming import GetMaxOffset
+from mq_client.commands.offsets import GetMaxOffset
 from mq_client.flows import Flow
 from mq_client.operations import offsets, routing
 from mq_client.operations.routing import BrokerChoice as BrokerPlace
@@ -163,7 +163,7 @@ class TopicObserver:
     def stands(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
         """Find where the group stands, in the queues that it has read."""
         asks = {
-            queue: offsets.committed(self._client.directory, self._reading.group, queue)
+            queue: offsets.find_committed(self._client.directory, self._reading.group, queue)
             for queue in seen.queues
         }
         return {queue: at for queue, at in self._all(asks).items() if at is not None}
@@ -192,7 +192,7 @@ class TopicObserver:
         if self._reading.pattern is None:
             return set(self._reading.topics)
         try:
-            return set(filter(self._reading.reads, self._client.users_topics()))
+            return set(filter(self._reading.reads, self._client.list_user_topics()))
         except MAY_PASS:
             if is_new:
                 raise
@@ -230,7 +230,7 @@ class TopicObserver:
 
     def _lacking(self, places: set[Where]) -> set[Where]:
         """Of topics and brokers, pick those where a master runs and does not have the topic."""
-        running = self._client.brokers().brokers if places else {}
+        running = self._client.list_brokers().brokers if places else {}
         # The order matters: a broker that came back in between has its topics in the route.
         return {
             place
@@ -240,17 +240,17 @@ class TopicObserver:
 
     def _has(self, topic: str, broker: str) -> bool:
         try:
-            return self._client.route(topic, max_age=0).broker(broker) is not None
+            return self._client.find_route(topic, max_age=0).find_broker(broker) is not None
         except errors.TopicUnknownError:
             return False
 
     def _sample(self, position: Position) -> Flow[float]:
         request = replace(
-            position.request(self._reading.group, poll_ms=0),
+            position.make_request(self._reading.group, poll_ms=0),
             most=SAMPLE_MESSAGES,
             most_bytes=SAMPLE_BYTES,
         )
-        place = BrokerPlace.of(position.queue)
+        place = BrokerPlace.from_queue(position.queue)
         pulled = yield from routing.ask_broker(self._client.directory, place, request)
         if pulled.status is PullStatus.OFFSET_MOVED:
             # The broker may have told of a reset of the group's offsets, which it does once.

@@ -19,7 +19,7 @@ from pathlib import Path
 from mq_client import filters
 from mq_client.acl import Credentials
 from mq_client.blocking import Client
-from mq_client.directory import DEFAULT_TIMES, Times, checked_address
+from mq_client.directory import DEFAULT_TIMES, Times, check_address
 from mq_client.errors import UsageError
 from mq_client.filters import Filter
 from mq_client.pulling import READER_BYTES
@@ -262,7 +262,7 @@ def _name_servers(text: str) -> str:
         )
     addresses = [each for each in text.split(";") if each.strip()]
     try:
-        return ";".join(map(checked_address, addresses))
+        return ";".join(map(check_address, addresses))
     except UsageError as error:
         raise UsageError(f"nameServers: {error}") from error
 
@@ -278,7 +278,7 @@ def _filter(given: _Given) -> Filter:
     tags, sql = given.text("tags"), given.text("sqlFilter")
     if tags and sql:
         raise UsageError("give either tags or sqlFilter")
-    return filters.sql(sql) if sql else filters.tags(tags or filters.ALL)
+    return filters.match_sql(sql) if sql else filters.match_tags(tags or filters.ALL)
 
 
 def _start(given: _Given, is_stream: bool, group: str | None) -> StartOrEnd:

@@ -40,10 +40,10 @@ def rows(batch: pa.RecordBatch, include_properties: bool) -> pa.RecordBatch:
     """Make rows for Spark of the columns that `mq_client` reads."""
     texts = Properties(batch["properties"])
     made = {
-        "msg_id": columns.message_ids(batch, texts),
+        "msg_id": columns.find_message_ids(batch, texts),
         "keys": texts.get(properties.KEYS),
         "tags": texts.get(properties.TAGS),
-        "body": columns.binary(batch["body"]),
+        "body": columns.to_binary(batch["body"]),
         "born_timestamp": batch["born_timestamp"].cast(TIMESTAMP),
         "store_timestamp": batch["store_timestamp"].cast(TIMESTAMP),
     }

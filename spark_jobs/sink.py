@@ -108,7 +108,7 @@ def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
 def _send_ordered(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
     """Have one batch under way for each queue, and the next only when that is stored."""
     by_queue: dict[MessageQueue, list[Message]] = defaultdict(list)
-    queues_of = functools.cache(lambda topic: choosing.writable(client.route(topic)))
+    queues_of = functools.cache(lambda topic: choosing.writable(client.find_route(topic)))
     for message, key in zip(_messages(batch, to), batch[to.ordering_key].to_pylist(), strict=True):
         queue = choosing.by_key(message.topic, queues_of(message.topic), str(key))
         by_queue[queue].append(message)
@@ -184,7 +184,7 @@ def _pieces(messages: Sequence[Message]) -> Iterator[list[Message]]:
 
 def _size(message: Message) -> int:
     """Tell how many bytes it takes in a batch, with all that is beside its body."""
-    texts = itertools.chain.from_iterable(message.wire_properties(_KEY).items())
+    texts = itertools.chain.from_iterable(message.make_wire_properties(_KEY).items())
     return len(message.body) + _HEAD_BYTES + sum(_bytes(text) + 1 for text in texts)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from mq_client import frames, lenient_json
 from mq_client.commands.cluster import GetCluster, GetRoute
-from mq_client.commands.consuming import Pull
+from mq_client.commands.pulling import Pull
 from mq_client.frames import Frame
 from mq_client.values import MessageQueue
 from tests.proxy import Proxy, Take
@@ -142,7 +142,7 @@ class Answers(Proxy):
         """Put the relays' addresses into an answer that names brokers."""
         if answer.code or asked.code not in (GetRoute.code, GetCluster.code):
             return answer
-        told: Any = lenient_json.loads(answer.body)
+        told: Any = lenient_json.parse(answer.body)
         entries = told.get("brokerDatas") or list(told["brokerAddrTable"].values())
         for entry in entries:
             entry["brokerAddrs"] = {
@@ -222,9 +222,9 @@ class _Conversation:
 def _frames(reader: frames.FrameReader, data: bytes) -> list[Frame]:
     found: list[Frame] = []
     while data:
-        space = reader.space()
+        space = reader.get_space()
         size = min(len(space), len(data))
         space[:size] = data[:size]
-        found += reader.filled(size)
+        found += reader.accept(size)
         data = data[size:]
     return found

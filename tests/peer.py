@@ -15,7 +15,7 @@ from typing import Self
 
 from mq_client import frames
 from mq_client.commands.cluster import GetCluster, GetRoute, GetTopics
-from mq_client.commands.consuming import Pull
+from mq_client.commands.pulling import Pull
 from mq_client.commands.sending import Send
 from mq_client.frames import Frame
 from tests import stored
@@ -64,8 +64,8 @@ class Peer:
     def _converse(self, with_whom: socketserver.BaseRequestHandler) -> None:
         reader = frames.FrameReader()
         try:
-            while size := with_whom.request.recv_into(reader.space()):
-                for frame in reader.filled(size):
+            while size := with_whom.request.recv_into(reader.get_space()):
+                for frame in reader.accept(size):
                     self.asked[frame.code] += 1
                     if frame.code in self.held:
                         self.let_go.wait()

@@ -217,7 +217,7 @@ class _Pods:
 @contextlib.contextmanager
 def started(shop: Shop, client: Client, topic: str) -> Iterator[Theirs]:
     """Have a topic, and consumers in pods, until left."""
-    in_time(client.brokers, lambda it: len(it.brokers) == scene.BROKERS_COUNT)
+    in_time(client.list_brokers, lambda it: len(it.brokers) == scene.BROKERS_COUNT)
     client.put_topics([TopicConfig(topic, scene.QUEUES, scene.QUEUES)])
     said = shop.folder / f"{topic}-said"
     said.mkdir()

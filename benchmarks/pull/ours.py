@@ -25,11 +25,11 @@ def main(name_server: str) -> None:
     with Client(name_server) as client:
 
         def pull(job: Job) -> Callable[[], int]:
-            return lambda: sum(batch.columns().num_rows for batch in _read(client, job))
+            return lambda: sum(batch.to_columns().num_rows for batch in _read(client, job))
 
         def decode(job: Job) -> Callable[[], int]:
             batches = list(_read(client, job))
-            return lambda: sum(batch.columns().num_rows for batch in batches)
+            return lambda: sum(batch.to_columns().num_rows for batch in batches)
 
         def send(job: Job) -> Callable[[], int]:
             return lambda: messages.send(client, job.topic, job.messages, RoundRobin())

@@ -44,7 +44,7 @@ def fill(mq: RocketMq, job: Job) -> None:
         for each in range(job.queues):
             queue = MessageQueue(job.topic, ours.BROKER, each)
             messages.send(client, job.topic, job.messages_a_queue, To(queue))
-            while client.max_offset(queue) < job.messages_a_queue:
+            while client.find_max_offset(queue) < job.messages_a_queue:
                 time.sleep(_PAUSE_SECONDS)
 
 

@@ -162,7 +162,7 @@ class ClusterClient:
     ) -> ApiError:
         said = _parse_json(text)
         shown = text[:LONGEST_COMPLAINT].decode(errors="replace").strip()
-        message = tables.one_line(said.get("message") or shown)
+        message = tables.to_one_line(said.get("message") or shown)
         group = resource[0]
         asked = _describe_request(verb, resource, namespace)
         if status == HTTPStatus.UNAUTHORIZED:

@@ -198,7 +198,7 @@ def _describe_ready(group: ConsumerGroup) -> dict[str, Text]:
 def _draw_map(look: Look, assigned: Assigned) -> Iterator[Text]:
     """Draw the queues of each topic and broker: name, ids, and one character per queue."""
     for run in planning.owned(assigned):
-        name = Text(tables.one_line(f"{run.topic}@{run.broker} {format_ids([run])}"))
+        name = Text(tables.to_one_line(f"{run.topic}@{run.broker} {format_ids([run])}"))
         if look.measured is not None:
             name.append(" ")
             for queue in run:
@@ -236,4 +236,4 @@ def _align(columns: Sequence[str], rows: Sequence[Row]) -> list[Text]:
 def _make_cell(value: Cell) -> Text:
     if isinstance(value, Text):
         return value
-    return Text("-" if value in (None, "") else tables.one_line(value))
+    return Text("-" if value in (None, "") else tables.to_one_line(value))

@@ -39,7 +39,7 @@ def format_plan(name: str, foresight: Foresight) -> str:
     rows = list(_make_rows(plan.moves))
     lines = [
         f"{name}: {plan.moved} queues move",
-        *([tables.as_table(COLUMNS, rows)] if rows else []),
+        *([tables.to_table(COLUMNS, rows)] if rows else []),
     ]
     if plan.deferred:
         later = sum(move.size for move in plan.deferred)

@@ -24,7 +24,7 @@ def explain_group(explained: Explanation) -> str:
     columns = (*OWNERS, "next") if any(each["next"] for each in rows) else OWNERS
     parts = ["\n".join([_write_headline(group), *_list_rules(explained)])]
     if rows:
-        parts.append(tables.as_table(columns, rows))
+        parts.append(tables.to_table(columns, rows))
     parts.append("\n".join(_look_ahead(explained)))
     if _has_status(group):
         parts.append(_make_conditions_table(group))
@@ -324,4 +324,4 @@ def _list_conditions(group: ConsumerGroup) -> list[dict[str, object]]:
 
 def _make_conditions_table(group: ConsumerGroup) -> str:
     rows = _list_conditions(group)
-    return tables.as_table(CONDITIONS, rows) if rows else "No operator has reconciled it yet."
+    return tables.to_table(CONDITIONS, rows) if rows else "No operator has reconciled it yet."

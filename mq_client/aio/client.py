@@ -1,7 +1,7 @@
 """
-The asyncio client: each operation as a coroutine. It belongs to one event loop.
+The asyncio client: each operation is a coroutine. A client belongs to one event loop.
 
-It opens connections when they are needed, one an address, and shares them between tasks.
+It opens one connection per address, when it is first needed, and shares it between tasks.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ Value = TypeVar("Value")
 P = ParamSpec("P")
 
 
-def _runs(
+def _make_method(
     operation: Callable[Concatenate[Directory, P], Flow[Value]],
 ) -> Callable[Concatenate["Client", P], Coroutine[Any, Any, Value]]:
-    """Make a method of an operation: run its flow to the end."""
+    """Turn an operation into a method that runs its flow to the end."""
 
     @functools.wraps(operation)
     async def method(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> Value:
@@ -38,7 +38,7 @@ def _runs(
 
 
 class Client:
-    """Talks to one RocketMQ cluster."""
+    """A client of one RocketMQ cluster."""
 
     def __init__(
         self,
@@ -48,40 +48,40 @@ class Client:
         tls: ssl.SSLContext | None = None,
         times: Times = DEFAULT_TIMES,
     ) -> None:
-        """Connect to nothing yet."""
+        """Prepare the client; connections are opened when they are needed."""
         self.directory = Directory(name_servers, Machine(), times, credentials)
         self._tls = tls
         self._links: dict[str, asyncio.Task[Link]] = {}
         self._listeners = Listeners()
         self._is_closed = False
 
-    route = _runs(routing.route)
-    topics = _runs(routing.topics)
-    users_topics = _runs(routing.users_topics)
-    brokers = _runs(routing.brokers)
-    put_topics = _runs(routing.put_topics)
-    delete_topic = _runs(routing.delete_topic)
-    min_offset = _runs(offsets.min_offset)
-    max_offset = _runs(offsets.max_offset)
-    master_max_offset = _runs(offsets.master_max_offset)
-    search_offset = _runs(offsets.search_offset)
-    topic_offsets = _runs(offsets.topic_offsets)
-    committed = _runs(offsets.committed)
-    commit = _runs(offsets.commit)
-    lag = _runs(offsets.lag)
-    heartbeat = _runs(membership.heartbeat)
-    unregister = _runs(membership.unregister)
-    member_ids = _runs(membership.member_ids)
-    members = _runs(membership.members)
-    lock = _runs(membership.lock)
-    unlock = _runs(membership.unlock)
-    assignment = _runs(membership.assignment)
-    next_batch = _runs(pulling.next_batch)
-    send = _runs(sending.send)
-    send_one_way = _runs(sending.send_one_way)
+    find_route = _make_method(routing.find_route)
+    list_topics = _make_method(routing.list_topics)
+    list_user_topics = _make_method(routing.list_user_topics)
+    list_brokers = _make_method(routing.list_brokers)
+    put_topics = _make_method(routing.put_topics)
+    delete_topic = _make_method(routing.delete_topic)
+    find_min_offset = _make_method(offsets.find_min_offset)
+    find_max_offset = _make_method(offsets.find_max_offset)
+    find_master_max_offset = _make_method(offsets.find_master_max_offset)
+    search_offset = _make_method(offsets.search_offset)
+    list_offsets = _make_method(offsets.list_offsets)
+    find_committed = _make_method(offsets.find_committed)
+    commit = _make_method(offsets.commit)
+    measure_lag = _make_method(offsets.measure_lag)
+    send_heartbeat = _make_method(membership.send_heartbeat)
+    unregister = _make_method(membership.unregister)
+    list_member_ids = _make_method(membership.list_member_ids)
+    list_members = _make_method(membership.list_members)
+    lock = _make_method(membership.lock)
+    unlock = _make_method(membership.unlock)
+    query_assignment = _make_method(membership.query_assignment)
+    pull_batch = _make_method(pulling.pull_batch)
+    send = _make_method(sending.send)
+    send_one_way = _make_method(sending.send_one_way)
 
-    def on_members_changed(self, group: str, call: Callable[[], None]) -> None:
-        """Call this when a broker that had our heartbeat says that the group's members changed."""
+    def watch_members(self, group: str, call: Callable[[], None]) -> None:
+        """Call `call` when a broker that had our heartbeat reports that the members changed."""
         self._listeners.add(group, call)
 
     async def run(self, flow: Flow[Value]) -> Value:
@@ -102,7 +102,7 @@ class Client:
                 outcome = error
 
     async def close(self) -> None:
-        """Close all connections; whoever waits gets an error."""
+        """Close all connections. Calls in flight fail with a `ClosedError`."""
         self._is_closed = True
         for opening in self._links.values():
             opening.cancel()
@@ -111,7 +111,7 @@ class Client:
         await asyncio.gather(*self._links.values(), return_exceptions=True)
 
     async def __aenter__(self) -> Self:
-        """Nothing is opened before it is needed."""
+        """Return the client. Connections are opened when they are needed."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -135,19 +135,19 @@ class Client:
         try:
             try:
                 async with asyncio.timeout_at(until):
-                    link = await self._link(ask.address)
+                    link = await self._find_link(ask.address)
             except TimeoutError:
                 raise errors.DeadlineError("no connection in time") from None
             answer = await link.request(ask.request, until - now())
         except errors.UnavailableError as error:
-            raise flows.failure(ask, error) from error
-        return base.result(ask.request, answer, ask.address)
+            raise flows.make_failure(ask, error) from error
+        return base.read_answer(ask.request, answer, ask.address)
 
     async def _tell(self, tell: Tell) -> None:
         try:
-            (await self._link(tell.address)).tell(tell.request)
+            (await self._find_link(tell.address)).tell(tell.request)
         except errors.UnavailableError as error:
-            raise flows.failure(tell, error) from error
+            raise flows.make_failure(tell, error) from error
 
     async def _ask_quietly(self, ask: Ask) -> Any:
         try:
@@ -155,8 +155,8 @@ class Client:
         except errors.MqError as error:
             return error
 
-    async def _link(self, address: str) -> Link:
-        """Find the connection to an address, or open one; several tasks may wait for the same."""
+    async def _find_link(self, address: str) -> Link:
+        """Find or open the connection to an address. Several tasks may wait for the same one."""
         if self._is_closed:
             raise errors.ClosedError("the client was closed")
         opening = self._links.get(address)
@@ -166,7 +166,7 @@ class Client:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            if self._is_closed and opening.cancelled():  # not this task: `close` did it
+            if self._is_closed and opening.cancelled():  # `close` did it
                 raise errors.ClosedError("the client was closed") from None
             raise
 
@@ -177,7 +177,7 @@ class Client:
 
 
 def _is_over(opening: asyncio.Task[Link]) -> bool:
-    """Whether a connection failed, ended, or was idle for so long that the peer may end it."""
+    """Whether a connection failed, ended, or was idle so long that the peer may close it."""
     if not opening.done():
         return False
     if opening.cancelled() or opening.exception() is not None:

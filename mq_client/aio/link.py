@@ -1,7 +1,7 @@
 """
-One connection in an event loop. asyncio reads straight into the space that our reader offers.
+One connection in an event loop. asyncio reads directly into our reader's buffer.
 
-A link ends by its first failure; whoever needs the peer again opens another one.
+The first failure ends a link. A later request to the same address opens a new one.
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from mq_client import errors
 from mq_client.acl import Credentials
 from mq_client.commands.base import Request
 from mq_client.connection import Connection
-from mq_client.directory import host_and_port
+from mq_client.directory import split_address
 from mq_client.frames import Frame
 
 Waiter = asyncio.Future[Frame]
 
 
 class Link(asyncio.BufferedProtocol):
-    """A connection to one address, and the requests under way on it."""
+    """A connection to one address, and the requests in flight on it."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Link(asyncio.BufferedProtocol):
         pushed: Callable[[Frame], None],
         credentials: Credentials | None,
     ) -> None:
-        """Prepare; `opened` makes one that is connected."""
+        """Prepare the link; `open` connects it."""
         self.address = address
         self.is_over = False
         self._why_over = ""
@@ -40,16 +40,16 @@ class Link(asyncio.BufferedProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for anything here."""
+        """Whether no request is in flight."""
         return self._conversation.is_idle
 
     async def open(self, tls: ssl.SSLContext | None, seconds: float) -> None:
         """Connect, or raise a `ConnectionLostError`."""
-        host, port = host_and_port(self.address)
+        host, port = split_address(self.address)
         try:
             async with asyncio.timeout(seconds):
                 await self._loop.create_connection(lambda: self, host, port, ssl=tls)
-        except (OSError, TimeoutError, UnicodeError) as error:  # the last: a name that IDNA refuses
+        except (OSError, TimeoutError, UnicodeError) as error:  # the last: IDNA rejects a name
             self.is_over = True
             raise errors.ConnectionLostError(str(error) or f"not within {seconds:g} s") from error
 
@@ -66,32 +66,32 @@ class Link(asyncio.BufferedProtocol):
             timer.cancel()
 
     def tell(self, request: Request[Any]) -> None:
-        """Send a request that gets no answer."""
+        """Send a request without an answer."""
         self._refuse_if_over()
-        self._write(self._conversation.one_way(request))
+        self._write(self._conversation.tell(request))
 
     def close(self) -> None:
-        """End the connection and every wait."""
+        """End the connection. Requests in flight fail."""
         if self._transport is not None:
             self._transport.abort()
         self._end(errors.ClosedError("the client was closed"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where to write. Called by asyncio."""
+        """Keep the transport for writing. Called by asyncio."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Say where the next bytes belong. Called by asyncio."""
-        return self._conversation.reader.space()
+        """Return the buffer for the next bytes. Called by asyncio."""
+        return self._conversation.reader.get_space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take note of new bytes. Called by asyncio."""
+        """Read the frames that new bytes complete. Called by asyncio."""
         try:
-            replies = self._conversation.received(
+            replies = self._conversation.receive(
                 nbytes,
                 self._loop.time(),
-                _answered,
+                _deliver,
                 self._pushed,
             )
         except errors.ProtocolError as error:
@@ -101,17 +101,17 @@ class Link(asyncio.BufferedProtocol):
                 self._write(replies)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everybody who waits. Called by asyncio."""
+        """Fail the requests in flight. Called by asyncio."""
         reason = str(exc) if exc else "the peer closed the connection"
         self._end(errors.ConnectionLostError(reason))
 
     def _expire(self) -> None:
-        late, is_silent = self._conversation.expired(self._loop.time())
+        late, is_silent = self._conversation.expire(self._loop.time())
         for waiter in late:
             if not waiter.done():
                 waiter.set_exception(errors.DeadlineError("no answer in time"))
         if is_silent:
-            reason = "the peer was silent for the whole time of a request"
+            reason = "nothing came from the peer while a request waited"
             self._end(errors.ConnectionLostError(reason))
 
     def _refuse_if_over(self) -> None:
@@ -119,7 +119,7 @@ class Link(asyncio.BufferedProtocol):
             raise errors.ConnectionLostError(self._why_over)
 
     def _write(self, data: bytes) -> None:
-        assert self._transport is not None, "nobody has a link before it is open"
+        assert self._transport is not None, "a link is used before it is open"
         self._transport.write(data)
 
     def _end(self, why: errors.MqError) -> None:
@@ -127,11 +127,11 @@ class Link(asyncio.BufferedProtocol):
             self.is_over, self._why_over = True, str(why)
         if self._transport is not None:
             self._transport.abort()
-        for waiter in self._conversation.ended():
+        for waiter in self._conversation.end():
             if not waiter.done():
                 waiter.set_exception(why)
 
 
-def _answered(waiter: Waiter, frame: Frame) -> None:
+def _deliver(waiter: Waiter, frame: Frame) -> None:
     if not waiter.done():
         waiter.set_result(frame)

@@ -1,8 +1,8 @@
 """
-The blocking client: each operation as a method that returns when it is done.
+The blocking client: each operation is a method that returns when it is done.
 
-A client may be used by any number of threads. It opens connections when they are needed, one an
-address, and shares them.
+Any number of threads may share a client. It opens one connection per address, when it is first
+needed, and shares it.
 """
 
 import functools
@@ -27,10 +27,10 @@ Value = TypeVar("Value")
 P = ParamSpec("P")
 
 
-def _runs(
+def _make_method(
     operation: Callable[Concatenate[Directory, P], Flow[Value]],
 ) -> Callable[Concatenate["Client", P], Value]:
-    """Make a method of an operation: run its flow to the end."""
+    """Turn an operation into a method that runs its flow to the end."""
 
     @functools.wraps(operation)
     def method(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> Value:
@@ -40,7 +40,7 @@ def _runs(
 
 
 class Client:
-    """Talks to one RocketMQ cluster."""
+    """A client of one RocketMQ cluster."""
 
     def __init__(
         self,
@@ -50,53 +50,53 @@ class Client:
         tls: ssl.SSLContext | None = None,
         times: Times = DEFAULT_TIMES,
     ) -> None:
-        """Connect to nothing yet."""
+        """Prepare the client; connections are opened when they are needed."""
         self.directory = Directory(name_servers, Machine(), times, credentials)
         self._listeners = Listeners()
         self._memberships: dict[str, Membership] = {}
         self.engine = Engine(self.directory, tls, self._listeners.hear)
 
-    route = _runs(routing.route)
-    topics = _runs(routing.topics)
-    users_topics = _runs(routing.users_topics)
-    brokers = _runs(routing.brokers)
-    put_topics = _runs(routing.put_topics)
-    delete_topic = _runs(routing.delete_topic)
-    min_offset = _runs(offsets.min_offset)
-    max_offset = _runs(offsets.max_offset)
-    master_max_offset = _runs(offsets.master_max_offset)
-    search_offset = _runs(offsets.search_offset)
-    topic_offsets = _runs(offsets.topic_offsets)
-    committed = _runs(offsets.committed)
-    commit = _runs(offsets.commit)
-    lag = _runs(offsets.lag)
-    heartbeat = _runs(membership.heartbeat)
-    unregister = _runs(membership.unregister)
-    member_ids = _runs(membership.member_ids)
-    members = _runs(membership.members)
-    lock = _runs(membership.lock)
-    unlock = _runs(membership.unlock)
-    assignment = _runs(membership.assignment)
-    next_batch = _runs(pulling.next_batch)
-    send = _runs(sending.send)
-    send_one_way = _runs(sending.send_one_way)
+    find_route = _make_method(routing.find_route)
+    list_topics = _make_method(routing.list_topics)
+    list_user_topics = _make_method(routing.list_user_topics)
+    list_brokers = _make_method(routing.list_brokers)
+    put_topics = _make_method(routing.put_topics)
+    delete_topic = _make_method(routing.delete_topic)
+    find_min_offset = _make_method(offsets.find_min_offset)
+    find_max_offset = _make_method(offsets.find_max_offset)
+    find_master_max_offset = _make_method(offsets.find_master_max_offset)
+    search_offset = _make_method(offsets.search_offset)
+    list_offsets = _make_method(offsets.list_offsets)
+    find_committed = _make_method(offsets.find_committed)
+    commit = _make_method(offsets.commit)
+    measure_lag = _make_method(offsets.measure_lag)
+    send_heartbeat = _make_method(membership.send_heartbeat)
+    unregister = _make_method(membership.unregister)
+    list_member_ids = _make_method(membership.list_member_ids)
+    list_members = _make_method(membership.list_members)
+    lock = _make_method(membership.lock)
+    unlock = _make_method(membership.unlock)
+    query_assignment = _make_method(membership.query_assignment)
+    pull_batch = _make_method(pulling.pull_batch)
+    send = _make_method(sending.send)
+    send_one_way = _make_method(sending.send_one_way)
 
     def start(self, flow: Flow[Value]) -> RunningFlow[Value]:
-        """Start an operation of `mq_client.operations` and go on; `wait` gives its result."""
+        """Start an operation of `mq_client.operations`; `wait` returns its result."""
         return self.engine.start(flow)
 
     def wait(self, task: RunningFlow[Value]) -> Value:
         """Wait for an operation that was started."""
         self.engine.wait(lambda: task.is_done)
-        return task.result()
+        return task.get_result()
 
     def read(
         self, group: str, positions: Iterable[Position], budget: int = READER_BYTES
     ) -> QueueReader:
         """
-        Pull many queues side by side: iterate over the batches as they come.
+        Pull many queues concurrently: iterate over the batches as they arrive.
 
-        All that waits to be given has about `budget` bytes.
+        Batches that wait for the caller hold about `budget` bytes together.
         """
         return QueueReader(self.engine, self.directory, group, positions, budget)
 
@@ -105,16 +105,16 @@ class Client:
         group: str,
         client_id: str,
         subscriptions: dict[str, Filter],
-        members_changed: Callable[[], None] | None = None,
+        on_change: Callable[[], None] | None = None,
     ) -> Membership:
-        """Become a member of a group, until the membership is left."""
+        """Become a member of a group, until `leave`. `on_change`: its members changed."""
         if group in self._memberships and not self._memberships[group].is_over:
             raise errors.UsageError(
-                f"this client is a member of {group!r} already; brokers tell members apart by "
-                "their connection, so another one needs a client of its own"
+                f"this client is already a member of {group!r}; brokers tell members apart by "
+                "their connection, so use another client for another member"
             )
-        if members_changed is not None:
-            self._listeners.add(group, members_changed)
+        if on_change is not None:
+            self._listeners.add(group, on_change)
         joined = Membership(self.engine, self.directory, group, client_id, subscriptions)
         self._memberships[group] = joined
         return joined
@@ -124,7 +124,7 @@ class Client:
         self.engine.close()
 
     def __enter__(self) -> Self:
-        """Nothing is opened before it is needed."""
+        """Return the client. Connections are opened when they are needed."""
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,15 +1,15 @@
 """
-Runs flows over sockets, for any number of threads, without a thread of its own.
+Run flows over sockets, for any number of threads, without a thread of its own.
 
-Whoever waits does the work: one waiting thread leads, that is, it watches all sockets and carries
-out what they bring for everybody; the others sleep until it hands over. A program with one thread
-never switches threads to get an answer, and many requests are under way on one connection.
+The waiting threads do the work. One of them leads: it watches all sockets and handles their events
+for all callers, while the other threads sleep until it hands over. A program with one thread never
+switches threads to get an answer, and many requests can be in flight on one connection.
 
-All state is touched under one lock, which is free while the leader waits for the sockets.
+All state is changed under one lock, which is free while the leader waits for the sockets.
 
-Ctrl-C may strike between any two steps of the main thread. So locks are taken by `with`, which
-frees them in any case; who leads holds a lock of its own, which tells when the leader is gone; and
-work that was broken off fails as a whole, for half of it may be lost.
+Ctrl-C may interrupt the main thread between any two steps. So locks are taken by `with`, which
+always releases them. The leader holds a lock of its own, which shows when it is gone. Interrupted
+work fails as a whole, because half of it may be lost.
 """
 
 import contextlib
@@ -37,32 +37,32 @@ Value = TypeVar("Value")
 Outcome = Any
 
 LOOK_SECONDS = 1.0
-"""How often a thread looks whether the leader is gone: one that was interrupted may not tell."""
+"""How often a thread checks whether the leader is gone: an interrupted leader may not say so."""
 LEAVE_SECONDS = 5.0
-"""`close` waits so long for the leader, who needs a moment."""
+"""How long `close` waits for the leader to notice."""
 
 
 class RunningFlow(Generic[Value]):
-    """A flow under way."""
+    """A flow that has been started."""
 
     def __init__(
-        self, flow: Flow[Value], done: "Callable[[RunningFlow[Value]], None] | None" = None
+        self, flow: Flow[Value], on_done: "Callable[[RunningFlow[Value]], None] | None" = None
     ) -> None:
-        """Nothing happens yet."""
+        """Keep the flow; the engine runs it."""
         self.flow = flow
         self.is_done = False
-        self._done = done
+        self._on_done = on_done
         self._value: Value | None = None
         self._error: BaseException | None = None
 
     def finish(self, value: Value | None, error: BaseException | None) -> None:
-        """Keep the result, and tell who asked to be told: twice, if interrupted in between."""
+        """Keep the result and call `on_done`: twice, if an interrupt comes between the two."""
         self._value, self._error = value, error
-        if self._done is not None:
-            self._done(self)
+        if self._on_done is not None:
+            self._on_done(self)
         self.is_done = True
 
-    def result(self) -> Value:
+    def get_result(self) -> Value:
         """Return what the flow returned, or raise what it raised."""
         if self._error is not None:
             raise self._error
@@ -70,30 +70,30 @@ class RunningFlow(Generic[Value]):
 
 
 class Leader(NamedTuple):
-    """The thread that watches the sockets. It holds its lock as long as it leads."""
+    """The thread that watches the sockets. It holds its lock while it leads."""
 
     thread: int
     holds: threading.Lock
 
 
 class Engine:
-    """Owns the sockets, and moves flows on."""
+    """The owner of the sockets. It advances the flows."""
 
     def __init__(
         self,
         directory: Directory,
         tls: ssl.SSLContext | None,
-        pushed: Callable[[Frame], None],
+        on_push: Callable[[Frame], None],
     ) -> None:
-        """Open nothing yet. `pushed` is called, by whichever thread leads, for what peers ask."""
+        """Prepare the engine. The leading thread calls `on_push` for requests of peers."""
         self._directory = directory
         self._tls = tls
-        self._pushed = pushed
+        self._on_push = on_push
         self._selector = selectors.DefaultSelector()
         self._lock = threading.RLock()
         self._leader = Leader(0, threading.Lock())
         self._bells: list[threading.Lock] = []
-        """Locks that threads wait for, to be released when there is something new."""
+        """Locks that threads wait for, released when something has changed."""
         self._under_way: set[RunningFlow[Any]] = set()
         self._links: dict[str, Link] = {}
         self._names = Names(self._wake)
@@ -109,24 +109,24 @@ class Engine:
         """Run a flow to its end."""
         task = self.start(flow)
         self.wait(lambda: task.is_done)
-        return task.result()
+        return task.get_result()
 
     def start(
-        self, flow: Flow[Value], done: Callable[[RunningFlow[Value]], None] | None = None
+        self, flow: Flow[Value], on_done: Callable[[RunningFlow[Value]], None] | None = None
     ) -> RunningFlow[Value]:
-        """Send a flow's first requests. It goes on whenever some thread waits."""
-        task = RunningFlow(flow, done)
+        """Send a flow's first requests. It advances while any thread waits."""
+        task = RunningFlow(flow, on_done)
         with self._lock:
             if self._is_closed:
                 raise errors.ClosedError("the client was closed")
             self._under_way.add(task)
-            self._whole(lambda: self._resume(task, None))
+            self._run_whole(lambda: self._resume(task, None))
             if self._is_led:
                 self._wake()
         return task
 
     def wait(self, is_done: Callable[[], bool], seconds: float = NEVER) -> bool:
-        """Do everybody's work until this is so; False if the time is over before."""
+        """Work for all callers until `is_done` returns True. Return False after `seconds`."""
         until = time.monotonic() + seconds
         here = Leader(threading.get_ident(), threading.Lock())
         try:
@@ -140,26 +140,26 @@ class Engine:
                         left = until - time.monotonic()
                         if left <= 0:
                             return False
-                        bell = self._new_bell() if self._is_led else None
+                        bell = self._add_bell() if self._is_led else None
                         if bell is None:
                             self._leader = here
-                        next_time = self._next_time()
+                        next_time = self._find_next_time()
                     if bell is None:
                         self._lead(min(until, next_time))
                     else:
                         bell.acquire(timeout=min(left, LOOK_SECONDS))
         finally:
             if self._leader is here:
-                self._ring()  # somebody else may lead now
+                self._ring()  # another thread may lead now
 
     def nudge(self) -> None:
-        """Let every thread that waits look again whether it still has to."""
+        """Let every waiting thread check its condition again."""
         with self._lock:
             self._wake()
             self._ring()
 
     def close(self) -> None:
-        """Close all sockets; whoever waits gets a `ClosedError`."""
+        """Close all sockets. Calls in flight fail with a `ClosedError`."""
         try:
             with self._lock:
                 self._is_closed = True
@@ -179,34 +179,34 @@ class Engine:
 
     @property
     def _is_led(self) -> bool:
-        """Whether another thread leads; this one's own lead does not keep it from leading again."""
+        """Whether another thread leads. A thread that leads already may lead again."""
         return self._leader.holds.locked() and self._leader.thread != threading.get_ident()
 
     def _lead(self, until: float) -> None:
-        """Watch the sockets once, and carry out what they bring."""
+        """Wait for the sockets once, and handle their events."""
         timeout = None if until == NEVER else max(0.0, until - time.monotonic())
         events = self._selector.select(timeout)
         with self._lock:
             if not self._is_closed:
-                self._whole(lambda: self._carry_out(events))
+                self._run_whole(lambda: self._handle(events))
             self._ring()
 
-    def _carry_out(self, events: list[tuple[selectors.SelectorKey, int]]) -> None:
+    def _handle(self, events: list[tuple[selectors.SelectorKey, int]]) -> None:
         now = time.monotonic()
         for key, _ in events:
             if key.data is None:
                 with contextlib.suppress(BlockingIOError):
                     self._ear.recv(4096)
             else:
-                key.data.ready(now)
+                key.data.advance(now)
         self._names.deliver()
         self._tick(now)
 
-    def _whole(self, work: Callable[[], None]) -> None:
+    def _run_whole(self, work: Callable[[], None]) -> None:
         """
-        Do it all, or let all tasks under way fail.
+        Do the work completely, or fail all tasks.
 
-        An interrupt may have lost an answer, or left half a request on its way.
+        An interrupt may have lost an answer, or sent half a request.
         """
         try:
             work()
@@ -223,20 +223,20 @@ class Engine:
             self.nudge()
             raise
 
-    def _new_bell(self) -> threading.Lock:
+    def _add_bell(self) -> threading.Lock:
         bell = threading.Lock()
         bell.acquire()
         self._bells.append(bell)
         return bell
 
     def _ring(self) -> None:
-        """Let all threads that wait look again."""
+        """Let all waiting threads check their conditions again."""
         with self._lock:
             bells, self._bells = self._bells, []
             for bell in bells:
                 bell.release()
 
-    def _next_time(self) -> float:
+    def _find_next_time(self) -> float:
         pause = self._pauses[0][0] if self._pauses else NEVER
         return min(pause, min((link.wakes_at for link in self._links.values()), default=NEVER))
 
@@ -248,12 +248,12 @@ class Engine:
             self._resume(heapq.heappop(self._pauses)[2], None)
 
     def _wake(self) -> None:
-        """Interrupt the leader: there is something new to watch."""
-        with contextlib.suppress(OSError):  # enough wake-ups are on their way, or it is closed
+        """Interrupt the leader, because there is something new to watch."""
+        with contextlib.suppress(OSError):  # enough wake-ups are pending, or it is closed
             self._mouth.send(b"\0")
 
     def _resume(self, task: RunningFlow[Any], outcome: Outcome) -> None:
-        if task.is_done:  # it failed with the work that was interrupted
+        if task.is_done:  # it failed when the work was interrupted
             return
         try:
             if isinstance(outcome, BaseException):
@@ -262,7 +262,7 @@ class Engine:
                 step = task.flow.send(outcome)
         except StopIteration as stop:
             self._finish(task, stop.value, None)
-        except Exception as error:  # noqa: BLE001  # it belongs to the caller, whatever it is
+        except Exception as error:  # noqa: BLE001  # the caller gets any error
             self._finish(task, None, error)
         else:
             self._perform(task, step)
@@ -291,37 +291,37 @@ class Engine:
             outcomes[place] = outcome
             missing.discard(place)
             if not missing:
-                self._resume(task, flows.joined(outcomes))
+                self._resume(task, flows.check_outcomes(outcomes))
 
         if not asks:
             self._resume(task, outcomes)
         for place, ask in enumerate(asks):
             self._ask(ask, functools.partial(note, place))
 
-    def _ask(self, ask: Ask, done: Callable[[Outcome], None]) -> None:
-        def answered(answer: Frame | errors.MqError) -> None:
+    def _ask(self, ask: Ask, on_outcome: Callable[[Outcome], None]) -> None:
+        def finish(answer: Frame | errors.MqError) -> None:
             try:
-                done_with = _outcome(ask, answer)
-            except Exception as error:  # noqa: BLE001  # it belongs to the flow, whatever it is
-                done_with = error
-            done(done_with)
+                outcome = _read_outcome(ask, answer)
+            except Exception as error:  # noqa: BLE001  # the flow gets any error
+                outcome = error
+            on_outcome(outcome)
 
         now = time.monotonic()
         try:
-            self._link(ask.address).request(ask.request, answered, now, now + ask.timeout)
+            self._find_link(ask.address).request(ask.request, finish, now, now + ask.timeout)
         except Exception as error:  # noqa: BLE001  # as above
-            done(error)
+            on_outcome(error)
 
     def _tell(self, tell: Tell) -> Exception | None:
         try:
-            self._link(tell.address).tell(tell.request, time.monotonic())
+            self._find_link(tell.address).tell(tell.request, time.monotonic())
         except errors.UnavailableError as error:
-            return flows.failure(tell, error)
+            return flows.make_failure(tell, error)
         except Exception as error:  # noqa: BLE001  # as above
             return error
         return None
 
-    def _link(self, address: str) -> Link:
+    def _find_link(self, address: str) -> Link:
         """Find the connection to an address, or open one."""
         if self._is_closed:
             raise errors.ClosedError("the client was closed")
@@ -331,13 +331,13 @@ class Engine:
             link.end("idle for too long")
         if link is None or link.state is LinkState.ENDED:
             credentials = self._directory.credentials
-            link = Link(address, self._selector, self._pushed, credentials, self._tls, self._names)
+            link = Link(address, self._selector, self._on_push, credentials, self._tls, self._names)
             self._links[address] = link
             link.open(now, self._directory.times.connect)
         return link
 
 
-def _outcome(ask: Ask, answer: Frame | errors.MqError) -> Any:
+def _read_outcome(ask: Ask, answer: Frame | errors.MqError) -> Any:
     if isinstance(answer, Frame):
-        return base.result(ask.request, answer, ask.address)
-    raise flows.failure(ask, answer) from answer
+        return base.read_answer(ask.request, answer, ask.address)
+    raise flows.make_failure(ask, answer) from answer

@@ -1,9 +1,9 @@
 """
-One socket that never blocks: it connects, speaks TLS if told, writes what waits, reads frames.
+One socket that never blocks: it connects, optionally with TLS, writes requests and reads frames.
 
-A host's name is looked up by `names`, for that does block. A link is opened by its first request
-and ends by its first failure; whoever needs the peer again opens another one. It is driven by the
-engine, under the engine's lock.
+`names` resolves host names, because that blocks. The first request opens a link and the first
+failure ends it; a later request to the same address opens a new one. The engine drives links, under
+its lock.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from mq_client.acl import Credentials
 from mq_client.blocking.names import Names, Places
 from mq_client.commands.base import Request
 from mq_client.connection import NEVER, Connection
-from mq_client.directory import host_and_port
+from mq_client.directory import split_address
 from mq_client.frames import Frame
 
 Waiter = Callable[[Frame | errors.MqError], None]
@@ -30,9 +30,9 @@ _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class LinkState(Enum):
-    """Where a link is in its life."""
+    """What a link is doing."""
 
-    LOOKING_UP = "the host's name is looked up"
+    LOOKING_UP = "looking up the host name"
     CONNECTING = "connecting"
     SHAKING_HANDS = "TLS handshake"
     OPEN = "open"
@@ -40,24 +40,24 @@ class LinkState(Enum):
 
 
 class Link:
-    """A connection to one address, and the requests under way on it."""
+    """A connection to one address, and the requests in flight on it."""
 
     def __init__(
         self,
         address: str,
         selector: selectors.BaseSelector,
-        pushed: Callable[[Frame], None],
+        on_push: Callable[[Frame], None],
         credentials: Credentials | None,
         tls: ssl.SSLContext | None,
         names: Names,
     ) -> None:
-        """Prepare; nothing is sent before `open`."""
+        """Prepare the link; nothing is sent before `open`."""
         self.address = address
         self.state = LinkState.LOOKING_UP
         self.used_at = 0.0
         self._connect_by = NEVER
         self._selector = selector
-        self._pushed = pushed
+        self._on_push = on_push
         self._tls = tls
         self._names = names
         self._conversation: Connection[Waiter] = Connection(credentials)
@@ -68,15 +68,15 @@ class Link:
         self._why_ended = ""
 
     def open(self, now: float, seconds: float) -> None:
-        """Start to connect, to the first address that the name has."""
+        """Start to connect to the first address of the host."""
         self._connect_by = now + seconds
-        host, port = host_and_port(self.address)
+        host, port = split_address(self.address)
         try:
-            self._names.look_up(host, port, self._found)
-        except (OSError, UnicodeError) as error:  # a name that IDNA refuses is the second
+            self._names.look_up(host, port, self._start_connecting)
+        except (OSError, UnicodeError) as error:  # UnicodeError: IDNA rejects the name
             self.end(f"the host is unknown: {error}")
 
-    def _found(self, places: Places | OSError) -> None:
+    def _start_connecting(self, places: Places | OSError) -> None:
         if self.state is LinkState.ENDED:
             return
         if isinstance(places, OSError):
@@ -87,12 +87,12 @@ class Link:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for anything here."""
+        """Whether no request is in flight."""
         return self._conversation.is_idle
 
     @property
     def wakes_at(self) -> float:
-        """When `tick` has something to do at the latest."""
+        """The time at which `tick` must be called at the latest."""
         connect_by = self._connect_by if self._is_opening else NEVER
         return min(connect_by, self._conversation.next_deadline)
 
@@ -101,7 +101,7 @@ class Link:
         return self.state in (LinkState.LOOKING_UP, LinkState.CONNECTING, LinkState.SHAKING_HANDS)
 
     def request(self, request: Request[Any], waiter: Waiter, now: float, deadline: float) -> None:
-        """Send a request; the waiter is called once, with the answer or an error."""
+        """Send a request. The waiter is called once, with the answer or an error."""
         if self.state is LinkState.ENDED:
             waiter(errors.ConnectionLostError(self._why_ended))
             return
@@ -109,18 +109,18 @@ class Link:
         self._write(self._conversation.request(request, waiter, now, deadline))
 
     def tell(self, request: Request[Any], now: float) -> None:
-        """Send a request that gets no answer."""
+        """Send a request without an answer."""
         if self.state is LinkState.ENDED:
             raise errors.ConnectionLostError(self._why_ended)
         self.used_at = now
-        self._write(self._conversation.one_way(request))
+        self._write(self._conversation.tell(request))
 
-    def ready(self, now: float) -> None:
-        """Go on: the socket can be read or written."""
+    def advance(self, now: float) -> None:
+        """Continue, because the socket can be read or written."""
         try:
             match self.state:
                 case LinkState.CONNECTING:
-                    self._connected()
+                    self._finish_connecting()
                 case LinkState.SHAKING_HANDS:
                     self._shake_hands()
                 case LinkState.OPEN:
@@ -128,30 +128,30 @@ class Link:
                     self._read(now)
                 case LinkState.LOOKING_UP | LinkState.ENDED:
                     pass
-        except Exception as error:  # noqa: BLE001  # it ends this link, not the thread that leads
+        except Exception as error:  # noqa: BLE001  # it ends this link, not the leading thread
             if self.state is LinkState.CONNECTING:
                 self._try_next(str(error))
             else:
                 self.end(str(error))
 
     def tick(self, now: float) -> None:
-        """End what took too long."""
+        """End what has taken too long."""
         if self._is_opening and now >= self._connect_by:
             self.end(f"no connection in time, while {self.state.value}")
             return
-        late, is_silent = self._conversation.expired(now)
+        late, is_silent = self._conversation.expire(now)
         if is_silent:
             self._close()
         for waiter in late:
             waiter(errors.DeadlineError("no answer in time"))
         if is_silent:
-            self.end("the peer was silent for the whole time of a request")
+            self.end("nothing came from the peer while a request waited")
 
     def end(self, reason: str) -> None:
-        """Close, and tell everybody who waits."""
+        """Close, and fail the requests in flight."""
         self._close()
         self._why_ended = reason
-        for waiter in self._conversation.ended():
+        for waiter in self._conversation.end():
             waiter(errors.ConnectionLostError(reason))
 
     def _close(self) -> None:
@@ -163,7 +163,7 @@ class Link:
             self._sock = None
 
     def _try_next(self, reason: str) -> None:
-        """Connect to the next address of the host, as a name may have several."""
+        """Connect to the next address of the host; a name may have several."""
         for family, kind, protocol, _, place in self._others:
             self._close()
             self.state = LinkState.CONNECTING
@@ -180,16 +180,16 @@ class Link:
             return
         self.end(reason)
 
-    def _connected(self) -> None:
-        sock = self._open_socket()
+    def _finish_connecting(self) -> None:
+        sock = self._get_socket()
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise OSError(code, os.strerror(code))
         if self._tls is None:
-            self._opened()
+            self._become_open()
             return
         self._selector.unregister(sock)
-        host, _ = host_and_port(self.address)
+        host, _ = split_address(self.address)
         self._sock = self._tls.wrap_socket(
             sock, server_hostname=host, do_handshake_on_connect=False
         )
@@ -198,7 +198,7 @@ class Link:
         self._shake_hands()
 
     def _shake_hands(self) -> None:
-        sock = self._open_socket()
+        sock = self._get_socket()
         assert isinstance(sock, ssl.SSLSocket)
         try:
             sock.do_handshake()
@@ -207,11 +207,11 @@ class Link:
         except ssl.SSLWantWriteError:
             self._selector.modify(sock, WRITE, self)
         else:
-            self._opened()
+            self._become_open()
 
-    def _opened(self) -> None:
+    def _become_open(self) -> None:
         self.state = LinkState.OPEN
-        self._selector.modify(self._open_socket(), READ, self)
+        self._selector.modify(self._get_socket(), READ, self)
         self._flush()
 
     def _write(self, data: bytes) -> None:
@@ -223,8 +223,8 @@ class Link:
                 self.end(str(error))
 
     def _flush(self) -> None:
-        """Write as much as the socket takes; the rest when it is ready again."""
-        sock = self._open_socket()
+        """Write as much as the socket takes now. The rest follows when it is ready again."""
+        sock = self._get_socket()
         while self._outbox:
             try:
                 sent = sock.send(self._outbox[0])
@@ -241,13 +241,13 @@ class Link:
         if to_write != self._wants_to_write:
             self._wants_to_write = to_write
             events = READ | WRITE if to_write else READ
-            self._selector.modify(self._open_socket(), events, self)
+            self._selector.modify(self._get_socket(), events, self)
 
     def _read(self, now: float) -> None:
-        """Read until the socket has no more: with TLS, bytes may wait where select cannot see."""
-        sock = self._open_socket()
+        """Read until the socket is empty: with TLS, select does not see all waiting bytes."""
+        sock = self._get_socket()
         while self.state is LinkState.OPEN:
-            space = self._conversation.reader.space()
+            space = self._conversation.reader.get_space()
             try:
                 size = sock.recv_into(space)
             except _WOULD_BLOCK:
@@ -255,16 +255,16 @@ class Link:
             if not size:
                 self.end("the peer closed the connection")
                 return
-            replies = self._conversation.received(size, now, _answered, self._pushed)
+            replies = self._conversation.receive(size, now, _deliver, self._on_push)
             if replies:
                 self._write(replies)
             if size < len(space) and self._tls is None:
                 return
 
-    def _open_socket(self) -> socket.socket:
-        assert self._sock is not None, "a link that ended is not driven any more"
+    def _get_socket(self) -> socket.socket:
+        assert self._sock is not None, "a link that has ended is not driven"
         return self._sock
 
 
-def _answered(waiter: Waiter, frame: Frame) -> None:
+def _deliver(waiter: Waiter, frame: Frame) -> None:
     waiter(frame)

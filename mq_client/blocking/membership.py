@@ -1,4 +1,4 @@
-"""A member of a group: a thread of its own heartbeats, and hears what the brokers say."""
+"""A member of a group, with a thread of its own for the heartbeats."""
 
 import contextlib
 import threading
@@ -16,7 +16,7 @@ EVERY_SECONDS = 30.0
 
 
 class Membership:
-    """Is in the group from the first heartbeat on, until `leave`."""
+    """A client in a group, from its first heartbeat until `leave`."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Membership:
         client_id: str,
         subscriptions: Mapping[str, Filter],
     ) -> None:
-        """Join, or raise what keeps the brokers from being found."""
+        """Join. Raise an error if the brokers cannot be found."""
         self._engine = engine
         self._directory = directory
         self._group = group
@@ -34,16 +34,16 @@ class Membership:
         self._subscriptions = dict(subscriptions)
         self.is_over = False
         self.failures: Mapping[str, Exception] = {}
-        """What the last heartbeats ended with, by the broker's address, where they failed.
-        `route`: the brokers could not be found, or told."""
-        self._heartbeat()
+        """Errors of the last heartbeats, by the broker's address.
+        `route`: the brokers could not be found."""
+        self._send_heartbeat()
         self._thread = threading.Thread(
-            target=self._keep, name=f"heartbeats of {client_id}", daemon=True
+            target=self._keep_alive, name=f"heartbeats of {client_id}", daemon=True
         )
         self._thread.start()
 
     def leave(self) -> None:
-        """Tell the brokers, and stop the heartbeats. A client that was closed has left already."""
+        """Stop the heartbeats and unregister. If the client was closed, there is nothing to do."""
         if not self.is_over:
             self.is_over = True
             self._engine.nudge()
@@ -55,26 +55,26 @@ class Membership:
                 self._engine.run(flow)
 
     def __enter__(self) -> Self:
-        """Be a member."""
+        """Return the membership."""
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leave."""
         self.leave()
 
-    def _keep(self) -> None:
+    def _keep_alive(self) -> None:
         while True:
             try:
                 if self._engine.wait(lambda: self.is_over, EVERY_SECONDS):
                     return
-                self._heartbeat()
+                self._send_heartbeat()
             except errors.ClosedError:
                 return
-            except Exception as error:  # noqa: BLE001  # the thread lives on, whatever it is
+            except Exception as error:  # noqa: BLE001  # the thread survives any error
                 self.failures = {"route": error}
 
-    def _heartbeat(self) -> None:
-        flow = membership.heartbeat(
+    def _send_heartbeat(self) -> None:
+        flow = membership.send_heartbeat(
             self._directory, self._group, self._client_id, self._subscriptions
         )
         self.failures = self._engine.run(flow)

@@ -1,8 +1,8 @@
 """
-Look host names up without keeping anybody waiting: the system's own call blocks.
+Resolve host names without blocking other work, although the system's own call blocks.
 
-Each name has a thread of its own while it is looked up, and never two. What was found waits until
-`deliver` is called, under the lock of whoever owns the links.
+Each name is resolved in a thread of its own, one thread per name. Results wait until `deliver` is
+called, under the engine's lock.
 """
 
 import socket
@@ -12,65 +12,65 @@ from collections.abc import Callable
 from typing import Any
 
 Places = list[tuple[Any, ...]]
-Found = Callable[[Places | OSError], None]
+OnFound = Callable[[Places | OSError], None]
 
 
 class Names:
-    """Lookups under way. `wake` is called, by their threads, when there is something to deliver."""
+    """Running lookups. Their threads call `wake` when there is something to deliver."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        """Start nothing yet."""
+        """Keep `wake`; no thread is started yet."""
         self._wake = wake
-        self._waiting: dict[tuple[str, int], list[Found]] = {}
+        self._waiting: dict[tuple[str, int], list[OnFound]] = {}
         self._ended: deque[tuple[tuple[str, int], Places | OSError]] = deque()
 
-    def look_up(self, host: str, port: int, found: Found) -> None:
+    def look_up(self, host: str, port: int, on_found: OnFound) -> None:
         """
-        Find the addresses of a host; an address is its own, at once.
+        Find the addresses of a host. If it is an address, `on_found` is called immediately.
 
-        A name is passed to `found` by `deliver`; one that is none at all raises an `OSError` or
+        If it is a name, `deliver` calls `on_found`. An invalid name raises an `OSError` or
         `UnicodeError`.
         """
         try:
-            places = _places(host, port, socket.AI_NUMERICHOST)
+            places = _resolve(host, port, socket.AI_NUMERICHOST)
         except socket.gaierror:
-            self._look_up_in_thread(host, port, found)
+            self._look_up_in_thread(host, port, on_found)
         else:
-            found(places)
+            on_found(places)
 
     def deliver(self) -> None:
-        """Pass on what was found since."""
+        """Pass on the results."""
         while self._ended:
             key, outcome = self._ended.popleft()
-            for found in self._waiting.pop(key, ()):
-                found(outcome)
+            for on_found in self._waiting.pop(key, ()):
+                on_found(outcome)
 
-    def _look_up_in_thread(self, host: str, port: int, found: Found) -> None:
+    def _look_up_in_thread(self, host: str, port: int, on_found: OnFound) -> None:
         key = (host, port)
         if key in self._waiting:
-            self._waiting[key].append(found)
+            self._waiting[key].append(on_found)
             return
-        self._waiting[key] = [found]
+        self._waiting[key] = [on_found]
         thread = threading.Thread(
             target=self._run, args=(key,), name=f"looks up {host}", daemon=True
         )
         try:
             thread.start()
-        except RuntimeError as error:  # the system has no thread left
+        except RuntimeError as error:  # the system cannot start another thread
             del self._waiting[key]
             raise OSError(str(error)) from error
 
     def _run(self, key: tuple[str, int]) -> None:
         outcome: Places | OSError
         try:
-            outcome = _places(*key, 0)
+            outcome = _resolve(*key, 0)
         except OSError as error:
             outcome = error
-        except Exception as error:  # noqa: BLE001  # somebody waits for this name
+        except Exception as error:  # noqa: BLE001  # callers wait for this name
             outcome = OSError(str(error))
         self._ended.append((key, outcome))
         self._wake()
 
 
-def _places(host: str, port: int, flags: int) -> Places:
+def _resolve(host: str, port: int, flags: int) -> Places:
     return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)

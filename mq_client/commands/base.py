@@ -1,8 +1,8 @@
 """
-What every request is: a value that knows its code, its fields, its body, and its answer.
+The base of all requests. A request knows its code, fields and body, and how to read its answer.
 
-A request is a frozen dataclass. Its fields are the request's, in Java's spelling on the wire,
-unless `fields` says otherwise. `read` turns the answer into a value, or raises what the code means.
+A request is a frozen dataclass. Its fields are sent under Java's names, unless `list_fields` is
+overridden. `read` turns a good answer into a value.
 """
 
 import dataclasses
@@ -13,7 +13,8 @@ from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from mq_client import errors, lenient_json
-from mq_client.frames import Frame, as_text
+from mq_client.frames import Frame, to_text
+from mq_client.values import MessageQueue
 
 Value_co = TypeVar("Value_co", covariant=True)
 SUCCESS = 0
@@ -27,21 +28,21 @@ class Request(ABC, Generic[Value_co]):
     name: ClassVar[str]
     good_codes: ClassVar[frozenset[int]] = frozenset({SUCCESS})
 
-    def fields(self) -> dict[str, str]:
-        """List the fields of the header, as text."""
-        names = _wire_names(type(self))
-        return {wire: as_text(getattr(self, name)) for name, wire in names if wire}
+    def list_fields(self) -> dict[str, str]:
+        """List the header's fields, as strings."""
+        names = _list_wire_names(type(self))
+        return {wire: to_text(getattr(self, name)) for name, wire in names if wire}
 
-    def body(self) -> bytes:
-        """What follows the header."""
+    def encode_body(self) -> bytes:
+        """Encode what follows the header."""
         return b""
 
     @abstractmethod
     def read(self, answer: Frame) -> Value_co:
-        """Make a value of a good answer."""
+        """Turn a good answer into a value."""
 
-    def about(self) -> str:
-        """Name the request and what it is about, for errors."""
+    def describe(self) -> str:
+        """Name the request and its object, for errors."""
         found = [
             str(value)
             for name in ("group", "topic", "queue_id")
@@ -49,36 +50,36 @@ class Request(ABC, Generic[Value_co]):
         ]
         return " ".join([self.name, *found])
 
-    def refusal(self, answer: Frame, address: str) -> errors.AnswerError:
-        """Make the error of an answer that is not good."""
-        return errors.refusal(self.about(), address, answer.code, answer.remark)
+    def make_refusal(self, answer: Frame, address: str) -> errors.AnswerError:
+        """Make the error for an answer that is not good."""
+        return errors.make_refusal(self.describe(), address, answer.code, answer.remark)
 
 
 class Done(Request[None]):
-    """A request whose good answer says nothing more."""
+    """A request whose good answer has no content."""
 
     __slots__ = ()
 
     def read(self, answer: Frame) -> None:
-        """Nothing to read."""
+        """Read nothing."""
 
 
-def result(request: Request[Value_co], answer: Frame, address: str) -> Value_co:
-    """Turn an answer into a value, or raise."""
+def read_answer(request: Request[Value_co], answer: Frame, address: str) -> Value_co:
+    """Turn an answer into a value, or raise its error."""
     if answer.code not in request.good_codes:
-        raise request.refusal(answer, address)
+        raise request.make_refusal(answer, address)
     try:
         return request.read(answer)
     except errors.ProtocolError as error:
-        raise errors.ProtocolError(f"{request.about()} to {address}: {error}") from error
+        raise errors.ProtocolError(f"{request.describe()} to {address}: {error}") from error
 
 
-def as_json(value: object) -> bytes:
-    """Write a body."""
+def to_json(value: object) -> bytes:
+    """Encode a body."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def whole(answer: Frame, name: str) -> int:
+def read_whole(answer: Frame, name: str) -> int:
     """Read a field that must be a whole number."""
     text = answer.fields.get(name)
     try:
@@ -87,81 +88,88 @@ def whole(answer: Frame, name: str) -> int:
         raise errors.ProtocolError(f"field {name} is {text!r}, not a whole number") from error
 
 
-def parsed(answer: Frame) -> "Node":
+def parse_body(answer: Frame) -> "Node":
     """Read a body that must be a JSON object."""
-    return Node(lenient_json.loads(memoryview(answer.body)), "the body")
+    return Node(lenient_json.parse(memoryview(answer.body)), "the body")
 
 
 class Node:
-    """A piece of a JSON answer. Whatever is not as expected is a `ProtocolError` that names it."""
+    """An object in a JSON answer. An unexpected value is a `ProtocolError` that names it."""
 
     def __init__(self, value: object, where: str) -> None:
-        """Remember where it stood."""
+        """Check that it is an object. `where` names it in errors."""
         if not isinstance(value, dict):
-            raise errors.ProtocolError(f"{where} is no JSON object")
+            raise errors.ProtocolError(f"{where} is not a JSON object")
         self.value: Mapping[Any, Any] = value
         self._where = where
 
-    def text(self, name: str) -> str:
-        """Read a text."""
-        return self._typed(name, str)
+    def read_text(self, name: str) -> str:
+        """Read a string."""
+        return self._read_typed(name, str)
 
-    def maybe_text(self, name: str) -> str | None:
-        """Read a text that may be missing."""
-        return None if self.value.get(name) is None else self.text(name)
+    def read_optional_text(self, name: str) -> str | None:
+        """Read a string that may be missing."""
+        return None if self.value.get(name) is None else self.read_text(name)
 
-    def number(self, name: str, default: int | None = None) -> int:
-        """Read a whole number; one that is missing is the default, if there is one."""
+    def read_number(self, name: str, default: int | None = None) -> int:
+        """Read a whole number. If it is missing, use the default, if there is one."""
         if default is not None and self.value.get(name) is None:
             return default
         if isinstance(self.value.get(name), bool):
-            raise errors.ProtocolError(f"{name} of {self._where} is no whole number")
-        return self._typed(name, int)
+            raise errors.ProtocolError(f"{name} of {self._where} is not a whole number")
+        return self._read_typed(name, int)
 
-    def items(self, name: str) -> list[Any]:
-        """Read a list; one that is missing is empty."""
-        return [] if self.value.get(name) is None else self._typed(name, list)
+    def read_list(self, name: str) -> list[Any]:
+        """Read a list. A missing list is empty."""
+        return [] if self.value.get(name) is None else self._read_typed(name, list)
 
-    def nodes(self, name: str) -> "list[Node]":
+    def read_nodes(self, name: str) -> "list[Node]":
         """Read a list of objects."""
-        return [Node(value, f"an entry of {name}") for value in self.items(name)]
+        return [Node(value, f"an entry of {name}") for value in self.read_list(name)]
 
-    def table(self, name: str) -> Mapping[Any, Any]:
-        """Read an object whose keys are data; one that is missing is empty."""
-        return {} if self.value.get(name) is None else self._typed(name, dict)
+    def read_table(self, name: str) -> Mapping[Any, Any]:
+        """Read an object whose keys are data. A missing object is empty."""
+        return {} if self.value.get(name) is None else self._read_typed(name, dict)
 
-    def _typed(self, name: str, kind: "type[Kind]") -> "Kind":
+    def _read_typed(self, name: str, kind: "type[Kind]") -> "Kind":
         value = self.value.get(name)
         if not isinstance(value, kind):
-            raise errors.ProtocolError(f"{name} of {self._where} is no {kind.__name__}")
+            raise errors.ProtocolError(f"{name} of {self._where} is not of type {kind.__name__}")
         return value
 
 
 Kind = TypeVar("Kind")
 
 
-def node_of_key(key: object, where: str) -> Node:
-    """Read a key that was an object: `lenient_json` made a tuple of it."""
+def parse_key(key: object, where: str) -> Node:
+    """Read a key that was an object, which `lenient_json` turned into a tuple."""
     try:
         return Node(dict(key), where)  # type: ignore[call-overload]  # checked by the except
     except (TypeError, ValueError) as error:
-        raise errors.ProtocolError(f"a key of {where} is no object") from error
+        raise errors.ProtocolError(f"a key of {where} is not an object") from error
+
+
+def read_queue(node: Node) -> MessageQueue:
+    """Read a queue from an object."""
+    return MessageQueue(
+        node.read_text("topic"), node.read_text("brokerName"), node.read_number("queueId")
+    )
 
 
 @cache
-def _wire_names(kind: type) -> tuple[tuple[str, str], ...]:
-    """Pair each field with its name on the wire; metadata may rename it, or hide it by ''."""
+def _list_wire_names(kind: type) -> tuple[tuple[str, str], ...]:
+    """Pair each field with the name under which it is sent, or with '' if it is not sent."""
     return tuple(
-        (field.name, field.metadata.get("wire", _camel(field.name)))
+        (field.name, field.metadata.get("wire", _to_camel(field.name)))
         for field in dataclasses.fields(kind)
     )
 
 
-def _camel(name: str) -> str:
+def _to_camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
-def wire(name: str, **options: Any) -> Any:
-    """Declare a field whose name on the wire is another one; '' keeps it off the header."""
+def send_as(name: str, **options: Any) -> Any:
+    """Declare a field that is sent under another name; '' keeps it out of the header."""
     return dataclasses.field(metadata={"wire": name}, **options)

@@ -1,18 +1,18 @@
-"""What is asked of name servers, and how topics are made and changed on brokers."""
+"""Requests to name servers, and requests that create and change topics on brokers."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mq_client import errors
 from mq_client.checks import INT32_MAX
-from mq_client.commands.base import Done, Node, Request, as_json, parsed, wire
+from mq_client.commands.base import Done, Node, Request, parse_body, send_as, to_json
 from mq_client.frames import Frame
 from mq_client.values import BrokerMap, BrokerRoute, Route, TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
 class GetRoute(Request[Route]):
-    """Ask a name server where a topic's queues are."""
+    """Ask a name server for a topic's route."""
 
     code: ClassVar[int] = 105
     name: ClassVar[str] = "GET_ROUTEINFO_BY_TOPIC"
@@ -20,47 +20,47 @@ class GetRoute(Request[Route]):
     accept_standard_json_only: bool = True
 
     def read(self, answer: Frame) -> Route:
-        """Join the queues with the addresses of their brokers, in the brokers' order by name."""
-        body = parsed(answer)
-        data, queues = _by_broker(body, "brokerDatas"), _by_broker(body, "queueDatas")
+        """Join the queues with the addresses of their brokers, by broker name."""
+        body = parse_body(answer)
+        data, queues = _index_by_broker(body, "brokerDatas"), _index_by_broker(body, "queueDatas")
         brokers = tuple(
             _read_broker(name, queues[name], data.get(name))
             for name in sorted(queues, key=_order_as_java)
         )
-        return Route(self.topic, brokers, bool(body.table("topicQueueMappingByBroker")))
+        return Route(self.topic, brokers, bool(body.read_table("topicQueueMappingByBroker")))
 
 
-def _by_broker(body: Node, name: str) -> dict[str, Node]:
-    """Read a list with an entry for each broker. A missing list is refused: it is not empty."""
+def _index_by_broker(body: Node, name: str) -> dict[str, Node]:
+    """Read a list with an entry for each broker. A missing list is an error, not an empty list."""
     if body.value.get(name) is None:
         raise errors.ProtocolError(f"{name} is missing in the route of a topic")
     found: dict[str, Node] = {}
-    for node in body.nodes(name):
-        broker = node.text("brokerName")
+    for node in body.read_nodes(name):
+        broker = node.read_text("brokerName")
         if found.setdefault(broker, node) is not node:
             raise errors.ProtocolError(f"{name} lists broker {broker!r:.100} twice")
     return found
 
 
 def _order_as_java(text: str) -> bytes:
-    """Order by UTF-16 units, as RocketMQ's clients sort: all of them must see the same order."""
+    """Order by UTF-16 units, as RocketMQ's clients do: all clients need the same order."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def _read_broker(name: str, queues: Node, data: Node | None) -> BrokerRoute:
     return BrokerRoute(
         broker=name,
-        cluster=(data and data.maybe_text("cluster")) or "",
-        addresses=addresses(data) if data else {},
+        cluster=(data and data.read_optional_text("cluster")) or "",
+        addresses=read_addresses(data) if data else {},
         read_queues=_read_count(name, queues, "readQueueNums"),
         write_queues=_read_count(name, queues, "writeQueueNums"),
         perm=_read_count(name, queues, "perm"),
-        zone=(data and data.maybe_text("zoneName")) or None,
+        zone=(data and data.read_optional_text("zoneName")) or None,
     )
 
 
 def _read_count(broker: str, queues: Node, name: str) -> int:
-    count = queues.number(name)
+    count = queues.read_number(name)
     if not 0 <= count <= INT32_MAX:
         raise errors.ProtocolError(
             f"{name} of broker {broker!r:.100} must be from 0 to {INT32_MAX}"
@@ -68,13 +68,13 @@ def _read_count(broker: str, queues: Node, name: str) -> int:
     return count
 
 
-def addresses(data: Node) -> dict[int, str]:
-    """Read addresses by broker id, the master's first. An id may be a number or a string."""
-    table = data.table("brokerAddrs")
+def read_addresses(data: Node) -> dict[int, str]:
+    """Read addresses by broker id, the master's first. Ids may be numbers or strings."""
+    table = data.read_table("brokerAddrs")
     try:
         found = dict(sorted((int(number), str(address)) for number, address in table.items()))
     except (TypeError, ValueError) as error:
-        raise errors.ProtocolError("a broker id in brokerAddrs is no number") from error
+        raise errors.ProtocolError("a broker id in brokerAddrs is not a number") from error
     if len(found) < len(table):
         raise errors.ProtocolError("brokerAddrs has two addresses for one broker id")
     return found
@@ -88,13 +88,13 @@ class GetCluster(Request[BrokerMap]):
     name: ClassVar[str] = "GET_BROKER_CLUSTER_INFO"
 
     def read(self, answer: Frame) -> BrokerMap:
-        """Read the two tables."""
-        body = parsed(answer)
-        groups = body.table("clusterAddrTable").items()
-        brokers = body.table("brokerAddrTable").items()
+        """Read the tables of clusters and of addresses."""
+        body = parse_body(answer)
+        groups = body.read_table("clusterAddrTable").items()
+        brokers = body.read_table("brokerAddrTable").items()
         return BrokerMap(
             {str(cluster): tuple(sorted(map(str, names or ()))) for cluster, names in groups},
-            {str(name): addresses(Node(data, f"broker {name}")) for name, data in brokers},
+            {str(name): read_addresses(Node(data, f"broker {name}")) for name, data in brokers},
         )
 
 
@@ -106,28 +106,28 @@ class GetTopics(Request[list[str]]):
     name: ClassVar[str] = "GET_ALL_TOPIC_LIST_FROM_NAMESERVER"
 
     def read(self, answer: Frame) -> list[str]:
-        """Sort the names."""
-        return sorted(map(str, parsed(answer).items("topicList")))
+        """Read the names, sorted."""
+        return sorted(map(str, parse_body(answer).read_list("topicList")))
 
 
 @dataclass(frozen=True, slots=True)
 class PutTopics(Done):
-    """Make topics on a broker, or change their counts, all in one call."""
+    """Create topics on a broker, or change their numbers of queues, in one call."""
 
     code: ClassVar[int] = 18
     name: ClassVar[str] = "UPDATE_AND_CREATE_TOPIC_LIST"
-    topics: tuple[TopicConfig, ...] = wire("")
+    topics: tuple[TopicConfig, ...] = send_as("")
 
-    def body(self) -> bytes:
+    def encode_body(self) -> bytes:
         """Describe each topic."""
-        return as_json({"topicConfigList": [_described(topic) for topic in self.topics]})
+        return to_json({"topicConfigList": [_describe_topic(topic) for topic in self.topics]})
 
-    def about(self) -> str:
+    def describe(self) -> str:
         """Name the topics."""
         return f"{self.name} {', '.join(topic.topic for topic in self.topics)}"
 
 
-def _described(topic: TopicConfig) -> dict[str, Any]:
+def _describe_topic(topic: TopicConfig) -> dict[str, Any]:
     return {
         "topicName": topic.topic,
         "readQueueNums": topic.read_queues,
@@ -142,7 +142,7 @@ def _described(topic: TopicConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic(Done):
-    """Delete a topic on a broker, with its messages and what groups committed for it."""
+    """Delete a topic on a broker, with its messages and committed offsets."""
 
     code: ClassVar[int] = 215
     name: ClassVar[str] = "DELETE_TOPIC_IN_BROKER"
@@ -160,25 +160,25 @@ class ForgetTopic(Done):
 
 @dataclass(frozen=True, slots=True)
 class PutBrokerConfig(Done):
-    """Change settings of a running broker. It writes its whole settings file anew."""
+    """Change settings of a running broker. It rewrites its settings file."""
 
     code: ClassVar[int] = 25
     name: ClassVar[str] = "UPDATE_BROKER_CONFIG"
-    settings: tuple[tuple[str, str], ...] = wire("")
+    settings: tuple[tuple[str, str], ...] = send_as("")
 
-    def body(self) -> bytes:
+    def encode_body(self) -> bytes:
         """Write `name=value` lines."""
         return "".join(f"{name}={value}\n" for name, value in self.settings).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class GetRuntimeInfo(Request[dict[str, str]]):
-    """Ask a broker how it fares. It needs no topic, so it also tells that the broker is ready."""
+    """Ask a broker for its state. This needs no topic, so it also shows that a broker is ready."""
 
     code: ClassVar[int] = 28
     name: ClassVar[str] = "GET_BROKER_RUNTIME_INFO"
 
     def read(self, answer: Frame) -> dict[str, str]:
         """Read the table."""
-        table = parsed(answer).table("table").items()
+        table = parse_body(answer).read_table("table").items()
         return {str(name): str(value) for name, value in table}

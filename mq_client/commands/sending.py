@@ -1,19 +1,19 @@
-"""What producers ask of brokers."""
+"""Requests of producers."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mq_client.commands.base import Request, whole
+from mq_client.commands.base import Request, read_whole
 from mq_client.frames import Frame
 from mq_client.values import MessageQueue, Stored
 
 FLUSH_OR_SLAVE_LATE = frozenset({10, 11, 12})
-"""Stored, but the disk or the slave was not waited for long enough."""
+"""Stored, but not yet on disk or on the slave when the broker's timeout ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Send(Request[Stored]):
-    """Store one message, or a batch that `messages.encode_batch` made."""
+    """Store one message, or a batch from `messages.encode_batch`."""
 
     code: ClassVar[int] = 310
     name: ClassVar[str] = "SEND_MESSAGE_V2"
@@ -29,7 +29,7 @@ class Send(Request[Stored]):
 
     @property
     def topic(self) -> str:
-        """The queue's topic."""
+        """The topic of the queue."""
         return self.queue.topic
 
     @property
@@ -37,8 +37,8 @@ class Send(Request[Stored]):
         """The queue's number on its broker."""
         return self.queue.id
 
-    def fields(self) -> dict[str, str]:
-        """Give the short names of the second version of this request."""
+    def list_fields(self) -> dict[str, str]:
+        """List the fields under the short names of this request's second version."""
         return {
             "a": self.group,
             "b": self.queue.topic,
@@ -56,14 +56,14 @@ class Send(Request[Stored]):
             "n": self.queue.broker,
         }
 
-    def body(self) -> bytes:
-        """Carry the message."""
+    def encode_body(self) -> bytes:
+        """Return the message."""
         return self.content
 
     def read(self, answer: Frame) -> Stored:
-        """Read where it was stored."""
-        queue = MessageQueue(self.queue.topic, self.queue.broker, whole(answer, "queueId"))
-        return Stored(queue, whole(answer, "queueOffset"))
+        """Read where the message was stored."""
+        queue = MessageQueue(self.queue.topic, self.queue.broker, read_whole(answer, "queueId"))
+        return Stored(queue, read_whole(answer, "queueOffset"))
 
 
 @dataclass(frozen=True, slots=True)

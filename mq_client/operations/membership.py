@@ -1,12 +1,20 @@
-"""Who reads as which group: heartbeats, members, locks, and RocketMQ's own assignment."""
+"""Members of groups: heartbeats, lists, locks, and RocketMQ's own assignment."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from mq_client import errors, flows
-from mq_client.commands import consuming
 from mq_client.commands.base import Request
+from mq_client.commands.membership import (
+    GetAssignment,
+    GetMemberIds,
+    GetMembers,
+    Heartbeat,
+    LockQueues,
+    UnlockQueues,
+    Unregister,
+)
 from mq_client.directory import Directory
 from mq_client.filters import Filter
 from mq_client.flows import Flow
@@ -17,19 +25,19 @@ from mq_client.values import Members, MessageQueue
 Value = TypeVar("Value")
 
 
-def heartbeat(
+def send_heartbeat(
     directory: Directory, group: str, client_id: str, subscriptions: Mapping[str, Filter]
 ) -> Flow[dict[str, errors.MqError]]:
-    """Tell every broker of the topics, slaves too, that the client lives; the errors by address."""
-    request = consuming.Heartbeat(client_id, group, tuple(sorted(subscriptions.items())))
+    """Send a heartbeat to all brokers of the topics, also slaves. Return errors by address."""
+    request = Heartbeat(client_id, group, tuple(sorted(subscriptions.items())))
     return (yield from _tell_everyone(directory, subscriptions, request))
 
 
 def unregister(
     directory: Directory, group: str, client_id: str, topics: Sequence[str]
 ) -> Flow[dict[str, errors.MqError]]:
-    """Tell every broker of the topics that the client leaves; the errors by address."""
-    request = consuming.Unregister(client_id, group)
+    """Tell all brokers of the topics that the client leaves. Return errors by address."""
+    request = Unregister(client_id, group)
     return (yield from _tell_everyone(directory, topics, request))
 
 
@@ -38,7 +46,7 @@ def _tell_everyone(
 ) -> Flow[dict[str, errors.MqError]]:
     addresses = set()
     for topic in topics:
-        found = yield from routing.usable_route(directory, topic)
+        found = yield from routing.find_usable_route(directory, topic)
         addresses |= {address for broker in found.brokers for address in broker.addresses.values()}
     by_address = {address: address for address in sorted(addresses)}
     answers = yield from flows.ask_all(by_address, request, directory.times.answer)
@@ -49,16 +57,16 @@ def _tell_everyone(
     }
 
 
-def member_ids(directory: Directory, group: str, topic: str) -> Flow[list[str]]:
-    """List the ids of a group's clients, as the brokers of a topic know them."""
-    answers = yield from routing.ask_brokers(directory, topic, consuming.GetMemberIds(group))
-    return sorted({name for found in _seen(answers) for name in found})
+def list_member_ids(directory: Directory, group: str, topic: str) -> Flow[list[str]]:
+    """List the client ids of a group's members, as known to the brokers of a topic."""
+    answers = yield from routing.ask_brokers(directory, topic, GetMemberIds(group))
+    return sorted({name for found in _keep_members(answers) for name in found})
 
 
-def members(directory: Directory, group: str, topic: str) -> Flow[Members]:
-    """List a group's clients and their subscriptions, as the brokers of a topic know them."""
-    answers = yield from routing.ask_brokers(directory, topic, consuming.GetMembers(group))
-    known = _seen(answers)
+def list_members(directory: Directory, group: str, topic: str) -> Flow[Members]:
+    """List a group's members and subscriptions, as known to the brokers of a topic."""
+    answers = yield from routing.ask_brokers(directory, topic, GetMembers(group))
+    known = _keep_members(answers)
     by_id = {member.client_id: member for seen in known for member in seen.members}
     last = known[-1] if known else None
     return Members(
@@ -70,9 +78,9 @@ def members(directory: Directory, group: str, topic: str) -> Flow[Members]:
     )
 
 
-def _seen(answers: Mapping[str, Value | errors.MqError]) -> list[Value]:
-    """Leave out brokers without a member; any other error is raised, for it is no empty group."""
-    return flows.all_good(
+def _keep_members(answers: Mapping[str, Value | errors.MqError]) -> list[Value]:
+    """Return the answers of brokers that know a member. Raise any other error."""
+    return flows.require_all(
         {
             broker: answer
             for broker, answer in answers.items()
@@ -84,10 +92,10 @@ def _seen(answers: Mapping[str, Value | errors.MqError]) -> list[Value]:
 def lock(
     directory: Directory, group: str, client_id: str, queues: Sequence[MessageQueue]
 ) -> Flow[list[MessageQueue]]:
-    """Lock queues for a client for a minute; those that it got. Brokers do not enforce it."""
+    """Lock queues for a client for a minute. Return those it got. Brokers do not enforce locks."""
     locked: list[MessageQueue] = []
-    for place, here in _by_broker(queues).items():
-        request = consuming.LockQueues(group, client_id, tuple(here))
+    for place, here in _group_by_broker(queues).items():
+        request = LockQueues(group, client_id, tuple(here))
         locked += yield from routing.ask_broker(directory, place, request)
     return sorted(locked)
 
@@ -95,24 +103,24 @@ def lock(
 def unlock(
     directory: Directory, group: str, client_id: str, queues: Sequence[MessageQueue]
 ) -> Flow[None]:
-    """Give locks back."""
-    for place, here in _by_broker(queues).items():
-        request = consuming.UnlockQueues(group, client_id, tuple(here))
+    """Release locks."""
+    for place, here in _group_by_broker(queues).items():
+        request = UnlockQueues(group, client_id, tuple(here))
         yield from routing.ask_broker(directory, place, request)
 
 
-def _by_broker(queues: Sequence[MessageQueue]) -> dict[BrokerChoice, list[MessageQueue]]:
+def _group_by_broker(queues: Sequence[MessageQueue]) -> dict[BrokerChoice, list[MessageQueue]]:
     found: dict[BrokerChoice, list[MessageQueue]] = defaultdict(list)
     for queue in queues:
-        found[BrokerChoice.of(queue)].append(queue)
+        found[BrokerChoice.from_queue(queue)].append(queue)
     return found
 
 
-def assignment(
+def query_assignment(
     directory: Directory, group: str, topic: str, client_id: str, strategy: str = "AVG"
 ) -> Flow[list[MessageQueue]]:
-    """Ask which queues RocketMQ's brokers would give a client that heartbeats."""
-    request = consuming.GetAssignment(group, topic, client_id, strategy)
+    """Ask which queues RocketMQ's brokers would assign to a member."""
+    request = GetAssignment(group, topic, client_id, strategy)
     answers = yield from routing.ask_brokers(directory, topic, request)
     for answer in answers.values():
         if not isinstance(answer, errors.MqError):

@@ -1,62 +1,72 @@
-"""Where queues begin and end, what a group committed, and how far it is behind."""
+"""Offsets: where queues begin and end, what a group has committed, and its lag."""
 
 from collections.abc import Mapping
 
 from mq_client import errors
 from mq_client.checks import INT64_MAX, is_whole
-from mq_client.commands import consuming
+from mq_client.commands.offsets import (
+    CommitOffset,
+    GetLag,
+    GetMaxOffset,
+    GetMinOffset,
+    GetOffset,
+    GetTopicOffsets,
+    SearchOffset,
+)
+from mq_client.commands.pulling import Pull
 from mq_client.directory import Directory
-from mq_client.flows import Flow, all_good, ask
+from mq_client.flows import Flow, ask, require_all
 from mq_client.operations import routing
 from mq_client.operations.routing import BrokerChoice, ask_broker, ask_brokers
-from mq_client.values import Lag, MessageQueue, Offsets, checked_queue
+from mq_client.values import Lag, MessageQueue, Offsets, check_queue
 
 
-def min_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
-    """Find the first offset that is still there."""
-    request = consuming.GetMinOffset(queue.topic, queue.id)
-    return (yield from ask_broker(directory, BrokerChoice.of(queue), request))
+def find_min_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
+    """Find the offset of the first message that is still stored."""
+    request = GetMinOffset(queue.topic, queue.id)
+    return (yield from ask_broker(directory, BrokerChoice.from_queue(queue), request))
 
 
-def max_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
-    """Find the offset that the next message will have. It trails the send's answer a little."""
-    request = consuming.GetMaxOffset(queue.topic, queue.id)
-    return (yield from ask_broker(directory, BrokerChoice.of(queue), request))
+def find_max_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
+    """Find the offset that the next message will have. Sends show up in it a little later."""
+    request = GetMaxOffset(queue.topic, queue.id)
+    return (yield from ask_broker(directory, BrokerChoice.from_queue(queue), request))
 
 
-def master_max_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
+def find_master_max_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
     """
-    Find the same at the master, and nowhere else: `NoBrokerError` while there is none.
+    Find the same offset, but only at the master: `NoBrokerError` while there is none.
 
-    A slave may be behind, so only a master can tell that messages are gone.
+    A slave may lag behind, so only a master can say that messages are gone.
     """
-    address = yield from routing.master(directory, queue.topic, queue.broker)
-    request = consuming.GetMaxOffset(queue.topic, queue.id)
+    address = yield from routing.find_master(directory, queue.topic, queue.broker)
+    request = GetMaxOffset(queue.topic, queue.id)
     return (yield from ask(address, request, directory.times.answer))
 
 
 def search_offset(directory: Directory, queue: MessageQueue, timestamp_ms: int) -> Flow[int]:
-    """Find the first message that was stored at this time or later."""
-    request = consuming.SearchOffset(queue.topic, queue.id, timestamp_ms)
-    return (yield from ask_broker(directory, BrokerChoice.of(queue), request))
+    """Find the offset of the first message stored at this time or later."""
+    request = SearchOffset(queue.topic, queue.id, timestamp_ms)
+    return (yield from ask_broker(directory, BrokerChoice.from_queue(queue), request))
 
 
-def topic_offsets(directory: Directory, topic: str) -> Flow[dict[MessageQueue, Offsets]]:
+def list_offsets(directory: Directory, topic: str) -> Flow[dict[MessageQueue, Offsets]]:
     """
-    Find begin and end of all queues, by one call a broker. A broker out of reach is an error.
+    Find where all queues begin and end, by one request per broker.
 
-    One that the name server has dropped, as it does after a while, is missing without a word.
+    A broker that does not answer is an error. Queues of brokers that the name server has dropped
+    are missing without an error.
     """
-    answers = yield from ask_brokers(directory, topic, consuming.GetTopicOffsets(topic))
-    found = [item for answer in all_good(answers) for item in answer.items()]
+    answers = yield from ask_brokers(directory, topic, GetTopicOffsets(topic))
+    found = [item for answer in require_all(answers) for item in answer.items()]
     return dict(sorted(found))
 
 
-def committed(directory: Directory, group: str, queue: MessageQueue) -> Flow[int | None]:
-    """Find the offset that a group reads next. None: it never committed one."""
-    request = consuming.GetOffset(group, queue.topic, queue.id)
+def find_committed(directory: Directory, group: str, queue: MessageQueue) -> Flow[int | None]:
+    """Find the offset that a group reads next. None: it has never committed one."""
+    request = GetOffset(group, queue.topic, queue.id)
     try:
-        return (yield from ask_broker(directory, BrokerChoice.of(queue), request))
+        return (yield from ask_broker(directory, BrokerChoice.from_queue(queue), request))
     except (errors.OffsetUnknownError, errors.GroupUnknownError):
         return None
 
@@ -65,27 +75,28 @@ def commit(directory: Directory, group: str, offsets: Mapping[MessageQueue, int]
     """
     Commit the offsets that a group reads next, and wait until the brokers have them.
 
-    Brokers take any offset, also one that goes back, and may lose the last seconds when they crash.
+    Brokers accept any offset, also a lower one. If they crash, they may lose the last seconds.
     """
     for queue, offset in offsets.items():
         if not is_whole(offset, 0, INT64_MAX):
-            raise errors.UsageError(f"{checked_queue(queue)}: {offset!r} is no offset to commit")
+            raise errors.UsageError(f"{check_queue(queue)}: {offset!r} is not an offset")
     for queue, offset in offsets.items():
-        request = consuming.CommitOffset(group, queue.topic, queue.id, offset)
+        request = CommitOffset(group, queue.topic, queue.id, offset)
         try:
-            yield from ask_broker(directory, BrokerChoice.of(queue), request)
+            yield from ask_broker(directory, BrokerChoice.from_queue(queue), request)
         except errors.GroupUnknownError:
-            # A broker makes a group when somebody pulls in its name.
-            pull = consuming.Pull(group, queue.topic, queue.id, offset, most=1, most_bytes=1)
-            yield from ask_broker(directory, BrokerChoice.of(queue), pull)
-            yield from ask_broker(directory, BrokerChoice.of(queue), request)
+            # The first pull of a group creates it on the broker.
+            pull = Pull(group, queue.topic, queue.id, offset, most=1, most_bytes=1)
+            yield from ask_broker(directory, BrokerChoice.from_queue(queue), pull)
+            yield from ask_broker(directory, BrokerChoice.from_queue(queue), request)
 
 
-def lag(directory: Directory, group: str, topic: str) -> Flow[list[Lag]]:
+def measure_lag(directory: Directory, group: str, topic: str) -> Flow[list[Lag]]:
     """
-    Find how far a group is behind on all queues, by one call a broker.
+    Find the lag of a group on all queues, by one request per broker.
 
-    A broker out of reach is an error; one that the name server has dropped is missing, as above.
+    A broker that does not answer is an error. Queues of brokers that the name server has dropped
+    are missing without an error.
     """
-    answers = yield from ask_brokers(directory, topic, consuming.GetLag(group, topic))
-    return sorted(found for answer in all_good(answers) for found in answer)
+    answers = yield from ask_brokers(directory, topic, GetLag(group, topic))
+    return sorted(found for answer in require_all(answers) for found in answer)

@@ -1,11 +1,11 @@
-"""Find topics and brokers; make and delete topics."""
+"""Find topics and brokers. Create and delete topics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from mq_client import errors, flows
-from mq_client.commands import cluster, consuming
+from mq_client.commands import cluster, offsets
 from mq_client.commands.base import Request
 from mq_client.directory import Directory
 from mq_client.flows import Flow
@@ -30,7 +30,7 @@ PREFIXES_OF_ROCKETMQ = ("%RETRY%", "%DLQ%", "RMQ_SYS_", "rmq_sys_")
 
 
 def ask_name_server(directory: Directory, request: Request[Value]) -> Flow[Value]:
-    """Ask one name server after the other until one answers."""
+    """Ask the name servers one after another until one answers."""
     failures = []
     for address in list(directory.name_servers):
         try:
@@ -45,10 +45,10 @@ def ask_name_server(directory: Directory, request: Request[Value]) -> Flow[Value
     )
 
 
-def route(directory: Directory, topic: str, max_age: float | None = None) -> Flow[Route]:
-    """Find a topic's queues. `max_age` 0 asks anew; without it the directory's age counts."""
+def find_route(directory: Directory, topic: str, max_age: float | None = None) -> Flow[Route]:
+    """Find a topic's queues. With `max_age=0`, ask a name server. Default: `Times.route_age`."""
     age = directory.times.route_age if max_age is None else max_age
-    known = directory.route(topic, age) if age > 0 else None
+    known = directory.find_route(topic, age) if age > 0 else None
     if known is not None:
         return known
     found = yield from ask_name_server(directory, cluster.GetRoute(topic))
@@ -56,78 +56,82 @@ def route(directory: Directory, topic: str, max_age: float | None = None) -> Flo
     return found
 
 
-def usable_route(directory: Directory, topic: str, max_age: float | None = None) -> Flow[Route]:
+def find_usable_route(
+    directory: Directory, topic: str, max_age: float | None = None
+) -> Flow[Route]:
     """
-    Find a topic's queues; while no name server knows them, the last route known has to do.
+    Find a topic's queues. While no name server knows them, return the last known route.
 
-    One that has just restarted knows no topic before the brokers have told it, every 30 s.
+    A restarted name server knows no topics until the brokers register again, every 30 s.
     """
     try:
-        return (yield from route(directory, topic, max_age))
+        return (yield from find_route(directory, topic, max_age))
     except (errors.NoNameServerError, errors.TopicUnknownError):
-        last = directory.last_route(topic)
+        last = directory.find_last_route(topic)
         if last is None:
             raise
-        directory.note(last)  # so that not every call waits for the name servers
+        directory.note(last)  # so not every call waits for the name servers
         return last
 
 
-def topics(directory: Directory) -> Flow[list[str]]:
-    """List all topics of the cluster, those of RocketMQ itself included."""
+def list_topics(directory: Directory) -> Flow[list[str]]:
+    """List all topics of the cluster, including RocketMQ's own."""
     return (yield from ask_name_server(directory, cluster.GetTopics()))
 
 
-def users_topics(directory: Directory) -> Flow[list[str]]:
-    """List the topics without RocketMQ's own: retries, dead letters, brokers' names."""
-    known = yield from brokers(directory)
+def list_user_topics(directory: Directory) -> Flow[list[str]]:
+    """List the topics without RocketMQ's own, such as retries, dead letters and broker names."""
+    known = yield from list_brokers(directory)
     replies = (f"{name}_REPLY_TOPIC" for name in known.clusters)
     own = {*known.brokers, *known.clusters, *replies, *OF_ROCKETMQ}
     return [
         name
-        for name in (yield from topics(directory))
+        for name in (yield from list_topics(directory))
         if name not in own and not name.startswith(PREFIXES_OF_ROCKETMQ)
     ]
 
 
-def brokers(directory: Directory) -> Flow[BrokerMap]:
+def list_brokers(directory: Directory) -> Flow[BrokerMap]:
     """List all brokers."""
     return (yield from ask_name_server(directory, cluster.GetCluster()))
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerChoice:
-    """A broker of a topic, and which of its group is meant. It is looked up at each try."""
+    """A broker of a topic, by name and id. Its address is looked up for each request."""
 
     topic: str
     broker: str
     broker_id: int = MASTER_ID
 
     @classmethod
-    def of(cls, queue: MessageQueue, broker_id: int = MASTER_ID) -> "BrokerChoice":
-        """Find the broker of a queue."""
+    def from_queue(cls, queue: MessageQueue, broker_id: int = MASTER_ID) -> "BrokerChoice":
+        """Name the broker of a queue."""
         return cls(queue.topic, queue.broker, broker_id)
 
 
 def ask_broker(directory: Directory, place: BrokerChoice, request: Request[Value]) -> Flow[Value]:
-    """Ask a broker; if it is out of reach, ask the name server where it is now, and once more."""
+    """Ask a broker. If it does not answer, get its address again and retry once."""
     try:
-        address = yield from address_of(directory, place)
+        address = yield from find_address(directory, place)
         return (yield from flows.ask(address, request, directory.times.answer))
     except errors.UnavailableError as first:
         try:
-            address = yield from address_of(directory, place, max_age=0)
+            address = yield from find_address(directory, place, max_age=0)
             return (yield from flows.ask(address, request, directory.times.answer))
         except errors.UnavailableError as second:
-            second.preface(f"tried twice, first: {first}; then")
+            second.preface(f"failed twice, first: {first}; then")
             raise
 
 
-def address_of(
+def find_address(
     directory: Directory, place: BrokerChoice, max_age: float | None = None
 ) -> Flow[str]:
-    """Look up where a broker answers."""
-    found = (yield from usable_route(directory, place.topic, max_age)).broker(place.broker)
-    address = found.address(place.broker_id) if found else None
+    """Find the address of a broker."""
+    found = (yield from find_usable_route(directory, place.topic, max_age)).find_broker(
+        place.broker
+    )
+    address = found.find_address(place.broker_id) if found else None
     if address is None:
         raise errors.NoBrokerError(
             f"topic {place.topic!r}: the name server knows no address of {place.broker!r} now"
@@ -136,48 +140,48 @@ def address_of(
 
 
 def is_master(directory: Directory, queue: MessageQueue, address: str) -> Flow[bool]:
-    """Tell whether the master of a queue answers there, by the last route."""
-    route = directory.last_route(queue.topic)
-    broker = route.broker(queue.broker) if route else None
+    """Whether this is the address of the queue's master, by the last known route."""
+    route = directory.find_last_route(queue.topic)
+    broker = route.find_broker(queue.broker) if route else None
     if broker is None or broker.master != address:
         return False
-    return (yield from _true_master(directory, broker)) == address
+    return (yield from _find_true_master(directory, broker)) == address
 
 
-def master(directory: Directory, topic: str, name: str) -> Flow[str]:
-    """Look up where the master of a broker answers. `NoBrokerError` while it has none."""
-    found = (yield from usable_route(directory, topic, max_age=0)).broker(name)
-    address = (yield from _true_master(directory, found)) if found else None
+def find_master(directory: Directory, topic: str, name: str) -> Flow[str]:
+    """Find the address of a broker's master. `NoBrokerError`: it has none now."""
+    found = (yield from find_usable_route(directory, topic, max_age=0)).find_broker(name)
+    address = (yield from _find_true_master(directory, found)) if found else None
     if address is None:
         raise errors.NoBrokerError(f"topic {topic!r}: {name!r} has no master now")
     return address
 
 
-def _true_master(directory: Directory, broker: BrokerRoute) -> Flow[str | None]:
+def _find_true_master(directory: Directory, broker: BrokerRoute) -> Flow[str | None]:
     """
-    Tell where the master is.
+    Find the address of the real master.
 
-    A name server with `supportActingMaster` writes a slave down as the master when that is gone;
-    then the topics cannot be written. Its list of all brokers tells the truth.
+    With `supportActingMaster`, a name server lists a slave as the master while that is gone. Then
+    the topics are not writable. Its list of all brokers names the real master.
     """
     if broker.perm & WRITE:
         return broker.master
-    known = (yield from brokers(directory)).brokers
+    known = (yield from list_brokers(directory)).brokers
     return known.get(broker.broker, {}).get(MASTER_ID)
 
 
-def masters(directory: Directory, topic: str) -> Flow[dict[str, str]]:
-    """Look up the brokers of a topic; where there is no master, a slave stands in."""
-    found = yield from usable_route(directory, topic)
-    by_name = {broker.broker: broker.address() for broker in found.brokers}
+def list_masters(directory: Directory, topic: str) -> Flow[dict[str, str]]:
+    """Find the addresses of a topic's brokers. A slave replaces a missing master."""
+    found = yield from find_usable_route(directory, topic)
+    by_name = {broker.broker: broker.find_address() for broker in found.brokers}
     return {name: address for name, address in by_name.items() if address is not None}
 
 
 def ask_brokers(
     directory: Directory, topic: str, request: Request[Value]
 ) -> Flow[dict[str, Value | errors.MqError]]:
-    """Ask all brokers of a topic side by side; by name its answer, or the error."""
-    addresses = yield from masters(directory, topic)
+    """Ask all brokers of a topic concurrently. Return answers and errors by broker."""
+    addresses = yield from list_masters(directory, topic)
     return (yield from flows.ask_all(addresses, request, directory.times.answer))
 
 
@@ -185,13 +189,13 @@ def put_topics(
     directory: Directory, configs: Sequence[TopicConfig], on: Sequence[str] | None = None
 ) -> Flow[None]:
     """
-    Make topics, or change their counts and perm, on these brokers or on all.
+    Create topics, or change their numbers of queues and perm, on these brokers or on all.
 
-    The first broker that refuses ends it; calling again brings the rest about.
+    If a broker refuses, the others may have been changed. The call can be repeated.
     """
     if isinstance(on, str):
-        raise errors.UsageError(f"on={on!r}: it takes a list of brokers, as [{on!r}]")
-    known = (yield from brokers(directory)).brokers
+        raise errors.UsageError(f"on={on!r} is not a list of brokers, such as [{on!r}]")
+    known = (yield from list_brokers(directory)).brokers
     missing = sorted(set(on or ()) - set(known))
     if missing:
         raise errors.NoBrokerError(f"the name server knows no broker {', '.join(missing)}")
@@ -201,16 +205,17 @@ def put_topics(
         raise errors.NoBrokerError("the name server knows no broker with a master now")
     request = cluster.PutTopics(tuple(configs))
     answers = yield from flows.ask_all(addresses, request, directory.times.answer)
-    flows.all_good(answers)
+    flows.require_all(answers)
 
 
 def delete_topic(directory: Directory, topic: str) -> Flow[None]:
     """
     Delete a topic and its messages on all its brokers, and remove it from the name servers.
 
-    A broker out of reach would bring it back, so that is an error; calling again does the rest.
+    A broker without a master would restore the topic, so that is an error. The call can be
+    repeated.
     """
-    found = yield from route(directory, topic, max_age=0)
+    found = yield from find_route(directory, topic, max_age=0)
     if lost := [broker.broker for broker in found.brokers if broker.master is None]:
         raise errors.NoBrokerError(
             f"topic {topic!r}: {', '.join(lost)} has no master now, and would keep the topic"
@@ -220,21 +225,21 @@ def delete_topic(directory: Directory, topic: str) -> Flow[None]:
     answers = yield from flows.ask_all(addresses, request, directory.times.answer)
     for broker, answer in answers.items():
         if isinstance(answer, errors.UnexpectedError):
-            yield from _see_it_deleted(directory, addresses[broker], topic, answer)
+            yield from _check_deleted(directory, addresses[broker], topic, answer)
         elif isinstance(answer, errors.MqError):
             raise answer
     servers = {address: address for address in directory.name_servers}
-    flows.all_good(
+    flows.require_all(
         (yield from flows.ask_all(servers, cluster.ForgetTopic(topic), directory.times.answer))
     )
     directory.forget(topic)
 
 
-def _see_it_deleted(
+def _check_deleted(
     directory: Directory, address: str, topic: str, error: errors.MqError
 ) -> Flow[None]:
-    """Check that the topic is gone: a broker without timed messages fails after deleting it."""
-    request = consuming.GetTopicOffsets(topic)
+    """Check that the topic is gone: some brokers delete it and then answer with an error."""
+    request = offsets.GetTopicOffsets(topic)
     try:
         yield from flows.ask(address, request, directory.times.answer)
     except errors.TopicUnknownError:

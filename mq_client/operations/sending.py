@@ -1,4 +1,4 @@
-"""Send messages: one or a batch; to a queue that a chooser picks, on another broker at a retry."""
+"""Send one message or a batch. A chooser picks the queue; retries use another broker."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -11,32 +11,32 @@ from mq_client.flows import Flow, Pause, Tell
 from mq_client.messages import Message
 from mq_client.operations import routing
 from mq_client.operations.routing import BrokerChoice
-from mq_client.values import MessageQueue, Route, Sent, checked_queue
+from mq_client.values import MessageQueue, Route, Sent, check_queue
 
 _ANYWHERE = 1 << 20
-"""More than any topic has queues."""
+"""More queues than any topic has."""
 MAY_PASS = (errors.UnavailableError, errors.BusyError)
 
 
 class Chooser(Protocol):
-    """Picks queues. It may learn from how sends end."""
+    """Picks queues. It may learn from the outcomes of sends."""
 
     def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
-        """Pick a writable queue, if possible not on the broker that just failed."""
+        """Pick a writable queue, if possible not on the broker that has just failed."""
 
-    def ended(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
-        """Hear how a send ended."""
+    def note_end(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
+        """Note the outcome of a send."""
 
 
 class RoundRobin:
-    """Goes round all writable queues, and avoids the broker that just failed."""
+    """Picks all writable queues in turn, and avoids the broker that has just failed."""
 
     def __init__(self, start: int | None = None) -> None:
-        """Start at this queue; without it at any, or all clients would begin on the same broker."""
+        """Start at this queue. Default: a random one, so that clients use different brokers."""
         self._next = secrets.randbelow(_ANYWHERE) if start is None else start
 
     def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
-        """Pick the next queue of a broker that did not fail, if there is one."""
+        """Pick the next queue on a broker that has not failed, if there is one."""
         queues = route.writable
         if not queues:
             raise errors.NoBrokerError(
@@ -46,23 +46,23 @@ class RoundRobin:
         self._next += 1
         return good[(self._next - 1) % len(good)]
 
-    def ended(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
-        """Learn nothing."""
+    def note_end(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
+        """Ignore the outcome."""
 
 
 class To:
-    """Picks one queue, for those who know it."""
+    """Always picks the same queue."""
 
     def __init__(self, queue: MessageQueue) -> None:
-        """Take the queue."""
-        self._queue = checked_queue(queue)
+        """Check the queue."""
+        self._queue = check_queue(queue)
 
     def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
-        """Pick it."""
+        """Return the queue."""
         return self._queue
 
-    def ended(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
-        """Learn nothing."""
+    def note_end(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
+        """Ignore the outcome."""
 
 
 def send(
@@ -73,71 +73,73 @@ def send(
     tries: int = 3,
 ) -> Flow[Sent]:
     """
-    Store a message, or several of one topic in one queue, and wait until the broker has them.
+    Send a message, or several of one topic to one queue, and wait until the broker has them.
 
-    At a failure the chooser picks again, after a pause that grows. A broker that fell silent may
-    have stored them all the same, so with more than one try a message can be there twice.
+    After a failure, the chooser picks again, after a growing pause. A broker that did not answer
+    may still have stored the messages, so with more than one try they may be stored twice.
     """
     if isinstance(batch, Message):
         batch = [batch]
-    topic = messages.common_topic(batch)
-    keys = _unique_keys(directory, batch)
-    request_to = _encoded(batch, keys, group)
+    topic = messages.find_common_topic(batch)
+    keys = _make_unique_keys(directory, batch)
+    request_to = _encode(batch, keys, group)
     failed: str | None = None
-    pauses = directory.times.pauses()
+    pauses = directory.times.make_pauses()
     for left in reversed(range(tries)):
-        route = yield from routing.usable_route(directory, topic, None if failed is None else 0)
-        queue = _chosen(chooser, route, failed)
+        route = yield from routing.find_usable_route(
+            directory, topic, None if failed is None else 0
+        )
+        queue = _choose(chooser, route, failed)
         since = directory.now()
         try:
-            address = yield from routing.address_of(directory, BrokerChoice.of(queue))
+            address = yield from routing.find_address(directory, BrokerChoice.from_queue(queue))
             request = request_to(queue, directory.wall_ms())
             stored = yield from flows.ask(address, request, directory.times.answer)
         except errors.MqError as error:
-            chooser.ended(queue.broker, directory.now() - since, error)
+            chooser.note_end(queue.broker, directory.now() - since, error)
             if not left or not isinstance(error, MAY_PASS):
                 raise
             failed = queue.broker
             yield Pause(next(pauses))
             continue
-        chooser.ended(queue.broker, directory.now() - since, None)
+        chooser.note_end(queue.broker, directory.now() - since, None)
         return Sent(*stored, tuple(keys))
-    raise errors.UsageError(f"{tries} tries: at least one is needed")
+    raise errors.UsageError(f"tries={tries}: at least 1 is needed")
 
 
 def send_one_way(
     directory: Directory, message: Message, chooser: Chooser, group: str = "evenkeel"
 ) -> Flow[None]:
-    """Send a message and do not wait: nobody hears whether it was stored."""
-    request_to = _encoded([message], _unique_keys(directory, [message]), group)
-    route = yield from routing.usable_route(directory, message.topic)
-    queue = _chosen(chooser, route, None)
-    address = yield from routing.address_of(directory, BrokerChoice.of(queue))
+    """Send a message without waiting for an answer. It may be lost without an error."""
+    request_to = _encode([message], _make_unique_keys(directory, [message]), group)
+    route = yield from routing.find_usable_route(directory, message.topic)
+    queue = _choose(chooser, route, None)
+    address = yield from routing.find_address(directory, BrokerChoice.from_queue(queue))
     yield Tell(address, request_to(queue, directory.wall_ms()))
 
 
-def _unique_keys(directory: Directory, batch: Sequence[Message]) -> list[str]:
-    """Find or make an id for each message; brokers do so only for single ones."""
+def _make_unique_keys(directory: Directory, batch: Sequence[Message]) -> list[str]:
+    """Find or make an id for each message. Brokers do that only for single messages."""
     return [message.unique_key or directory.new_key() for message in batch]
 
 
-def _encoded(
+def _encode(
     batch: Sequence[Message], keys: Sequence[str], group: str
 ) -> Callable[[MessageQueue, int], Send]:
-    """Encode once what is sent to the queue of each try, at its time."""
+    """Encode the messages once, and return a function that makes the request of each try."""
     if len(batch) > 1:
         content = messages.encode_batch(batch, keys)
         return lambda queue, now_ms: SendBatch(group, queue, content, "", now_ms)
     (message,) = batch
     if not message.body:
         raise errors.UsageError(
-            f"message to topic {message.topic!r}: brokers refuse an empty body, but in a batch"
+            f"message to topic {message.topic!r}: brokers accept an empty body only in a batch"
         )
-    text = str(properties.encode(message.wire_properties(keys[0])), "utf-8")
+    text = str(properties.encode(message.make_wire_properties(keys[0])), "utf-8")
     return lambda queue, now_ms: Send(group, queue, message.body, text, now_ms, flag=message.flag)
 
 
-def _chosen(chooser: Chooser, route: Route, failed_broker: str | None) -> MessageQueue:
+def _choose(chooser: Chooser, route: Route, failed_broker: str | None) -> MessageQueue:
     queue = chooser.choose(route, failed_broker)
     if queue.topic != route.topic:
         raise errors.UsageError(f"the chooser picked {queue} for messages to topic {route.topic!r}")

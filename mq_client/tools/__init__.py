@@ -1,1 +1,1 @@
-"""What the commands of `python -m mq_client` do, with a client and the options given."""
+"""The commands of `python -m mq_client`: each takes a client and its options."""

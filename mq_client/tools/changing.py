@@ -1,4 +1,4 @@
-"""Commands that change a cluster: create and delete topics, reset the offsets of groups."""
+"""Commands that change a cluster: create and delete topics, reset offsets of groups."""
 
 import argparse
 
@@ -9,28 +9,28 @@ from mq_client.values import Route, TopicConfig
 
 
 def create_topic(client: Client, options: argparse.Namespace) -> None:
-    """Create a topic and show its queues; a topic that exists is never changed."""
-    known = _route(client, options.topic)
+    """Create a topic and show its queues. An existing topic is never changed."""
+    known = _find_route(client, options.topic)
     brokers = options.broker or None
     if known is None:
         client.put_topics([TopicConfig(options.topic, options.queues, options.queues)], brokers)
-    elif not _is_so(client, known, options):
+    elif not _is_as_asked(client, known, options):
         there = ", ".join(f"{each.write_queues} queues on {each.broker}" for each in known.brokers)
         raise errors.MqError(
-            f"topic {options.topic!r} exists already, with {there}: nothing is changed"
+            f"topic {options.topic!r} exists already, with {there}: nothing was changed"
         )
     looking.show_route(client, options)
 
 
-def _route(client: Client, topic: str) -> Route | None:
+def _find_route(client: Client, topic: str) -> Route | None:
     try:
-        return client.route(topic, max_age=0)
+        return client.find_route(topic, max_age=0)
     except errors.TopicUnknownError:
         return None
 
 
-def _is_so(client: Client, known: Route, options: argparse.Namespace) -> bool:
-    brokers = options.broker or client.brokers().brokers
+def _is_as_asked(client: Client, known: Route, options: argparse.Namespace) -> bool:
+    brokers = options.broker or client.list_brokers().brokers
     return {broker.broker for broker in known.brokers} == set(brokers) and all(
         broker.read_queues == broker.write_queues == options.queues for broker in known.brokers
     )
@@ -38,7 +38,7 @@ def _is_so(client: Client, known: Route, options: argparse.Namespace) -> bool:
 
 def delete_topic(client: Client, options: argparse.Namespace) -> None:
     """Delete a topic and its messages, on all brokers."""
-    offsets = client.topic_offsets(options.topic)
+    offsets = client.list_offsets(options.topic)
     row = {
         "topic": options.topic,
         "queues": len(offsets),
@@ -56,17 +56,17 @@ def delete_topic(client: Client, options: argparse.Namespace) -> None:
 
 def reset_offsets(client: Client, options: argparse.Namespace) -> None:
     """Set where an idle group continues: at the beginning, the end, or a time."""
-    places = printing.chosen(options, client.topic_offsets(options.topic))
+    places = printing.choose_queues(options, client.list_offsets(options.topic))
     wanted = {
-        queue: printing.offset_at(client, options.place, queue, offsets)
+        queue: printing.find_offset(client, options.place, queue, offsets)
         for queue, offsets in places.items()
     }
-    if readers := client.member_ids(options.group, options.topic):
+    if readers := client.list_member_ids(options.group, options.topic):
         raise errors.MqError(
-            f"group {options.group!r} is read by {', '.join(readers)}: stop it first, or it "
-            "commits its own offsets again"
+            f"group {options.group!r} has the members {', '.join(readers)}: stop them first, "
+            "because they would commit their own offsets again"
         )
-    before = {queue: client.committed(options.group, queue) for queue in wanted}
+    before = {queue: client.find_committed(options.group, queue) for queue in wanted}
     client.commit(options.group, wanted)
     rows = [
         {

@@ -1,4 +1,4 @@
-"""Commands that look: routes, topics, members, lag, and messages as they come."""
+"""Commands that only read: routes, topics, members, lag, and messages."""
 
 import argparse
 
@@ -24,20 +24,20 @@ def show_route(client: Client, options: argparse.Namespace) -> None:
             "perm": broker.perm,
             "addresses": ", ".join(f"{n}={a}" for n, a in broker.addresses.items()),
         }
-        for broker in client.route(options.topic).brokers
+        for broker in client.find_route(options.topic).brokers
     ]
     printing.print_rows(options, columns, rows)
 
 
 def show_topics(client: Client, options: argparse.Namespace) -> None:
     """List the topics."""
-    names = client.topics() if options.all else client.users_topics()
+    names = client.list_topics() if options.all else client.list_user_topics()
     printing.print_rows(options, ["topic"], [{"topic": name} for name in names])
 
 
 def show_members(client: Client, options: argparse.Namespace) -> None:
-    """List who is connected for a group."""
-    found = client.members(options.group, options.topic)
+    """List the members of a group."""
+    found = client.list_members(options.group, options.topic)
     rows = [
         {
             "client_id": member.client_id,
@@ -51,19 +51,19 @@ def show_members(client: Client, options: argparse.Namespace) -> None:
 
 
 def show_lag(client: Client, options: argparse.Namespace) -> None:
-    """Show how far a group is behind, queue by queue."""
-    found = client.lag(options.group, options.topic)
-    rows = [_lag_row(client, options.group, lag) for lag in found]
+    """Show the lag of a group, queue by queue."""
+    found = client.measure_lag(options.group, options.topic)
+    rows = [_make_lag_row(client, options.group, lag) for lag in found]
     printing.print_rows(options, ["broker", "queue", "committed", "end", "lag"], rows)
     if not printing.is_json(options):
-        print(_sum(options.group, rows))
+        print(_summarize(options.group, rows))
 
 
-def _lag_row(client: Client, group: str, lag: Lag) -> Row:
-    """Brokers answer 0 also where nothing is committed, so for a 0 the commit itself is read."""
+def _make_lag_row(client: Client, group: str, lag: Lag) -> Row:
+    """Make a row. Brokers answer 0 also without a commit, so for 0 the commit itself is read."""
     committed: int | None = lag.consumer_offset
     if committed == 0:
-        committed = client.committed(group, lag.queue)
+        committed = client.find_committed(group, lag.queue)
     return {
         "broker": lag.queue.broker,
         "queue": lag.queue.id,
@@ -73,47 +73,55 @@ def _lag_row(client: Client, group: str, lag: Lag) -> Row:
     }
 
 
-def _sum(group: str, rows: list[Row]) -> str:
+def _summarize(group: str, rows: list[Row]) -> str:
     known = [row["lag"] for row in rows if row["lag"] is not None]
     unknown = len(rows) - len(known)
     if rows and not known:
         return (
-            f"group {group!r} has committed nothing on these {_counted(unknown, 'queue')}: see "
-            "whether its name is right"
+            f"group {group!r} has committed nothing on these {_format_count(unknown, 'queue')}: "
+            "check its name"
         )
-    text = f"{_counted(sum(known), 'message')} behind on {_counted(len(known), 'queue')}"
-    return text + (f"; nothing is committed on {_counted(unknown, 'queue')}" if unknown else "")
+    text = f"{_format_count(sum(known), 'message')} behind on {_format_count(len(known), 'queue')}"
+    return text + (
+        f"; nothing is committed on {_format_count(unknown, 'queue')}" if unknown else ""
+    )
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def tail(client: Client, options: argparse.Namespace) -> None:
-    """Print messages as they come, until the end that was asked for or Ctrl-C."""
-    wanted = _wanted(options)
+    """Print messages as they arrive, until the end or Ctrl-C."""
+    wanted = _read_filter(options)
     positions = [
         Position(
             queue,
-            printing.offset_at(client, options.start, queue, offsets),
+            printing.find_offset(client, options.start, queue, offsets),
             None if options.follow else offsets.max,
             wanted,
         )
-        for queue, offsets in printing.chosen(options, client.topic_offsets(options.topic)).items()
+        for queue, offsets in printing.choose_queues(
+            options, client.list_offsets(options.topic)
+        ).items()
     ]
     for batch in client.read(options.group, positions):
-        for message in batch.messages():
-            print(_line(message, printing.is_json(options)), flush=True)
+        for message in batch.to_messages():
+            print(_format_message(message, printing.is_json(options)), flush=True)
 
 
-def _wanted(options: argparse.Namespace) -> Filter:
-    return filters.tags(options.tags or "*") if options.sql is None else filters.sql(options.sql)
+def _read_filter(options: argparse.Namespace) -> Filter:
+    return (
+        filters.match_tags(options.tags or "*")
+        if options.sql is None
+        else filters.match_sql(options.sql)
+    )
 
 
-def _line(message: StoredMessage, is_json: bool) -> str:
+def _format_message(message: StoredMessage, is_json: bool) -> str:
     body = message.body.decode(errors="backslashreplace")
     if is_json:
-        return tables.as_json_line(
+        return tables.to_json_line(
             {
                 "broker": message.broker,
                 "queue": message.queue_id,
@@ -125,4 +133,4 @@ def _line(message: StoredMessage, is_json: bool) -> str:
             }
         )
     place = f"{message.broker} {message.queue_id}:{message.queue_offset}"
-    return tables.one_line(f"{place}  {message.tags or '-'}  {body}")
+    return tables.to_one_line(f"{place}  {message.tags or '-'}  {body}")

@@ -1,4 +1,4 @@
-"""Print rows as a table or as JSON, and read options that several commands share."""
+"""Print rows as a table or as JSON, and parse options that several commands share."""
 
 import argparse
 import re
@@ -13,8 +13,8 @@ EARLIEST, LATEST = "earliest", "latest"
 
 
 def print_rows(options: argparse.Namespace, columns: Sequence[str], rows: Sequence[Row]) -> None:
-    """Print all rows at once."""
-    print(tables.as_json(rows) if is_json(options) else tables.as_table(columns, rows), flush=True)
+    """Print rows as a table or as JSON."""
+    print(tables.to_json(rows) if is_json(options) else tables.to_table(columns, rows), flush=True)
 
 
 def is_json(options: argparse.Namespace) -> bool:
@@ -23,36 +23,36 @@ def is_json(options: argparse.Namespace) -> bool:
     return found
 
 
-def number(text: str) -> int | None:
-    """Read a number that fits into 64 bits; None where there is none."""
+def parse_number(text: str) -> int | None:
+    """Parse a number that fits into 64 bits. None: the text is not one."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
-def chosen(
+def choose_queues(
     options: argparse.Namespace, offsets: dict[MessageQueue, Offsets]
 ) -> dict[MessageQueue, Offsets]:
-    """Keep the queue that `--queue` names, or all queues without that option."""
+    """Select the queue that `--queue` names, or all queues."""
     found = {
         queue: place
         for queue, place in offsets.items()
         if options.queue is None or options.queue == f"{queue.broker}:{queue.id}"
     }
     if not found:
-        raise errors.UsageError(f"topic {options.topic!r} has no such queue as {options.queue!r}")
+        raise errors.UsageError(f"topic {options.topic!r} has no queue {options.queue!r}")
     return found
 
 
-def place(text: str) -> str:
-    """Accept a place in a queue: earliest, latest, or a time in milliseconds."""
-    if text not in (EARLIEST, LATEST) and number(text) is None:
+def parse_place(text: str) -> str:
+    """Check a place in a queue: earliest, latest, or a time in milliseconds."""
+    if text not in (EARLIEST, LATEST) and parse_number(text) is None:
         raise argparse.ArgumentTypeError(
-            f"{text[:40]!r} is none of earliest, latest, or milliseconds since 1970"
+            f"{text[:40]!r} is not earliest, latest, or milliseconds since 1970"
         )
     return text
 
 
-def offset_at(client: Client, place: str, queue: MessageQueue, offsets: Offsets) -> int:
-    """Find the offset of such a place in a queue."""
+def find_offset(client: Client, place: str, queue: MessageQueue, offsets: Offsets) -> int:
+    """Find the offset of a place in a queue."""
     if place in (EARLIEST, LATEST):
         return offsets.min if place == EARLIEST else offsets.max
     return client.search_offset(queue, int(place))

@@ -17,7 +17,7 @@ COLUMNS = ("broker", "queue", "offset", "msg_id")
 
 def send(client: Client, options: argparse.Namespace) -> None:
     """Send one message, or each line of the standard input that is not blank."""
-    chooser = _chooser(options)
+    chooser = _make_chooser(options)
     if options.body is not None:
         row = _send(client, options, chooser, os.fsencode(options.body))
         printing.print_rows(options, COLUMNS, [row])
@@ -32,16 +32,16 @@ def send(client: Client, options: argparse.Namespace) -> None:
                 raise
             sent += 1
             is_json = printing.is_json(options)
-            print(tables.as_json_line(row) if is_json else table.add(row), flush=True)
+            print(tables.to_json_line(row) if is_json else table.add(row), flush=True)
 
 
-def _chooser(options: argparse.Namespace) -> Chooser:
+def _make_chooser(options: argparse.Namespace) -> Chooser:
     if options.queue is None:
         return RoundRobin()
     broker, _, text = options.queue.rpartition(":")
-    number = printing.number(text)
+    number = printing.parse_number(text)
     if not broker or number is None:
-        raise errors.UsageError(f"--queue {options.queue!r}: it reads broker:number")
+        raise errors.UsageError(f"--queue {options.queue!r} is not of the form broker:number")
     return To(MessageQueue(options.topic, broker, number))
 
 

@@ -105,7 +105,7 @@ class Driver:
             self._group.leave(self._ends)
 
     def _run(self) -> int:
-        pauses = PATIENCE.pauses()
+        pauses = PATIENCE.make_pauses()
         while True:
             begun = self._batch_number
             failure = self._run_query()
@@ -116,7 +116,7 @@ class Driver:
             self._metrics.failures.inc()
             self._report()
             if self._batch_number > begun:
-                self._failed_times, pauses = 0, PATIENCE.pauses()
+                self._failed_times, pauses = 0, PATIENCE.make_pauses()
             is_the_batchs_fault = self._failure is not None and failure.cure is Cure.RETRY
             self._failed_times += is_the_batchs_fault
             if failure.cure is Cure.USER or self._failed_times == MOST_FAILURES:

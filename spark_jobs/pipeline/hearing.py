@@ -84,12 +84,12 @@ class Hearing:
             self._over.set()
 
     def _follow(self) -> None:
-        pauses = PATIENCE.pauses()
+        pauses = PATIENCE.make_pauses()
         while not self._over.is_set():
             begun = time.monotonic()
             failure = self._failure()
             if time.monotonic() - begun > PATIENCE.longest_pause:
-                pauses = PATIENCE.pauses()
+                pauses = PATIENCE.make_pauses()
             pause = next(pauses)
             if failure is not None:
                 log.warning("%s is asked again in %g s: %s", self._name, pause, failure)

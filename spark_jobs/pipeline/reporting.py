@@ -63,7 +63,7 @@ class Reporting:
         self._newest: Text | None = None
         self._written: Text | None = None
         self._written_at = 0.0
-        self._pauses = PATIENCE.pauses()
+        self._pauses = PATIENCE.make_pauses()
         self._changed = threading.Condition()
         self._over = threading.Event()
 
@@ -92,7 +92,7 @@ class Reporting:
             self._wait_until_due()
             if pause := self._write():
                 self._over.wait(pause)
-        self._pauses = PATIENCE.pauses()
+        self._pauses = PATIENCE.make_pauses()
         for _ in range(LAST_TRIES):
             if not (pause := self._write()):
                 return
@@ -123,5 +123,5 @@ class Reporting:
             log.warning("%s gets its report in %g s: %s", self._name, pause, why)
             return pause
         self._written, self._written_at = newest, time.monotonic()
-        self._pauses = PATIENCE.pauses()
+        self._pauses = PATIENCE.make_pauses()
         return 0.0

@@ -39,7 +39,7 @@ class _WarmUp:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            connections.client(self.cluster).topics()
+            connections.client(self.cluster).list_topics()
             here = {"executor": this_executor(), "pod": this_pod()}
             yield pa.RecordBatch.from_pylist([here] * batch.num_rows, _HERE)
 

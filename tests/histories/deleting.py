@@ -115,7 +115,7 @@ class ByRelay(Deleting):
 
     def _left(self, body: bytes | memoryview) -> bytes:
         data = bytes(body)
-        starts = [*wire.starts(data), len(data)]
+        starts = [*wire.find_starts(data), len(data)]
         return b"".join(
             data[start:stop]
             for start, stop in pairwise(starts)

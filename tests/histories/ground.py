@@ -13,9 +13,9 @@ from typing import ClassVar
 from mq_client import flows
 from mq_client.blocking import Client
 from mq_client.commands import cluster
-from mq_client.commands.base import Done, Request, Value_co, whole
+from mq_client.commands.base import Done, Request, Value_co, read_whole
 from mq_client.commands.cluster import GetRuntimeInfo
-from mq_client.commands.consuming import GetMaxOffset
+from mq_client.commands.offsets import GetMaxOffset
 from mq_client.commands.sending import Send
 from mq_client.frames import Frame
 from mq_client.values import MessageQueue, TopicConfig
@@ -64,7 +64,7 @@ class ResetOffset(Done):
     queue_id: int
     offset: int
 
-    def fields(self) -> dict[str, str]:
+    def list_fields(self) -> dict[str, str]:
         """Write the last one as Java does."""
         return {
             "group": self.group, "topic": self.topic, "queueId": str(self.queue_id),
@@ -111,18 +111,18 @@ class SendPlaced(Request[tuple[int, int]]):
     properties: str
     sys_flag: int
 
-    def fields(self) -> dict[str, str]:
+    def list_fields(self) -> dict[str, str]:
         """Say what a producer says."""
         send = Send(self.group, self.queue, self.content, self.properties, 1, self.sys_flag)
-        return send.fields()
+        return send.list_fields()
 
-    def body(self) -> bytes:
+    def encode_body(self) -> bytes:
         """Carry the message."""
         return self.content
 
     def read(self, answer: Frame) -> tuple[int, int]:
         """Take the place out of the id that the broker made of it."""
-        return whole(answer, "queueOffset"), int(answer.fields["msgId"][-16:], 16)
+        return read_whole(answer, "queueOffset"), int(answer.fields["msgId"][-16:], 16)
 
 
 class Ground:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mq_client import errors, filters, properties, pulling
 from mq_client.blocking import Client
 from mq_client.commands.cluster import DeleteTopic
-from mq_client.commands.consuming import GetMinOffset
+from mq_client.commands.offsets import GetMinOffset
 from mq_client.directory import Times
 from mq_client.values import READ, WRITE, MessageQueue, TopicConfig
 from sandbox.waiting import eventually
@@ -199,7 +199,7 @@ class _Player:
             not world.has_master and world.waits_for_master(start, given.stop)
         )
         seconds, client = (SHORT_SECONDS, self._short) if is_in_vain else (LONG_SECONDS, self._long)
-        wanted = filters.tags(tags or filters.ALL)
+        wanted = filters.match_tags(tags or filters.ALL)
         position = pulling.Position(self._queue, start, given.stop, wanted, allow_gaps=allow_gaps)
         pulls, began = len(self._ground.answers.pulls), time.monotonic()
         try:
@@ -221,9 +221,11 @@ class _Player:
         reader = client.read(self._group, [position])
         while not position.is_done:
             before = position.next
-            for batch in reader.within(seconds):
+            for batch in reader.poll(seconds):
                 try:
-                    given.rows += [_row(each.queue_offset, each.body) for each in batch.messages()]
+                    given.rows += [
+                        _row(each.queue_offset, each.body) for each in batch.to_messages()
+                    ]
                 except errors.CorruptMessageError:
                     given.refused.append((batch.first, batch.stop))
             if position.next == before:

@@ -18,7 +18,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ("mq_client/commands/cluster.py", "sorted(queues, key=_order_as_java)", "sorted(queues)"),
     (
         "mq_client/commands/cluster.py",
-        'zone=(data and data.maybe_text("zoneName")) or None',
+        'zone=(data and data.read_optional_text("zoneName")) or None',
         "zone=None",
     ),
     (
@@ -31,7 +31,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ("mq_client/commands/cluster.py", "if len(found) < len(table):", "if False:"),
     (
         "mq_client/commands/cluster.py",
-        'bool(body.table("topicQueueMappingByBroker"))',
+        'bool(body.read_table("topicQueueMappingByBroker"))',
         "False",
     ),
     ("lb_core/producer.py", "    (550, 2_000),", "    (551, 2_000),"),

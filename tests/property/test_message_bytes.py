@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq_client import columns, compression, errors, messages, properties
+from mq_client import columns, compression, decoding, errors, properties
+from mq_client.messages import StoredMessage
 from mq_client.property_columns import Properties
 from tests import stored
 
@@ -98,7 +99,7 @@ Rows = list[tuple[object, ...]]
 Refusal = tuple[type[errors.ProtocolError], str]
 
 
-def row_of(message: messages.StoredMessage) -> tuple[object, ...]:
+def row_of(message: StoredMessage) -> tuple[object, ...]:
     return (
         message.topic, message.broker, message.queue_id, message.queue_offset, message.flag,
         message.sys_flag, shown(message.born_timestamp_ms), shown(message.store_timestamp_ms),
@@ -134,7 +135,7 @@ def read_both(data: bytes, *, check_crc: bool = True) -> Rows | None:
     plain = outcome(
         lambda: [
             row_of(message)
-            for message in messages.decode(data, "b", check_crc=check_crc, expanded_max=SMALL)
+            for message in decoding.decode(data, "b", check_crc=check_crc, expanded_max=SMALL)
         ]
     )
     assert plain == outcome(

@@ -15,7 +15,7 @@ import pytest
 
 from mq_client import aio, answers, errors
 from mq_client.blocking import Client
-from mq_client.commands.base import Done, wire
+from mq_client.commands.base import Done, send_as
 from mq_client.directory import Times
 from mq_client.frames import Frame
 from mq_client.messages import Message
@@ -51,7 +51,7 @@ def fill(client: Client, queue: MessageQueue, count: int) -> None:
     for first in range(0, count, A_BATCH):
         places = range(first, min(first + A_BATCH, count))
         client.send([Message(queue.topic, b"%d" % place) for place in places], To(queue))
-    eventually(lambda: client.max_offset(queue), lambda end: end == count)
+    eventually(lambda: client.find_max_offset(queue), lambda end: end == count)
 
 
 Read = Callable[[str, Position], list[int]]
@@ -60,15 +60,15 @@ Read = Callable[[str, Position], list[int]]
 def read_blocking(name_server: str, position: Position) -> list[int]:
     with Client(name_server, times=TIMES) as client:
         batches = client.read(GROUP, [position])
-        return [int(message.body) for batch in batches for message in batch.messages()]
+        return [int(message.body) for batch in batches for message in batch.to_messages()]
 
 
 def read_by_asyncio(name_server: str, position: Position) -> list[int]:
     async def read() -> list[int]:
         found: list[int] = []
         async with aio.Client(name_server, times=TIMES) as client:
-            while (batch := await client.next_batch(GROUP, position)) is not None:
-                found += [int(message.body) for message in batch.messages()]
+            while (batch := await client.pull_batch(GROUP, position)) is not None:
+                found += [int(message.body) for message in batch.to_messages()]
         return found
 
     return asyncio.run(read())
@@ -175,10 +175,10 @@ def test_a_broker_that_says_at_once_that_it_ends_here_is_not_kept_busy(
     )
     with Client(relay.address, times=TIMES) as reader:
         reading = reader.read(GROUP, [Position(filled, AT, MESSAGES)])
-        assert list(reading.within(0.5)) == []
+        assert list(reading.poll(0.5)) == []
         assert len(relay.pulls) <= MOST_PULLS
         relay.after = lambda _, answer: answer
-        found = [int(message.body) for batch in reading for message in batch.messages()]
+        found = [int(message.body) for batch in reading for message in batch.to_messages()]
     assert found == list(range(AT, MESSAGES))
 
 
@@ -187,7 +187,7 @@ def test_a_range_beyond_the_end_is_an_error_when_the_master_has_said_so_twice(
     relay: Answers, filled: MessageQueue, read: Read
 ) -> None:
     position = Position(filled, MESSAGES + 20, MESSAGES + 30)
-    with pytest.raises(BeyondEndError, match=r"offsets 120 up to, without, 130 .* ends at 100: "):
+    with pytest.raises(BeyondEndError, match=r"offsets 120 to 130, exclusive, .* ends at 100: "):
         read(relay.address, position)
     assert (position.next, position.gaps, len(relay.pulls)) == (MESSAGES + 20, [], 2)
 
@@ -196,11 +196,11 @@ def test_a_reader_without_an_end_waits_until_the_queue_reaches_it(
     client: Client, filled: MessageQueue
 ) -> None:
     reading = client.read(GROUP, [Position(filled, MESSAGES + 2)])
-    assert list(reading.within(0.5)) == []
+    assert list(reading.poll(0.5)) == []
     client.send([Message(filled.topic, b"%d" % (MESSAGES + n)) for n in range(5)], To(filled))
     found: list[int] = []
     while len(found) < 3:
-        found += [int(each.body) for batch in reading.within(5) for each in batch.messages()]
+        found += [int(each.body) for batch in reading.poll(5) for each in batch.to_messages()]
     assert found == [MESSAGES + 2, MESSAGES + 3, MESSAGES + 4]
 
 
@@ -208,12 +208,12 @@ def test_a_reader_without_an_end_waits_until_the_queue_reaches_it(
 class _Reset(Done):
     code: ClassVar[int] = 222
     name: ClassVar[str] = "INVOKE_BROKER_TO_RESET_OFFSET"
-    group: str = wire("group")
-    topic: str = wire("topic")
-    queue_id: int = wire("queueId")
-    offset: int = wire("offset")
-    timestamp: int = wire("timestamp", default=0)
-    is_force: bool = wire("isForce", default=True)
+    group: str = send_as("group")
+    topic: str = send_as("topic")
+    queue_id: int = send_as("queueId")
+    offset: int = send_as("offset")
+    timestamp: int = send_as("timestamp", default=0)
+    is_force: bool = send_as("isForce", default=True)
 
 
 @pytest.mark.parametrize("offset", [0, 90], ids=["back", "ahead"])
@@ -240,11 +240,11 @@ def test_a_topic_that_may_not_be_read_is_no_loss(client: Client, filled: Message
     position = Position(filled, AT, MESSAGES)
     client.put_topics([TopicConfig(filled.topic, 2, 2, perm=2)])
     with pytest.raises(errors.NotPermittedError, match=filled.topic):
-        client.next_batch(GROUP, position)
+        client.pull_batch(GROUP, position)
     client.put_topics([TopicConfig(filled.topic, 2, 2)])
-    batch = client.next_batch(GROUP, position)
+    batch = client.pull_batch(GROUP, position)
     assert batch is not None
-    assert [int(message.body) for message in batch.messages()] == list(range(AT, MESSAGES))
+    assert [int(message.body) for message in batch.to_messages()] == list(range(AT, MESSAGES))
     assert position.gaps == []
 
 

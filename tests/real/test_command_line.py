@@ -25,7 +25,7 @@ def _name_server(rocketmq: RocketMq, monkeypatch: pytest.MonkeyPatch) -> None:
 def shown(client: Client, topic: str, broker: str, number: int, end: int) -> None:
     """Wait until the broker shows the queue's messages: its answer to a send comes earlier."""
     queue = MessageQueue(topic, broker, number)
-    assert eventually(lambda: client.max_offset(queue), lambda seen: seen == end) == end
+    assert eventually(lambda: client.find_max_offset(queue), lambda seen: seen == end) == end
 
 
 def test_what_is_sent_is_told_and_can_be_tailed(
@@ -64,8 +64,8 @@ def test_lag_is_shown_queue_by_queue_with_its_sum(
     for _ in range(5):
         main(["send", topic, "x", "--queue", "broker-a:1"])
     shown(client, topic, "broker-a", 1, 5)
-    queue = client.route(topic).readable[1]
-    client.heartbeat(group, "somebody", {topic: filters.EVERYTHING})
+    queue = client.find_route(topic).readable[1]
+    client.send_heartbeat(group, "somebody", {topic: filters.EVERYTHING})
     client.commit(group, {queue: 2})
     capsys.readouterr()
     assert main(["lag", group, topic]) == 0
@@ -83,9 +83,7 @@ def test_a_group_that_nobody_knows_has_committed_nothing(
     assert main(["lag", group, topic]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == ["broker-a", "1", "-", "1", "-"]
-    assert lines[-1] == (
-        f"group {group!r} has committed nothing on these 4 queues: see whether its name is right"
-    )
+    assert lines[-1] == (f"group {group!r} has committed nothing on these 4 queues: check its name")
     client.commit(group, {MessageQueue(topic, "broker-a", 1): 0})
     assert main(["lag", group, topic]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -108,13 +106,13 @@ def test_a_topic_is_created_once_and_deleted(
     assert main(["create-topic", unique_name, "--queues", "3"]) == 1, "it is on one broker only"
     assert main([*create, "--queues", "2"]) == 1
     assert (
-        f"topic {unique_name!r} exists already, with 3 queues on broker-b: nothing is changed"
+        f"topic {unique_name!r} exists already, with 3 queues on broker-b: nothing was changed"
         in capsys.readouterr().err
     )
     assert main(["delete-topic", unique_name]) == 0
     assert f"topic {unique_name!r} is deleted" in capsys.readouterr().out
     with pytest.raises(errors.TopicUnknownError):
-        client.route(unique_name, max_age=0)
+        client.find_route(unique_name, max_age=0)
     assert main(["delete-topic", unique_name]) == 1
     assert "no topic" in capsys.readouterr().err.lower()
 
@@ -131,26 +129,26 @@ def test_offsets_are_reset_to_begin_end_and_a_time_unless_somebody_reads(
     assert main(["reset-offsets", group, topic, "--to", "earliest", "-o", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["was"], row["now"]) for row in rows] == [(None, 0), (2, 0), (None, 0), (None, 0)]
-    assert client.committed(group, queue) == 0
+    assert client.find_committed(group, queue) == 0
     one = ["--queue", "broker-a:1"]
     assert main(["reset-offsets", group, topic, "--to", "latest", *one]) == 0
-    assert client.committed(group, queue) == 3
+    assert client.find_committed(group, queue) == 3
     assert main(["reset-offsets", group, topic, "--to", "1000", *one]) == 0
-    assert client.committed(group, queue) == 0
-    client.heartbeat(group, "somebody", {topic: filters.EVERYTHING})
+    assert client.find_committed(group, queue) == 0
+    client.send_heartbeat(group, "somebody", {topic: filters.EVERYTHING})
     capsys.readouterr()
     assert main(["reset-offsets", group, topic, "--to", "latest"]) == 1
     assert (
-        f"group {group!r} is read by somebody: stop it first, or it commits its own offsets again"
-        in capsys.readouterr().err
+        f"group {group!r} has the members somebody: stop them first, because they would commit "
+        "their own offsets again" in capsys.readouterr().err
     )
-    assert client.committed(group, queue) == 0
+    assert client.find_committed(group, queue) == 0
 
 
 def test_members_are_listed_with_what_they_subscribe_to(
     topic: str, group: str, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    client.heartbeat(group, "somebody", {topic: filters.tags("a || b")})
+    client.send_heartbeat(group, "somebody", {topic: filters.match_tags("a || b")})
     assert main(["members", group, topic, "-o", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["client_id"], row["language"], row["subscription"]) == (

@@ -7,7 +7,7 @@ import pytest
 
 from mq_client import errors
 from mq_client.blocking import Client
-from mq_client.commands.consuming import GetMaxOffset
+from mq_client.commands.offsets import GetMaxOffset
 from mq_client.directory import Times
 from mq_client.messages import Message
 from mq_client.operations.sending import To
@@ -37,7 +37,7 @@ def client(mq: rocketmq.RocketMq) -> Iterator[Client]:
 
 def make_topic(client: Client, name: str, queues: int) -> list[MessageQueue]:
     client.put_topics([TopicConfig(name, queues, queues), TopicConfig(f"{name}-other", 1, 1)])
-    return client.route(name, max_age=0).readable
+    return client.find_route(name, max_age=0).readable
 
 
 def send_numbers(client: Client, queues: list[MessageQueue], count: int) -> None:
@@ -51,7 +51,7 @@ def send_numbers(client: Client, queues: list[MessageQueue], count: int) -> None
 def ends(client: Client, queues: list[MessageQueue], count: int) -> dict[MessageQueue, int]:
     """Wait until the brokers show all messages; where each queue ends."""
     while True:
-        found = client.topic_offsets(queues[0].topic)
+        found = client.list_offsets(queues[0].topic)
         if sum(place.max for place in found.values()) == count:
             return {queue: found[queue].max for queue in queues}
 
@@ -60,9 +60,9 @@ def offsets_up_to(end: int, client: Client, position: Position) -> list[int]:
     """Pull up to an offset, by as many batches as it takes; the offsets seen."""
     seen: list[int] = []
     while position.next < end:
-        batch = client.next_batch("readers", position)
+        batch = client.pull_batch("readers", position)
         assert batch is not None
-        seen += [message.queue_offset for message in batch.messages()]
+        seen += [message.queue_offset for message in batch.to_messages()]
     return seen
 
 
@@ -77,7 +77,7 @@ def test_a_broker_killed_three_times_in_mid_pull_loses_and_doubles_nothing(
     numbers: list[int] = []
     next_offset = dict.fromkeys(queues, 0)
     for batch in client.read("readers", positions):
-        for message in batch.messages():
+        for message in batch.to_messages():
             assert message.queue_offset == next_offset[batch.queue]
             next_offset[batch.queue] += 1
             numbers.append(int(message.body))
@@ -114,9 +114,9 @@ def test_a_name_server_may_be_gone_or_new_while_the_route_is_known(mq: rocketmq.
         queues = make_topic(client, "orders", queues=1)
         mq.name_server.kill()
         send_numbers(client, queues, 20)
-        assert sum(place.max for place in client.topic_offsets("orders").values()) <= 20
+        assert sum(place.max for place in client.list_offsets("orders").values()) <= 20
         with pytest.raises(errors.NoNameServerError, match=mq.name_server.address):
-            client.route("orders")
+            client.find_route("orders")
         mq.name_server.restart()  # it knows no topic before the brokers have told it
         send_numbers(client, queues, 20)
 
@@ -129,14 +129,14 @@ def test_a_broker_that_stays_away_is_an_error_that_names_it_when_patience_ends(
         position = Position(queue, 0)
         mq.brokers[queue.broker].kill()
         with pytest.raises(errors.UnavailableError, match=r"broker-a|127\.0\.0\.1"):
-            client.next_batch("readers", position)
+            client.pull_batch("readers", position)
         assert position.next == 0
 
 
 def test_a_slave_is_read_while_the_master_is_gone_and_one_that_lags_loses_nothing() -> None:
     with rocketmq.started(brokers=1, slaves=1) as mq, Client(mq.name_server.address) as client:
         mq.create_topics({"orders": 1})
-        (queue,) = client.route("orders", max_age=0).readable
+        (queue,) = client.find_route("orders", max_age=0).readable
         master, slave = mq.brokers["broker-a"], mq.slaves["broker-a-slave-1"]
         send_numbers(client, [queue], 20)
         position = Position(queue, 0)
@@ -144,7 +144,7 @@ def test_a_slave_is_read_while_the_master_is_gone_and_one_that_lags_loses_nothin
         assert eventually(lambda: asking.ask(slave.address, asked), lambda end: end == 20) == 20
         master.kill()
         assert offsets_up_to(20, client, position) == list(range(20))
-        route = client.route("orders", max_age=0).broker("broker-a")
+        route = client.find_route("orders", max_age=0).find_broker("broker-a")
         assert route is not None
         assert route.addresses == {1: slave.address}
         master.restart()
@@ -160,8 +160,8 @@ def test_a_slave_is_read_while_the_master_is_gone_and_one_that_lags_loses_nothin
             Answers(mq.name_server.address) as relay,
             Client(relay.address, times=Times(patience=1.0)) as reader,
         ):
-            with pytest.raises(errors.UnavailableError, match="from offset 35: tried in vain"):
-                reader.next_batch("readers", behind)
+            with pytest.raises(errors.UnavailableError, match="from offset 35: all retries failed"):
+                reader.pull_batch("readers", behind)
             assert (behind.next, behind.gaps) == (35, [])
             assert 2 <= len(relay.pulls) <= 10  # with pauses from 0.1 s on
         master.restart()

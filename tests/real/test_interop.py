@@ -60,15 +60,15 @@ def as_values(batch: Batch) -> list[Fields]:
             "prepared_transaction_offset": stored.prepared_transaction_offset,
             "commit_log_offset": stored.commit_log_offset,
         }
-        for stored in batch.messages()
+        for stored in batch.to_messages()
     ]
 
 
 def as_columns(batch: Batch) -> list[Fields]:
     """Show the same by way of columns; some fields do not have one."""
-    found = batch.columns()
+    found = batch.to_columns()
     texts = Properties(found["properties"])
-    ids = columns.message_ids(found, texts).to_pylist()
+    ids = columns.find_message_ids(found, texts).to_pylist()
     maps = texts.to_maps().to_pylist()
     return [
         {
@@ -160,7 +160,7 @@ def test_a_body_that_the_java_client_compressed_is_expanded(
     java.send(queue, java_client.message(body), codec=codec.name)
     ours = read(queue, 1)
     flag = ours[0]["sys_flag"]
-    assert compression.codec_of(flag) is codec
+    assert compression.find_codec(flag) is codec
     assert ours[0]["body"] == body
     as_java_shows_it = ("sys_flag", flag, flag & ~compression.COMPRESSED)
     assert differences(ours, java.read(queue, 1)) == [as_java_shows_it]
@@ -292,7 +292,7 @@ def test_a_message_delayed_here_comes_to_the_java_client_after_its_delay(
 
 def bodies(client: blocking.Client, position: Position) -> list[bytes]:
     return [
-        found.body for batch in client.read("readers", [position]) for found in batch.messages()
+        found.body for batch in client.read("readers", [position]) for found in batch.to_messages()
     ]
 
 
@@ -311,7 +311,7 @@ def test_only_messages_with_wanted_tags_are_read(
     tags = ["paid", "BB", None, "refunded", "Aa"]
     for tag in tags:
         client.send([Message(queue.topic, str(tag).encode(), tags=tag)], sending.To(queue))
-    wanted = filters.tags(expression)
+    wanted = filters.match_tags(expression)
     assert bodies(client, Position(queue, 0, stop=len(tags), wanted=wanted)) == expected
 
 
@@ -323,7 +323,7 @@ def test_only_messages_that_an_sql_filter_picks_are_read(
         facts = {"amount": amount, "region": region}
         message = Message(queue.topic, amount.encode(), properties=facts)
         client.send([message], sending.To(queue))
-    wanted = filters.sql("amount > 10 AND region = 'eu'")
+    wanted = filters.match_sql("amount > 10 AND region = 'eu'")
     found = bodies(client, Position(queue, 0, stop=len(rows), wanted=wanted))
     assert found == [b"11", b"13"]
 
@@ -338,7 +338,7 @@ def test_the_offset_of_a_time_is_that_of_the_first_message_stored_then_or_later(
         stored += [
             found.store_timestamp_ms
             for batch in client.read("readers", [position])
-            for found in batch.messages()
+            for found in batch.to_messages()
         ]
     times = {time + change for time in stored for change in (-1, 0, 1)} - {stored[-1] + 1}
     expected = {time: bisect.bisect_left(stored, time) for time in times}
@@ -350,10 +350,10 @@ def test_a_new_message_ends_a_long_poll(
 ) -> None:
     """Without it the broker would hold the pull for 15 s."""
     reader = client.read("readers", [Position(queue, 0)])
-    assert not list(reader.within(0.5))
+    assert not list(reader.poll(0.5))
     client.send([Message(queue.topic, b"news")], sending.To(queue))
-    (batch,) = reader.within(4.0)
-    assert [found.body for found in batch.messages()] == [b"news"]
+    (batch,) = reader.poll(4.0)
+    assert [found.body for found in batch.to_messages()] == [b"news"]
 
 
 # --- groups, as RocketMQ's own tools and brokers see them
@@ -383,7 +383,7 @@ def progress(java: JavaClient, group: str) -> dict[values.MessageQueue, tuple[in
 def test_members_that_joined_here_are_those_that_rocketmqs_tool_shows(
     java: JavaClient, client: blocking.Client, rocketmq: RocketMq, topic: str, group: str
 ) -> None:
-    wanted = {topic: filters.tags("paid || refunded")}
+    wanted = {topic: filters.match_tags("paid || refunded")}
     with (
         client.join(group, "member-1", wanted),
         blocking.Client(rocketmq.name_server.address) as other,
@@ -410,10 +410,10 @@ def test_our_assignment_is_the_brokers_own(
             subscriptions = {unique_name: filters.EVERYTHING}
             members.enter_context(client.join(group, member, subscriptions))
         theirs = {
-            member: client.assignment(group, unique_name, member, strategy)
+            member: client.query_assignment(group, unique_name, member, strategy)
             for client, member in zip(clients, ids, strict=True)
         }
-        queues = sorted(clients[0].route(unique_name).readable)
+        queues = sorted(clients[0].find_route(unique_name).readable)
     ours = strategies.find_dealer(strategy).deal(
         [model.Queue(*queue) for queue in queues], sorted(ids), {}
     )
@@ -431,7 +431,7 @@ def test_the_allocation_librarys_producer_goes_round_all_queues(
     client: blocking.Client, topic: str
 ) -> None:
     chooser = Balanced(lambda: 0.0)
-    queues = sorted(client.route(topic).writable)
+    queues = sorted(client.find_route(topic).writable)
     sent = [client.send([Message(topic, b"x")], chooser).queue for _ in range(2 * len(queues))]
     assert sent == queues * 2
 
@@ -443,7 +443,7 @@ def test_the_allocation_librarys_producer_avoids_a_broker_until_its_pause_is_ove
     chooser = Balanced(lambda: now_ms)
     impatient = directory.Times(answer=1.0)
     with blocking.Client(rocketmq.name_server.address, times=impatient) as client:
-        count = len(client.route(topic).writable)
+        count = len(client.find_route(topic).writable)
 
         def brokers_sent_to() -> set[str]:
             return {client.send([Message(topic, b"x")], chooser).queue.broker for _ in range(count)}

@@ -8,7 +8,7 @@ import pytest
 
 from mq_client import aio, errors, filters, values
 from mq_client.blocking import Client, membership
-from mq_client.commands.consuming import GetMemberIds, GetMembers
+from mq_client.commands.membership import GetMemberIds, GetMembers
 from mq_client.directory import Times
 from mq_client.messages import Message
 from mq_client.operations.sending import To
@@ -19,7 +19,7 @@ from sandbox.waiting import eventually
 SOON = 0.1
 """Seconds between heartbeats, where a test waits for the next one."""
 LOCK_SECONDS = 1.0
-WANTED = filters.tags("paid || refunded")
+WANTED = filters.match_tags("paid || refunded")
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ def test_members_of_all_brokers_are_shown_together(
         client.join(group, "member-1", {both: WANTED}),
         other.join(group, "member-2", {only_b: filters.EVERYTHING}),
     ):
-        assert client.member_ids(group, both) == ["member-1", "member-2"]
+        assert client.list_member_ids(group, both) == ["member-1", "member-2"]
         assert ids_at(rocketmq.brokers["broker-a"], group) == ["member-1"]
-        found = client.members(group, both)
+        found = client.list_members(group, both)
     assert [each.client_id for each in found.members] == ["member-1", "member-2"]
     assert found.subscriptions.items() >= {only_b: filters.ALL}.items()
     assert (found.consume_type, found.message_model) == ("CONSUME_ACTIVELY", "CLUSTERING")
@@ -78,10 +78,12 @@ def test_a_member_that_leaves_is_gone_at_once(
     with client.join(group, "member-1", {topic: WANTED}):
         with other.join(group, "member-2", {topic: WANTED}):
             pass
-        assert client.member_ids(group, topic) == ["member-1"]
-        assert [each.client_id for each in client.members(group, topic).members] == ["member-1"]
-    assert client.member_ids(group, topic) == []
-    assert client.members(group, topic).members == ()
+        assert client.list_member_ids(group, topic) == ["member-1"]
+        assert [each.client_id for each in client.list_members(group, topic).members] == [
+            "member-1"
+        ]
+    assert client.list_member_ids(group, topic) == []
+    assert client.list_members(group, topic).members == ()
 
 
 def test_a_member_whose_client_is_closed_is_gone_without_having_left(
@@ -89,8 +91,8 @@ def test_a_member_whose_client_is_closed_is_gone_without_having_left(
 ) -> None:
     with Client(rocketmq.name_server.address) as other:
         other.join(group, "member", {topic: WANTED})
-        assert client.member_ids(group, topic) == ["member"]
-    assert eventually(lambda: client.member_ids(group, topic), lambda ids: not ids) == []
+        assert client.list_member_ids(group, topic) == ["member"]
+    assert eventually(lambda: client.list_member_ids(group, topic), lambda ids: not ids) == []
 
 
 def test_a_client_may_be_closed_before_its_membership_is_left_and_twice(
@@ -106,12 +108,12 @@ def test_a_client_is_one_member_of_a_group_at_a_time(
     client: Client, topic: str, group: str
 ) -> None:
     with client.join(group, "member-1", {topic: WANTED}):
-        with pytest.raises(errors.UsageError, match="is a member of"):
+        with pytest.raises(errors.UsageError, match="is already a member of"):
             client.join(group, "member-2", {topic: WANTED})
         with client.join(f"{group}-other", "member-1", {topic: WANTED}):
             pass
     with client.join(group, "member-2", {topic: WANTED}):
-        assert client.member_ids(group, topic) == ["member-2"]
+        assert client.list_member_ids(group, topic) == ["member-2"]
 
 
 def test_a_member_hears_of_one_that_joins_and_of_one_that_leaves(
@@ -136,14 +138,14 @@ def test_a_member_by_asyncio_is_known_until_it_unregisters(
 ) -> None:
     async def main() -> None:
         async with aio.Client(rocketmq.name_server.address) as client:
-            assert await client.heartbeat(group, "member", {topic: WANTED}) == {}
-            assert await client.member_ids(group, topic) == ["member"]
+            assert await client.send_heartbeat(group, "member", {topic: WANTED}) == {}
+            assert await client.list_member_ids(group, topic) == ["member"]
             for broker in rocketmq.brokers.values():
                 found = await asyncio.to_thread(asking.ask, broker.address, GetMembers(group))
                 assert [each.client_id for each in found.members] == ["member"]
                 assert found.subscriptions == {topic: WANTED.expression}
             assert await client.unregister(group, "member", [topic]) == {}
-            assert await client.member_ids(group, topic) == []
+            assert await client.list_member_ids(group, topic) == []
 
     asyncio.run(main())
 
@@ -157,12 +159,12 @@ def test_a_member_by_asyncio_hears_of_one_that_joins(
         notices: asyncio.Queue[str] = asyncio.Queue()
         address = rocketmq.name_server.address
         async with aio.Client(address) as client, aio.Client(address) as other:
-            client.on_members_changed(group, lambda: notices.put_nowait(group))
-            await client.heartbeat(group, "member-1", {topic: WANTED})
+            client.watch_members(group, lambda: notices.put_nowait(group))
+            await client.send_heartbeat(group, "member-1", {topic: WANTED})
             async with asyncio.timeout(waiting.PATIENCE_SECONDS):
                 for _ in range(own_notices):
                     await notices.get()
-                await other.heartbeat(group, "member-2", {topic: WANTED})
+                await other.send_heartbeat(group, "member-2", {topic: WANTED})
                 await notices.get()
 
     asyncio.run(main())
@@ -176,14 +178,14 @@ def test_a_second_heartbeat_changes_nothing_and_tells_nobody(
     async def main() -> None:
         notices: asyncio.Queue[str] = asyncio.Queue()
         async with aio.Client(rocketmq.name_server.address) as client:
-            client.on_members_changed(group, lambda: notices.put_nowait(group))
-            await client.heartbeat(group, "member", {topic: WANTED})
+            client.watch_members(group, lambda: notices.put_nowait(group))
+            await client.send_heartbeat(group, "member", {topic: WANTED})
             async with asyncio.timeout(waiting.PATIENCE_SECONDS):
                 for _ in range(own_notices):
                     await notices.get()
             # A broker's notice would come before its answer, on the same connection.
-            await client.heartbeat(group, "member", {topic: WANTED})
-            await client.member_ids(group, topic)
+            await client.send_heartbeat(group, "member", {topic: WANTED})
+            await client.list_member_ids(group, topic)
             assert notices.empty()
 
     asyncio.run(main())
@@ -238,7 +240,7 @@ def test_heartbeats_go_on_when_broker_and_name_server_were_away(quick_heartbeats
 def test_of_two_clients_one_gets_a_lock_and_the_other_when_it_is_given_back(
     client: Client, other: Client, topic: str, group: str
 ) -> None:
-    queues = sorted(client.route(topic).readable)
+    queues = sorted(client.find_route(topic).readable)
     assert client.lock(group, "one", queues) == queues
     assert other.lock(group, "two", queues) == []
     client.unlock(group, "one", queues[1:])
@@ -263,7 +265,7 @@ def test_nobody_is_kept_from_reading_and_committing_by_a_lock(
     assert client.lock(group, "one", [queue]) == [queue]
     (batch,) = other.read(group, [Position(queue, 0, stop=1)])
     other.commit(group, {queue: batch.stop})
-    assert client.committed(group, queue) == 1
+    assert client.find_committed(group, queue) == 1
 
 
 def test_a_lock_outlives_the_member_that_took_it(
@@ -282,7 +284,7 @@ def test_a_lock_ends_by_itself_unless_it_is_taken_again() -> None:
         Client(mq.name_server.address) as client,
     ):
         mq.create_topics({"orders": 1})
-        queues = client.route("orders").readable
+        queues = client.find_route("orders").readable
         since = time.monotonic()
         assert client.lock("readers", "one", queues) == queues
         assert eventually(lambda: client.lock("readers", "two", queues), bool) == queues
@@ -292,7 +294,7 @@ def test_a_lock_ends_by_itself_unless_it_is_taken_again() -> None:
 def test_a_lock_is_forgotten_by_a_broker_that_restarts() -> None:
     with rocketmq.started(brokers=1) as mq, Client(mq.name_server.address) as client:
         mq.create_topics({"orders": 1})
-        queues = client.route("orders").readable
+        queues = client.find_route("orders").readable
         assert client.lock("readers", "one", queues) == queues
         mq.brokers["broker-a"].restart()
         assert client.lock("readers", "two", queues) == queues

@@ -29,7 +29,7 @@ def wall_ms() -> int:
 
 
 def read(client: blocking.Client, position: Position) -> list[StoredMessage]:
-    return [found for batch in client.read("readers", [position]) for found in batch.messages()]
+    return [found for batch in client.read("readers", [position]) for found in batch.to_messages()]
 
 
 # --- later
@@ -126,7 +126,7 @@ def batch_queue(client: blocking.Client, unique_name: str) -> MessageQueue:
 
 def route_of(client: blocking.Client, topic: str) -> list[MessageQueue]:
     try:
-        return client.route(topic, max_age=0).readable
+        return client.find_route(topic, max_age=0).readable
     except errors.TopicUnknownError:
         return []
 
@@ -135,7 +135,7 @@ def send_inner_batch(client: blocking.Client, queue: MessageQueue, numbers: Sequ
     """Send as RocketMQ's producer does: a batch with an id of its own is kept as one."""
     key = properties.encode({properties.UNIQUE_KEY: f"BATCH-{numbers[0]}"})
     body = batch_body.encode((n, b"%d" % n, properties.encode(texts(n))) for n in numbers)
-    route = client.route(queue.topic).broker(queue.broker)
+    route = client.find_route(queue.topic).find_broker(queue.broker)
     assert route is not None
     assert route.master is not None
     request = SendBatch("senders", queue, body, str(key, "utf-8"), wall_ms())
@@ -154,7 +154,7 @@ def texts(n: int) -> dict[str, str]:
 
 
 def offsets_and_bodies(batch: Batch) -> list[tuple[int, bytes]]:
-    return [(found.queue_offset, found.body) for found in batch.messages()]
+    return [(found.queue_offset, found.body) for found in batch.to_messages()]
 
 
 def test_messages_of_inner_batches_are_read_one_by_one(
@@ -171,7 +171,7 @@ def test_messages_of_inner_batches_are_read_one_by_one(
         assert (message.body, message.flag) == (b"%d" % n, n)
         assert (message.tags, message.keys) == (f"t{n}", (f"k{n}",))
         assert message.properties["n"] == str(n)
-    assert client.max_offset(batch_queue) == 50
+    assert client.find_max_offset(batch_queue) == 50
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_pull_from_the_midst_of_inner_batches_gives_the_offsets_asked_for(
     batches = list(client.read("readers", [Position(batch_queue, first, stop=stop)]))
     expected = [(n, b"%d" % n) for n in range(first, stop)]
     assert [pair for batch in batches for pair in offsets_and_bodies(batch)] == expected
-    rows = [row for batch in batches for row in batch.columns().to_pylist()]
+    rows = [row for batch in batches for row in batch.to_columns().to_pylist()]
     assert [(row["queue_offset"], row["body"]) for row in rows] == expected
 
 
@@ -195,8 +195,8 @@ def test_columns_of_inner_batches_hold_what_the_messages_do(
     send_inner_batch(client, batch_queue, range(5))
     send_single(client, batch_queue, 5)
     for batch in client.read("readers", [Position(batch_queue, 1, stop=6)]):
-        messages = batch.messages()
-        rows = batch.columns().to_pylist()
+        messages = batch.to_messages()
+        rows = batch.to_columns().to_pylist()
         for message, row in zip(messages, rows, strict=True):
             assert row["topic"] == message.topic
             assert (row["broker_name"], row["queue_id"]) == (message.broker, message.queue_id)
@@ -230,7 +230,7 @@ def test_a_lag_counts_the_messages_of_inner_batches(
     send_inner_batch(client, batch_queue, range(10))
     (batch,) = client.read(group, [Position(batch_queue, 0, stop=4)])
     client.commit(group, {batch_queue: batch.stop})
-    lags = {found.queue: found.messages for found in client.lag(group, batch_queue.topic)}
+    lags = {found.queue: found.messages for found in client.measure_lag(group, batch_queue.topic)}
     assert lags[batch_queue] == 6
 
 
@@ -239,7 +239,7 @@ def test_a_broker_filters_inner_batches_by_a_tag_that_they_do_not_have(
 ) -> None:
     """It looks at the batch, not at its messages: a limit of RocketMQ."""
     send_inner_batch(client, batch_queue, range(3))
-    wanted = filters.tags("t1")
+    wanted = filters.match_tags("t1")
     assert read(client, Position(batch_queue, 0, stop=3, wanted=wanted)) == []
 
 
@@ -278,18 +278,20 @@ def test_an_sql_filter_that_does_not_parse_is_an_error(
 ) -> None:
     """A broker would take it for "everything"."""
     client.send([Message(queue.topic, b"x", properties={"amount": "5"})], To(queue))
-    position = Position(queue, 0, wanted=filters.sql(text))
+    position = Position(queue, 0, wanted=filters.match_sql(text))
     with pytest.raises(errors.SubscriptionError, match=queue.topic):
-        client.next_batch("readers", position)
+        client.pull_batch("readers", position)
     assert position.next == 0
 
 
 def test_an_sql_filter_is_refused_by_a_broker_that_was_not_set_up_for_it(
     timed_client: blocking.Client,
 ) -> None:
-    position = Position(MessageQueue("timed", "broker-a", 3), 0, wanted=filters.sql("amount > 10"))
+    position = Position(
+        MessageQueue("timed", "broker-a", 3), 0, wanted=filters.match_sql("amount > 10")
+    )
     with pytest.raises(errors.SubscriptionError, match="SQL92 needs enablePropertyFilter=true"):
-        timed_client.next_batch("readers", position)
+        timed_client.pull_batch("readers", position)
 
 
 # --- IPv6
@@ -340,11 +342,11 @@ def test_messages_go_to_and_come_from_a_broker_on_ipv6(on_ipv6: rocketmq.RocketM
         client.send([Message("orders", b"single")], To(queue))
         client.send([Message("orders", b"first"), Message("orders", b"second")], To(queue))
         (batch,) = client.read("readers", [Position(queue, 0, stop=3)])
-    messages = batch.messages()
+    messages = batch.to_messages()
     assert [message.body for message in messages] == [b"single", b"first", b"second"]
     assert {message.store_host for message in messages} == {on_ipv6.brokers["broker-a"].address}
     assert all(message.born_host.startswith(f"{IPV6}:") for message in messages)
-    rows = batch.columns().to_pylist()
+    rows = batch.to_columns().to_pylist()
     assert [row["body"] for row in rows] == [b"single", b"first", b"second"]
     assert [row["store_host"] for row in rows] == [each.store_address for each in messages]
 
@@ -355,9 +357,9 @@ def test_asyncio_reaches_a_broker_on_ipv6(on_ipv6: rocketmq.RocketMq) -> None:
     async def main() -> bytes:
         async with aio.Client(on_ipv6.name_server.address) as client:
             await client.send([Message("orders", b"x")], To(queue))
-            batch = await client.next_batch("readers", Position(queue, 0, stop=1))
+            batch = await client.pull_batch("readers", Position(queue, 0, stop=1))
             assert batch is not None
-            return batch.messages()[0].body
+            return batch.to_messages()[0].body
 
     assert asyncio.run(main()) == b"x"
 
@@ -366,7 +368,7 @@ def test_a_member_joins_and_leaves_a_broker_on_ipv6(on_ipv6: rocketmq.RocketMq) 
     with blocking.Client(on_ipv6.name_server.address) as client:
         with client.join("readers", "member", {"orders": filters.EVERYTHING}) as joined:
             assert joined.failures == {}
-            (found,) = client.members("readers", "orders").members
+            (found,) = client.list_members("readers", "orders").members
             assert found.client_id == "member"
             assert found.address.startswith("[0:0:0:0:0:0:0:1]:")
-        assert client.member_ids("readers", "orders") == []
+        assert client.list_member_ids("readers", "orders") == []

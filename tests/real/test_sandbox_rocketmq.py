@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mq_client import errors, messages
+from mq_client import decoding, errors
 from mq_client.commands.cluster import GetRoute, GetRuntimeInfo
-from mq_client.commands.consuming import Pull
+from mq_client.commands.pulling import Pull
 from mq_client.commands.sending import Send
 from mq_client.values import MessageQueue, Pulled, PullStatus
 from sandbox import asking, jars, process, rocketmq
@@ -73,7 +73,7 @@ def received(broker: rocketmq.Broker, topic: str) -> bytes:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (answer := pull(broker, topic)).status is not PullStatus.FOUND:
         assert time.monotonic() < deadline, answer.remark
-    return next(messages.decode(answer.body, broker=broker.name)).body
+    return next(decoding.decode(answer.body, broker=broker.name)).body
 
 
 def descendants(pid: int) -> list[int]:

@@ -54,14 +54,14 @@ def test_a_known_caller_makes_topics_sends_and_reads_over_tls(
         bodies = [bytes([number]) * 5000 for number in range(100)]
         sent = client.send([Message("sealed", body) for body in bodies], RoundRobin())
         reader = client.read("readers", [Position(sent.queue, 0, stop=len(bodies))])
-        assert [m.body for batch in reader for m in batch.messages()] == bodies
+        assert [m.body for batch in reader for m in batch.to_messages()] == bodies
 
 
 def test_asyncio_speaks_tls_as_well(secured: rocketmq.RocketMq, authority: trustme.CA) -> None:
     async def ask_topics() -> list[str]:
         tls = trusting(authority)
         async with aio.Client(secured.name_server.address, tls=tls) as client:
-            return await client.topics()
+            return await client.list_topics()
 
     assert "SELF_TEST_TOPIC" in asyncio.run(ask_topics())
 
@@ -72,7 +72,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(secured: rocketmq.Rock
         blocking.Client(secured.name_server.address, tls=tls) as client,
         pytest.raises(errors.NoNameServerError, match=r"(?i)certificate verify failed"),
     ):
-        client.topics()
+        client.list_topics()
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ class Runner:
             return await self.client.run(flow)
         return self.client.engine.run(flow)
 
-    async def topics(self) -> list[str]:
-        outcome = self.client.topics()
+    async def list_topics(self) -> list[str]:
+        outcome = self.client.list_topics()
         return outcome if isinstance(outcome, list) else await outcome
 
 
@@ -83,7 +83,7 @@ def test_an_answer_that_never_comes_is_an_error_that_names_request_and_peer(
     runs: Runs, proxy: Proxy
 ) -> None:
     async def test(client: Runner) -> None:
-        await client.topics()
+        await client.list_topics()
         proxy.swallows = True
         with pytest.raises(errors.DeadlineError) as caught:
             await client.run(flows.ask(proxy.address, GetTopics(), 0.3))
@@ -97,12 +97,12 @@ def test_a_half_open_connection_is_given_up_and_the_next_request_gets_a_new_one(
     runs: Runs, proxy: Proxy
 ) -> None:
     async def test(client: Runner) -> None:
-        await client.topics()
+        await client.list_topics()
         proxy.swallows = True
         with pytest.raises(errors.DeadlineError):
             await client.run(flows.ask(proxy.address, GetTopics(), 0.3))
         proxy.swallows = False
-        await client.topics()
+        await client.list_topics()
         assert proxy.connections == 2
 
     runs([proxy.address], test)
@@ -110,7 +110,7 @@ def test_a_half_open_connection_is_given_up_and_the_next_request_gets_a_new_one(
 
 def test_a_cut_connection_ends_the_wait_at_once(runs: Runs, proxy: Proxy) -> None:
     async def test(client: Runner) -> None:
-        await client.topics()
+        await client.list_topics()
         proxy.swallows = True
         cut = threading.Timer(0.2, proxy.cut)
         cut.start()
@@ -123,12 +123,12 @@ def test_a_cut_connection_ends_the_wait_at_once(runs: Runs, proxy: Proxy) -> Non
 
 def test_after_a_cut_the_next_request_works(runs: Runs, proxy: Proxy) -> None:
     async def test(client: Runner) -> None:
-        before = await client.topics()
+        before = await client.list_topics()
         proxy.cut()
         try:
-            after = await client.topics()
+            after = await client.list_topics()
         except errors.NoNameServerError:  # the end of the old connection was not seen yet
-            after = await client.topics()
+            after = await client.list_topics()
         assert after == before
 
     runs([proxy.address], test)
@@ -138,7 +138,7 @@ def test_a_slow_network_delays_and_breaks_nothing(runs: Runs, proxy: Proxy) -> N
     async def test(client: Runner) -> None:
         proxy.delay_seconds = 0.2
         begun = time.monotonic()
-        await client.topics()
+        await client.list_topics()
         assert time.monotonic() - begun >= 0.4
 
     runs([proxy.address], test)
@@ -148,7 +148,7 @@ def test_another_name_server_stands_in_and_is_asked_first_from_then_on(
     runs: Runs, proxy: Proxy
 ) -> None:
     async def test(client: Runner) -> None:
-        await client.topics()
+        await client.list_topics()
         assert client.client.directory.name_servers[0] == proxy.address
 
     runs([free_address(), proxy.address], test)
@@ -159,7 +159,7 @@ def test_when_no_name_server_answers_each_is_named(runs: Runs) -> None:
 
     async def test(client: Runner) -> None:
         with pytest.raises(errors.NoNameServerError) as caught:
-            await client.topics()
+            await client.list_topics()
         assert all(address in str(caught.value) for address in addresses)
 
     runs(addresses, test)
@@ -168,7 +168,7 @@ def test_when_no_name_server_answers_each_is_named(runs: Runs) -> None:
 def test_a_host_that_does_not_exist_is_an_error(runs: Runs) -> None:
     async def test(client: Runner) -> None:
         with pytest.raises(errors.NoNameServerError, match=r"nowhere\.invalid:9876"):
-            await client.topics()
+            await client.list_topics()
 
     runs(["nowhere.invalid:9876"], test)
 
@@ -190,7 +190,7 @@ def test_a_server_of_another_kind_is_told_at_once(runs: Runs) -> None:
 
         async def test(client: Runner) -> None:
             with pytest.raises(errors.NoNameServerError, match="is this the port of a RocketMQ"):
-                await client.topics()
+                await client.list_topics()
 
         runs([f"127.0.0.1:{server.getsockname()[1]}"], test)
         greeter.join()
@@ -201,7 +201,7 @@ def test_many_threads_share_one_connection(proxy: Proxy) -> None:
         seen: list[list[str]] = []
 
         def ask() -> None:
-            seen.extend(client.topics() for _ in range(50))
+            seen.extend(client.list_topics() for _ in range(50))
 
         threads = [threading.Thread(target=ask) for _ in range(8)]
         for thread in threads:
@@ -214,18 +214,18 @@ def test_many_threads_share_one_connection(proxy: Proxy) -> None:
 
 def test_a_client_that_is_closed_lets_go_of_those_who_wait(proxy: Proxy) -> None:
     client = blocking.Client(proxy.address)
-    client.topics()
+    client.list_topics()
     proxy.swallows = True
     threading.Timer(0.2, client.close).start()
     with pytest.raises(errors.MqError, match="closed"):
         client.engine.run(flows.ask(proxy.address, GetTopics(), 60))
     with pytest.raises(errors.ClosedError):
-        client.topics()
+        client.list_topics()
 
 
 def test_both_clients_can_do_the_same() -> None:
     def operations(kind: type) -> set[str]:
         return {name for name in vars(kind) if not name.startswith("_")}
 
-    extra = {"engine", "start", "wait", "read", "join", "run", "on_members_changed"}
+    extra = {"engine", "start", "wait", "read", "join", "run", "watch_members"}
     assert operations(blocking.Client) - extra == operations(aio.Client) - extra

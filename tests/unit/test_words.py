@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("contract", "evenkeel_cli", "lb_core")
+PACKAGES = ("contract", "evenkeel_cli", "lb_core", "mq_client")
 LATER = ("lb_core/slots.py",)
 
 NAMESAKES = {
@@ -25,6 +25,9 @@ NAMESAKES = {
 """Public classes that share a name, and why they may."""
 
 FOREIGN = {
+    "buffer_updated": "asyncio.BufferedProtocol",
+    "connection_lost": "asyncio.BufferedProtocol",
+    "connection_made": "asyncio.BufferedProtocol",
     "error": "argparse.ArgumentParser",
     "http_response": "urllib.request.BaseHandler",
 }

@@ -14,7 +14,7 @@ from struct import Struct
 from benchmarks.pull import ours, player
 from benchmarks.pull.player import Job
 from mq_client import frames
-from mq_client.directory import host_and_port
+from mq_client.directory import split_address
 from mq_client.frames import Frame
 from mq_client.pulling import POLL_MS, Position
 from mq_client.values import MessageQueue
@@ -29,7 +29,7 @@ class Ceiling:
 
     def __init__(self, address: str) -> None:
         """Connect."""
-        self._sock = socket.create_connection(host_and_port(address))
+        self._sock = socket.create_connection(split_address(address))
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = memoryview(bytearray(frames.FRAME_MAX))
 
@@ -50,10 +50,10 @@ class Ceiling:
         return job.messages
 
     def _ask(self, topic: str, queue: int, offset: int) -> None:
-        pull = Position(MessageQueue(topic, ours.BROKER, queue), offset).request(
+        pull = Position(MessageQueue(topic, ours.BROKER, queue), offset).make_request(
             ours.GROUP, POLL_MS
         )
-        self._sock.sendall(frames.encode(Frame(pull.code, queue, 0, pull.fields())))
+        self._sock.sendall(frames.encode(Frame(pull.code, queue, 0, pull.list_fields())))
 
     def _receive(self) -> tuple[int, int]:
         """Receive an answer: its queue, and where that goes on."""

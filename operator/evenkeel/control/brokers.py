@@ -80,7 +80,7 @@ class Brokers:
         """Read where a topic's queues are, or say why that cannot be told."""
         silent = errors.NoNameServerError(f"no name server has answered for {ANSWER_SECONDS:g} s")
         try:
-            route = await _in_time(self._client(cluster).route(topic, max_age=0), silent)
+            route = await _in_time(self._client(cluster).find_route(topic, max_age=0), silent)
         except errors.TopicUnknownError as error:
             self.requests["unknown"] += 1
             return ReadFailure(
@@ -104,12 +104,12 @@ class Brokers:
 
     async def lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
         """Tell how far a group is behind on each queue of a topic."""
-        return await _in_time(self._client(cluster).lag(group, topic), _silent())
+        return await _in_time(self._client(cluster).measure_lag(group, topic), _silent())
 
     async def members(self, cluster: ClusterAddress, group: str, topic: str) -> list[GroupMember]:
         """List the clients that read in a group's name."""
         try:
-            asked = self._client(cluster).members(group, topic)
+            asked = self._client(cluster).list_members(group, topic)
             return list((await _in_time(asked, _silent())).members)
         except (errors.GroupUnknownError, errors.GroupEmptyError):
             return []

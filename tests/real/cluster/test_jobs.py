@@ -275,7 +275,7 @@ def test_a_job_waits_until_nobody_else_is_seen_to_read_in_its_name(
     """Not while nobody can tell, nor beside a driver of another cluster, nor beside others."""
     namespace.make_known_topic("orders", ROUTE, topic=topic)
     namespace.claim("billing-state")
-    everything = {topic: filters.tags("*")}
+    everything = {topic: filters.match_tags("*")}
     elsewhere = f"evenkeel-{group}@billing-driver#2020-01-01T00:00:00Z/of-another-cluster"
     driver = client.join(group, elsewhere, everything)
     alone = {**job(allowForeignConsumers=False), "group": group}

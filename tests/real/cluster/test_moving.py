@@ -78,11 +78,13 @@ def test_a_job_takes_over_from_rocketmqs_own_consumers_with_what_they_failed_at(
     waiting = namespace.until(
         "consumergroups", "billing", lambda it: reason(it) == "ForeignConsumers"
     )
-    assert waiting["queues"] == sum(len(client.route(each).readable) for each in (topic, retries))
+    assert waiting["queues"] == sum(
+        len(client.find_route(each).readable) for each in (topic, retries)
+    )
     assert namespace.found(namespace.core("pods", "billing-driver")) is None
 
     def behind(name: str) -> int:
-        return sum(each.messages for each in client.lag(group, name))
+        return sum(each.messages for each in client.measure_lag(group, name))
 
     # Its last commit, as it leaves, asks for no answer and may be lost: wait for one of before.
     assert eventually(lambda: behind(topic), lambda count: count == 0) == 0

@@ -47,7 +47,7 @@ def message(status: Document, kind: str) -> str:
 
 def routed(client: Client, topic: str) -> dict[str, tuple[int, int]]:
     """Readable and writable queues by broker, as the name server tells clients."""
-    route = client.route(topic, max_age=0)
+    route = client.find_route(topic, max_age=0)
     return {each.broker: (each.read_queues, each.write_queues) for each in route.brokers}
 
 

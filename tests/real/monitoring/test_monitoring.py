@@ -76,7 +76,7 @@ def make_groups(namespace: Namespace, rocketmq: RocketMq) -> None:
     name_server = rocketmq.name_server.address
     rocketmq.create_topics({TOPIC: 4})
     with blocking.Client(name_server) as client:  # so the group has a lag that can be measured
-        client.commit("billing", dict.fromkeys(client.route(TOPIC, max_age=0).readable, 0))
+        client.commit("billing", dict.fromkeys(client.find_route(TOPIC, max_age=0).readable, 0))
     namespace.make("Topic", "orders", {"topic": TOPIC, "nameServers": [name_server]})
     namespace.make("Topic", "listed", {"route": ROUTE})
     namespace.claim("billing-state")

@@ -73,7 +73,7 @@ def _without(offsets: range, answer: Frame) -> Frame:
     data = bytes(answer.body)
     left = [
         data[start:stop]
-        for start, stop in pairwise([*wire.starts(data), len(data)])
+        for start, stop in pairwise([*wire.find_starts(data), len(data)])
         if wire.HEAD.unpack_from(data, start)[5] not in offsets
     ]
     return said(answer, body=b"".join(left))

@@ -35,7 +35,7 @@ def ends_at(client: blocking.Client, topic: str, count: int) -> None:
     """Wait until the brokers show all messages that were sent: that takes them a moment."""
 
     def total() -> int:
-        return sum(queue.max for queue in client.topic_offsets(topic).values())
+        return sum(queue.max for queue in client.list_offsets(topic).values())
 
     assert eventually(total, lambda found: found == count) == count
 

@@ -54,10 +54,12 @@ def test_a_drained_executor_is_replaced_under_messages_that_all_arrive_once(
         assert job.report["slots"]["billing-1"] == others
 
         numbers.stop()
-        ends = {queue: at.max for queue, at in client.topic_offsets(topic).items()}
+        ends = {queue: at.max for queue, at in client.list_offsets(topic).items()}
         assert sum(ends.values()) == numbers.sent
         job.until(
-            lambda _: all(client.committed(job.group, queue) == end for queue, end in ends.items())
+            lambda _: all(
+                client.find_committed(job.group, queue) == end for queue, end in ends.items()
+            )
         )
         idle = job.report["batch"]
         drain(job, others["executor"])

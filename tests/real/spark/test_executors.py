@@ -36,11 +36,13 @@ class Numbers:
 
     def until_all_are_read(self) -> None:
         """Each once: what is committed is exactly what was sent."""
-        queues = self._client.route(self._running.topic).readable
+        queues = self._client.find_route(self._running.topic).readable
         group = self._running.group
 
         def total(_: object) -> bool:
-            return sum(self._client.committed(group, each) or 0 for each in queues) == self._sent
+            return (
+                sum(self._client.find_committed(group, each) or 0 for each in queues) == self._sent
+            )
 
         self._running.until(total)
         found = sorted(int(row["body"]) for row in self._running.rows())

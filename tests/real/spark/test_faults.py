@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from mq_client import blocking, errors
 from mq_client.acl import Credentials
-from mq_client.commands.consuming import GetMaxOffset
+from mq_client.commands.offsets import GetMaxOffset
 from mq_client.values import MessageQueue
 from sandbox import asking, jars, rocketmq
 from sandbox.rocketmq import RocketMq
@@ -62,7 +62,7 @@ def test_deleted_messages_are_an_error_or_passed_over_as_asked(
     ends_at(client, topic, 42)
 
     forget_files(mq.brokers["broker-a"])
-    left = client.min_offset(queue)
+    left = client.find_min_offset(queue)
     assert 2 < left < 42
     with pytest.raises(Exception, match=f"{topic}@broker-a 0: offsets 2 to {left - 1} are del"):
         source.run(**given)
@@ -118,14 +118,14 @@ def test_a_broker_that_is_away_at_a_restart_is_left_out_and_caught_up_later(
     broker.kill()
     try:
         send(client, one, b"1")
-        eventually(lambda: client.max_offset(one), lambda end: end == 2)
+        eventually(lambda: client.find_max_offset(one), lambda end: end == 2)
         assert source.run(**given).bodies == [b"1"]
     finally:
         broker.restart()
     assert source.run(**given).bodies == []
     send(client, two, b"2")
     send(client, MessageQueue(lonely, "broker-b", 0), b"3")
-    eventually(lambda: client.max_offset(two), lambda end: end == 2)
+    eventually(lambda: client.find_max_offset(two), lambda end: end == 2)
     ends_at(client, lonely, 2)
     assert source.run(**given).bodies == [b"2", b"3"]
 

@@ -59,10 +59,12 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
 
         mark("no more messages")
         numbers.stop()
-        ends = {queue: at.max for queue, at in client.topic_offsets(topic).items()}
+        ends = {queue: at.max for queue, at in client.list_offsets(topic).items()}
         assert sum(ends.values()) == numbers.sent
         job.until(
-            lambda _: all(client.committed(job.group, queue) == end for queue, end in ends.items())
+            lambda _: all(
+                client.find_committed(job.group, queue) == end for queue, end in ends.items()
+            )
         )
         assert job.report["pinned"]
         shown = job.metrics()
@@ -73,10 +75,10 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
         assert sum(shown[f'rows_total{{slot="billing-{slot}"}}'] for slot in (0, 1)) > 0
         lags = [value for name, value in shown.items() if name.startswith("lag_messages")]
         assert lags == [0] * 12
-        (member,) = client.member_ids(job.group, topic)
+        (member,) = client.list_member_ids(job.group, topic)
         assert member.startswith("evenkeel-billing@")
         assert job.end_by(signal.SIGTERM) == 0
-        assert client.member_ids(job.group, topic) == []
+        assert client.list_member_ids(job.group, topic) == []
     for event, seconds in job.standstills(marks).items():
         print(f"{event}: a queue stood still for {seconds:.1f} s at most")  # noqa: T201  # a figure
     assert sorted(int(row["body"]) for row in job.rows()) == list(range(numbers.sent))

@@ -430,10 +430,10 @@ class Jobs:
 
     def until_all_are_read(self, running: RunningJob) -> None:
         """Each once."""
-        queues = self._client.route(self._topic).readable
+        queues = self._client.find_route(self._topic).readable
 
         def are_committed(_: object) -> bool:
-            ends = [self._client.committed(running.group, queue) or 0 for queue in queues]
+            ends = [self._client.find_committed(running.group, queue) or 0 for queue in queues]
             return sum(ends) == self._sent
 
         running.until(are_committed)

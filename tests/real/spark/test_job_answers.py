@@ -97,7 +97,7 @@ class Faulty:
         self.answers.after = lambda _, answer: answer
 
     def committed(self) -> int | None:
-        return self.client.committed(self.job.group, self.queue)
+        return self.client.find_committed(self.job.group, self.queue)
 
     def rows(self) -> list[int]:
         """List what the sink holds."""
@@ -131,7 +131,7 @@ def test_a_pinned_job_reads_all_rows_or_ends_with_the_queue_in_its_error(faulty:
 
     faulty.fail(plain(20, "NO_MATCHED_MESSAGE"))  # until the job has told of it
     said_so = job.until(lambda it: it["error"] is not None)["error"]
-    assert f"{queue} from offset {faulty.sent - AT_ONCE}: tried in vain" in said_so
+    assert f"{queue} from offset {faulty.sent - AT_ONCE}: all retries failed" in said_so
     faulty.heal()
     job.until(has_read_all)
 

@@ -60,8 +60,8 @@ def bodies(folder: Path) -> list[int]:
 
 
 def committed(client: blocking.Client, running: RunningJob) -> int:
-    queues = client.route(running.topic).readable
-    return sum(client.committed(running.group, queue) or 0 for queue in queues)
+    queues = client.find_route(running.topic).readable
+    return sum(client.find_committed(running.group, queue) or 0 for queue in queues)
 
 
 def test_a_transform_that_raises_ends_the_job_and_its_cure_reads_on_from_there(
@@ -154,8 +154,8 @@ def test_a_message_that_cannot_be_read_stops_nobody_who_has_dead_letters(
 ) -> None:
     """One producer's clock is wrong by 146 million years, another one's zlib stream is none."""
     send(3)
-    queue = client.route(topic).readable[0]
-    broker = client.route(topic).broker(queue.broker)
+    queue = client.find_route(topic).readable[0]
+    broker = client.find_route(topic).find_broker(queue.broker)
     assert broker is not None
     assert broker.master is not None
     for request in (
@@ -205,10 +205,10 @@ def test_a_job_sends_what_it_reads_to_another_topic(
     send(20)
     with job(tmp_path, client, rocketmq, topic, mode="Scheduled", **parts) as running:
         assert ended(running) == DONE, running.log
-    queues = client.route(to).readable
-    ends = {queue: client.max_offset(queue) for queue in queues}
+    queues = client.find_route(to).readable
+    ends = {queue: client.find_max_offset(queue) for queue in queues}
     positions = [Position(queue, 0, stop=end) for queue, end in ends.items() if end]
-    found = [m.body for batch in client.read("checker", positions) for m in batch.messages()]
+    found = [m.body for batch in client.read("checker", positions) for m in batch.to_messages()]
     assert sorted(found) == sorted(b"seen %d" % number for number in range(20))
 
 

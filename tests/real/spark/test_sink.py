@@ -14,9 +14,11 @@ from tests.real.spark.source import Source, ends_at, send
 def stored(client: blocking.Client, topic: str, count: int) -> list[StoredMessage]:
     """Read all that a topic holds, queue by queue."""
     ends_at(client, topic, count)
-    ends = client.topic_offsets(topic)
+    ends = client.list_offsets(topic)
     positions = [Position(queue, 0, each.max) for queue, each in ends.items() if each.max]
-    found = [message for batch in client.read("readers", positions) for message in batch.messages()]
+    found = [
+        message for batch in client.read("readers", positions) for message in batch.to_messages()
+    ]
     return sorted(found, key=lambda each: (each.broker, each.queue_id, each.queue_offset))
 
 

@@ -70,13 +70,13 @@ class Lossy:
     def forget(self, files: int = 2) -> int:
         """Let the broker forget the oldest messages, and tell which one is the first now."""
         forget_files(self.broker, files)
-        return self.client.min_offset(self.queue)
+        return self.client.find_min_offset(self.queue)
 
     def run(self) -> dict[str, Any]:
         """Let the job read what there is, and end; what it reports."""
         self.job.start()
         assert self.job.process.wait(PATIENCE_SECONDS) == DONE, self.job.log
-        assert self.client.committed(self.job.group, self.queue) == self._sent
+        assert self.client.find_committed(self.job.group, self.queue) == self._sent
         return self.job.report
 
     def stop(self) -> str:

@@ -25,7 +25,7 @@ from tests.real.spark.source import ResetOffset, Source, bodies, delete, ends_at
 def test_a_bounded_read_gives_every_message_once(
     source: Source, client: blocking.Client, topic: str
 ) -> None:
-    for number, queue in enumerate(client.route(topic).writable):
+    for number, queue in enumerate(client.find_route(topic).writable):
         send(client, queue, *(b"%d-%d" % (number, each) for each in range(100)))
     ends_at(client, topic, 400)
     assert bodies(source.rows(topics=topic)) == sorted(
@@ -42,7 +42,7 @@ def test_a_row_holds_what_the_broker_stores(
     client.send([full], To(queue))
     large = b"abcd" * 5000
     java.send(queue, java_client.message(large), codec="ZSTD")
-    address = client.route(queue.topic).broker(queue.broker)
+    address = client.find_route(queue.topic).find_broker(queue.broker)
     assert address is not None
     bare = SendBatch("g", queue, batch_body.encode([(0, b"", b""), (0, b"x", b"")]), "", 7)
     client.engine.run(flows.ask(str(address.master), bare, 5))
@@ -50,7 +50,7 @@ def test_a_row_holds_what_the_broker_stores(
     stored = [
         message
         for batch in client.read("readers", [Position(queue, 0, 4)])
-        for message in batch.messages()
+        for message in batch.to_messages()
     ]
     rows = source.rows(topics=queue.topic, includeProperties="true")
     assert [
@@ -96,7 +96,7 @@ def test_a_bounded_read_starts_and_ends_where_it_is_told(
         send(client, queue, b"%03d" % len(stored))
         place = Position(queue, len(stored), stop=len(stored) + 1)
         (batch,) = client.read("readers", [place])
-        stored.append(batch.messages()[0].store_timestamp_ms)
+        stored.append(batch.to_messages()[0].store_timestamp_ms)
     total = len(stored)
     ends_at(client, queue.topic, total)
     second, last = stored.index(sorted(set(stored))[1]), stored[-1]
@@ -153,7 +153,7 @@ def test_available_now_reads_what_was_there_in_batches_of_the_size_asked_for(
     source: Source, client: blocking.Client, topic: str
 ) -> None:
     """A queue that holds nothing does not hold up a busy one [rocketmq-externals#148]."""
-    busy, slow, *_ = client.route(topic).writable
+    busy, slow, *_ = client.find_route(topic).writable
     send(client, busy, *(b"busy %d" % number for number in range(9)))
     send(client, slow, b"slow 0", b"slow 1")
     ends_at(client, topic, 11)
@@ -217,14 +217,14 @@ def test_the_groups_offset_is_that_of_the_next_message(
     ends_at(client, queue.topic, 5)
     given = {"topics": queue.topic, "group": group, "maxMessagesPerBatch": "2"}
     seen: list[int | None] = []
-    batches = source.run(lambda _: seen.append(client.committed(group, queue)), **given)
+    batches = source.run(lambda _: seen.append(client.find_committed(group, queue)), **given)
     assert batches.sizes == [2, 2, 1]
     # The broker is told when the next batch begins; first of all, where the first one does.
     assert seen == [0, 2, 4]
     send(client, queue, b"5")
     ends_at(client, queue.topic, 6)
     assert source.run(**given).bodies == [b"5"]
-    assert client.committed(group, queue) == 5
+    assert client.find_committed(group, queue) == 5
     rest = source.rows(topics=queue.topic, group=group)
     assert bodies(rest) == [b"5"]
 
@@ -259,8 +259,8 @@ def test_queues_and_topics_that_appear_are_read_from_their_beginning(
     assert source.run(**given).bodies == []
     rocketmq.create_topics({topic: 4, f"{topic}-too": 1})
     queues = [
-        *client.route(topic, max_age=0).writable,
-        *client.route(f"{topic}-too").writable,
+        *client.find_route(topic, max_age=0).writable,
+        *client.find_route(f"{topic}-too").writable,
     ]
     assert len(queues) == 10
     for number, queue in enumerate(queues):
@@ -282,8 +282,12 @@ def test_queues_that_vanish_are_an_error_or_passed_over_as_asked(
     ends_at(client, topic, 1)
     rocketmq.create_topics({topic: 1})
     send(client, MessageQueue(topic, "broker-a", 0), b"0")
-    eventually(lambda: client.max_offset(MessageQueue(topic, "broker-a", 0)), lambda end: end == 1)
-    eventually(lambda: client.route(topic, max_age=0).readable, lambda queues: len(queues) == 2)
+    eventually(
+        lambda: client.find_max_offset(MessageQueue(topic, "broker-a", 0)), lambda end: end == 1
+    )
+    eventually(
+        lambda: client.find_route(topic, max_age=0).readable, lambda queues: len(queues) == 2
+    )
     with pytest.raises(Exception, match="are lost") as raised:
         source.run(**given)
     told = str(raised.value)
@@ -337,7 +341,7 @@ def test_a_topic_that_is_taken_out_waits_and_goes_on_where_it_was_when_it_is_bac
     send(client, stays, b"stays 2")
     ends_at(client, other, 3)
     assert source.run(**both | {"topics": other}).bodies == [b"stays 2"]
-    assert (client.committed(group, out), client.committed(group, stays)) == (0, 2)
+    assert (client.find_committed(group, out), client.find_committed(group, stays)) == (0, 2)
     client.commit(group, {out: 2})
     assert source.run(**both).bodies == [b"out 2"]
 
@@ -367,12 +371,14 @@ def test_a_topic_that_may_not_be_read_now_holds_nothing_up_and_loses_nothing(
     ends_at(client, topic, 1)
     ends_at(client, other, 1)
     client.put_topics([TopicConfig(topic, 2, 2, perm=WRITE)])
-    eventually(lambda: client.route(topic, max_age=0).readable, lambda queues: not queues)
+    eventually(lambda: client.find_route(topic, max_age=0).readable, lambda queues: not queues)
     assert source.run(**given).bodies == [b"free"]
     with pytest.raises(Exception, match=f"{barred} may not be read now: .* lost READ"):
         source.rows(topics=topic)
     client.put_topics([TopicConfig(topic, 2, 2)])
-    eventually(lambda: client.route(topic, max_age=0).readable, lambda queues: len(queues) == 4)
+    eventually(
+        lambda: client.find_route(topic, max_age=0).readable, lambda queues: len(queues) == 4
+    )
     assert source.run(**given).bodies == [b"barred"]
 
 
@@ -388,5 +394,5 @@ def test_offsets_that_are_reset_at_the_broker_move_no_stream(
     ends_at(client, queue.topic, 5)
     reset = ResetOffset(queue.topic, group, queue.id, 4)
     asking.ask(rocketmq.brokers[queue.broker].address, reset)
-    assert client.committed(group, queue) == 4
+    assert client.find_committed(group, queue) == 4
     assert source.run(**given).bodies == [b"2", b"3", b"4"]

@@ -7,7 +7,7 @@ import pytest
 
 from mq_client import answers, errors, filters, wire
 from mq_client.answers import Meaning
-from mq_client.commands.consuming import Pull
+from mq_client.commands.pulling import Pull
 from mq_client.filters import EVERYTHING, Filter
 from mq_client.frames import Frame
 from mq_client.operations import pulling
@@ -18,7 +18,7 @@ from tests.scripted import Stage
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 ASKED, END = 5, 20
-PAID = filters.sql("paid")
+PAID = filters.match_sql("paid")
 FOUND, NEW, MATCHED, MOVED = PullStatus
 ROUTE = Route("orders", (BrokerRoute("broker-a", "c", {0: "a:1"}, 4, 4, 6),))
 SLAVE = Route("orders", (BrokerRoute("broker-a", "c", {1: "b:1"}, 4, 4, 6),))
@@ -42,7 +42,7 @@ def meaning(pulled: Pulled, wanted: Filter = EVERYTHING) -> tuple[Meaning, int]:
 
 def numbers(batch: Batch | None) -> list[int]:
     assert batch is not None
-    return [message.queue_offset for message in batch.messages()]
+    return [message.queue_offset for message in batch.to_messages()]
 
 
 class Reading:
@@ -56,7 +56,7 @@ class Reading:
 
     def next(self, *script: Any) -> tuple[list[int], list[str]]:
         """Play the answers; the offsets that came, and who was asked for them."""
-        flow = pulling.next_batch(self.stage.directory, "g", self.position)
+        flow = pulling.pull_batch(self.stage.directory, "g", self.position)
         batch, asked, _ = self.stage.play(flow, script)
         return ([] if batch is None else numbers(batch)), [one for one in asked if one != "ns:1"]
 
@@ -197,7 +197,7 @@ def test_only_a_master_tells_what_is_gone_or_where_the_end_is() -> None:
         script = [SLAVE, told, SLAVE, told, ROUTE, found(5, 6, 7)]
         assert reading.next(*script) == ([5, 6, 7], ["b:1", "b:1", "a:1"])
         assert reading.position.gaps == []
-        with pytest.raises(errors.UnavailableError, match="tried in vain for 11 s"):
+        with pytest.raises(errors.UnavailableError, match="all retries failed for 11 s"):
             Reading(allow_gaps=True).next(*[SLAVE, told] * 6)
 
 
@@ -215,7 +215,7 @@ def test_offsets_beyond_the_end_that_a_master_tells_are_an_error_at_once(told: P
     with pytest.raises(BeyondEndError) as caught:
         reading.next(ROUTE, told, told)
     assert str(caught.value).startswith(
-        "orders@broker-a 3: offsets 5 up to, without, 8 were asked for, but the queue ends at "
+        "orders@broker-a 3: offsets 5 to 8, exclusive, were requested, but the queue ends at "
         f"{told.max_offset}: begin there or before"
     )
     assert (caught.value.asked, caught.value.end) == (5, told.max_offset)
@@ -266,7 +266,7 @@ def test_an_answer_that_leads_nowhere_is_asked_for_again_with_pauses_till_patien
     pulled: Pulled,
 ) -> None:
     reading = Reading()
-    with pytest.raises(errors.UnavailableError, match=r"from offset 5: tried in vain for 11 s"):
+    with pytest.raises(errors.UnavailableError, match="from offset 5: all retries failed for 11 s"):
         reading.next(*[ROUTE, pulled] * 6)
     assert reading.stage.seconds == 1 + 2 + 4 + 4
 
@@ -281,7 +281,7 @@ def test_an_end_that_is_told_at_once_is_asked_for_again_with_pauses(status: Pull
 
 def test_a_store_that_cannot_be_read_now_is_tried_again() -> None:
     pull = Pull("g", "orders", 3, 5, 32, 1 << 20)
-    closed = pull.refusal(Frame(1, 7, remark="store getMessage return null"), "a:1")
+    closed = pull.make_refusal(Frame(1, 7, remark="store getMessage return null"), "a:1")
     assert isinstance(closed, errors.BusyError)
-    assert not isinstance(pull.refusal(Frame(1, 7, remark="other"), "a:1"), errors.BusyError)
+    assert not isinstance(pull.make_refusal(Frame(1, 7, remark="other"), "a:1"), errors.BusyError)
     assert Reading().next(ROUTE, closed, ROUTE, found(5, 6, 7))[0] == [5, 6, 7]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from mq_client import batch_body, columns, errors, filters, messages, wire
+from mq_client import batch_body, columns, decoding, errors, filters, messages, wire
 from mq_client.compression import Codec
 from mq_client.property_columns import Properties
 from mq_client.pulling import Batch
@@ -167,7 +167,7 @@ def test_only_the_tags_that_are_wanted_are_given() -> None:
         stored.message(LONG, texts=texts, offset=offset)
         for offset, texts in enumerate([b"TAGS\x01a\x02", b"", b"TAGS\x01b\x02", b"TAGS\x01c\x02"])
     )
-    batch = columns.read(data, broker="b", wanted=filters.tags("a || b"))
+    batch = columns.read(data, broker="b", wanted=filters.match_tags("a || b"))
     batch.validate(full=True)
     assert offsets(batch) == [0, 2]
     assert batch["body"].to_pylist() == [LONG, LONG]
@@ -190,7 +190,7 @@ def test_a_wrong_checksum_is_refused_and_the_message_is_named() -> None:
         stored.message(sys_flag=0x701),
         stored.message(sys_flag=wire.WRAPPED),
         stored.message(batch_body.encode([(0, b"", b"")]) * 40_000, sys_flag=wire.WRAPPED),
-        stored.inner_batch(b"one", b"two", offset=messages.OFFSET_MAX),
+        stored.inner_batch(b"one", b"two", offset=decoding.OFFSET_MAX),
     ],
     ids=[
         *stored.BROKEN,
@@ -204,7 +204,7 @@ def test_a_wrong_checksum_is_refused_and_the_message_is_named() -> None:
 def test_the_plain_path_says_what_is_wrong(broken: bytes) -> None:
     data = stored.message(b"good") + broken
     with pytest.raises(errors.ProtocolError) as plain:
-        list(messages.decode(data, "broker-a", check_crc=False))
+        list(decoding.decode(data, "broker-a", check_crc=False))
     with pytest.raises(errors.ProtocolError) as caught:
         columns.read(data, broker="broker-a", check_crc=False)
     assert (type(caught.value), str(caught.value)) == (type(plain.value), str(plain.value))
@@ -245,20 +245,20 @@ def test_message_ids_are_those_of_the_plain_path() -> None:
         + stored.message(store_host=stored.IPV6_HOST)
         + stored.message(texts=b"UNIQ_KEY\x01\x02")
     )
-    expected = [message.msg_id for message in messages.decode(data, "broker-a")]
-    assert columns.message_ids(read(data)).to_pylist() == expected
-    assert columns.message_ids(read(data)[2:]).to_pylist() == expected[2:]
-    assert columns.message_ids(read(data)[:1]).to_pylist() == ["7F00"]
+    expected = [message.msg_id for message in decoding.decode(data, "broker-a")]
+    assert columns.find_message_ids(read(data)).to_pylist() == expected
+    assert columns.find_message_ids(read(data)[2:]).to_pylist() == expected[2:]
+    assert columns.find_message_ids(read(data)[:1]).to_pylist() == ["7F00"]
 
 
 def test_message_ids_take_properties_that_are_known() -> None:
     batch = read(stored.message(texts=b"UNIQ_KEY\x017F00\x02"))
     texts = Properties(batch["properties"])
-    assert columns.message_ids(batch, texts).to_pylist() == ["7F00"]
+    assert columns.find_message_ids(batch, texts).to_pylist() == ["7F00"]
 
 
 def test_views_become_plain_binaries() -> None:
-    plain = columns.binary(read(stored.message(LONG) + stored.message(b""))["body"])
+    plain = columns.to_binary(read(stored.message(LONG) + stored.message(b""))["body"])
     assert plain.type == pa.binary()
     assert plain.to_pylist() == [LONG, b""]
 
@@ -297,7 +297,7 @@ def test_odd_properties_are_those_of_the_plain_path(odd: bytes) -> None:
     texts = [b"c\x01d\x02", odd, b"c\x01e\x02"]
     plain = [
         message.properties
-        for message in messages.decode(b"".join(stored.message(texts=one) for one in texts), "b")
+        for message in decoding.decode(b"".join(stored.message(texts=one) for one in texts), "b")
     ]
     found = texts_of(*texts)
     assert found.to_maps().to_pylist() == [list(one.items()) for one in plain]
@@ -358,8 +358,8 @@ def test_what_cannot_be_read_is_set_apart_with_its_bytes_and_the_rest_is_read(
     in_columns: list[messages.Unreadable] = []
     as_values: list[messages.Unreadable] = []
     batch = Batch(queue, 6, 9, data)
-    assert offsets(batch.columns(in_columns)) == [6, 8]
-    assert [each.queue_offset for each in batch.messages(as_values)] == [6, 8]
+    assert offsets(batch.to_columns(in_columns)) == [6, 8]
+    assert [each.queue_offset for each in batch.to_messages(as_values)] == [6, 8]
     assert in_columns == as_values
     (found,) = in_columns
     assert (found.first, found.stop, found.message.body) == (7, 8, b"x")
@@ -381,7 +381,7 @@ def test_what_was_not_asked_for_is_not_set_apart() -> None:
     columns.read(b"".join(broken), broker="b", first=4, stop=5, unreadable=found)
     assert [each.first for each in found] == [4]
     found.clear()
-    wanted = filters.tags("b")
+    wanted = filters.match_tags("b")
     columns.read(b"".join(broken), broker="b", wanted=wanted, unreadable=found)
     assert found == []
 

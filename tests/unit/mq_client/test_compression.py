@@ -36,16 +36,16 @@ def test_a_body_is_small_and_then_whole_again(codec: Codec) -> None:
     ],
 )
 def test_sys_flag_says_how_a_body_is_compressed(sys_flag: int, codec: Codec | None) -> None:
-    assert compression.codec_of(sys_flag) is codec
+    assert compression.find_codec(sys_flag) is codec
 
 
 def test_the_flag_of_a_codec_is_read_as_that_codec(codec: Codec) -> None:
-    assert compression.codec_of(stored.flag_of(codec)) is codec
+    assert compression.find_codec(stored.flag_of(codec)) is codec
 
 
 def test_a_compression_that_nobody_knows_is_refused() -> None:
     with pytest.raises(errors.ProtocolError, match="sysFlag 0x401: compression 4 is unknown"):
-        compression.codec_of(0x401)
+        compression.find_codec(0x401)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from mq_client import frames
 from mq_client.acl import Credentials, sign
-from mq_client.commands.consuming import GetMaxOffset
+from mq_client.commands.offsets import GetMaxOffset
 from mq_client.connection import Connection
 from mq_client.frames import Frame
 
@@ -26,8 +26,8 @@ class Peer:
 
     def says(self, frame: Frame, now: float = 1) -> bytes:
         data = frames.encode(frame)
-        self.connection.reader.space()[: len(data)] = data
-        return self.connection.received(
+        self.connection.reader.get_space()[: len(data)] = data
+        return self.connection.receive(
             len(data), now, lambda *pair: self.answers.append(pair), self.asked.append
         )
 
@@ -65,8 +65,8 @@ def test_a_request_of_the_peer_that_waits_is_told_that_it_is_unknown() -> None:
 def test_an_answer_is_given_once_and_a_late_one_to_nobody() -> None:
     peer = Peer()
     heard = peer.hears("first", deadline=5)
-    assert peer.connection.expired(4.9) == ([], False)
-    assert peer.connection.expired(5)[0] == ["first"]
+    assert peer.connection.expire(4.9) == ([], False)
+    assert peer.connection.expire(5)[0] == ["first"]
     peer.says(Frame(0, heard.opaque, frames.ANSWER))
     assert peer.answers == []
 
@@ -74,7 +74,7 @@ def test_an_answer_is_given_once_and_a_late_one_to_nobody() -> None:
 def test_a_peer_that_said_nothing_since_the_request_is_called_silent() -> None:
     peer = Peer()
     peer.hears("first", now=10, deadline=15)
-    assert peer.connection.expired(15) == (["first"], True)
+    assert peer.connection.expire(15) == (["first"], True)
 
 
 def test_a_peer_that_answered_others_meanwhile_is_not_silent() -> None:
@@ -82,7 +82,7 @@ def test_a_peer_that_answered_others_meanwhile_is_not_silent() -> None:
     peer.hears("slow", now=10, deadline=15)
     quick = peer.hears("quick", now=11, deadline=16)
     peer.says(Frame(0, quick.opaque, frames.ANSWER), now=12)
-    assert peer.connection.expired(15) == (["slow"], False)
+    assert peer.connection.expire(15) == (["slow"], False)
 
 
 def test_only_those_whose_time_is_over_stop_waiting() -> None:
@@ -90,7 +90,7 @@ def test_only_those_whose_time_is_over_stop_waiting() -> None:
     peer.hears("short", deadline=2)
     peer.hears("long", deadline=9)
     assert peer.connection.next_deadline == 2
-    assert peer.connection.expired(3)[0] == ["short"]
+    assert peer.connection.expire(3)[0] == ["short"]
     assert peer.connection.next_deadline == 9
 
 
@@ -98,7 +98,7 @@ def test_the_end_of_the_connection_ends_every_wait() -> None:
     peer = Peer()
     peer.hears("first")
     peer.hears("second")
-    assert peer.connection.ended() == ["first", "second"]
+    assert peer.connection.end() == ["first", "second"]
     assert peer.connection.is_idle
 
 

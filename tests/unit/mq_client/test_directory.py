@@ -30,7 +30,7 @@ def route(*names: str, perm: int = 6, master: bool = True) -> Route:
 def test_addresses_are_split_with_ipv6_in_brackets_or_without(
     text: str, place: tuple[str, int]
 ) -> None:
-    assert directory.host_and_port(text) == place
+    assert directory.split_address(text) == place
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":9876", "host:x", "host:0", "host:65536"])
@@ -54,9 +54,9 @@ def test_a_route_is_young_for_as_long_as_asked() -> None:
     known = Directory("a:1", Machine(now=lambda: clock[0]))
     known.note(route("x"))
     clock[0] = 30
-    assert known.route("orders", max_age=30) == route("x")
-    assert known.route("orders", max_age=29) is None
-    assert known.last_route("orders") == route("x")
+    assert known.find_route("orders", max_age=30) == route("x")
+    assert known.find_route("orders", max_age=29) is None
+    assert known.find_last_route("orders") == route("x")
 
 
 def test_a_change_of_route_is_told_once() -> None:

@@ -43,7 +43,7 @@ class Broken(Done):
     code: ClassVar[int] = 1
     name: ClassVar[str] = "BROKEN"
 
-    def fields(self) -> dict[str, str]:
+    def list_fields(self) -> dict[str, str]:
         raise TypeError("no text")
 
 
@@ -103,7 +103,7 @@ def test_a_step_that_cannot_be_done_fails_its_own_call_alone(
         yield from flows.ask(peer.address, GetTopics(), 5.0)
         yield broken(peer.address)
 
-    client.topics()
+    client.list_topics()
     peer.held = {Broken.code + 1}
     held = Held()
     leader, ended = in_thread(lambda: client.engine.run(flows.ask(peer.address, held, 60.0)))
@@ -151,7 +151,7 @@ def test_heartbeats_go_on_after_any_error_which_is_kept(
         return {}
 
     monkeypatch.setattr(membership, "EVERY_SECONDS", 0.05)
-    monkeypatch.setattr("mq_client.operations.membership.heartbeat", heartbeat)
+    monkeypatch.setattr("mq_client.operations.membership.send_heartbeat", heartbeat)
     with client.join("billing", "me", {}) as joined:
         until(lambda: joined.failures)
         assert "odd" in str(joined.failures["route"])
@@ -165,14 +165,14 @@ def test_heartbeats_go_on_after_any_error_which_is_kept(
 @pytest.mark.parametrize("host", UNRESOLVABLE, ids=["empty part", "long part"])
 def test_a_host_that_can_be_no_name_is_passed_over_for_the_next(peer: Peer, host: str) -> None:
     with Client([host, peer.address]) as client:
-        assert client.topics() == ["orders"]
+        assert client.list_topics() == ["orders"]
 
 
 @pytest.mark.parametrize("host", UNRESOLVABLE, ids=["empty part", "long part"])
 def test_a_host_that_can_be_no_name_is_passed_over_by_asyncio_too(peer: Peer, host: str) -> None:
     async def main() -> list[str]:
         async with aio.Client([host, peer.address]) as client:
-            return await client.topics()
+            return await client.list_topics()
 
     assert asyncio.run(main()) == ["orders"]
 
@@ -211,7 +211,7 @@ def slow_address(peer: Peer) -> str:
 def test_a_name_that_is_looked_up_for_long_delays_nobody_else(peer: Peer, names: SlowNames) -> None:
     with Client(peer.address) as client:
         waits = client.start(flows.ask(slow_address(peer), GetTopics(), SOON_SECONDS))
-        assert client.topics() == ["orders"]
+        assert client.list_topics() == ["orders"]
         assert not names.may_end.is_set()
         names.may_end.set()
         assert client.wait(waits) == ["orders"]
@@ -222,7 +222,7 @@ def test_a_name_that_is_looked_up_for_long_ends_a_call_in_its_time(
 ) -> None:
     with Client(slow_address(peer), times=Times(answer=0.05)) as client:
         with pytest.raises(errors.NoNameServerError, match=r"slow:.* no answer within 0\.05 s"):
-            client.topics()
+            client.list_topics()
         assert not names.may_end.is_set()
 
 
@@ -232,7 +232,7 @@ def test_a_name_that_is_looked_up_for_long_ends_a_call_in_its_time_by_asyncio_to
     async def main() -> None:
         async with aio.Client(slow_address(peer), times=Times(answer=0.05)) as client:
             with pytest.raises(errors.NoNameServerError, match=r"no answer within 0\.05 s"):
-                await client.topics()
+                await client.list_topics()
             assert not names.may_end.is_set()
             names.may_end.set()
 
@@ -243,7 +243,7 @@ def test_a_name_is_looked_up_once_at_a_time(peer: Peer, names: SlowNames) -> Non
     with Client(slow_address(peer), times=Times(connect=0.01, answer=0.05)) as client:
         for _ in range(3):
             with pytest.raises(errors.NoNameServerError):
-                client.topics()
+                client.list_topics()
         assert names.asked == 1
         names.may_end.set()
         until(lambda: _answers(client))
@@ -252,7 +252,7 @@ def test_a_name_is_looked_up_once_at_a_time(peer: Peer, names: SlowNames) -> Non
 
 def _answers(client: Client) -> bool:
     with contextlib.suppress(errors.NoNameServerError):
-        return client.topics() == ["orders"]
+        return client.list_topics() == ["orders"]
     return False
 
 
@@ -261,7 +261,7 @@ def test_a_lookup_that_ends_when_its_client_is_closed_touches_nothing(
 ) -> None:
     client = Client(slow_address(peer), times=Times(answer=0.05))
     with client, pytest.raises(errors.NoNameServerError):
-        client.topics()
+        client.list_topics()
     names.may_end.set()
     until(lambda: not any("looks up" in thread.name for thread in threading.enumerate()))
 
@@ -273,7 +273,7 @@ def test_a_close_during_a_fail_over_ends_it_and_opens_nothing(peer: Peer) -> Non
     with Peer() as silent:
         silent.held = {GetTopics.code}
         client = Client([silent.address, peer.address])
-        waiting, ended = in_thread(client.topics)
+        waiting, ended = in_thread(client.list_topics)
         until(lambda: silent.asked[GetTopics.code])
         client.close()
         waiting.join(SOON_SECONDS)
@@ -286,7 +286,7 @@ def test_a_close_during_a_call_ends_it_by_asyncio_too(peer: Peer) -> None:
     async def main() -> None:
         client = aio.Client(peer.address)
         peer.held = {GetTopics.code}
-        asking = asyncio.create_task(client.topics())
+        asking = asyncio.create_task(client.list_topics())
         await asyncio.to_thread(until, lambda: peer.asked[GetTopics.code])
         await client.close()
         with pytest.raises(errors.ClosedError):
@@ -298,7 +298,7 @@ def test_a_close_during_a_call_ends_it_by_asyncio_too(peer: Peer) -> None:
 def test_a_close_while_a_connection_is_opened_is_no_cancellation() -> None:
     async def main() -> None:
         client = aio.Client("192.0.2.1:9", times=Times(connect=60.0))
-        asking = asyncio.create_task(client.topics())
+        asking = asyncio.create_task(client.list_topics())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await client.close()
@@ -357,9 +357,9 @@ def test_an_interrupted_client_can_be_used_and_closed(
 ) -> None:
     for _ in range(INTERRUPTS):
         client = blocking.Client(peer.address)
-        client.topics()
-        break_off(rng.uniform(0.0001, 0.003), client.topics)
-        assert client.topics() == ["orders"]
+        client.list_topics()
+        break_off(rng.uniform(0.0001, 0.003), client.list_topics)
+        assert client.list_topics() == ["orders"]
         began = time.monotonic()
         client.close()
         assert time.monotonic() - began < 1
@@ -376,12 +376,12 @@ def test_an_interrupt_lets_no_other_thread_wait_for_ever(
         answers = 0
         while not is_over.is_set():
             with contextlib.suppress(errors.UnavailableError):
-                answers += len(client.topics())
+                answers += len(client.list_topics())
         return answers
 
     def ask() -> None:
         with contextlib.suppress(errors.UnavailableError):
-            client.topics()
+            client.list_topics()
 
     others = [in_thread(ask_on) for _ in range(3)]
     for _ in range(INTERRUPTS):
@@ -391,4 +391,4 @@ def test_an_interrupt_lets_no_other_thread_wait_for_ever(
         thread.join(SOON_SECONDS)
         assert not thread.is_alive()
         assert ended[0] > 0
-    assert client.topics() == ["orders"]
+    assert client.list_topics() == ["orders"]

@@ -8,11 +8,11 @@ from mq_client import errors, filters
 
 @pytest.mark.parametrize("tag", ["a", "paid", "TagA", "Ünï", "😀x", "a" * 100])
 def test_a_tags_hash_is_javas(tag: str) -> None:
-    assert filters.tag_hash(tag) == hash_as_java(tag)
+    assert filters.hash_tag(tag) == hash_as_java(tag)
 
 
 def test_known_hashes_of_java() -> None:
-    assert [filters.tag_hash(text) for text in ("", "a", "hello", "polygenelubricants")] == [
+    assert [filters.hash_tag(text) for text in ("", "a", "hello", "polygenelubricants")] == [
         0,
         97,
         99162322,
@@ -22,14 +22,14 @@ def test_known_hashes_of_java() -> None:
 
 @pytest.mark.parametrize("expression", ["*", "", "  "])
 def test_no_tag_is_every_tag(expression: str) -> None:
-    wanted = filters.tags(expression)
+    wanted = filters.match_tags(expression)
     assert wanted.matches(None)
     assert wanted.matches("any")
 
 
 def test_tags_are_compared_by_name_because_brokers_compare_hashes() -> None:
-    wanted = filters.tags("Aa || paid")
-    assert filters.tag_hash("Aa") == filters.tag_hash("BB")
+    wanted = filters.match_tags("Aa || paid")
+    assert filters.hash_tag("Aa") == filters.hash_tag("BB")
     assert wanted.matches("Aa")
     assert not wanted.matches("BB")
     assert not wanted.matches(None)
@@ -37,12 +37,12 @@ def test_tags_are_compared_by_name_because_brokers_compare_hashes() -> None:
 
 @pytest.mark.parametrize("expression", ["a ||", "|| a", "a || || b", "a || *"])
 def test_a_tag_filter_with_a_hole_is_refused(expression: str) -> None:
-    with pytest.raises(errors.UsageError, match="separated by"):
-        filters.tags(expression)
+    with pytest.raises(errors.UsageError, match="separate tags by"):
+        filters.match_tags(expression)
 
 
 def test_a_subscription_is_described_as_heartbeats_do() -> None:
-    assert filters.tags("b || a").subscription("orders", 7) == {
+    assert filters.match_tags("b || a").to_subscription("orders", 7) == {
         "topic": "orders",
         "subString": "b || a",
         "tagsSet": ["a", "b"],
@@ -53,8 +53,8 @@ def test_a_subscription_is_described_as_heartbeats_do() -> None:
 
 
 def test_sql_is_the_brokers_to_judge() -> None:
-    wanted = filters.sql("amount > 10")
+    wanted = filters.match_sql("amount > 10")
     assert wanted.matches("any")
-    assert wanted.subscription("orders")["expressionType"] == "SQL92"
+    assert wanted.to_subscription("orders")["expressionType"] == "SQL92"
     with pytest.raises(errors.UsageError, match="empty"):
-        filters.sql(" ")
+        filters.match_sql(" ")

@@ -19,10 +19,10 @@ def read(data: bytes, cuts: list[int], reader: FrameReader | None = None) -> lis
     found = []
     place = 0
     while place < len(data):
-        space = reader.space()
+        space = reader.get_space()
         size = min(len(space), max(1, cuts.pop() if cuts else len(data)), len(data) - place)
         space[:size] = data[place : place + size]
-        found += reader.filled(size)
+        found += reader.accept(size)
         place += size
     return found
 
@@ -48,15 +48,15 @@ def test_any_cut_of_a_stream_gives_the_same_frames(cuts: list[int]) -> None:
 
 
 def test_a_large_body_is_the_buffer_that_the_socket_filled() -> None:
-    """It is not copied: the memory that `space` gave is the memory of the body."""
+    """It is not copied: the memory that `get_space` gave is the memory of the body."""
     data = frames.encode(Frame(0, 1, frames.ANSWER, body=b"z" * 1_000_000))
     reader = FrameReader()
-    space = reader.space()
+    space = reader.get_space()
     space[:] = data[: len(space)]
-    assert reader.filled(len(space)) == []
-    rest = reader.space()
+    assert reader.accept(len(space)) == []
+    rest = reader.get_space()
     rest[:] = data[len(space) :]
-    (frame,) = reader.filled(len(rest))
+    (frame,) = reader.accept(len(rest))
     rest[-1] = ord("!")
     assert bytes(frame.body[-2:]) == b"z!"
 

@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from mq_client import batch_body, compression, errors, messages, wire
+from mq_client import batch_body, compression, decoding, errors, messages, wire
 from mq_client.compression import Codec
 from mq_client.messages import Message, StoredMessage
 from tests import stored
 
 
 def only(data: bytes) -> StoredMessage:
-    (message,) = messages.decode(data, "broker-a")
+    (message,) = decoding.decode(data, "broker-a")
     return message
 
 
 def bodies(data: bytes) -> list[bytes]:
-    return [message.body for message in messages.decode(data, "broker-a")]
+    return [message.body for message in decoding.decode(data, "broker-a")]
 
 
 def test_every_field_of_a_stored_message_is_read() -> None:
@@ -116,12 +116,12 @@ def test_no_bytes_are_no_messages() -> None:
 
 def test_bytes_may_come_as_a_view() -> None:
     data = bytearray(stored.message(b"one"))
-    assert [message.body for message in messages.decode(memoryview(data), "b")] == [b"one"]
-    assert [message.body for message in messages.decode(data, "b")] == [b"one"]
+    assert [message.body for message in decoding.decode(memoryview(data), "b")] == [b"one"]
+    assert [message.body for message in decoding.decode(data, "b")] == [b"one"]
 
 
 def test_the_messages_before_a_broken_one_are_read() -> None:
-    found = messages.decode(stored.message(b"one") + stored.message(crc=1, offset=8), "broker-a")
+    found = decoding.decode(stored.message(b"one") + stored.message(crc=1, offset=8), "broker-a")
     assert next(found).body == b"one"
     with pytest.raises(errors.CorruptMessageError):
         next(found)
@@ -143,14 +143,14 @@ def test_a_wrong_checksum_is_refused_and_the_message_is_named() -> None:
 
 def test_a_wrong_checksum_is_read_if_nobody_checks() -> None:
     data = stored.message(b"hello", crc=1)
-    assert [message.body for message in messages.decode(data, "b", check_crc=False)] == [b"hello"]
+    assert [message.body for message in decoding.decode(data, "b", check_crc=False)] == [b"hello"]
 
 
 @pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name)
 def test_a_compressed_body_is_expanded(codec: Codec) -> None:
     message = only(stored.compressed(b"again " * 999, codec))
     assert message.body == b"again " * 999
-    assert compression.codec_of(message.sys_flag) is codec
+    assert compression.find_codec(message.sys_flag) is codec
 
 
 def test_a_body_that_does_not_expand_is_refused_and_named() -> None:
@@ -162,17 +162,17 @@ def test_a_body_that_does_not_expand_is_refused_and_named() -> None:
 
 def test_the_bodies_of_one_answer_expand_to_a_limit_in_all() -> None:
     data = stored.compressed(bytes(600), Codec.ZLIB) + stored.compressed(bytes(401), Codec.ZSTD)
-    found = messages.decode(data, "b", expanded_max=1000)
+    found = decoding.decode(data, "b", expanded_max=1000)
     assert len(next(found).body) == 600
     with pytest.raises(errors.CorruptMessageError, match="larger than 400 bytes"):
         next(found)
-    assert len(list(messages.decode(data, "b", expanded_max=1001))) == 2
+    assert len(list(decoding.decode(data, "b", expanded_max=1001))) == 2
 
 
 @pytest.mark.parametrize("codec", [None, Codec.LZ4], ids=["plain", "compressed"])
 def test_an_inner_batch_is_taken_apart(codec: Codec | None) -> None:
     data = stored.inner_batch(b"one", b"", b"three", texts=b"a\x01b\x02", codec=codec, offset=40)
-    found = list(messages.decode(data, "broker-a"))
+    found = list(decoding.decode(data, "broker-a"))
     assert [(one.queue_offset, one.flag, one.body) for one in found] == [
         (40, 0, b"one"),
         (41, 1, b""),
@@ -214,7 +214,7 @@ PART = batch_body.encode([(0, b"one", b"a\x01b\x02")])
 )  # fmt: skip
 def test_a_broken_inner_batch_is_refused_and_named(body: bytes) -> None:
     data = stored.message(body, sys_flag=wire.WRAPPED, offset=7)
-    with pytest.raises(errors.CorruptMessageError, match="offset 7: the body is no batch"):
+    with pytest.raises(errors.CorruptMessageError, match="offset 7: the body is not a batch"):
         bodies(data)
 
 
@@ -228,23 +228,23 @@ def test_an_inner_batch_holds_as_many_messages_as_a_broker_can_count() -> None:
 def test_what_inner_messages_take_over_from_the_outer_one_is_limited() -> None:
     data = stored.inner_batch(*[b""] * 100, topic="t" * 1000, version=2)
     overhead = len(data) - 100 * 22
-    assert len(list(messages.decode(data, "b", expanded_max=100 * overhead))) == 100
+    assert len(list(decoding.decode(data, "b", expanded_max=100 * overhead))) == 100
     with pytest.raises(errors.CorruptMessageError, match="more than 99 messages in one body"):
-        list(messages.decode(data * 2, "b", expanded_max=200 * overhead - 1))
+        list(decoding.decode(data * 2, "b", expanded_max=200 * overhead - 1))
 
 
 def test_offsets_of_an_inner_batch_do_not_run_over() -> None:
-    last = stored.inner_batch(b"one", b"two", offset=messages.OFFSET_MAX - 1)
-    assert [one.queue_offset for one in messages.decode(last, "b")][-1] == messages.OFFSET_MAX
-    with pytest.raises(errors.CorruptMessageError, match="more than there are offsets"):
-        bodies(stored.inner_batch(b"one", b"two", offset=messages.OFFSET_MAX))
+    last = stored.inner_batch(b"one", b"two", offset=decoding.OFFSET_MAX - 1)
+    assert [one.queue_offset for one in decoding.decode(last, "b")][-1] == decoding.OFFSET_MAX
+    with pytest.raises(errors.CorruptMessageError, match="more than the offsets left"):
+        bodies(stored.inner_batch(b"one", b"two", offset=decoding.OFFSET_MAX))
 
 
 def test_the_fields_of_a_message_become_properties() -> None:
     message = Message(
         "orders", b"", tags="paid", keys=("o-1", "o-2"), properties={"region": "eu"}, delay_level=3
     )
-    assert message.wire_properties("7F00") == {
+    assert message.make_wire_properties("7F00") == {
         "UNIQ_KEY": "7F00",
         "TAGS": "paid",
         "KEYS": "o-1 o-2",
@@ -252,15 +252,15 @@ def test_the_fields_of_a_message_become_properties() -> None:
         "region": "eu",
     }
     later = Message("orders", b"", deliver_at_ms=1_763_700_000_000)
-    assert later.wire_properties("7F00")["TIMER_DELIVER_MS"] == "1763700000000"
-    assert Message("orders", b"").wire_properties("7F00") == {"UNIQ_KEY": "7F00"}
+    assert later.make_wire_properties("7F00")["TIMER_DELIVER_MS"] == "1763700000000"
+    assert Message("orders", b"").make_wire_properties("7F00") == {"UNIQ_KEY": "7F00"}
 
 
 def test_a_message_keeps_the_id_that_it_has() -> None:
     assert Message("orders", b"").unique_key is None
     message = Message("orders", b"", properties={"UNIQ_KEY": "8000"})
     assert message.unique_key == "8000"
-    assert message.wire_properties("7F00") == {"UNIQ_KEY": "8000"}
+    assert message.make_wire_properties("7F00") == {"UNIQ_KEY": "8000"}
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_a_message_keeps_the_id_that_it_has() -> None:
     [
         (lambda: Message("", b""), "the topic is empty"),
         (lambda: Message("t" * 128, b""), "its name has 128 characters, at most 127"),
-        (lambda: Message("t", b"", keys=("a b",)), "hold a space"),
+        (lambda: Message("t", b"", keys=("a b",)), "contain a space"),
         (lambda: Message("t", b"", keys=("",)), "no key may be empty"),
         (lambda: Message("t", b"", delay_level=1, deliver_at_ms=1), "both delay_level and"),
         (lambda: Message("t", b"", properties={"TAGS": "a"}), "TAGS have fields of their own"),
@@ -285,21 +285,21 @@ def test_a_message_that_cannot_be_is_refused_at_once(
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"topic": 5}, "the topic is no text"),
-        ({"body": "text"}, "its body is no bytes but str"),
-        ({"body": None}, "its body is no bytes but NoneType"),
-        ({"tags": 5}, "tags 5 are no text"),
-        ({"keys": "order-17"}, "keys 'order-17' are no tuple of texts"),
-        ({"keys": (17,)}, "are no tuple of texts"),
-        ({"properties": {"amount": 12}}, "are no texts by name"),
-        ({"properties": {12: "amount"}}, "are no texts by name"),
-        ({"properties": ["amount"]}, "are no texts by name"),
-        ({"flag": 1 << 31}, "no whole number of 32 bits"),
-        ({"flag": True}, "no whole number of 32 bits"),
-        ({"delay_level": 0}, "delay_level 0 is no whole number from 1 on"),
+        ({"topic": 5}, "the topic is not a string"),
+        ({"body": "text"}, "its body is not bytes but str"),
+        ({"body": None}, "its body is not bytes but NoneType"),
+        ({"tags": 5}, "tags 5 is not a string"),
+        ({"keys": "order-17"}, "keys 'order-17' is not a tuple of strings"),
+        ({"keys": (17,)}, "is not a tuple of strings"),
+        ({"properties": {"amount": 12}}, "is not a mapping of strings"),
+        ({"properties": {12: "amount"}}, "is not a mapping of strings"),
+        ({"properties": ["amount"]}, "is not a mapping of strings"),
+        ({"flag": 1 << 31}, "not a signed 32-bit number"),
+        ({"flag": True}, "not a signed 32-bit number"),
+        ({"delay_level": 0}, "delay_level 0 is not a whole number from 1"),
         ({"delay_level": "soon"}, "delay_level 'soon'"),
-        ({"deliver_at_ms": -5}, "deliver_at_ms -5 is no time"),
-        ({"deliver_at_ms": 1.5}, "deliver_at_ms 1.5 is no time"),
+        ({"deliver_at_ms": -5}, "deliver_at_ms -5 is not a time"),
+        ({"deliver_at_ms": 1.5}, "deliver_at_ms 1.5 is not a time"),
     ],
     ids=str,
 )
@@ -334,10 +334,10 @@ def test_a_batch_is_written_as_rocketmq_reads_it() -> None:
 @pytest.mark.parametrize(
     ("batch", "complaint"),
     [
-        ([], r"messages to \[\]: a batch goes to one topic"),
+        ([], r"messages to \[\]: a batch has one topic"),
         ([Message("a", b""), Message("b", b"")], r"messages to \['a', 'b'\]"),
-        ([Message("a", b"", delay_level=1)], "delivers no batch later"),
-        ([Message("a", b"", deliver_at_ms=1)], "delivers no batch later"),
+        ([Message("a", b"", delay_level=1)], "cannot delay a batch"),
+        ([Message("a", b"", deliver_at_ms=1)], "cannot delay a batch"),
     ],
     ids=["empty", "two topics", "delay level", "delivery time"],
 )
@@ -356,5 +356,5 @@ def test_a_batch_of_more_messages_than_a_broker_can_count_is_refused() -> None:
 
 
 def test_the_properties_of_a_batch_are_checked() -> None:
-    with pytest.raises(errors.UsageError, match="none may hold"):
+    with pytest.raises(errors.UsageError, match="none may contain"):
         messages.encode_batch([Message("t", b"", properties={"a": "\x02"})], ["7"])

@@ -16,8 +16,8 @@ HERE = Route("orders", (BrokerRoute("broker-a", "c", {0: "a:1"}, 1, 1, 6),))
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"topic": None}, "its name is a text"),
-        ({"topic": ""}, "its name is a text"),
+        ({"topic": None}, "the name must be a string"),
+        ({"topic": ""}, "the name must be a string"),
         ({"read_queues": -1}, "'orders': read_queues is -1"),
         ({"write_queues": 1.5}, "'orders': write_queues is 1.5"),
         ({"write_queues": 1 << 31}, "'orders': write_queues is"),
@@ -41,7 +41,7 @@ def test_the_brokers_of_a_new_topic_are_a_list() -> None:
 def test_no_offset_is_committed_when_one_cannot_be(offset: Any) -> None:
     here = Stage()
     flow = offsets.commit(here.directory, "g", {QUEUE: 5, QUEUE._replace(id=1): offset})
-    with pytest.raises(errors.UsageError, match=r"orders@broker-a 1: .* is no offset to commit"):
+    with pytest.raises(errors.UsageError, match=r"orders@broker-a 1: .* is not an offset"):
         here.play(flow, [])
 
 
@@ -51,9 +51,9 @@ def test_a_broker_that_failed_twice_is_told_with_both_failures() -> None:
     refused = errors.ConnectionLostError("refused")
     with pytest.raises(
         errors.ConnectionLostError,
-        match=r"^tried twice, first: no answer within 5 s; then: refused$",
+        match=r"^failed twice, first: no answer within 5 s; then: refused$",
     ):
-        here.play(offsets.max_offset(here.directory, QUEUE), [HERE, silent, HERE, refused])
+        here.play(offsets.find_max_offset(here.directory, QUEUE), [HERE, silent, HERE, refused])
 
 
 ON_TWO = Route(
@@ -73,7 +73,7 @@ def test_a_topic_is_deleted_on_all_masters_and_then_forgotten() -> None:
     here.directory.note(ON_TWO)
     played = here.play(routing.delete_topic(here.directory, "orders"), [ON_TWO, None, None, None])
     assert played.asked == ["ns:1", "a:1", "b:1", "ns:1"]
-    assert here.directory.last_route("orders") is None
+    assert here.directory.find_last_route("orders") is None
 
 
 def test_a_broker_that_fails_after_it_has_deleted_all_has_deleted_it() -> None:

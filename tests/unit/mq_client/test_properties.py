@@ -42,11 +42,11 @@ def test_what_is_no_utf_8_becomes_the_replacement_character() -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"a\x01": "b"}, r"none may hold \\x01 or \\x02"),
-        ({"a": "b\x02"}, r"none may hold \\x01 or \\x02"),
-        ({"": "b"}, "may be empty"),
-        ({"a": ""}, "may be empty"),
-        ({"a": "\ud800"}, "no Unicode"),
+        ({"a\x01": "b"}, r"none may contain \\x01 or \\x02"),
+        ({"a": "b\x02"}, r"none may contain \\x01 or \\x02"),
+        ({"": "b"}, "must not be empty"),
+        ({"a": ""}, "must not be empty"),
+        ({"a": "\ud800"}, "cannot be encoded"),
         ({"a": "b" * 32_765}, "properties of 32,768 bytes: at most 32,767"),
     ],
     ids=["mark in a name", "mark in a value", "no name", "no value", "half a pair", "too long"],

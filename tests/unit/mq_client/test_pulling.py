@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mq_client import errors, filters
-from mq_client.commands.consuming import Pull
+from mq_client.commands.pulling import Pull
 from mq_client.operations import pulling
 from mq_client.pulling import ENOUGH_BYTES, MOST_MESSAGES, Batch, OffsetGoneError, Position
 from mq_client.values import BrokerRoute, MessageQueue, Pulled, PullStatus, Route
@@ -33,7 +33,7 @@ def read(position: Position, answer: Pulled) -> Batch | None:
 
 def offsets(batch: Batch | None) -> list[int]:
     assert batch is not None
-    return [message.queue_offset for message in batch.messages()]
+    return [message.queue_offset for message in batch.to_messages()]
 
 
 def route(*addresses: str) -> Route:
@@ -67,7 +67,7 @@ def test_an_answer_that_does_not_move_on_gives_nothing() -> None:
 
 
 def test_what_the_filter_passed_over_is_not_looked_at_again() -> None:
-    position = Position(QUEUE, 5, stop=100, wanted=filters.tags("paid"))
+    position = Position(QUEUE, 5, stop=100, wanted=filters.match_tags("paid"))
     assert read(position, pulled(PullStatus.NOTHING_MATCHED, 80)) is None
     assert position.next == 80
     read(position, pulled(PullStatus.NOTHING_MATCHED, 800))
@@ -98,11 +98,11 @@ def test_a_pull_goes_to_the_broker_that_the_last_answer_suggested() -> None:
     here = stage()
     position = Position(QUEUE, 0)
     script = [route("master:1", "slave:1"), replace(found(0, 5), suggested_broker_id=1)]
-    assert here.play(pulling.next_batch(here.directory, "g", position), script)[1] == [
+    assert here.play(pulling.pull_batch(here.directory, "g", position), script)[1] == [
         "ns:1",
         "master:1",
     ]
-    assert here.play(pulling.next_batch(here.directory, "g", position), [found(5, 9)])[1] == [
+    assert here.play(pulling.pull_batch(here.directory, "g", position), [found(5, 9)])[1] == [
         "slave:1"
     ]
 
@@ -111,7 +111,7 @@ def test_a_broker_that_died_is_looked_up_anew_and_asked_for_the_same() -> None:
     here = stage()
     lost = errors.ConnectionLostError("reset")
     position = Position(QUEUE, 7)
-    flow = pulling.next_batch(here.directory, "g", position)
+    flow = pulling.pull_batch(here.directory, "g", position)
     batch, asked, _ = here.play(flow, [route("old:1"), lost, route("new:1"), found(7, 9)])
     assert asked == ["ns:1", "old:1", "ns:1", "new:1"]
     assert batch is not None
@@ -122,7 +122,7 @@ def test_a_slave_that_lags_is_waited_for_and_the_place_never_goes_back() -> None
     here = stage()
     behind = pulled(PullStatus.OFFSET_MOVED, 3)
     position = Position(QUEUE, 7)
-    flow = pulling.next_batch(here.directory, "g", position)
+    flow = pulling.pull_batch(here.directory, "g", position)
     batch, _, _ = here.play(
         flow, [route("a:1"), behind, route("a:1"), behind, route("a:1"), found(7, 8)]
     )
@@ -134,12 +134,12 @@ def test_patience_ends_and_the_place_is_kept() -> None:
     here = stage()
     lost = errors.ConnectionLostError("refused")
     position = Position(QUEUE, 7)
-    flow = pulling.next_batch(here.directory, "g", position)
+    flow = pulling.pull_batch(here.directory, "g", position)
     with pytest.raises(errors.ConnectionLostError) as caught:
         here.play(flow, [route("a:1"), lost] + [route("a:1"), lost] * 5)
     assert str(caught.value) == (
-        "orders@broker-a 3 from offset 7: tried in vain for 11 s (Times.patience); see that its "
-        "broker runs, then pull on from there; the last failure: refused"
+        "orders@broker-a 3 from offset 7: all retries failed for 11 s (Times.patience); check "
+        "that its broker runs, then pull again from there; the last error: refused"
     )
     assert (position.next, here.seconds) == (7, 1 + 2 + 4 + 4)
 
@@ -147,7 +147,7 @@ def test_patience_ends_and_the_place_is_kept() -> None:
 def test_an_answer_in_between_gives_patience_anew() -> None:
     here = stage()
     lost = errors.ConnectionLostError("refused")
-    flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 7))
+    flow = pulling.pull_batch(here.directory, "g", Position(QUEUE, 7))
     script: list[Any] = [route("a:1"), lost]
     for _ in range(5):
         script += [route("a:1"), pulled(PullStatus.NOTHING_NEW, 7), lost]
@@ -158,7 +158,7 @@ def test_an_answer_in_between_gives_patience_anew() -> None:
 
 
 def filtered() -> Position:
-    return Position(QUEUE, 0, 9, filters.tags("paid"))
+    return Position(QUEUE, 0, 9, filters.match_tags("paid"))
 
 
 THERE = (found(0, 1, 9), found(3, 4, 9))
@@ -175,7 +175,7 @@ def paid(*offsets: int, next_offset: int) -> Pulled:
 def test_small_answers_are_joined_while_there_is_more() -> None:
     here = stage()
     position = filtered()
-    flow = pulling.next_batch(here.directory, "g", position)
+    flow = pulling.pull_batch(here.directory, "g", position)
     answers = [paid(0, 2, next_offset=3), THERE[0], pulled(PullStatus.NOTHING_MATCHED, 6, 9)]
     script = [route("a:1"), *answers, paid(7, next_offset=9), THERE[1]]
     batch, _, _ = here.play(flow, script)
@@ -188,7 +188,7 @@ def test_what_a_filter_may_hide_is_looked_at_without_it() -> None:
     """A broker that deletes gives the others that match, and no word of those that it lacks."""
     here = stage()
     position = filtered()
-    flow = pulling.next_batch(here.directory, "g", position)
+    flow = pulling.pull_batch(here.directory, "g", position)
     gone = pulled(PullStatus.NOTHING_MATCHED, 5, 9, "MESSAGE_WAS_REMOVING")
     answer = paid(7, next_offset=9)
     with pytest.raises(OffsetGoneError, match="offsets 0 to 4 are deleted"):
@@ -199,7 +199,7 @@ def test_what_a_filter_may_hide_is_looked_at_without_it() -> None:
 def test_what_was_joined_is_not_given_where_a_look_misses_its_first_message() -> None:
     here = stage()
     position = filtered()
-    flow = pulling.next_batch(here.directory, "g", position)
+    flow = pulling.pull_batch(here.directory, "g", position)
     gone = pulled(PullStatus.NOTHING_MATCHED, 5, 9, "MESSAGE_WAS_REMOVING")
     script = [paid(0, next_offset=3), THERE[0], paid(7, next_offset=6), paid(8, next_offset=9)]
     batch, _, _ = here.play(flow, [route("a:1"), *script, gone])
@@ -211,7 +211,7 @@ def test_what_was_joined_is_not_given_where_a_look_misses_its_first_message() ->
 def test_several_places_are_asked_for_at_once_where_answers_should_end() -> None:
     here = stage()
     position = Position(QUEUE, 0)
-    flow = pulling.next_batch(here.directory, "g", position)
+    flow = pulling.pull_batch(here.directory, "g", position)
     answers = [found(3 * number, 3 * number + 3, 20) for number in range(6)]
     batch, asked, _ = here.play(flow, [route("a:1"), *answers, found(18, 20)])
     assert batch is not None
@@ -224,7 +224,7 @@ def test_an_answer_that_does_not_follow_on_is_thrown_away_and_asked_for_again(
 ) -> None:
     here = stage()
     position = Position(QUEUE, 0)
-    flow = pulling.next_batch(here.directory, "g", position)
+    flow = pulling.pull_batch(here.directory, "g", position)
     at_once = [found(6, next_offset, 12), found(9, 12)]
     script = [found(0, 3, 12), found(3, 6, 12), *at_once]
     batch, _, _ = here.play(flow, [route("a:1"), *script, found(next_offset, 12)])
@@ -234,7 +234,7 @@ def test_an_answer_that_does_not_follow_on_is_thrown_away_and_asked_for_again(
 
 def test_nothing_is_asked_for_behind_the_end_of_a_sequence() -> None:
     here = stage()
-    flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 0, stop=5))
+    flow = pulling.pull_batch(here.directory, "g", Position(QUEUE, 0, stop=5))
     batch, _, _ = here.play(flow, [route("a:1"), found(0, 3, 99), found(3, 6, 99)])
     assert batch is not None
     assert batch.stop == 5
@@ -245,7 +245,7 @@ def test_nothing_is_asked_for_behind_the_end_of_a_sequence() -> None:
 )
 def test_what_is_large_enough_is_given_at_once(stop: int, size: int) -> None:
     here = stage()
-    flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 0))
+    flow = pulling.pull_batch(here.directory, "g", Position(QUEUE, 0))
     answer = found(0, stop, 9999, size=size)
     batch, _, _ = here.play(flow, [route("a:1"), answer])
     assert batch is not None
@@ -254,7 +254,7 @@ def test_what_is_large_enough_is_given_at_once(stop: int, size: int) -> None:
 
 def test_no_more_is_asked_for_at_once_than_there_is_room_for() -> None:
     here = stage()
-    flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 0), 250_000)
+    flow = pulling.pull_batch(here.directory, "g", Position(QUEUE, 0), 250_000)
     script = [found(first, first + 3, 99, size=30_000) for first in (0, 3, 6)]
     batch, _, _ = here.play(flow, [route("a:1"), *script])
     assert batch is not None
@@ -275,7 +275,7 @@ def test_no_more_is_asked_for_at_once_than_there_is_room_for() -> None:
 def test_what_is_there_is_given_before_what_comes_next_goes_wrong(ending: Any) -> None:
     here = stage()
     position = Position(QUEUE, 0)
-    flow = pulling.next_batch(here.directory, "g", position)
+    flow = pulling.pull_batch(here.directory, "g", position)
     batch, _, _ = here.play(flow, [route("a:1"), found(0, 3, 9), ending])
     assert offsets(batch) == [0, 1, 2]
     assert (position.next, position.gaps) == (3, [])
@@ -284,7 +284,7 @@ def test_what_is_there_is_given_before_what_comes_next_goes_wrong(ending: Any) -
 def test_a_flow_that_is_given_up_leaves_the_place_as_it_was() -> None:
     here = stage()
     position = Position(QUEUE, 0, allow_gaps=True)
-    flow = pulling.next_batch(here.directory, "g", position)
+    flow = pulling.pull_batch(here.directory, "g", position)
     moved = pulled(PullStatus.OFFSET_MOVED, 2)
     for outcome in [None, route("a:1"), moved, None, moved, found(2, 3, 9)]:
         flow.send(outcome)
@@ -295,20 +295,20 @@ def test_a_flow_that_is_given_up_leaves_the_place_as_it_was() -> None:
 def test_a_refusal_that_time_does_not_heal_is_raised_at_once() -> None:
     here = stage()
     refused = errors.SubscriptionError("PULL_MESSAGE", "a:1", 23, "bad expression")
-    flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 7))
+    flow = pulling.pull_batch(here.directory, "g", Position(QUEUE, 7))
     with pytest.raises(errors.SubscriptionError):
         here.play(flow, [route("a:1"), refused])
 
 
 def test_a_sequence_that_is_done_asks_for_nothing() -> None:
     here = stage()
-    flow = pulling.next_batch(here.directory, "g", Position(QUEUE, 7, stop=7))
+    flow = pulling.pull_batch(here.directory, "g", Position(QUEUE, 7, stop=7))
     assert here.play(flow, []) == (None, [], [])
 
 
 def test_a_pull_gives_its_subscription_along() -> None:
-    request = Pull("g", "orders", 3, 7, 32, 1 << 20, 15_000, filters.tags("a || b"))
-    fields = request.fields()
+    request = Pull("g", "orders", 3, 7, 32, 1 << 20, 15_000, filters.match_tags("a || b"))
+    fields = request.list_fields()
     assert (fields["subscription"], fields["expressionType"]) == ("a || b", "TAG")
     assert (fields["queueOffset"], fields["sysFlag"]) == ("7", "6")
 
@@ -316,13 +316,13 @@ def test_a_pull_gives_its_subscription_along() -> None:
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"queue": ("orders", "broker-a", 3)}, "is no queue"),
-        ({"queue": QUEUE._replace(id=-1)}, "is no queue"),
-        ({"next": None}, "where to begin is not said"),
-        ({"next": "0"}, "'0' is no offset"),
-        ({"next": 1.5}, "1.5 is no offset"),
-        ({"stop": 1 << 63}, "is no offset"),
-        ({"wanted": "paid"}, "'paid' is no filter"),
+        ({"queue": ("orders", "broker-a", 3)}, "is not a queue"),
+        ({"queue": QUEUE._replace(id=-1)}, "is not a queue"),
+        ({"next": None}, "the offset to begin at is missing"),
+        ({"next": "0"}, "'0' is not an offset"),
+        ({"next": 1.5}, "1.5 is not an offset"),
+        ({"stop": 1 << 63}, "is not an offset"),
+        ({"wanted": "paid"}, "'paid' is not a filter"),
     ],
     ids=str,
 )

@@ -4,7 +4,7 @@ import pytest
 
 from mq_client import errors
 from mq_client.blocking import Client
-from mq_client.commands.consuming import Pull
+from mq_client.commands.pulling import Pull
 from mq_client.frames import Frame
 from mq_client.pulling import ENOUGH_BYTES, LEAST_BYTES, READER_BYTES, Batch, Position, share
 from mq_client.values import MessageQueue
@@ -37,7 +37,7 @@ def test_a_position_stands_behind_the_batch_that_was_given_last(
 ) -> None:
     (position,) = positions(1)
     for batch in client.read("g", [position]):
-        client.topics()  # the peer answers the next pull before this
+        client.list_topics()  # the peer answers the next pull before this
         assert position.next == batch.stop
 
 
@@ -49,7 +49,7 @@ def test_who_leaves_off_reads_on_with_the_same_positions(
     while not all(position.is_done for position in both):
         for batch in client.read("g", both):
             given.append(batch)
-            client.topics()
+            client.list_topics()
             break
     assert offsets(given) == everything(2)
 

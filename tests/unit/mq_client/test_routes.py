@@ -66,7 +66,7 @@ def test_addresses_are_sorted_by_broker_id_so_the_master_comes_first() -> None:
     found = read(answer(brokers=[broker_data(brokerAddrs=addresses)])).brokers[0]
     assert list(found.addresses.items()) == [(0, "a:1"), (2, "b:1"), (10, "c:1")]
     assert found.master == "a:1"
-    assert found.address(2) == "b:1"
+    assert found.find_address(2) == "b:1"
 
 
 def test_a_route_has_the_zones_of_its_brokers() -> None:
@@ -79,7 +79,7 @@ def test_a_route_has_the_zones_of_its_brokers() -> None:
 
 def test_a_broker_without_addresses_in_the_answer_is_unknown() -> None:
     found = read(answer(brokers=[])).brokers[0]
-    assert (found.master, found.address(), found.cluster) == (None, None, "")
+    assert (found.master, found.find_address(), found.cluster) == (None, None, "")
 
 
 def test_a_broker_that_has_no_queues_of_the_topic_is_left_out() -> None:

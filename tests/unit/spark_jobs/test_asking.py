@@ -29,7 +29,7 @@ class Question:
     value: Any = None
     error: errors.MqError | None = None
 
-    def result(self) -> Any:
+    def get_result(self) -> Any:
         if self.error is not None:
             raise self.error
         return self.value
@@ -65,13 +65,13 @@ class Brokers:
         if not question.is_done:
             self.now = question.deadline
             self._go_on()
-        return question.result()
+        return question.get_result()
 
     def _look(self, is_done: Callable[[], bool], seconds: float) -> bool:
         self._go_on()
         return is_done()
 
-    def brokers(self) -> BrokerMap:
+    def list_brokers(self) -> BrokerMap:
         return BrokerMap({}, {name: {0: "x"} for name in self.masters})
 
     def _go_on(self) -> None:

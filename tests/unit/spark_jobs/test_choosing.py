@@ -26,7 +26,7 @@ def test_it_goes_round_and_leaves_out_a_broker_that_failed() -> None:
     route, now = Route("orders", (broker("a", write=1), broker("b", write=1))), [0.0]
     balanced = choosing.Balanced(lambda: now[0])
     assert [balanced.choose(route, None).broker for _ in range(3)] == ["a", "b", "a"]
-    balanced.ended("b", 0.01, errors.DeadlineError("silent"))
+    balanced.note_end("b", 0.01, errors.DeadlineError("silent"))
     assert {balanced.choose(route, None).broker for _ in range(3)} == {"a"}
     now[0] = 10_000.0
     assert {balanced.choose(route, None) for _ in range(2)} == {

@@ -42,7 +42,7 @@ class Broker:
     slow = 0
     """How often it is waited for in vain."""
 
-    def within(self, seconds: float) -> Iterator[Batch]:
+    def poll(self, seconds: float) -> Iterator[Batch]:
         if self.slow:
             self.slow -= 1
             return
@@ -69,14 +69,16 @@ class Broker:
     directory = None
     master: errors.MqError | None = None
 
-    def master_max_offset(self, directory: object, queue: MessageQueue) -> int | errors.MqError:
+    def find_master_max_offset(
+        self, directory: object, queue: MessageQueue
+    ) -> int | errors.MqError:
         return self.master or self.end
 
 
 @pytest.fixture(autouse=True)
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     made = Broker()
-    monkeypatch.setattr(offsets_of_queues, "master_max_offset", made.master_max_offset)
+    monkeypatch.setattr(offsets_of_queues, "find_master_max_offset", made.find_master_max_offset)
 
     def client(cluster: ClusterOptions) -> Broker:
         return made
@@ -163,7 +165,7 @@ def test_while_the_master_is_away_the_end_of_a_range_is_waited_for(
         return broker.master or broker.end
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(offsets_of_queues, "master_max_offset", comes_back)
+        patched.setattr(offsets_of_queues, "find_master_max_offset", comes_back)
         assert list(reading) == [2]
     assert (len(asked), gaps) == (3, [])
 

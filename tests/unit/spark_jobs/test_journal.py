@@ -84,8 +84,8 @@ A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("payments", "broker-a
     [
         Entry({}, filters.EVERYTHING, is_begun=False),
         Entry({}, filters.EVERYTHING),
-        Entry({A: 3}, filters.tags("paid")),
-        Entry({A: 3}, filters.sql("amount > 3"), {B: 7}),
+        Entry({A: 3}, filters.match_tags("paid")),
+        Entry({A: 3}, filters.match_sql("amount > 3"), {B: 7}),
         Entry({}, filters.EVERYTHING, {B: 7}),
     ],
     ids=["not begun", "no topic yet", "one", "one and one aside", "all aside"],

@@ -51,19 +51,19 @@ class Fake:
     ends: dict[MessageQueue, int | errors.MqError] = field(default_factory=dict)
     """Of queues that are closed."""
 
-    def users_topics(self) -> list[str]:
+    def list_user_topics(self) -> list[str]:
         if self.topics is None:
             raise errors.NoNameServerError("none answers")
         return self.topics
 
-    def brokers(self) -> BrokerMap:
+    def list_brokers(self) -> BrokerMap:
         number = 0 if self.masters else 1
         return BrokerMap({}, {name: {number: "x"} for name in self.running})
 
     def broker(self, name: str) -> BrokerRoute:
         return BrokerRoute(name, "c", {0 if self.masters else 1: "x"}, self.queues, 2, self.perm)
 
-    def route(self, topic: str, max_age: float | None = None) -> Route:
+    def find_route(self, topic: str, max_age: float | None = None) -> Route:
         names = self.answers if self.route_later is None else self.route_later
         if not names:
             raise UNKNOWN

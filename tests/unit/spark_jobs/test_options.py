@@ -80,8 +80,8 @@ def test_a_pattern_stands_instead_of_topics() -> None:
 
 
 def test_a_filter_is_one_of_tags_or_of_sql() -> None:
-    assert stream(tags="paid || refunded").wanted == filters.tags("paid || refunded")
-    assert stream(sqlFilter="amount > 10").wanted == filters.sql("amount > 10")
+    assert stream(tags="paid || refunded").wanted == filters.match_tags("paid || refunded")
+    assert stream(sqlFilter="amount > 10").wanted == filters.match_sql("amount > 10")
 
 
 def test_limits_flags_and_times_are_read() -> None:
@@ -174,7 +174,7 @@ def test_a_start_is_offsets_and_an_edge_for_all_other_queues() -> None:
         ({"fetchDeadline": "nan"}, "fetchDeadline: 'nan' is no time"),
         ({"fetchDeadline": "inf"}, "fetchDeadline: 'inf' is no time"),
         ({"tags": "a", "sqlFilter": "b > 1"}, "give either tags or sqlFilter"),
-        ({"tags": "a || || b"}, "tags are separated by ||"),
+        ({"tags": "a || || b"}, "separate tags by ||"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss: 'maybe' is neither true nor false"),
         ({"includeProperties": "1"}, "includeProperties: '1' is neither true nor false"),
         ({"startFrom": "group"}, "startFrom: 'group' needs the option group"),
@@ -182,8 +182,8 @@ def test_a_start_is_offsets_and_an_edge_for_all_other_queues() -> None:
         ({"startFrom": "[1]"}, "startFrom: '[1]' is neither one of"),
         ({"nameServers": "a:1, b:2"}, "nameServers: 'a:1, b:2' has commas; put ; between"),
         ({"nameServers": "a:1,b:2"}, "nameServers: 'a:1,b:2' has commas; put ; between"),
-        ({"nameServers": "a:1 b:2"}, "nameServers: 'a:1 b:2' is no address"),
-        ({"nameServers": "mq"}, "nameServers: 'mq' is no address"),
+        ({"nameServers": "a:1 b:2"}, "nameServers: 'a:1 b:2' is not an address"),
+        ({"nameServers": "mq"}, "nameServers: 'mq' is not an address"),
         ({"orderingKey": "x"}, "option 'orderingKey' is for the sink"),
         ({"startFrom": "timestamp"}, "startFrom=timestamp and startTimestamp belong together"),
         (

@@ -14,7 +14,8 @@ from evenkeel.control.provisioning.steps import QueueCounts, StepOutcome
 from evenkeel.control.provisioning.topic_settings import GetSettings, PutSettings
 from mq_client import errors
 from mq_client.commands.base import Request
-from mq_client.commands.consuming import GetOffset, GetReaders, GetTopicOffsets
+from mq_client.commands.membership import GetReaders
+from mq_client.commands.offsets import GetOffset, GetTopicOffsets
 from mq_client.directory import Directory
 from mq_client.flows import Ask, AskAll, Flow
 from mq_client.operations import routing
@@ -57,7 +58,7 @@ def step(directory: Directory, task: TopicWish) -> Flow[StepOutcome]:
 
 def _masters(directory: Directory) -> Flow["_Masters"]:
     """Find all brokers; one of which the name server knows only slaves has failed."""
-    known = (yield from routing.brokers(directory)).brokers
+    known = (yield from routing.list_brokers(directory)).brokers
     if not known:
         raise errors.NoBrokerError("the name server knows no broker now")
     found = _Masters(directory.times.answer, directory.now())

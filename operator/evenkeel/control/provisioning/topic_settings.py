@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from evenkeel.control.provisioning.steps import QueueCounts
-from mq_client.commands.base import SUCCESS, Done, Request, as_json, parsed
+from mq_client.commands.base import SUCCESS, Done, Request, parse_body, to_json
 from mq_client.frames import Frame
 
 TOPIC_UNKNOWN = 17
@@ -38,8 +38,8 @@ class GetSettings(Request[Settings | None]):
         """Read the counts; the rest stays as it is."""
         if answer.code == TOPIC_UNKNOWN:
             return None
-        body = parsed(answer)
-        numbers = (body.number(name) for name in ("readQueueNums", "writeQueueNums", "perm"))
+        body = parse_body(answer)
+        numbers = (body.read_number(name) for name in ("readQueueNums", "writeQueueNums", "perm"))
         return Settings(QueueCounts(*numbers), body.value)
 
 
@@ -53,11 +53,11 @@ class PutSettings(Done):
     counts: QueueCounts
     old: Settings | None
 
-    def fields(self) -> dict[str, str]:
+    def list_fields(self) -> dict[str, str]:
         """Say all in the body."""
         return {}
 
-    def body(self) -> bytes:
+    def encode_body(self) -> bytes:
         """Describe the topic; brokers keep the attributes that are not named."""
         told = self.old.told if self.old else _NEW
         counts = {
@@ -66,4 +66,4 @@ class PutSettings(Done):
             "perm": self.counts.perm,
         }
         config = {**told, "topicName": self.topic, **counts, "attributes": {}}
-        return as_json({"topicConfigList": [config]})
+        return to_json({"topicConfigList": [config]})

@@ -48,7 +48,7 @@ def refuse_others(topic: Topic, patterns: Sequence[str]) -> None:
 def is_allowed(server: str, patterns: Iterable[str]) -> bool:
     """Whether a pattern is for it. Names are compared as names: nothing is looked up."""
     try:
-        host, port = directory.host_and_port(server.lower())
+        host, port = directory.split_address(server.lower())
     except errors.UsageError:
         return False
     return any(_matches(host, str(port), *_split(pattern)) for pattern in patterns)

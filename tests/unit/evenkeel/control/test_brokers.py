@@ -55,7 +55,7 @@ def test_a_client_of_credentials_that_have_changed_is_closed_once_it_is_idle(
         def __init__(self, _: object, credentials: Credentials, tls: object) -> None:
             self._secret = credentials.secret_key
 
-        async def lag(self, group: str, topic: str) -> list[Lag]:
+        async def measure_lag(self, group: str, topic: str) -> list[Lag]:
             return []
 
         async def close(self) -> None:

@@ -19,7 +19,8 @@ from evenkeel.errors import EvenkeelError
 from mq_client import errors
 from mq_client.commands.base import Request
 from mq_client.commands.cluster import GetCluster
-from mq_client.commands.consuming import GetOffset, GetReaders, GetTopicOffsets
+from mq_client.commands.membership import GetReaders
+from mq_client.commands.offsets import GetOffset, GetTopicOffsets
 from mq_client.directory import Directory
 from mq_client.flows import Ask, AskAll, Flow
 from mq_client.frames import Frame
@@ -159,7 +160,7 @@ def test_what_else_a_broker_keeps_of_a_topic_stays() -> None:
     }  # fmt: skip
     old = GetSettings("orders").read(Frame(0, 1, body=json.dumps(told).encode()))
     assert old == Settings(counts(4), told)
-    (sent,) = json.loads(PutSettings("orders", counts(8), old).body())["topicConfigList"]
+    (sent,) = json.loads(PutSettings("orders", counts(8), old).encode_body())["topicConfigList"]
     changes = {"readQueueNums": 8, "writeQueueNums": 8, "attributes": {}}  # none is changed
     assert sent == told | changes
 

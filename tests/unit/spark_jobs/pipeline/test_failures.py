@@ -5,7 +5,7 @@ from spark_jobs.pipeline.failures import HOW_TO_SKIP, Cure, judge
 FROM_A_WORKER = """[STREAM_FAILED] Query [id = 1] terminated: Job aborted. SQLSTATE: XXKST
 === Streaming Query ===
 Traceback (most recent call last):
-  File "pulling.py", line 1, in next_batch
+  File "pulling.py", line 1, in pull_batch
     raise
 {error}
 

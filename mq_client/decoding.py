@@ -1,0 +1,204 @@
+"""
+Read the messages of a pull's answer as values, one object per message.
+
+`columns.read` does the same for many messages at once. Any bytes give messages or a
+`ProtocolError`.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from struct import Struct
+
+from mq_client import batch_body, compression, errors, properties, wire
+from mq_client.filters import EVERYTHING, Filter
+from mq_client.messages import StoredMessage, Unreadable
+
+EXPANDED_MAX = 256 * 1024 * 1024
+"""
+The size to which one answer may expand: 16 times the largest answer. Compressed bodies count, and
+for each message of an inner batch the fields that it takes over from the outer message.
+"""
+OFFSET_MAX = (1 << 63) - 1
+
+_UINT8, _INT16, _UINT32, _INT64 = Struct(">B"), Struct(">h"), Struct(">I"), Struct(">q")
+_RESTS = {
+    0: Struct(">8sq8siqi"),
+    wire.BORN_V6: Struct(">20sq8siqi"),
+    wire.STORE_V6: Struct(">8sq20siqi"),
+    wire.BORN_V6 | wire.STORE_V6: Struct(">20sq20siqi"),
+}
+"""The fields between the head and the body, by which of the hosts are IPv6."""
+
+
+def decode(
+    data: bytes | bytearray | memoryview,
+    broker: str,
+    *,
+    check_crc: bool = True,
+    expanded_max: int = EXPANDED_MAX,
+) -> Iterator[StoredMessage]:
+    """
+    Yield the messages of a pull's answer.
+
+    A queue that stores batches returns the whole batch that holds the requested offset, so the
+    first messages may have lower offsets. Raises `ProtocolError` if the bytes are no message, and
+    `CorruptMessageError` if the checksum is wrong or the body does not expand.
+    """
+    view = memoryview(data).cast("B")
+    room = expanded_max
+    for start, end in pairwise([*wire.find_starts(view), len(view)]):
+        stored = _read_stored(view[start:end], start, broker, check_crc)
+        if stored is None:
+            continue
+        outer = _expand(stored, room)
+        room -= len(outer.body) if outer is not stored else 0
+        if outer.sys_flag & wire.WRAPPED != wire.WRAPPED:
+            yield outer
+            continue
+        overhead = end - start - len(stored.body)
+        parts = _split_batch(outer, room // overhead)
+        room -= len(parts) * overhead
+        yield from (_make_inner(outer, part, place) for place, part in enumerate(parts))
+
+
+def drop_unreadable(
+    data: bytes | bytearray | memoryview,
+    broker: str,
+    unreadable: list[Unreadable],
+    *,
+    first: int | None = None,
+    stop: int | None = None,
+    wanted: Filter = EVERYTHING,
+    check_crc: bool = True,
+    expanded_max: int = EXPANDED_MAX,
+) -> bytes:
+    """
+    Remove the messages that cannot be read, and add them to a list.
+
+    Messages before `first`, from `stop` on, or with an unwanted tag are not added. The tags in a
+    broken batch are unknown, so it is added.
+    """
+    view = memoryview(data).cast("B")
+    whole: list[memoryview] = []
+    begun = [*wire.find_starts(view), len(view)]
+    for start, end in pairwise(begun):
+        record = view[start:end]
+        try:
+            list(decode(record, broker, check_crc=check_crc, expanded_max=expanded_max))
+        except errors.CorruptMessageError as error:
+            found = _make_unreadable(record, broker, error.complaint, view[end:], stop)
+            is_asked_for = (stop is None or found.first < stop) and found.stop > (first or 0)
+            if is_asked_for and (found.is_batch or wanted.matches(found.message.tags)):
+                unreadable.append(found)
+        else:
+            whole.append(record)
+    return b"".join(whole)
+
+
+def _make_unreadable(
+    record: memoryview, broker: str, reason: str, following: memoryview, stop: int | None
+) -> Unreadable:
+    message, _ = _parse(record, broker, _choose_topic_length(record))
+    found = Unreadable(message, reason, message.queue_offset + 1)
+    if not found.is_batch:
+        return found
+    if len(following) >= wire.LEAST:
+        (stop,) = _INT64.unpack_from(following, wire.QUEUE_OFFSET)
+    return replace(found, stop=max(found.stop, stop or 0))
+
+
+def _read_stored(
+    record: memoryview, start: int, broker: str, check_crc: bool
+) -> StoredMessage | None:
+    """Read a message with its body as stored. None: it is a blank."""
+    (magic,) = _UINT32.unpack_from(record, wire.MAGIC)
+    if magic == wire.BLANK:
+        return None
+    if magic not in (wire.V1, wire.V2):
+        raise errors.ProtocolError(f"message at byte {start}: magic number {magic:#x} is unknown")
+    try:
+        message, crc = _parse(record, broker, _choose_topic_length(record))
+    except struct.error as error:
+        raise errors.ProtocolError(f"message at byte {start} is broken: {error}") from error
+    if check_crc and (found := wire.compute_crc(message.body)) != crc:
+        raise _make_corrupt_error(message, f"the checksum of its body is {found:#x}, not {crc:#x}")
+    return message
+
+
+def _choose_topic_length(record: memoryview) -> Struct:
+    (magic,) = _UINT32.unpack_from(record, wire.MAGIC)
+    return _UINT8 if magic == wire.V1 else _INT16
+
+
+def _parse(record: memoryview, broker: str, length: Struct) -> tuple[StoredMessage, int]:
+    _, _, crc, queue_id, flag, offset, place, sys_flag, born_ms = wire.HEAD.unpack_from(record)
+    rest = _RESTS[sys_flag & (wire.BORN_V6 | wire.STORE_V6)]
+    born, stored_ms, store, times, prepared, body_length = rest.unpack_from(record, wire.HEAD.size)
+    body = wire.HEAD.size + rest.size
+    topic = body + body_length + length.size
+    (topic_length,) = length.unpack_from(record, topic - length.size)
+    texts = topic + topic_length + _INT16.size
+    (texts_length,) = _INT16.unpack_from(record, texts - _INT16.size)
+    # Checked last, because a negative length may have led back to bytes that can be read.
+    if min(body_length, topic_length, texts_length) < 0 or texts + texts_length > len(record):
+        raise struct.error(f"lengths {body_length}, {topic_length}, {texts_length} do not fit")
+    message = StoredMessage(
+        topic=str(record[topic : topic + topic_length], "utf-8", "replace"),
+        broker=broker,
+        queue_id=queue_id,
+        queue_offset=offset,
+        body=bytes(record[body : body + body_length]),
+        properties=properties.parse(record[texts : texts + texts_length]),
+        flag=flag,
+        sys_flag=sys_flag,
+        born_timestamp_ms=born_ms,
+        born_address=born,
+        store_timestamp_ms=stored_ms,
+        store_address=store,
+        reconsume_times=times,
+        prepared_transaction_offset=prepared,
+        commit_log_offset=place,
+    )
+    return message, crc
+
+
+def _expand(stored: StoredMessage, room: int) -> StoredMessage:
+    """Expand the body, to at most `room` bytes. Without compression, return the same object."""
+    try:
+        body = bytes(compression.restore(stored.body, stored.sys_flag, room))
+    except errors.ProtocolError as error:
+        raise _make_corrupt_error(stored, str(error)) from error
+    return stored if body is stored.body else replace(stored, body=body)
+
+
+def _split_batch(outer: StoredMessage, most: int) -> list[batch_body.BatchPart]:
+    """Split an inner batch into its messages, at most `most`."""
+    try:
+        parts = batch_body.split(outer.body, most)
+    except errors.ProtocolError as error:
+        raise _make_corrupt_error(outer, str(error)) from error
+    if outer.queue_offset + len(parts) - 1 > OFFSET_MAX:
+        raise _make_corrupt_error(
+            outer, f"it holds {len(parts)} messages, more than the offsets left"
+        )
+    return parts
+
+
+def _make_inner(outer: StoredMessage, part: batch_body.BatchPart, place: int) -> StoredMessage:
+    """Make a message of an inner batch. Their offsets are consecutive."""
+    texts = outer.body[part.properties : part.properties + part.properties_length]
+    return replace(
+        outer,
+        queue_offset=outer.queue_offset + place,
+        flag=part.flag,
+        body=outer.body[part.body : part.body + part.body_length],
+        properties=properties.parse(texts),
+    )
+
+
+def _make_corrupt_error(message: StoredMessage, complaint: str) -> errors.CorruptMessageError:
+    return errors.CorruptMessageError(
+        complaint, message.topic, message.queue_id, message.queue_offset
+    )
