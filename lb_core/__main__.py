@@ -1,5 +1,5 @@
 """
-A filter: one JSON request a line in, exactly one JSON answer a line out, at once.
+A filter: one JSON request per line in, exactly one JSON answer per line out, immediately.
 
     echo '{"strategy": "AVG", "queues": [["t", "b", 0]], "consumers": ["c1"]}' | python -m lb_core
 
@@ -16,7 +16,7 @@ MISUSED = 64
 
 
 def main() -> None:
-    """Answer every line of standard input until it ends, or until nobody reads any more."""
+    """Answer every line of standard input, until it ends or the output is closed."""
     if sys.argv[1:]:
         _explain()
     try:
@@ -28,15 +28,15 @@ def main() -> None:
 
 
 def _explain() -> None:
-    """Say how it is called, and end."""
-    import argparse  # which programs that start a filter need not wait for
+    """Print how the filter is called, and exit."""
+    import argparse  # imported here, because programs that start a filter need not wait for it
 
     parser = argparse.ArgumentParser(
         prog="python -m lb_core",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.parse_known_args()  # which ends for --help
+    parser.parse_known_args()  # exits for --help
     parser.print_usage(sys.stderr)
     print(f"{parser.prog}: {sys.argv[1]!r} is not understood", file=sys.stderr)
     sys.exit(MISUSED)

@@ -1,5 +1,5 @@
 """
-Answering the requests of `python -m lb_core`.
+Answer the requests of `python -m lb_core`.
 
 There are three sorts: STICKY, which is `plan`; RocketMQ's strategies, which get the lists as they
 are given; and the share rule of message-granular mode.
@@ -14,15 +14,15 @@ from lb_core.model import Member, Queue, quote, shorten
 from lb_core.request import Fields, RawConsumer, RawQueue
 
 Clock = Callable[[], float]
-"""Tells seconds, from whichever start."""
+"""Returns seconds, from any start."""
 Answer = dict[str, object]
 
 LARGEST_ANSWER = 2_000_000
-"""So many entries at most, as where everybody gets everything; more would fill the memory."""
+"""The most entries in an answer, for example if every consumer gets every queue."""
 
 
 def answer(line: bytes, clock: Clock) -> str:
-    """Answer one line. Whatever stands in it, this returns one line of ASCII."""
+    """Answer one line. Whatever the line is, the answer is one line of ASCII."""
     try:
         found = _answer(request.parse(line), clock)
     except errors.AllocationError as error:
@@ -47,7 +47,7 @@ def _answer(fields: Fields, clock: Clock) -> Answer:
 
 
 def _plan(strategy: str, fields: Fields, began: float, clock: Clock) -> Answer:
-    """Plan, with the queues as indices on both sides."""
+    """Plan. Request and answer name queues by their indices."""
     config = request.read_config(fields)
     draining = set(request.read_texts(config, "draining"))
     consumers = request.read_consumers(fields)
@@ -89,7 +89,7 @@ def _plan(strategy: str, fields: Fields, began: float, clock: Clock) -> Answer:
 
 
 def _index_queues(made: plan.Plan, queues: Sequence[RawQueue]) -> dict[int, int]:
-    """From a queue's number in the plan to its place in the request."""
+    """Map a queue's number in the plan to its index in the request."""
     bases = {
         (source.topic, source.broker, source.zone): place * SPAN
         for place, source in enumerate(made.assignment.inventory.sources)
@@ -101,7 +101,7 @@ def _index_queues(made: plan.Plan, queues: Sequence[RawQueue]) -> dict[int, int]
 
 
 def _ask_dealer(dealer: strategies.Dealer, fields: Fields, began: float, clock: Clock) -> Answer:
-    """Ask a strategy that deals lists; it refuses null lists itself."""
+    """Ask a strategy that deals lists. It refuses null lists itself."""
     queues = consumers = None
     if fields.get("queues") is not None:
         queues = [Queue(*raw) for raw in request.read_queues(fields)]
@@ -135,7 +135,7 @@ def _pick_working(
 
 
 def _refuse_large(dealt: Mapping[str, list[Queue]]) -> None:
-    """Lists may be shared, and so be small where their answer is not."""
+    """Refuse large answers. Lists may be shared, so small lists can make a large answer."""
     entries = sum(map(len, dealt.values()))
     if entries > LARGEST_ANSWER:
         raise errors.BadRequestError(f"the answer has {entries} entries, over {LARGEST_ANSWER}")
@@ -149,7 +149,7 @@ def _ask_for_one(
     working: list[str] | None,
     config: Fields,
 ) -> Answer:
-    """Answer as RocketMQ's class does for one caller; one that is not pinned gets nothing."""
+    """Answer as RocketMQ's class does for one caller. A caller that is not pinned gets nothing."""
     mine = dealer.deal_one(caller, queues, working or names, config)
     if mine and working is not names and caller not in (working or ()):
         mine = []
@@ -158,10 +158,10 @@ def _ask_for_one(
 
 def _find_places(dealt: Mapping[str, list[Queue]], queues: list[Queue]) -> dict[str, list[int]]:
     """
-    From queues to their places in the request.
+    Map queues to their indices in the request.
 
-    Strategies hand on the very objects they got, which tells repeated queues apart; only CONFIG
-    brings its own, and may name queues that nobody asked about.
+    Strategies return the same objects that they got, so repeated queues can be told apart. Only
+    CONFIG makes its own, and may name queues that are not in the request.
     """
     by_object = {id(queue): place for place, queue in enumerate(queues)}
     by_name: dict[Queue, int] = {}
@@ -184,7 +184,7 @@ def _find_places(dealt: Mapping[str, list[Queue]], queues: list[Queue]) -> dict[
 def _judge(
     assignment: Mapping[str, list[int]], previous: Mapping[str, list[int]], count: int
 ) -> Answer:
-    """Which queues have no owner, and which had one and have lost it."""
+    """Find the queues without an owner, and those that have lost theirs."""
     owners: list[set[str]] = [set() for _ in range(count)]
     for consumer, places in assignment.items():
         for place in places:
@@ -201,7 +201,7 @@ def _judge(
 
 
 def _share_queues(fields: Fields) -> Answer:
-    """Answer for message-granular mode, where `queues` may be a mere count."""
+    """Answer for message-granular mode, in which `queues` may be a count."""
     count = fields.get("queues")
     if isinstance(count, int):
         ids = range(_check_bound(request.read_whole(fields, "queues"), "queues"))

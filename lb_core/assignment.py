@@ -1,4 +1,4 @@
-"""Who owns which queues, to be read by names, ranges and text."""
+"""The owners of queues, by consumer, as ranges and as text."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
     """
     A mapping from each consumer of the group to its queues, as ranges.
 
-    `holdings` and `loads` are the same in numbers; nobody may change them.
+    `holdings` and `loads` are the same in numbers; do not change them.
     """
 
     inventory: Inventory
@@ -25,7 +25,7 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
         return self.inventory.list_ranges(self.holdings[consumer])
 
     def __iter__(self) -> Iterator[str]:
-        """All consumers in canonical order, idle ones too."""
+        """Iterate over all consumers in canonical order, including idle ones."""
         return iter(sort_texts(self.holdings))
 
     def __len__(self) -> int:
@@ -33,7 +33,7 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
         return len(self.holdings)
 
     def find_owner(self, queue: Queue) -> str | None:
-        """Who owns a queue, or None."""
+        """Find the owner of a queue, or None."""
         number = self.inventory.find(queue)
         for consumer, runs in self.holdings.items():
             if any(number in run for run in runs):
@@ -41,7 +41,7 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
         return None
 
     def list_ids(self, consumer: str) -> dict[tuple[str, str], str]:
-        """One consumer's queues as the status shows them: "0-3,8" for each topic and broker."""
+        """List a consumer's queues as the status shows them: "0-3,8" for each topic and broker."""
         by_source: dict[tuple[str, str], list[QueueRange]] = {}
         for queues in self[consumer]:
             by_source.setdefault((queues.topic, queues.broker), []).append(queues)
@@ -57,7 +57,7 @@ def format_ids(ranges: Iterable[QueueRange]) -> str:
 
 
 def parse_ids(topic: str, broker: str, text: str) -> list[QueueRange]:
-    """Read "0-3,8" back. Spaces around a part are allowed, an empty text is no queue."""
+    """Parse ids such as "0-3,8". Parts may have spaces around them. An empty text is no queue."""
     return [_parse_part(topic, broker, part) for part in text.split(",")] if text.strip() else []
 
 

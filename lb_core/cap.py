@@ -1,5 +1,5 @@
 """
-Holds back moves beyond `maxMoves`, so that a plan is carried out in rounds.
+Defer moves beyond `maxMoves`, so that a plan is carried out in rounds.
 
 Forced moves do not count. Of the others, those off draining consumers go first, then those from the
 most loaded consumer to its least loaded taker. What is held back stays with its owner until the

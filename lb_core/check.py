@@ -58,7 +58,7 @@ def refuse_strangers(
     takers: Iterable[str],
     received: Sequence[tuple[str, Runs]],
 ) -> None:
-    """Raise where queues went to somebody who may not have them."""
+    """Raise an error if a consumer got queues that it may not have."""
     eligible = set(takers) if received else set()
     for name, _ in received:
         if name not in eligible:
@@ -78,7 +78,7 @@ def refuse_strangers(
 
 
 def _compare(old: Runs, new: Runs) -> tuple[set[range], set[range]]:
-    """What two lists of runs do not share. Mostly that is in one place, so equal ends go first."""
+    """Return where two lists of runs differ. That is mostly one place, so equal ends go first."""
     head = _count_agreeing(old, new)
     old, new = old[head:], new[head:]
     tail = _count_agreeing(old[::-1], new[::-1])
@@ -87,13 +87,13 @@ def _compare(old: Runs, new: Runs) -> tuple[set[range], set[range]]:
 
 
 def _count_agreeing(runs: Runs, others: Runs) -> int:
-    """How many runs from the start on are the same objects."""
+    """Count the runs at the start that are the same objects."""
     differ = list(map(is_not, runs, others))
     return differ.index(True) if True in differ else len(differ)
 
 
 def _find_edges(runs: list[range]) -> tuple[set[int], set[int]] | None:
-    """Where the sum over these runs rises and falls; None where two start or two stop together."""
+    """Find where the sum over these runs rises and falls. None: two start or stop together."""
     starts, stops = set(map(start_of, runs)), set(map(stop_of, runs))
     if len(starts) < len(runs) or len(stops) < len(runs):
         return None
@@ -101,13 +101,13 @@ def _find_edges(runs: list[range]) -> tuple[set[int], set[int]] | None:
 
 
 def _diagnose(queues: Inventory, after: Holdings, unowned: Runs) -> errors.InvalidPlanError:
-    """Look through everything for the queue to name."""
+    """Search all queues for the one to name in the error."""
     owned = Counter(number for runs in after.values() for run in runs for number in run)
     owned.update(number for run in unowned for number in run)
     real = {number for run in queues.runs for number in run}
     for number, times in sorted(owned.items()):
         if number not in real:
-            return errors.ForeignQueueError(f"number {number} is no queue of this group")
+            return errors.ForeignQueueError(f"number {number} is not a queue of this group")
         if times > 1:
             owners = [name for name, runs in after.items() if any(number in run for run in runs)]
             queue = next(queues.list_queues((range(number, number + 1),)))

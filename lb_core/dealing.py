@@ -1,5 +1,5 @@
 """
-Decides which queues move: takes some from consumers that have too many, deals them to the others.
+Decide which queues move: take some from consumers that have too many, deal them to the others.
 
 How many each gives and gets is decided elsewhere. Here two smaller aims are met where they cost no
 move. Every consumer holds a similar share of every topic, so that a busy topic is spread over all.

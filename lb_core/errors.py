@@ -1,5 +1,5 @@
 """
-Everything that `lb_core` refuses, one line each.
+The errors of `lb_core`, one line each.
 
 The class name without `Error` is the `kind` that `python -m lb_core` answers with. A message names
 the object first and then what disagrees.
@@ -44,11 +44,11 @@ class BadCapacityError(AllocationError):
 
 
 class NoWritableQueueError(AllocationError):
-    """A producer has nowhere to send to."""
+    """There is no queue that a producer can send to."""
 
 
 class InvalidPlanError(AllocationError):
-    """Base of the refusals of a computed result. Seeing one means that a strategy is wrong."""
+    """Base of the errors about a computed result. They mean that a strategy is wrong."""
 
 
 class QueueOwnedTwiceError(InvalidPlanError):
@@ -68,12 +68,12 @@ class ForeignConsumerError(InvalidPlanError):
 
 
 class StrategyFailedError(AllocationError):
-    """A strategy raised, or returned something that is no assignment."""
+    """A strategy raised an error, or did not return an assignment."""
 
 
 class IllegalArgumentException(AllocationError):  # noqa: N818 - RocketMQ's name, part of the contract
-    """Raised where RocketMQ's class raises it, with its message."""
+    """Raised when RocketMQ's class raises it, with its message."""
 
 
 class NullPointerException(AllocationError):  # noqa: N818 - RocketMQ's name, part of the contract
-    """Raised where RocketMQ's class runs into an unguarded null."""
+    """Raised when RocketMQ's class would dereference null."""

@@ -26,9 +26,9 @@ class Group:
     waiting: list[str]
     draining: frozenset[str]
     keeping: frozenset[str]
-    """The eligible and the waiting: all whose queues need not leave."""
+    """The eligible and the waiting members, whose queues may stay."""
     capacities: list[float]
-    """Those of the eligible, in their order."""
+    """The capacities of the eligible, in their order."""
 
 
 def sort_out(members: Iterable[Member], policy: Policy) -> Group:
@@ -36,7 +36,7 @@ def sort_out(members: Iterable[Member], policy: Policy) -> Group:
     members = list(members)
     strangers = set(map(type, members)) - {Member}
     if strangers:
-        raise errors.BadRequestError(f"members: {strangers.pop().__name__} is no Member")
+        raise errors.BadRequestError(f"members: {strangers.pop().__name__} is not a Member")
     by_id = dict(zip(map(id_of, members), members, strict=True))
     if len(by_id) != len(members):
         twice = next(name for name, count in Counter(m.id for m in members).items() if count > 1)

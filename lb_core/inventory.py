@@ -33,7 +33,7 @@ by_start = attrgetter("start")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where queues come from."""
+    """One topic on one broker, in one zone."""
 
     topic: str
     broker: str
@@ -49,12 +49,12 @@ class Inventory:
 
     @cached_property
     def count(self) -> int:
-        """How many queues there are."""
+        """The number of queues."""
         return count(self.runs)
 
     @cached_property
     def splits_brokers(self) -> bool:
-        """Whether some broker stands in two zones, so that an id may go from source to source."""
+        """Whether a broker is in two zones, so that an id may change its source."""
         return len({(source.topic, source.broker) for source in self.sources}) < len(self.sources)
 
     @cached_property
@@ -98,12 +98,12 @@ class Inventory:
                 yield Queue(source.topic, source.broker, number % SPAN, source.zone)
 
     def find(self, queue: Queue) -> int | None:
-        """The number of a queue, or None where it does not exist (any more)."""
+        """Return the number of a queue. None: it does not exist."""
         runs = self.clip(queue.topic, queue.broker, queue.id, queue.id + 1)
         return runs[0].start if runs else None
 
     def clip(self, topic: str, broker: str, start: int, stop: int) -> list[range]:
-        """Those of the ids `start` to `stop - 1` that exist, in whichever zone."""
+        """Return the ids `start` to `stop - 1` that exist, in any zone."""
         runs, numbers = self._ids_by_name.get((topic, broker), NO_IDS)
         found = []
         for place, part in locate_overlaps(range(start, stop), runs):
@@ -117,7 +117,7 @@ def build(ranges: Iterable[QueueRange]) -> Inventory:
     by_source: dict[tuple[str, str, str | None], list[QueueRange]] = {}
     for queues in ranges:
         if not isinstance(queues, QueueRange):
-            raise errors.BadRequestError(f"queues: {quote(queues)} is no QueueRange")
+            raise errors.BadRequestError(f"queues: {quote(queues)} is not a QueueRange")
         by_source.setdefault((queues.topic, queues.broker, queues.zone), []).append(queues)
     keys = sorted(by_source, key=_order_source)
     runs = [
@@ -141,7 +141,7 @@ def merge(runs: Iterable[range]) -> Runs:
 
 
 def count(runs: Iterable[range]) -> int:
-    """How many queues these runs have."""
+    """Count the queues of these runs."""
     return sum(map(len, runs))
 
 
@@ -149,7 +149,7 @@ def join(runs: Runs, more: Runs) -> Runs:
     """
     Join sorted, disjoint runs that have no queue in common.
 
-    One run more is the usual case, and costs a look-up instead of a walk through all.
+    One more run is the usual case. It costs one search instead of a pass over all runs.
     """
     if len(more) > 1:
         return merge(chain(runs, more))
@@ -164,12 +164,12 @@ def join(runs: Runs, more: Runs) -> Runs:
 
 
 def find_overlaps(run: range, runs: Runs) -> list[range]:
-    """The parts of `run` that lie in the sorted, disjoint `runs`."""
+    """Return the parts of `run` that lie in the sorted, disjoint `runs`."""
     return [part for _, part in locate_overlaps(run, runs)]
 
 
 def locate_overlaps(run: range, runs: Runs) -> Iterator[tuple[int, range]]:
-    """The same parts, each with the place of the one of `runs` that it lies in."""
+    """Yield the same parts, each with the index of its run in `runs`."""
     for place in range(max(0, bisect_right(runs, run.start, key=by_start) - 1), len(runs)):
         other = runs[place]
         if other.start >= run.stop:
@@ -179,7 +179,7 @@ def locate_overlaps(run: range, runs: Runs) -> Iterator[tuple[int, range]]:
 
 
 def subtract(runs: Runs, others: Runs) -> Runs:
-    """The parts of the sorted, disjoint `runs` that do not lie in the sorted, disjoint `others`."""
+    """Return the parts of the sorted, disjoint `runs` outside the sorted, disjoint `others`."""
     left: list[range] = []
     for run in runs:
         cuts = find_overlaps(run, others)
@@ -195,7 +195,7 @@ def _order_source(key: tuple[str, str, str | None]) -> tuple[bytes, bytes, bool,
 
 
 def _refuse_repeated(groups: list[list[QueueRange]]) -> None:
-    """Zones do not tell queues apart, so all ranges of a topic and broker are compared."""
+    """Refuse repeated queues. The zone is no part of a queue's identity, so it is ignored."""
     ordered = sorted(
         (queues for group in groups for queues in group),
         key=attrgetter("topic", "broker", "start"),

@@ -16,7 +16,7 @@ from lb_core.outcome import Claimants, Outcome
 from lb_core.policy import Policy, Zones
 
 MOST_CELLS = 2_000_000
-"""Zones times consumers. More would fill the memory; real clusters have a handful of zones."""
+"""The limit of zones times consumers, for the memory. Real clusters have a few zones."""
 
 Disputed = list[tuple[Runs, Claimants]]
 Claim = tuple[int, Runs, frozenset[str]]
@@ -24,7 +24,7 @@ Claim = tuple[int, Runs, frozenset[str]]
 
 
 def find_home_zones(queues: Inventory, group: Group, policy: Policy) -> list[str]:
-    """The zones that have queues as well as consumers: no other zone makes a difference."""
+    """Find the zones that have both queues and consumers. Only these matter."""
     if policy.zones is Zones.IGNORE:
         return []
     of_queues = {source.zone for source in queues.sources if source.zone is not None}
@@ -32,7 +32,7 @@ def find_home_zones(queues: Inventory, group: Group, policy: Policy) -> list[str
 
 
 class Sorter:
-    """Tells which kind a queue is of: one for each home zone, and one for all the others."""
+    """Sorts queues by kind: one for each home zone, and one for all others."""
 
     def __init__(self, queues: Inventory, zones: list[str]) -> None:
         """Look each source up once."""
@@ -42,14 +42,14 @@ class Sorter:
         self._of_source = [places.get(source.zone, self.elsewhere) for source in queues.sources]
 
     def split(self, runs: Runs) -> list[Runs]:
-        """The runs of each kind."""
+        """Split runs by kind."""
         found: list[list[range]] = [[] for _ in range(self.elsewhere + 1)]
         for run in runs:
             found[self._of_source[run.start // SPAN]].append(run)
         return [tuple(of_kind) for of_kind in found]
 
     def count(self, runs: Runs) -> list[int]:
-        """How many queues of each kind there are."""
+        """Count the queues of each kind."""
         return list(map(inventory.count, self.split(runs)))
 
 
@@ -98,7 +98,7 @@ def _make_kinds(
     sizes: list[list[int]],
     claims: list[Claim],
 ) -> list[rings.QueueKind]:
-    """The kinds of zones, the one of all other queues, and one for each set of claimants."""
+    """Make the kinds: one for each zone, one for other queues, one for each set of claimants."""
     homes = [
         frozenset(place for place, zone in enumerate(_list_zones(group)) if zone == home)
         for home in sorter.zones

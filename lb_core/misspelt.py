@@ -1,5 +1,5 @@
 """
-Refuses fields of a request that nearly have the name of one there is.
+Refuse fields of a request whose names are similar to known ones.
 
 A field that is left out has a default, so a misspelt one would silently change the plan. Names that
 resemble none are the caller's own notes, and are ignored.
@@ -24,7 +24,7 @@ OF_CONSUMERS = ("id", "zone", "capacity")
 LIKENESS = 0.7
 LONGEST_NAME = 40
 MOST_NAMES = 100
-"""Longer names, and names beyond this count, are not compared: they must not cost time."""
+"""Longer names, and names beyond this count, are not compared, to limit the time."""
 
 
 def check_request(fields: Mapping[str, object]) -> None:

@@ -23,7 +23,7 @@ SMALLEST_CAPACITY, LARGEST_CAPACITY = 1e-6, 1e6
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue. Its zone is where its broker stands; it does not belong to its identity."""
+    """One queue. Its zone is its broker's, and no part of its identity."""
 
     topic: str
     broker: str
@@ -42,12 +42,12 @@ class QueueRange:
     zone: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no range of queue ids."""
+        """Refuse an invalid range of queue ids."""
         names = (self.topic, self.broker, self.zone or "")
         if not all(isinstance(name, str) for name in names):
             raise errors.BadRequestError(
                 f"queues of {shorten(self.topic)} on {shorten(self.broker)} in zone "
-                f"{shorten(self.zone)}: names must be texts"
+                f"{shorten(self.zone)}: names must be strings"
             )
         ends = (self.start, self.stop)
         if not all(map(_is_id, ends)) or self.start >= self.stop:
@@ -58,11 +58,11 @@ class QueueRange:
             )
 
     def __len__(self) -> int:
-        """How many queues there are."""
+        """The number of queues."""
         return self.stop - self.start
 
     def __iter__(self) -> Iterator[Queue]:
-        """The queues, one by one."""
+        """Iterate over the queues."""
         return (
             Queue(self.topic, self.broker, number, self.zone)
             for number in range(self.start, self.stop)
@@ -74,7 +74,7 @@ class Member:
     """
     A consumer as it is seen now.
 
-    `lost_for_seconds` is None while it lives. A draining member is to be emptied. Capacity is
+    `lost_for_seconds` is None while it lives. A draining member must lose its queues. Capacity is
     relative to the others'; with 0 it gets nothing.
     """
 
@@ -85,12 +85,12 @@ class Member:
     lost_for_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an id, a capacity or a time that cannot be one."""
+        """Refuse an invalid id, capacity or time."""
         if not isinstance(self.id, str) or not self.id:
-            raise errors.BadRequestError("a consumer's id must be a text that is not empty")
+            raise errors.BadRequestError("a consumer's id must be a non-empty string")
         if not isinstance(self.zone, str | None):
             raise errors.BadRequestError(
-                f"consumer {shorten(self.id)}: zone {quote(self.zone)} is no text"
+                f"consumer {shorten(self.id)}: zone {quote(self.zone)} is not a string"
             )
         if not is_amount(self.capacity) or not (
             self.capacity == 0 or SMALLEST_CAPACITY <= self.capacity <= LARGEST_CAPACITY
@@ -111,7 +111,7 @@ class Member:
 
 
 class Named(Protocol):
-    """Whatever names a queue: a `Queue`, or a row of a request."""
+    """Something that names a queue: a `Queue`, or a row of a request."""
 
     @property
     def topic(self) -> str:
@@ -147,17 +147,17 @@ def make_ranges(queues: Iterable[Named]) -> list[QueueRange]:
 
 
 def order_text(text: str) -> bytes:
-    """Sort key of Java's `String.compareTo`: by UTF-16 unit, so U+1F600 comes before U+FF5E."""
+    """Make a key that sorts as Java's `String.compareTo`: U+1F600 comes before U+FF5E."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def order_queue(queue: Queue) -> tuple[bytes, bytes, int]:
-    """Sort key of RocketMQ's `MessageQueue.compareTo`: topic, broker, then the id as a number."""
+    """Make a key that sorts as RocketMQ's `MessageQueue.compareTo`: topic, broker, id."""
     return order_text(queue.topic), order_text(queue.broker), queue.id
 
 
 def sort_texts(texts: Iterable[str]) -> list[str]:
-    """Sort as Java does. Where all is ASCII the plain order is the same, and much faster."""
+    """Sort as Java does. For ASCII, the plain order is the same, and much faster."""
     texts = list(texts)
     return sorted(texts) if "".join(texts).isascii() else sorted(texts, key=order_text)
 

@@ -1,4 +1,4 @@
-"""Who gave what to whom, and why, in words."""
+"""The moves of a plan: from whom, to whom, and why."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Move(NamedTuple):
     source: str | None
     target: str | None
     reason: str
-    """The value of a `Reason`, or what a strategy other than STICKY is called."""
+    """The value of a `Reason`, or the name of a strategy other than STICKY."""
     chosen: bool
 
     @property
@@ -39,19 +39,19 @@ class Move(NamedTuple):
         return self.inventory.list_ranges(self.runs)
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Describe the move in one line."""
         named = ", ".join(f"{q.topic}@{q.broker} {q.start}-{q.stop - 1}" for q in self.queues)
         return f"{self.source} -> {self.target}, {self.reason}: {named}"
 
     @property
     def size(self) -> int:
-        """How many queues."""
+        """The number of queues."""
         return inventory.count(self.runs)
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Knows why a queue moves. `before` are the consumers that the previous plan knew."""
+    """Finds out why queues move. `before` are the consumers of the previous plan."""
 
     inventory: Inventory
     group: Group
@@ -60,7 +60,7 @@ class Judge:
     strategy: Strategy
 
     def explain(self, outcome: Outcome) -> list[Move]:
-        """Every change of owner in `outcome`, in the order of the receivers."""
+        """List every change of owner in `outcome`, in the order of the receivers."""
         if not outcome.given:
             reason = Reason.NEW_QUEUE.value
             return [
@@ -74,7 +74,7 @@ class Judge:
         return [Move(self.inventory, tuple(runs), *change) for change, runs in gathered.items()]
 
     def _list_changes(self, outcome: Outcome) -> Iterator[tuple[range, str | None, str | None]]:
-        """What really changed hands: a queue that one of its claimants got has not moved."""
+        """List the real changes: a queue that one of its claimants got has not moved."""
         received: list[tuple[str | None, Runs]] = [*outcome.received, (None, outcome.unowned)]
         for run, giver, target in _pair_up(outcome.given, received):
             if not isinstance(giver, tuple):
@@ -85,7 +85,7 @@ class Judge:
                 yield run, next(known, giver[0]), target
 
     def _explain_move(self, run: range, source: str | None, target: str | None) -> tuple[str, bool]:
-        """The reason of one move, and whether it could have waited."""
+        """Find the reason of one move, and whether it could have waited."""
         if source is None:
             return Reason.NEW_QUEUE.value, False
         if target is None:
@@ -115,7 +115,7 @@ class Judge:
 def _pair_up(
     given: Iterable[tuple[str | Claimants, Runs]], received: Iterable[tuple[str | None, Runs]]
 ) -> Iterator[tuple[range, str | Claimants | None, str | None]]:
-    """Match what was received with who gave it; both cover each queue once at most."""
+    """Match received queues with their givers. Each queue occurs at most once on both sides."""
     givers = sorted((run.start, run.stop, giver) for giver, runs in given for run in runs)
     place = 0
     takers = [(run.start, run.stop, taker) for taker, runs in received for run in runs]

@@ -1,4 +1,4 @@
-"""What a way of allocating hands back, before anybody has judged or explained it."""
+"""The result of an allocation, before it is checked and explained."""
 
 from dataclasses import dataclass, field
 
@@ -14,10 +14,10 @@ COUNT = Scale()
 @dataclass(slots=True)
 class Outcome:
     """
-    New holdings, and what changed hands on the way.
+    The new holdings, and the changes that led to them.
 
-    `given` lists who lost which queues, `received` who got which. What was received and given by
-    nobody had no owner. Queues that several consumers claimed are given by all of them at once.
+    `given` lists who lost which queues, `received` who got which. Queues that were received and not
+    given had no owner. Queues that several consumers claimed are given by all of them.
     """
 
     holdings: Holdings

@@ -28,7 +28,7 @@ DEFAULT_POLICY = Policy()
 
 @dataclass(frozen=True)
 class Unowned:
-    """Queues that nobody reads, and why."""
+    """Queues without an owner, and why."""
 
     inventory: Inventory
     runs: Runs
@@ -42,15 +42,15 @@ class Unowned:
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked assignment, how it came about, and what is left to do."""
+    """A checked assignment, its moves with their reasons, and the deferred moves."""
 
     assignment: Assignment
     moves: tuple[Move, ...]
-    """What changed hands, first owners of new queues included."""
+    """All changes of owner, including first owners of new queues."""
     deferred: tuple[Move, ...]
-    """What would move without `maxMoves`."""
+    """Moves that `maxMoves` defers."""
     unowned: Unowned | None
-    """What nobody reads, if there is such."""
+    """Queues without an owner, if there are any."""
     idle: tuple[str, ...]
     """Consumers that could own queues and own none."""
     waiting: tuple[str, ...]
@@ -58,13 +58,13 @@ class Plan:
     imbalance: float
     """The highest load/capacity divided by the mean; 1 is perfectly even."""
     best_imbalance: float
-    """What no plan could be below: with weights a bound, else the very best."""
+    """The lowest possible value: exact without weights, a bound with weights."""
     look_again_seconds: float | None
-    """When the same input, with this plan as the last one, gives another plan; None if never."""
+    """When the same input, after this plan, gives another plan. None: never."""
 
     @cached_property
     def moved(self) -> int:
-        """How many queues had an owner and now have another, or none."""
+        """The number of queues that had an owner and now have another one, or none."""
         return sum(move.size for move in self.moves if move.source is not None)
 
 
@@ -77,11 +77,11 @@ def plan(
     """
     Plan who owns which of `queues`, given who owned what.
 
-    `last` is the plan of last time, or a list of owners from anywhere. Queues it names that do not
-    exist any more are ignored; what nobody is seen to have owned counts as new.
+    `last` is the previous plan, or a list of owners from elsewhere. Queues in it that no longer
+    exist are ignored. Queues without an owner in it count as new.
     """
     if not isinstance(policy, Policy):
-        raise errors.BadRequestError(f"policy: {quote(policy)} is no Policy")
+        raise errors.BadRequestError(f"policy: {quote(policy)} is not a Policy")
     stock = inventory.build(queues)
     before = _recall(last, stock)
     people = group.sort_out(members, policy)
@@ -119,7 +119,7 @@ def _conclude(
     moves: list[Move],
     deferred: list[Move],
 ) -> Plan:
-    """Gather what a reader of the plan wants to know."""
+    """Make the plan from a checked outcome."""
     for name in people.members.keys() - outcome.holdings.keys():
         outcome.add(name, ())
     imbalance, best = _measure_imbalance(people, outcome)
@@ -146,7 +146,7 @@ def _list_idle(people: Group, outcome: Outcome) -> tuple[str, ...]:
 
 
 def _measure_imbalance(people: Group, outcome: Outcome) -> tuple[float, float]:
-    """The highest load/capacity and the lowest that it could be, both divided by the mean."""
+    """Compute the highest load/capacity and the lowest possible one, both divided by the mean."""
     loads: Mapping[str, float] = outcome.loads
     if outcome.scale is not COUNT:
         loads = {name: outcome.scale.sum_load(runs) for name, runs in outcome.holdings.items()}
@@ -162,16 +162,16 @@ def _measure_imbalance(people: Group, outcome: Outcome) -> tuple[float, float]:
 
 def _explain_unowned(people: Group, policy: Policy, chosen: Strategy) -> str:
     if not chosen.is_sticky and people.eligible:
-        return f"strategy {chosen.name} gave it to nobody"
+        return f"strategy {chosen.name} gave it to no consumer"
     if policy.pinned and not policy.pinned & people.members.keys():
-        return "none of the pinned consumers is there"
+        return "none of the pinned consumers is present"
     if people.waiting:
-        return f"waiting for {len(people.waiting)} lost consumers, and nobody else is there"
+        return f"waiting for {len(people.waiting)} lost consumers, and there are no others"
     return "no consumer may own queues" if people.members else "there is no consumer"
 
 
 def _time_next_plan(people: Group, policy: Policy, *, can_move_more: bool) -> float | None:
-    """At once while moves wait for the next round, else when the first grace is over."""
+    """Compute when to plan again: now if moves are deferred, or when the first grace ends."""
     if can_move_more:
         return 0.0
     lost = (people.members[name].lost_for_seconds or 0.0 for name in people.waiting)

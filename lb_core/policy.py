@@ -1,4 +1,4 @@
-"""What a group asks of its plans: the strategy, and how queues may move."""
+"""The settings of a plan: the strategy, and how queues may move."""
 
 import math
 import re
@@ -24,7 +24,7 @@ class Zones(Enum):
 @dataclass(frozen=True, slots=True)
 class Policy:
     """
-    How to plan. The defaults are the product's.
+    The settings of a plan.
 
     `config` belongs to RocketMQ's strategies and to users' own; `zones`, `weights`, `min_gain` and
     `max_moves` belong to STICKY; `pinned` and `grace_seconds` work with every strategy.
@@ -33,35 +33,37 @@ class Policy:
     strategy: str = DEFAULT_STRATEGY
     config: Mapping[str, object] = field(default_factory=dict)
     pinned: frozenset[str] = frozenset()
-    """Only these consume. Empty: everybody."""
+    """Only these consumers may own queues. Empty: all."""
     zones: Zones = Zones.PREFER
     weights: Mapping[Queue, float] | None = None
-    """What each queue costs its owner; a queue that is not listed weighs 1. None: count queues."""
+    """The load of each queue; queues that are not listed have 1. None: count queues."""
     min_gain: float = 0.1
-    """With weights, owners change only when the highest load falls by this share at least."""
+    """With weights, owners change only if the highest load falls by at least this share."""
     max_moves: int | str | None = None
     """How many moves a plan may choose to make: a count, a share as "25%", or None for any."""
     grace_seconds: float = 0.0
     """How long a lost consumer keeps its queues."""
 
     def __post_init__(self) -> None:
-        """Refuse values that mean nothing, by name."""
+        """Refuse invalid values."""
         if isinstance(self.pinned, str) or not all(isinstance(name, str) for name in self.pinned):
-            raise errors.BadRequestError(f"pinned: {quote(self.pinned)} is no set of ids")
+            raise errors.BadRequestError(f"pinned: {quote(self.pinned)} is not a set of ids")
         if not isinstance(self.zones, Zones):
             raise errors.BadRequestError(
-                f"zones: {quote(self.zones)} is none of {list_zone_names()}"
+                f"zones: {quote(self.zones)} is not one of {list_zone_names()}"
             )
         if not is_amount(self.grace_seconds):
             raise errors.BadRequestError(
-                f"grace: {quote(self.grace_seconds)} seconds is no duration"
+                f"grace: {quote(self.grace_seconds)} seconds is not a duration"
             )
         if not is_amount(self.min_gain) or self.min_gain > 1:
-            raise errors.BadRequestError(f"minGain: {quote(self.min_gain)} is no share from 0 to 1")
+            raise errors.BadRequestError(
+                f"minGain: {quote(self.min_gain)} is not a share from 0 to 1"
+            )
         self.limit_moves(1)
         for queue, weight in (self.weights or {}).items():
             if not isinstance(queue, Queue):
-                raise errors.BadRequestError(f"weights: {quote(queue)} is no Queue")
+                raise errors.BadRequestError(f"weights: {quote(queue)} is not a Queue")
             if not is_amount(weight):
                 raise errors.BadWeightError(
                     f"queue {queue.id} of {shorten(queue.topic)} on {shorten(queue.broker)}: "
@@ -69,20 +71,22 @@ class Policy:
                 )
 
     def limit_moves(self, queues: int) -> float:
-        """How many chosen moves a plan over so many queues may make."""
+        """Return how many chosen moves a plan for this number of queues may make."""
         if self.max_moves is None:
             return math.inf
         if isinstance(self.max_moves, str):
             return max(1, math.ceil(read_share(self.max_moves, "maxMoves") * queues))
         if isinstance(self.max_moves, bool) or not isinstance(self.max_moves, int):
-            raise errors.BadRequestError(f"maxMoves: {quote(self.max_moves)} is no count or share")
+            raise errors.BadRequestError(
+                f"maxMoves: {quote(self.max_moves)} is not a count or share"
+            )
         if self.max_moves < 0:
             raise errors.BadRequestError(f"maxMoves: {quote(self.max_moves)} is below zero")
         return self.max_moves
 
 
 def list_zone_names() -> str:
-    """The values that `zones` may take, for a message."""
+    """List the values of `zones`, for a message."""
     return ", ".join(zones.value for zones in Zones)
 
 
@@ -91,6 +95,6 @@ def read_share(text: str, name: str) -> Fraction:
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%", text)
     if match is None or Fraction(match[1]) > 100:
         raise errors.BadRequestError(
-            f'{name}: {quote(text)} is no share such as "25%", 100% at most'
+            f'{name}: {quote(text)} is not a share such as "25%", 100% at most'
         )
     return Fraction(match[1]) / 100

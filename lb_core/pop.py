@@ -3,7 +3,7 @@ The share rule of message-granular consumption, where a queue may have several c
 
 RocketMQ's broker (POP mode) answers by `share`, how many neighbours' queues a consumer reads too:
 all queues for everybody (id -1, "any queue of this broker"), or its own and those of the next
-`share` consumers, or, where queues are scarce, exactly one. So nobody is ever idle.
+`share` consumers, or, where queues are scarce, exactly one. So no consumer is ever idle.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from lb_core.strategies import common
 ANY_QUEUE = -1
 """The broker's queue id for "whichever queue has a message"."""
 SHARE_ALL = -1
-"""RocketMQ's default: everybody reads everything."""
+"""RocketMQ's default: every consumer reads every queue."""
 MOST_ENTRIES = 2_000_000
-"""Entries in one answer. Above it the answer would fill the memory."""
+"""The most entries in one answer, to limit the memory."""
 
 _NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
-"""White space for Python, but not for the check of Java that the broker uses."""
+"""White space for Python, but not for Java's check in the broker."""
 
 
 def allocate(
@@ -54,12 +54,12 @@ def allocate(
 
 
 def _share_all(queues: Sequence[Queue]) -> list[Queue]:
-    """One entry for each queue, as in RocketMQ, though all of one broker are equal."""
+    """Make one entry for each queue, as in RocketMQ, although all of one broker are equal."""
     return [Queue(queue.topic, queue.broker, ANY_QUEUE, queue.zone) for queue in queues]
 
 
 def _deal_one_each(queues: Sequence[Queue], consumers: Sequence[str]) -> common.Assignment:
-    """Give consumer i queue i mod q: some queues are read by two, none by nobody."""
+    """Give consumer i queue i mod q, so that every queue is read, some by several consumers."""
     if any(_is_blank(consumer) for consumer in consumers):
         raise errors.IllegalArgumentException("currentCID is empty")
     if not queues:

@@ -1,7 +1,7 @@
 """
-What is known of the last plan, brought into today's numbers.
+The previous plan, in the numbers of the current inventory.
 
-A `Plan` of ours is taken as it is: nobody owns a queue twice in it. Anything else (a status read
+A `Plan` is used as it is: each queue in it has one owner. Anything else (a status read
 back, another program's list) may be wrong in every way, so it is looked through first.
 """
 
@@ -20,18 +20,18 @@ Given = Mapping[str, Iterable[QueueRange | Queue]]
 
 @dataclass(slots=True)
 class Previous:
-    """Who held what, as far as it still exists, and what had no owner."""
+    """The previous owners of queues that still exist, and queues without an owner."""
 
     holdings: Holdings
     loads: dict[str, int]
     unheld: Runs
-    """Existing queues that nobody held."""
+    """Queues that had no owner."""
     disputed: list[tuple[Runs, tuple[str, ...]]] = field(default_factory=list)
-    """Queues that several consumers claimed. They stand in no holding."""
+    """Queues that several consumers claimed. They are in no holding."""
 
 
 def carry_over(old: Assignment, unowned: Runs, new: Inventory) -> Previous:
-    """Bring a plan's holdings into a new inventory; where nothing changed, at no cost."""
+    """Convert a plan's holdings to a new inventory. If nothing changed, this costs nothing."""
     holdings, loads, known = old.holdings, old.loads, old.inventory
     if known.sources != new.sources or (known.runs != new.runs and new.splits_brokers):
         ranges = {consumer: known.list_ranges(runs) for consumer, runs in holdings.items()}
@@ -45,7 +45,7 @@ def carry_over(old: Assignment, unowned: Runs, new: Inventory) -> Previous:
 
 
 def read(given: Given, inventory: Inventory) -> Previous:
-    """Look through owners from outside: unknown queues go, double claims are set apart."""
+    """Check owners from outside: drop unknown queues, and set double claims apart."""
     holdings = {
         consumer: _join([run for queues in given[consumer] for run in _find(queues, inventory)])
         for consumer in sort_texts(given)
@@ -76,7 +76,7 @@ def _find(queues: QueueRange | Queue, inventory: Inventory) -> list[range]:
 
 
 def _join(runs: list[range]) -> Runs:
-    """Sort runs that may overlap, as where somebody lists a queue twice, and join them."""
+    """Sort and join runs that may overlap, because a queue may be listed twice."""
     joined: list[range] = []
     for run in sorted(runs, key=inv.by_start):
         if joined and run.start <= joined[-1].stop:
@@ -87,7 +87,7 @@ def _join(runs: list[range]) -> Runs:
 
 
 def _sweep(holdings: Holdings) -> Iterable[tuple[range, tuple[str, ...]]]:
-    """Cut everything held into pieces that the same consumers hold."""
+    """Cut all holdings into pieces with the same set of holders."""
     edges: dict[int, list[str]] = {}
     for consumer, runs in holdings.items():
         for run in runs:

@@ -1,5 +1,5 @@
 """
-Where a producer sends its next message, as RocketMQ's producer decides it.
+Choose where a producer sends its next message, as RocketMQ's producer does.
 
 Pure steps: a publish view and a `ProducerState` in, a `QueueChoice` (a queue and the next state)
 out. Time comes from the caller, in milliseconds of any clock that does not go back. Two ways:
@@ -41,23 +41,23 @@ PAUSES = (
     (100, 0),
     (50, 0),
 )
-"""From this latency on, a broker is not available for so long; both in milliseconds."""
+"""From this latency on, a broker is left out for so long; both in milliseconds."""
 FAILED_COUNTS_AS_MS = 10_000
 
 
 class SendOutcome(Enum):
-    """How a send ended."""
+    """The outcome of a send."""
 
     SENT = "sent"
     NO_ANSWER = "no answer"
-    """The connection failed, or the broker was silent for too long."""
+    """The connection failed, or there was no answer in time."""
     REFUSED = "refused"
     """The broker answered with an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a broker fared. It is available from `available_at_ms` on, by the caller's clock."""
+    """The health of a broker. It is available from `available_at_ms`, by the caller's clock."""
 
     latency_ms: float
     available_at_ms: float | None = None
@@ -66,7 +66,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """What one producer remembers: its place in each topic, and how its brokers fared."""
+    """The state of one producer: its place in each topic, and the health of brokers."""
 
     indexes: Mapping[str, int] = field(default_factory=dict)
     brokers: Mapping[str, Health] = field(default_factory=dict)
@@ -77,14 +77,14 @@ class ProducerState:
         return health is None or health.available_at_ms is None or now_ms >= health.available_at_ms
 
     def is_reachable(self, broker: str) -> bool:
-        """Whether the broker was not seen to be out of reach."""
+        """Whether the last send to the broker was not refused."""
         health = self.brokers.get(broker)
         return health is None or health.is_reachable
 
 
 @dataclass(frozen=True, slots=True)
 class QueueChoice:
-    """The queue to send to, and what to remember."""
+    """The queue to send to, and the next state."""
 
     queue: Queue
     state: ProducerState
@@ -98,7 +98,7 @@ def choose(
     now_ms: float | None = None,
 ) -> QueueChoice:
     """
-    Take the topic's next queue.
+    Choose the topic's next queue.
 
     On a retry `failed_broker` is the broker that failed last. With `now_ms`, back-off by latency
     is on. There is always a choice, however bad, unless the view is empty.
@@ -116,9 +116,9 @@ def choose(
 
 def choose_by_key(topic: str, view: Sequence[QueueRange], key: str) -> Queue:
     """
-    Take the queue that belongs to a key, as RocketMQ's `SelectMessageQueueByHash` does.
+    Choose the queue of a key, as RocketMQ's `SelectMessageQueueByHash` does.
 
-    The place in the view is `abs(java_hash(key) % size)` with Java's remainder, so both clients
+    The place in the view is `abs(hash_as_java(key) % size)` with Java's remainder, so both clients
     send a key to the same queue while they see the same view. A broker that comes or goes changes
     the size, and most keys change their queue. A key that a Java program gives as a number has
     another hash than its text has.
@@ -129,7 +129,7 @@ def choose_by_key(topic: str, view: Sequence[QueueRange], key: str) -> Queue:
 
 def hash_as_java(text: str) -> int:
     """
-    Java's `String.hashCode`: `31 * h + unit` over the UTF-16 units, as a signed 32-bit integer.
+    Compute Java's `String.hashCode`: `31 * h + unit` over the UTF-16 units, as a signed int32.
 
     It is the same in every process and version, unlike Python's `hash`.
     """
@@ -147,10 +147,10 @@ def note(
     latency_ms: float,
     now_ms: float,
 ) -> ProducerState:
-    """Remember how a send to a broker ended."""
+    """Note the outcome of a send to a broker."""
     if not is_amount(latency_ms) or not is_amount(now_ms):
         raise errors.BadRequestError(
-            f"broker {shorten(broker)}: {shorten(latency_ms)} ms is no latency, or "
+            f"broker {shorten(broker)}: {shorten(latency_ms)} ms is not a latency, or "
             f"{shorten(now_ms)} ms no time"
         )
     has_failed = outcome is not SendOutcome.SENT
@@ -164,14 +164,14 @@ def note(
 
 
 def choose_pause(latency_ms: float) -> int:
-    """How long a broker with this latency is left out."""
+    """Choose how long a broker with this latency is left out."""
     return next((pause for least, pause in PAUSES if latency_ms >= least), 0)
 
 
 def _make_filters(
     state: ProducerState, failed_broker: str | None, now_ms: float | None
 ) -> list[Callable[[str], bool]]:
-    """What a broker must satisfy, the most wanted first."""
+    """Make the conditions for a broker, the most important first."""
     if now_ms is None:
         return [lambda broker: broker != failed_broker]
     return [
@@ -181,7 +181,7 @@ def _make_filters(
 
 
 def _find(view: Sequence[QueueRange], index: int, is_good: Callable[[str], bool]) -> int | None:
-    """The first place from `index` on, once round, whose broker is good. Skips whole brokers."""
+    """Find the first place from `index` on, once round, with a good broker."""
     start = 0
     before = None
     for queues in view:

@@ -1,5 +1,5 @@
 """
-Decides how many queues each consumer should own, but not which ones.
+Decide how many queues each consumer should own, but not which ones.
 
 Think of each consumer as a glass as wide as its capacity. Queues are poured so that the highest
 level, then the second highest, and so on, are as low as possible. If the last queues fit several
@@ -26,7 +26,7 @@ class QuotaChoice:
 
 @dataclass(slots=True)
 class Quota:
-    """The queues that each consumer gets in any case, and the choices that stay open."""
+    """The number of queues that each consumer gets, and the choices that stay open."""
 
     base: list[int]
     choices: list[QuotaChoice] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Quota:
 
 
 def level(capacities: Sequence[float], queues: int) -> Quota:
-    """Pour `queues` over all consumers. Exact, also where capacities are fractions."""
+    """Pour `queues` over all consumers. The result is exact, also with fractional capacities."""
     if not capacities:
         return Quota([])
     if capacities[0] == min(capacities) == max(capacities):

@@ -1,4 +1,4 @@
-"""Why a queue changes its owner: every reason, once."""
+"""The reasons why a queue changes its owner."""
 
 from enum import StrEnum
 
@@ -27,7 +27,7 @@ class Reason(StrEnum):
     NOBODY_ELIGIBLE = "nobody eligible"
     """No consumer may own the queue."""
     STRATEGY = "strategy"
-    """Another strategy than STICKY decided so. A move then shows the strategy's name instead."""
+    """Another strategy than STICKY decided. A move then shows that strategy's name."""
 
 
 FOR_MOVES = tuple(reason for reason in Reason if reason is not Reason.NEW_QUEUE)

@@ -1,7 +1,7 @@
 """
-Reading the requests of `python -m lb_core`.
+Read the requests of `python -m lb_core`.
 
-Everything that comes in may be wrong. Each function reads one field, and names that field and the
+Any input may be wrong. Each function reads one field, and names that field and the
 value in its error. Lists keep the order of the request, as answers speak of queues by their place.
 """
 
@@ -17,7 +17,7 @@ Fields = Mapping[str, object]
 
 
 class RawQueue(NamedTuple):
-    """A queue as it stands in a request."""
+    """A queue of a request."""
 
     topic: str
     broker: str
@@ -26,7 +26,7 @@ class RawQueue(NamedTuple):
 
 
 class RawConsumer(NamedTuple):
-    """A consumer as it stands in a request."""
+    """A consumer of a request."""
 
     id: str
     zone: str | None = None
@@ -34,7 +34,7 @@ class RawConsumer(NamedTuple):
 
 
 def parse(line: bytes) -> Fields:
-    """Read the line itself."""
+    """Parse a line."""
     try:
         fields = json.loads(line.decode())
     except RecursionError:
@@ -67,22 +67,22 @@ def read_caller(fields: Fields) -> str | None:
     """Read the one consumer that asks; null stands for RocketMQ's null."""
     found = fields["caller"]
     if found is not None and not isinstance(found, str):
-        raise errors.BadRequestError(f"caller: {quote(found)} is no consumer's id")
+        raise errors.BadRequestError(f"caller: {quote(found)} is not a consumer's id")
     return found
 
 
 def read_previous(fields: Fields, count: int) -> dict[str, list[int]]:
-    """Read who held which of `count` queues, by their places in the request."""
+    """Read the previous owners of `count` queues, by their indices in the request."""
     found: dict[str, list[int]] = {}
     for consumer, places in _read_mapping(fields, "previous").items():
         if not isinstance(places, list):
             raise errors.BadRequestError(
-                f"previous.{shorten(consumer)}: {quote(places)} is no list of indices"
+                f"previous.{shorten(consumer)}: {quote(places)} is not a list of indices"
             )
         for place in places:
             if not _is_whole(place):
                 raise errors.BadRequestError(
-                    f"previous.{shorten(consumer)}: {quote(place)} is no index"
+                    f"previous.{shorten(consumer)}: {quote(place)} is not an index"
                 )
             if not 0 <= place < count:
                 raise errors.UnknownQueueError(
@@ -94,22 +94,24 @@ def read_previous(fields: Fields, count: int) -> dict[str, list[int]]:
 
 
 def read_texts(fields: Fields, name: str) -> list[str]:
-    """Read a list of texts; absent or null is empty."""
+    """Read a list of strings; absent or null is empty."""
     found = fields.get(name)
     if found is None:
         return []
     if not isinstance(found, list) or not all(isinstance(value, str) for value in found):
-        raise errors.BadRequestError(f"config.{name}: {quote(found)} is no list of texts")
+        raise errors.BadRequestError(f"config.{name}: {quote(found)} is not a list of strings")
     return found
 
 
 def read_zones(fields: Fields) -> Zones:
-    """Read how much zones count."""
+    """Read the setting of zones."""
     found = fields.get("zones")
     if found is None:
         return Zones.PREFER
     if not isinstance(found, str) or found not in [zones.value for zones in Zones]:
-        raise errors.BadRequestError(f"config.zones: {quote(found)} is none of {list_zone_names()}")
+        raise errors.BadRequestError(
+            f"config.zones: {quote(found)} is not one of {list_zone_names()}"
+        )
     return Zones(found)
 
 
@@ -139,7 +141,7 @@ def read_min_gain(fields: Fields) -> float:
     if isinstance(found, str):
         return float(read_share(found, "config.minGain"))
     if not model.is_amount(found):
-        raise errors.BadRequestError(f"config.minGain: {quote(found)} is no share")
+        raise errors.BadRequestError(f"config.minGain: {quote(found)} is not a share")
     return float(found)  # type: ignore[arg-type]  # is_amount saw a number
 
 
@@ -147,7 +149,7 @@ def read_max_moves(fields: Fields) -> int | str | None:
     """Read a count or a share as "25%"; null is any."""
     found = fields.get("maxMoves")
     if found is not None and not isinstance(found, str) and not _is_whole(found):
-        raise errors.BadRequestError(f"config.maxMoves: {quote(found)} is no count or share")
+        raise errors.BadRequestError(f"config.maxMoves: {quote(found)} is not a count or share")
     return found  # type: ignore[return-value]  # narrowed above
 
 
@@ -155,7 +157,7 @@ def read_whole(fields: Fields, name: str) -> int:
     """Read a whole number."""
     found = fields.get(name)
     if not _is_whole(found):
-        raise errors.BadRequestError(f"{name}: {quote(found)} is no whole number")
+        raise errors.BadRequestError(f"{name}: {quote(found)} is not a whole number")
     return found  # type: ignore[return-value]  # narrowed above
 
 
@@ -186,7 +188,7 @@ def _read_consumer(place: int, value: object) -> RawConsumer:
     zone, capacity = value.get("zone"), value.get("capacity", 1)
     if zone is not None and not isinstance(zone, str):
         raise errors.BadRequestError(
-            f"consumers: {shorten(value['id'])} has the zone {quote(zone)}, which is no text"
+            f"consumers: {shorten(value['id'])} has the zone {quote(zone)}, which is not a string"
         )
     return RawConsumer(value["id"], zone, capacity)
 
@@ -196,7 +198,7 @@ def _read_list(fields: Fields, name: str) -> list[object]:
         raise errors.BadRequestError(f"{name} is missing")
     found = fields[name]
     if not isinstance(found, list):
-        raise errors.BadRequestError(f"{name}: {quote(found)} is no list")
+        raise errors.BadRequestError(f"{name}: {quote(found)} is not a list")
     return found
 
 
@@ -205,7 +207,7 @@ def _read_mapping(fields: Fields, name: str) -> Fields:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise errors.BadRequestError(f"{name}: {quote(found)} is no object")
+        raise errors.BadRequestError(f"{name}: {quote(found)} is not an object")
     return found
 
 

@@ -1,5 +1,5 @@
 """
-Decides how many queues of each kind each consumer gets, where queues are of several kinds.
+Decide how many queues of each kind each consumer gets, if there are several kinds.
 
 Queues are of one kind if counting cannot tell them apart: they have the same zone and the same
 claimants. How many queues each consumer owns in all (its quota) is given. The best counts keep the

@@ -1,5 +1,5 @@
 """
-Allocates queues that weigh differently, for example by their measured message rate.
+Allocate queues that weigh differently, for example by their measured message rate.
 
 No fast way to the best split of weights is known, so the promise is a bound. Dealing the heaviest
 queue first, each to the consumer that ends lowest, has a highest load of at most 4/3 of the optimum
@@ -25,7 +25,7 @@ from lb_core.policy import Policy, Zones
 from lb_core.scale import Scale
 
 MOST_STEPS = 4_000_000
-"""Queues times groups of equal consumers. Real ones have a handful of capacities and zones."""
+"""The limit of queues times sets of equal consumers. Real groups have few capacities and zones."""
 
 
 @dataclass(slots=True)

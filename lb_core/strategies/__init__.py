@@ -1,5 +1,5 @@
 """
-All strategies, one a file: STICKY, RocketMQ's own, exact to the last edge, and those users add.
+All strategies, one per file: STICKY, RocketMQ's own with exactly its results, and users' own.
 
 `find("AVG")` gives the strategy that plans for a group. `find_dealer("AVG")` gives the part that
 deals one list as RocketMQ's class does: lists as given, results unsorted and not validated.

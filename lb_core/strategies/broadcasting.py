@@ -19,12 +19,12 @@ from lb_core.strategies.strategy import Strategy
 def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous) -> Outcome:
     """Refuse: a plan has one owner for each queue."""
     raise errors.BadRequestError(
-        "BROADCASTING gives every queue to everybody, so there is nothing to plan"
+        "BROADCASTING gives every queue to every consumer, so there is nothing to plan"
     )
 
 
 def deal(queues: common.Queues, consumers: common.Consumers, _: common.Config) -> common.Assignment:
-    """Give everybody the same list: 10,000 consumers of 500,000 queues cost one list of them."""
+    """Give every consumer the same list object, so that large groups cost only one list."""
     everything = list(queues or ())
     return dict.fromkeys(consumers or (), everything)
 

@@ -1,5 +1,5 @@
 """
-CONFIG: everybody gets what the settings say, and nothing is checked, as in RocketMQ.
+CONFIG: every consumer gets what the settings say. As in RocketMQ, nothing is checked.
 
 `config["queues"]` is one list for all, so that all of them read the same queues, or a mapping from
 consumer to its own list. Neither set: null, which RocketMQ reads as "no queues".

@@ -94,12 +94,12 @@ def print_queue(queue: Queue) -> str:
 
 
 def check(config: common.Config) -> None:
-    """Refuse a number of points that is none."""
+    """Refuse an invalid number of points."""
     count_points(config)
 
 
 def _find_next_point(places: list[int], queue: Queue) -> int:
-    """Index of the first point that is not before the queue; behind the last one, their count."""
+    """Find the first point that is not before the queue. After the last one, return their count."""
     return bisect.bisect_left(places, find_place(print_queue(queue)))
 
 
@@ -110,7 +110,7 @@ def _encode_as_java(text: str) -> bytes:
 
 
 def count_points(config: common.Config) -> int:
-    """How many points each consumer has on the ring."""
+    """Return how many points each consumer has on the ring."""
     nodes = config.get("virtualNodes")
     if nodes is None:
         return DEFAULT_NODES
@@ -127,7 +127,7 @@ def describe(policy: Policy) -> str:
     """Say how queues are shared out, with the number of points."""
     return (
         "a queue belongs to the consumer that comes next on a ring of hashes, "
-        f"{count_points(policy.config)} points each; loads are as hashes fall"
+        f"{count_points(policy.config)} points each; loads depend on the hashes"
     )
 
 

@@ -61,7 +61,7 @@ def allocate(
 
 
 def _list_topics(queues: Inventory, *, by_topic: bool) -> Iterable[dict[Queue, int]]:
-    """Each topic's queues, or all, in RocketMQ's order, and their numbers."""
+    """List each topic's queues, or all queues, in RocketMQ's order, with their numbers."""
     found = (
         (queue, number)
         for run in queues.runs
@@ -74,7 +74,7 @@ def _list_topics(queues: Inventory, *, by_topic: bool) -> Iterable[dict[Queue, i
 def _number_queues(
     name: str, dealt: Mapping[str, list[Queue]], listed: Mapping[Queue, int]
 ) -> Iterator[tuple[str, list[int]]]:
-    """Turn queues into numbers. What is not on the list is refused here."""
+    """Turn queues into numbers. Refuse queues that are not in the list."""
     for consumer, queues in dealt.items():
         strange = next((queue for queue in queues if queue not in listed), None)
         if strange is not None:
@@ -86,7 +86,7 @@ def _number_queues(
 
 
 def _compare(queues: Inventory, group: Group, previous: Previous, holdings: Holdings) -> Outcome:
-    """Find out who lost and who got what."""
+    """Find out who lost and who got which queues."""
     loads = {name: sum(map(len, runs)) for name, runs in holdings.items()}
     owned = _sort_runs(holdings)
     outcome = Outcome(holdings, loads, unowned=inventory.subtract(queues.runs, owned))
@@ -103,7 +103,7 @@ def _compare(queues: Inventory, group: Group, previous: Previous, holdings: Hold
 
 
 def _sort_runs(holdings: Holdings) -> Runs:
-    """Everything owned. Runs that overlap stay apart here; `check` will refuse them."""
+    """Sort all owned runs. Overlapping runs stay apart; `check` refuses them."""
     return tuple(
         sorted((run for runs in holdings.values() for run in runs), key=inventory.by_start)
     )

@@ -1,7 +1,7 @@
 """
 MACHINE_ROOM: only the queues of the chosen rooms, dealt in blocks among all consumers.
 
-A broker tells its room in its name, `room@name`. Where a consumer stands does not matter. Blocks
+The name of a broker contains its room, `room@name`. The rooms of consumers do not matter. Blocks
 are of equal size; what remains comes from the tail, one each: 8 queues over 3 consumers are
 0 1 6, 2 3 7, 4 5.
 """
@@ -43,7 +43,7 @@ def deal_one(
 
 def find_room(broker: str) -> str | None:
     """
-    Return the text before the '@' where the name has two parts, else None.
+    Return the text before the '@' if the name has two parts, otherwise None.
 
     Parts are counted as Java's `split` does, which drops empty ones at the end: `r@b@` has two,
     `r@` one, `r@b@c` three, and `@b` is in the room with the empty name.
@@ -53,7 +53,7 @@ def find_room(broker: str) -> str | None:
 
 
 def check(config: common.Config) -> None:
-    """Refuse rooms that are no list of texts."""
+    """Refuse rooms that are not a list of strings."""
     _read_rooms(config)
 
 
@@ -72,7 +72,7 @@ def _pick_inside(queues: Sequence[Queue], rooms: Set[str] | None) -> list[Queue]
 
 def _cut_share(inside: list[Queue], share: int, extra: int, position: int) -> list[Queue]:
     start = position * share
-    tail = len(inside) - extra + position  # behind the end for all but the first `extra` ones
+    tail = len(inside) - extra + position  # beyond the end for all but the first `extra` ones
     return inside[start : start + share] + inside[tail : tail + 1]
 
 
@@ -81,7 +81,7 @@ def _read_rooms(config: common.Config) -> Set[str] | None:
     if rooms is None:
         return None
     if not isinstance(rooms, list | tuple | Set) or not all(isinstance(r, str) for r in rooms):
-        raise common.refuse_setting("rooms", "a list of texts", rooms)
+        raise common.refuse_setting("rooms", "a list of strings", rooms)
     return frozenset(rooms)
 
 

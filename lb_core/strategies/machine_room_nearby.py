@@ -2,7 +2,7 @@
 MACHINE_ROOM_NEARBY: a room's queues go to the room's consumers, by another strategy.
 
 Rooms that have no consumers follow, one by one in the order of their names, each dealt among
-everybody. So a queue never leaves a room that has a consumer, however loaded that one is.
+all consumers. So a queue never leaves a room that has a consumer, however loaded that one is.
 
 The other strategy is `config["inner"]` and reads the same settings. A queue's room is its zone, a
 consumer's is in `config["consumerZones"]`; where none is given it is the text before the first '-'
@@ -25,13 +25,13 @@ Consumers (on a hash ring, points) of all rooms together, and queues dealt in al
 Each room without consumers is dealt among everybody, so hostile settings could ask for any amount.
 """
 LONGEST_SHOWN = 500
-"""Characters of a queue or an id in a message: RocketMQ's words, but no hostile name's megabyte."""
+"""The most characters of a queue or an id in a message, because names may be hostile."""
 
 
 def deal(
     queues: common.Queues, consumers: common.Consumers, settings: common.Config
 ) -> common.Assignment:
-    """Deal each room by itself, then the rooms nobody stands in."""
+    """Deal each room by itself, then the rooms without consumers."""
     inner = _find_inner(settings)
     queues, consumers = common.check_group(queues, consumers)
     queues_in = _group_queues(queues)
@@ -54,7 +54,7 @@ def deal(
 def deal_one(
     caller: str | None, queues: common.Queues, consumers: common.Consumers, settings: common.Config
 ) -> list[Queue]:
-    """Ask the inner strategy for the caller's room and for each room nobody stands in."""
+    """Ask the inner strategy for the caller's room and for each room without consumers."""
     inner = _find_inner(settings)
     caller, queues, consumers = common.check_call(caller, queues, consumers)
     if caller not in consumers:
@@ -75,7 +75,7 @@ def deal_one(
 
 
 def check(settings: common.Config) -> None:
-    """Refuse an inner strategy that is missing, unknown or does not like the settings."""
+    """Refuse an inner strategy that is missing, unknown, or rejects the settings."""
     _find_inner(settings)
     _read_zones(settings)
 
@@ -148,7 +148,7 @@ def _read_zones(settings: common.Config) -> Mapping[str, str | None]:
     if not isinstance(zones, Mapping) or not all(
         isinstance(zone, str | None) for zone in zones.values()
     ):
-        raise common.refuse_setting("consumerZones", "a mapping from consumers to texts", zones)
+        raise common.refuse_setting("consumerZones", "a mapping from consumers to strings", zones)
     return zones
 
 
@@ -158,7 +158,7 @@ def _find_inner(settings: common.Config) -> common.Dealer:
         raise errors.NullPointerException("allocateMessageQueueStrategy is null")
     if not isinstance(name, str):
         raise common.refuse_setting("inner", "the name of a strategy", name)
-    if name == NAME:  # it would read the same settings, and so be its own inner one for ever
+    if name == NAME:  # it would read the same settings, and so nest itself without end
         raise common.refuse_setting("inner", "another strategy", name)
     inner = registry.find_dealer(name)
     inner.check(settings)

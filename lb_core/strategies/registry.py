@@ -46,7 +46,7 @@ def find_dealer(name: str) -> common.Dealer:
 
 
 def find_by_title(title: str) -> Strategy:
-    """Return the strategy that a ConsumerGroup calls so."""
+    """Return the strategy with this name in ConsumerGroups."""
     found = next((each for each in _built_in.values() if title and each.title == title), None)
     if found is None:
         raise errors.UnknownStrategyError(f"no strategy has the title {model.shorten(title)}")
@@ -87,7 +87,7 @@ def build_in(*strategies: Strategy) -> None:
 
 
 def _guard(name: str, function: UserFunction) -> common.Dealer:
-    """Make a dealer of a user's function; its mistakes become named errors."""
+    """Make a dealer from a user's function. Its mistakes become errors that name it."""
 
     def deal(
         queues: common.Queues, consumers: common.Consumers, config: common.Config
@@ -114,14 +114,14 @@ def _guard(name: str, function: UserFunction) -> common.Dealer:
 
 
 def _check_answer(name: str, given: object, consumers: Sequence[str]) -> common.Assignment:
-    """Return a list for each consumer. Whether the queues exist, `lb_core.check` sees later."""
+    """Return a list for each consumer. `lb_core.check` checks the queues later."""
     if not isinstance(given, Mapping):
-        raise errors.StrategyFailedError(f"strategy {name} returned no mapping")
+        raise errors.StrategyFailedError(f"strategy {name} did not return a mapping")
     owned: common.Assignment = {consumer: [] for consumer in consumers}
     for consumer, queues in given.items():
         if consumer not in owned:
             raise errors.ForeignConsumerError(
-                f"strategy {name} named {model.shorten(consumer)}, who is not in the group"
+                f"strategy {name} named {model.shorten(consumer)}, which is not in the group"
             )
         if not isinstance(queues, list | tuple) or not all(isinstance(q, Queue) for q in queues):
             raise errors.StrategyFailedError(

@@ -27,7 +27,7 @@ from lb_core.previous import Previous
 from lb_core.strategies.strategy import Strategy
 
 MOST_DISPUTES = 24
-"""Up to so many sets of claimants are weighed exactly; beyond, the first claimant keeps."""
+"""How many sets of claimants are resolved exactly. In further sets, the first claimant keeps."""
 
 ZONE_AIMS = {
     Zones.IGNORE: "",
@@ -37,7 +37,7 @@ ZONE_AIMS = {
 
 
 def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous) -> Outcome:
-    """Plan from who owned what."""
+    """Plan from the previous owners."""
     outcome = Outcome(dict(previous.holdings), dict(previous.loads))
     if policy.weights is not None:
         outcome.scale = scale.read(queues, policy)
@@ -106,7 +106,7 @@ def _pick_larger(choice: quota.QuotaChoice, surplus: Sequence[int]) -> list[int]
 def _allocate_weighted(
     outcome: Outcome, queues: Inventory, group: Group, policy: Policy, free: Runs
 ) -> None:
-    """Allocate by weights: queue by queue, as no two need to be alike."""
+    """Allocate by weights, queue by queue, because all may differ."""
     held = {
         number: place
         for place, name in enumerate(group.eligible)

@@ -1,4 +1,4 @@
-"""The one interface of all strategies: what a strategy can do, and what it may be asked."""
+"""The interface of all strategies: what a strategy can do, and which settings it has."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,30 +16,30 @@ from lb_core.strategies.common import Dealer
 Allocate: TypeAlias = Callable[[Inventory, Group, Policy, Previous], Outcome]
 
 MOST_QUEUES = 100_000
-"""A plan over more queues, made in ranges, could take longer than some 2 s."""
+"""The most queues of strategies that plan in ranges: such a plan takes about 2 s."""
 MOST_SINGLE_QUEUES = 25_000
 """The same for strategies that deal queue by queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """One way to share out the queues of a group."""
+    """One way to distribute the queues of a group."""
 
     name: str
-    """What policies and requests call it: "AVG"."""
+    """Its name in policies and requests, such as "AVG"."""
     allocate: Allocate
-    """Plan for the whole group, given who owned what."""
+    """Plan for the whole group, from the previous owners."""
     describe: Callable[[Policy], str]
     """Say in a few words how queues are shared out under a policy."""
     title: str = ""
-    """What a ConsumerGroup calls it: "Averagely". Empty: a ConsumerGroup cannot choose it."""
+    """Its name in ConsumerGroups, such as "Averagely". Empty: ConsumerGroups cannot choose it."""
     dealer: Dealer | None = None
     """How it deals one list of queues; None if it works only on a whole group."""
     settings: tuple[str, ...] = ()
     """The names of its settings in a request's `config`."""
     is_sticky: bool = False
     """
-    Whether it starts from who owned what.
+    Whether it starts from the previous owners.
 
     If so, each of its moves has its own reason, a lost consumer gets no new queues, and no queue
     is left out that a consumer may own. If not, it deals all queues anew, to lost consumers too
@@ -48,7 +48,7 @@ class Strategy:
     uses: frozenset[str] = frozenset()
     """The fields of `Policy` that it uses beside `config`, `pinned` and `grace_seconds`."""
     most_queues: int = MOST_QUEUES
-    """A group with more queues is refused by the operator, as its plans would take too long."""
+    """The operator refuses groups with more queues, because planning would take too long."""
 
 
 def refuse_unused(strategy: Strategy, policy: Policy) -> None:

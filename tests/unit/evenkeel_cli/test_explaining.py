@@ -177,7 +177,7 @@ def test_what_waits_for_maxmoves_is_said_to_come_later() -> None:
 def test_queues_that_nobody_owns_are_said_to_be_so_and_why() -> None:
     found = after(group(strategy={"pinnedConsumers": ["x"]}), members("a"))
     shown = of_queue(explained(found, 1), "orders@broker-a/0")
-    assert shown[0] == "orders@broker-a 0 has no owner: none of the pinned consumers is there."
+    assert shown[0] == "orders@broker-a 0 has no owner: none of the pinned consumers is present."
     assert "nobody  orders@broker-a 0-3" in sentences.explain_group(explained(found, 1))
 
 

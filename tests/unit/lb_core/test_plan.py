@@ -157,7 +157,7 @@ def test_no_queues_are_a_plan_too() -> None:
 def test_a_pin_that_matches_nobody_leaves_all_unowned() -> None:
     made = plan.plan(None, queues(2), members("a"), Policy(pinned=frozenset({"canary"})))
     assert made.unowned is not None
-    assert made.unowned.reason == "none of the pinned consumers is there"
+    assert made.unowned.reason == "none of the pinned consumers is present"
 
 
 def test_only_pinned_consumers_consume() -> None:
@@ -381,7 +381,7 @@ class TestOtherStrategies:
         policy = Policy(strategy="CONFIG", config={"queues": {"a": [["orders", "broker-a", 0]]}})
         made = plan.plan(owners(b=[1]), queues(2), members("a", "b"), policy)
         assert made.unowned is not None
-        assert made.unowned.reason == "strategy CONFIG gave it to nobody"
+        assert made.unowned.reason == "strategy CONFIG gave it to no consumer"
         assert reasons(made.moves)[-1] == ("b", "", 1, "CONFIG left it out")
 
     def test_a_lost_consumer_counts_as_present_during_its_grace(self) -> None:
@@ -505,10 +505,10 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("stock", "people", "policy", "message"),
         [
-            (queues(1), ["a"], Policy(), "members: str is no Member"),
-            (members("a"), queues(1), Policy(), "is no QueueRange"),
-            ([Queue("t", "b", 0)], members("a"), Policy(), "is no QueueRange"),
-            (queues(1), members("a"), "AVG", "policy: 'AVG' is no Policy"),
+            (queues(1), ["a"], Policy(), "members: str is not a Member"),
+            (members("a"), queues(1), Policy(), "is not a QueueRange"),
+            ([Queue("t", "b", 0)], members("a"), Policy(), "is not a QueueRange"),
+            (queues(1), members("a"), "AVG", "policy: 'AVG' is not a Policy"),
         ],
     )
     def test_an_argument_of_another_kind_is_refused(
@@ -531,7 +531,7 @@ class TestBadInput:
             Member("a", draining="no")  # type: ignore[arg-type]  # that is the point
 
     def test_names_that_are_no_texts_are_refused(self) -> None:
-        with pytest.raises(errors.BadRequestError, match="names must be texts"):
+        with pytest.raises(errors.BadRequestError, match="names must be strings"):
             QueueRange("t", None, 0, 1)  # type: ignore[arg-type]  # that is the point
         with pytest.raises(errors.BadRequestError, match="zone 5"):
             Member("a", zone=5)  # type: ignore[arg-type]  # that is the point
