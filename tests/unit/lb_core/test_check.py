@@ -30,8 +30,8 @@ def test_a_sound_result_passes() -> None:
         ({"a": (range(3),), "b": (range(1, 4),)}, errors.QueueOwnedTwiceError, "queue 1 .* a, b"),
         ({"a": (range(3),)}, errors.QueueLostError, "queue 3 of orders on broker-a has no owner"),
         ({"a": (range(4), range(4))}, errors.QueueOwnedTwiceError, "queue 0"),
-        ({"a": (range(5),)}, errors.ForeignQueueError, "4 is no queue"),
-        ({"a": (range(3),), "b": (range(4, 5),)}, errors.ForeignQueueError, "4 is no queue"),
+        ({"a": (range(5),)}, errors.ForeignQueueError, "4 is not a queue"),
+        ({"a": (range(3),), "b": (range(4, 5),)}, errors.ForeignQueueError, "4 is not a queue"),
     ],
     ids=["twice", "overlap", "lost", "same twice", "invented", "swapped for an invented one"],
 )
