@@ -19,13 +19,13 @@ def machine() -> str:
     return f"Machine: {model}, {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}"
 
 
-def said(*command: str) -> str:
+def ask_program(*command: str) -> str:
     """Return the first line of a program's output; Java prints its version to stderr."""
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     return (answer.stdout or answer.stderr).splitlines()[0]
 
 
-def text(
+def format_page(
     title: str,
     facts: Iterable[str],
     words: str,

@@ -36,7 +36,7 @@ class Process:
         """Return its exit code; it has been told all, or has said all."""
         return self.popen.wait(_SECONDS_TO_LEAVE)
 
-    def failure(self, how: str) -> ProgramFailedError:
+    def make_failure(self, how: str) -> ProgramFailedError:
         """Show the end of its log too, where the reason stands."""
         self.log.seek(0)
         end = "".join(self.log.readlines()[-_LAST_LINES:])
@@ -44,7 +44,7 @@ class Process:
 
 
 @contextlib.contextmanager
-def started(name: str, command: Sequence[str], told: IO[str] | int) -> Iterator[Process]:
+def start(name: str, command: Sequence[str], told: IO[str] | int) -> Iterator[Process]:
     """Run a program that is told what to do by a file, or through a pipe; killed when left."""
     with tempfile.TemporaryFile("w+", errors="replace") as log, subprocess.Popen(
         command, stdin=told, stdout=subprocess.PIPE, stderr=log, text=True

@@ -29,13 +29,13 @@ class Figure:
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
 
-def lines(figures: Iterable[Figure]) -> Iterator[str]:
+def format_lines(figures: Iterable[Figure]) -> Iterator[str]:
     """Yield a line per figure for the terminal: name, ours, peer, ratio, target, ok or missed."""
-    for name, ours, peer, ratio, target, result in map(cells, figures):
+    for name, ours, peer, ratio, target, result in map(format_cells, figures):
         yield f"{name:<74} {ours:>13} {peer:>13} {ratio:>7} {target:>14}  {result}"
 
 
-def cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
+def format_cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
     """Return name, ours, peer, ratio, target, ok or missed."""
     limit = f"{figure.limit:,g}" if figure.peer else _quantity(figure.limit, figure.unit)
     return (

@@ -90,20 +90,20 @@ class Demo:
     async def play(self, world: FileWorld) -> None:
         """Play all events, one after the other."""
         self.screen.say("Spark starts with two executors; this takes half a minute or more")
-        await self._until(world, lambda group: _is_settled(world, group, 2))
+        await self._wait_until(world, lambda group: _is_settled(world, group, 2))
         await self._watch("both executors read their queues; next, a third executor joins")
         self.edit(3)
-        await self._until(world, lambda group: _is_settled(world, group, 3))
+        await self._wait_until(world, lambda group: _is_settled(world, group, 3))
         await self._watch("the third executor has taken over its queues; next, one is killed")
-        before = _group(world).status.moved
+        before = _find_group(world).status.moved
         await self._kill(world, "billing-1")
-        moved = _group(world).status.moved - before
+        moved = _find_group(world).status.moved - before
         queues = f"{moved} queues moved, as it took longer than the grace period" if moved else (
             "no queue moved")  # fmt: skip
         await self._watch(f"a new executor has filled the empty slot, and {queues}; "
                           "next, the topic gets more queues")  # fmt: skip
         await self._client.put_topics([TopicConfig("orders", MORE_QUEUES, MORE_QUEUES)])
-        await self._until(
+        await self._wait_until(
             world,
             lambda group: group.status.queues == 2 * MORE_QUEUES and _is_settled(world, group, 3),
         )
@@ -111,12 +111,12 @@ class Demo:
             "the new queues have owners; next, the sender stops and messages are counted"
         )
         await self._sender.stop()
-        while await self._committed() < self._sender.sent:
+        while await self._sum_committed() < self._sender.sent:
             self._refuse_if_dead(world)
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _kill(self, world: FileWorld, slot: str) -> None:
-        group = _group(world)
+        group = _find_group(world)
         before = {each.consumer: each.executor for each in group.status.assignments}[slot]
         driver = world.process(BILLING)
         pid = executors.find(driver.pid, before) if driver and driver.pid else None
@@ -129,31 +129,31 @@ class Demo:
             now = {each.consumer: each for each in group.status.assignments}[slot]
             return not now.empty_since and now.executor != before
 
-        await self._until(world, is_replaced)
+        await self._wait_until(world, is_replaced)
 
     async def _watch(self, what: str) -> None:
         self.screen.say(what, "bold")
         await asyncio.sleep(WATCH_SECONDS)
         self.screen.show()
 
-    async def _until(self, world: FileWorld, is_so: Callable[[ConsumerGroup], bool]) -> None:
+    async def _wait_until(self, world: FileWorld, is_so: Callable[[ConsumerGroup], bool]) -> None:
         """Wait for an event, however slow the machine is, while all that leads to it is alive."""
-        while not is_so(_group(world)):
+        while not is_so(_find_group(world)):
             self._sender.refuse_if_failed()
             self._refuse_if_dead(world)
             await asyncio.sleep(LOOK_SECONDS)
 
     def _refuse_if_dead(self, world: FileWorld) -> None:
-        job = _group(world).status.job
+        job = _find_group(world).status.job
         if job is None or not has_given_up(job):
             return
         log = self.state / "default" / "billing" / "log"
         tail = log.read_text(errors="replace")[-2000:] if log.exists() else "no log"
         raise StuckError(f"the driver has ended: {job.message}; its log ends with\n{tail}")
 
-    async def _committed(self) -> int:
+    async def _sum_committed(self) -> int:
         """Count the messages that the group has finished, which are in the sink."""
-        found = await self._client.lag("billing", "orders")
+        found = await self._client.measure_lag("billing", "orders")
         return sum(max(0, each.consumer_offset) for each in found)
 
 
@@ -162,7 +162,7 @@ def has_given_up(job: JobRecord) -> bool:
     return job.exit_code == exit_codes.PERMANENT or job.failures >= MOST_FAILURES
 
 
-def _group(world: FileWorld) -> ConsumerGroup:
+def _find_group(world: FileWorld) -> ConsumerGroup:
     found = world.group(BILLING)
     assert found is not None
     return found
@@ -191,7 +191,7 @@ async def main() -> int:
             demo.edit(2)
             async with sender, app.running(demo.file, demo.state, demo.screen) as world:
                 await demo.play(world)
-        found = counting.count(sender.sent, counting.bodies(demo.rows))
+        found = counting.count(sender.sent, counting.read_numbers(demo.rows))
     print(found)
     return 0 if found.is_clean else 1
 

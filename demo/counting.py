@@ -29,7 +29,7 @@ class Count:
         )
 
 
-def bodies(rows: Path) -> list[int]:
+def read_numbers(rows: Path) -> list[int]:
     """Read the numbers of all rows in the sink."""
     return [
         int(json.loads(line)["body"])

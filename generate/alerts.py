@@ -16,12 +16,12 @@ _OTHERS = re.compile(r"\{\{.*?\}\}")
 HEAD = "| alert | severity | after | |\n|---|---|---|---|\n"
 
 
-def table(root: Path) -> str:
+def make_table(root: Path) -> str:
     """Make a line of each alert; its name leads to the runbook."""
-    return HEAD + "\n".join(_lines(yaml.safe_load((root / RULES).read_text(encoding="utf-8"))))
+    return HEAD + "\n".join(_make_lines(yaml.safe_load((root / RULES).read_text(encoding="utf-8"))))
 
 
-def _lines(rules: Mapping[str, Any]) -> Iterator[str]:
+def _make_lines(rules: Mapping[str, Any]) -> Iterator[str]:
     for rule in (each for group in rules["groups"] for each in group["rules"]):
         told = rule["annotations"]
         said = _OTHERS.sub("…", _WHICH.sub("", told["summary"]))
@@ -31,4 +31,4 @@ def _lines(rules: Mapping[str, Any]) -> Iterator[str]:
 
 def write(root: Path) -> None:
     """Bring the page's table up to date."""
-    marks.write(root / PAGE, {"alerts": table(root)})
+    marks.write(root / PAGE, {"alerts": make_table(root)})

@@ -34,7 +34,7 @@ ERRORS = """\
 WIDTH = 100
 
 
-def page() -> str:
+def make_page() -> str:
     """Write the page."""
     methods = [
         inspect.unwrap(each)
@@ -45,7 +45,7 @@ def page() -> str:
     for module, title in TITLES.items():
         parts.append(f"## {title}\n")
         parts += [_method(each) for each in methods if each.__module__ == module]
-    return "\n".join([*parts, ERRORS + "\n".join(_errors()) + "\n"])
+    return "\n".join([*parts, ERRORS + "\n".join(_list_errors()) + "\n"])
 
 
 def _method(method: FunctionType) -> str:
@@ -63,7 +63,7 @@ def signature(method: Callable[..., Any]) -> str:
     gives = tree.returns
     if isinstance(gives, ast.Subscript) and ast.unparse(gives.value) == "Flow":
         gives = gives.slice
-    arguments = list(_arguments(tree.args))
+    arguments = list(_list_arguments(tree.args))
     line = f"{tree.name}({', '.join(arguments)}) -> {ast.unparse(gives)}"
     if len(line) <= WIDTH:
         return line
@@ -71,7 +71,7 @@ def signature(method: Callable[..., Any]) -> str:
     return f"{tree.name}(\n    {written_out},\n) -> {ast.unparse(gives)}"
 
 
-def _arguments(arguments: ast.arguments) -> Iterator[str]:
+def _list_arguments(arguments: ast.arguments) -> Iterator[str]:
     """Write each argument with its type and default."""
     missing = len(arguments.args) - len(arguments.defaults)
     for number, each in enumerate(arguments.args):
@@ -79,7 +79,7 @@ def _arguments(arguments: ast.arguments) -> Iterator[str]:
         yield ast.unparse(each) + (f" = {ast.unparse(default)}" if default else "")
 
 
-def _errors() -> Iterator[str]:
+def _list_errors() -> Iterator[str]:
     for each in vars(errors).values():
         if isinstance(each, type) and issubclass(each, errors.MqError):
             base = each.__bases__[0].__name__

@@ -13,10 +13,10 @@ def write(root: Path) -> None:
     """Write the dashboard to the chart."""
     file = root / FILE
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text(), encoding="utf-8")
+    file.write_text(make_dashboard(), encoding="utf-8")
 
 
-def text() -> str:
+def make_dashboard() -> str:
     """Generate the dashboard as JSON."""
     whole = {
         "uid": dashboard_rows.UID,
@@ -31,13 +31,13 @@ def text() -> str:
         "timezone": "",
         "links": [],
         "annotations": {"list": []},
-        "templating": {"list": _variables()},
-        "panels": grafana.placed(dashboard_rows.rows()),
+        "templating": {"list": _make_variables()},
+        "panels": grafana.place_panels(dashboard_rows.list_rows()),
     }
     return json.dumps(whole, indent=2) + "\n"
 
 
-def _variables() -> list[Json]:
+def _make_variables() -> list[Json]:
     namespaces = "label_values(evenkeel_group_ready, namespace)"
     groups = f"label_values(evenkeel_group_ready{{{dashboard_rows.ALL}}}, name)"
     return [

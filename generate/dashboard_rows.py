@@ -7,7 +7,7 @@ Every operator replica exposes all groups and topics, so `max` merges the series
 from collections.abc import Iterable, Mapping, Sequence
 
 from generate import grafana
-from generate.grafana import GREEN, RED, YELLOW, Json, Panel, Query, colored, column
+from generate.grafana import GREEN, RED, YELLOW, Json, Panel, Query, color, make_column
 
 UID = "evenkeel"
 ALL = 'namespace=~"$namespace"'
@@ -15,73 +15,85 @@ ONE = f'{ALL},name="$group"'
 RATE, RANGE = "[$__rate_interval]", "[$__range]"
 
 
-def rows() -> Mapping[str, Iterable[Panel]]:
+def list_rows() -> Mapping[str, Iterable[Panel]]:
     """List the rows by title."""
     return {
         "Groups": _glance(),
-        "Group $group": [*_group(), *_moves(), *_job()],
-        "Topics": _topics(),
+        "Group $group": [*_make_group_row(), *_make_moves_row(), *_job()],
+        "Topics": _make_topics_row(),
         "Operator": [*_operator(), *_process()],
     }
 
 
-def _by(labels: str, series: str, how: str = "max") -> str:
+def _aggregate(labels: str, series: str, how: str = "max") -> str:
     return f"{how} by ({labels}) ({series})"
 
 
-def _each(name: str, where: str = ALL) -> str:
+def _query(name: str, where: str = ALL) -> str:
     """Query a metric of groups or topics, by object."""
-    return _by("namespace, name", f"evenkeel_{name}{{{where}}}")
+    return _aggregate("namespace, name", f"evenkeel_{name}{{{where}}}")
 
 
 def _one(name: str) -> str:
     """Query a metric of the selected group."""
-    return _each(f"group_{name}", ONE)
+    return _query(f"group_{name}", ONE)
 
 
 def _job_rate(name: str, by: str = "namespace, name") -> str:
-    return _by(by, f"rate(evenkeel_job_{name}{{{ONE}}}{RATE})", "sum")
+    return _aggregate(by, f"rate(evenkeel_job_{name}{{{ONE}}}{RATE})", "sum")
 
 
 def _glance() -> Iterable[Panel]:
-    unowned, lag = _each("group_unowned_queues"), _each("group_lag_messages")
-    moved = _by("namespace, name", f"increase(evenkeel_group_moved_queues_total{{{ALL}}}{RANGE})")
-    behind = f"{_each('group_epoch')} - {_each('group_adopted_epoch')}"
-    yield grafana.number("Groups", "Number of ConsumerGroups.", f"count({_each('group_ready')})")
-    yield grafana.number(
-        "Not ready", "Groups that are not ready.",
-        f"count({_each('group_ready')}) - sum({_each('group_ready')})", red_from=1,
-    )  # fmt: skip
-    yield grafana.number(
+    unowned, lag = _query("group_unowned_queues"), _query("group_lag_messages")
+    moved = _aggregate(
+        "namespace, name", f"increase(evenkeel_group_moved_queues_total{{{ALL}}}{RANGE})"
+    )
+    behind = f"{_query('group_epoch')} - {_query('group_adopted_epoch')}"
+    yield grafana.make_number(
+        "Groups", "Number of ConsumerGroups.", f"count({_query('group_ready')})"
+    )
+    yield grafana.make_number(
+        "Not ready",
+        "Groups that are not ready.",
+        f"count({_query('group_ready')}) - sum({_query('group_ready')})",
+        red_from=1,
+    )
+    yield grafana.make_number(
         "Unowned queues", "Queues without an owner.", f"sum({unowned})", red_from=1
     )
-    yield grafana.number(
+    yield grafana.make_number(
         "Lag", "Messages not consumed yet, approximately.", f"sum({lag})", unit="short"
     )
-    yield grafana.number("Moves", "Queues that changed their owner in the selected time range.",
-                         f"sum({moved})", unit="short")  # fmt: skip
-    yield grafana.number(
-        "Not adopted", "Groups whose job has not adopted the newest assignment yet.",
-        f"sum(({behind}) > bool 0)", red_from=1,
-    )  # fmt: skip
+    yield grafana.make_number(
+        "Moves",
+        "Queues that changed their owner in the selected time range.",
+        f"sum({moved})",
+        unit="short",
+    )
+    yield grafana.make_number(
+        "Not adopted",
+        "Groups whose job has not adopted the newest assignment yet.",
+        f"sum(({behind}) > bool 0)",
+        red_from=1,
+    )
     labels = {
         "namespace": "Namespace", "name": "Group", "reason": "Reason", "mode": "Mode",
         "strategy": "Strategy",
     }  # fmt: skip
-    reasons = _by("namespace, name, reason", f"evenkeel_group_ready_reason{{{ALL}}}")
-    modes = _by("namespace, name, mode, strategy", f"evenkeel_group_info{{{ALL}}}")
-    yield grafana.table(
+    reasons = _aggregate("namespace, name, reason", f"evenkeel_group_ready_reason{{{ALL}}}")
+    modes = _aggregate("namespace, name, mode, strategy", f"evenkeel_group_info{{{ALL}}}")
+    yield grafana.make_table(
         "All groups",
         "One line per group. Click a name to show the group below.",
         [
-            Query(_each("group_ready"), "Ready"),
-            Query(_each("group_queues"), "Queues"),
-            Query(_each("group_consumers"), "Consumers"),
-            Query(_each("group_idle_consumers"), "Idle"),
+            Query(_query("group_ready"), "Ready"),
+            Query(_query("group_queues"), "Queues"),
+            Query(_query("group_consumers"), "Consumers"),
+            Query(_query("group_idle_consumers"), "Idle"),
             Query(unowned, "Unowned"),
             Query(lag, "Lag"),
-            Query(_each("group_imbalance"), "Imbalance"),
-            Query(_each("group_best_imbalance"), "Best imbalance"),
+            Query(_query("group_imbalance"), "Imbalance"),
+            Query(_query("group_best_imbalance"), "Best imbalance"),
             Query(moved, "Moved"),
             Query(behind, "Epochs behind"),
             Query(reasons),
@@ -89,17 +101,17 @@ def _glance() -> Iterable[Panel]:
         ],
         labels,
         overrides=[
-            column("Group", links=[_link()]),
-            column("Ready", mappings=[_yes_or_no()], custom__cellOptions=_text_color(),
-                   thresholds=colored((None, RED), (1, GREEN))),
-            column("Unowned", custom__cellOptions=_text_color(),
-                   thresholds=colored((None, GREEN), (1, RED))),
-            column("Epochs behind", custom__cellOptions=_text_color(),
-                   thresholds=colored((None, GREEN), (1, YELLOW))),
-            column("Lag", unit="short"),
-            column("Imbalance", decimals=2),
-            column("Best imbalance", decimals=2),
-            column("Moved", decimals=0),
+            make_column("Group", links=[_link()]),
+            make_column("Ready", mappings=[_map_yes_or_no()], custom__cellOptions=_color_text(),
+                   thresholds=color((None, RED), (1, GREEN))),
+            make_column("Unowned", custom__cellOptions=_color_text(),
+                   thresholds=color((None, GREEN), (1, RED))),
+            make_column("Epochs behind", custom__cellOptions=_color_text(),
+                   thresholds=color((None, GREEN), (1, YELLOW))),
+            make_column("Lag", unit="short"),
+            make_column("Imbalance", decimals=2),
+            make_column("Best imbalance", decimals=2),
+            make_column("Moved", decimals=0),
         ],
     )  # fmt: skip
 
@@ -110,27 +122,31 @@ def _link() -> Json:
     return {"title": "Show this group", "url": url}
 
 
-def _yes_or_no() -> Json:
+def _map_yes_or_no() -> Json:
     return {"type": "value", "options": {"0": {"text": "no"}, "1": {"text": "yes"}}}
 
 
-def _text_color() -> Json:
+def _color_text() -> Json:
     return {"type": "color-text"}
 
 
-def _group() -> Iterable[Panel]:
-    reasons = _by("reason", f"evenkeel_group_ready_reason{{{ONE}}}")
-    yield grafana.words("State", "The reason of the condition Ready.", Query(reasons, "{{reason}}"))
-    yield grafana.number("Queues", "Queues of all topics of the group.", _one("queues"))
-    yield grafana.number("Consumers", "Consumers that may own queues.", _one("consumers"))
-    yield grafana.number("Unowned", "Queues without an owner.", _one("unowned_queues"), red_from=1)
-    yield grafana.number(
+def _make_group_row() -> Iterable[Panel]:
+    reasons = _aggregate("reason", f"evenkeel_group_ready_reason{{{ONE}}}")
+    yield grafana.make_words(
+        "State", "The reason of the condition Ready.", Query(reasons, "{{reason}}")
+    )
+    yield grafana.make_number("Queues", "Queues of all topics of the group.", _one("queues"))
+    yield grafana.make_number("Consumers", "Consumers that may own queues.", _one("consumers"))
+    yield grafana.make_number(
+        "Unowned", "Queues without an owner.", _one("unowned_queues"), red_from=1
+    )
+    yield grafana.make_number(
         "Lag", "Messages not consumed yet, approximately.", _one("lag_messages"), unit="short"
     )
-    yield grafana.number("Paused", "1 while no queue may move for balance.", _one("paused"))
+    yield grafana.make_number("Paused", "1 while no queue may move for balance.", _one("paused"))
     labels = "consumer, topic, broker, ids"
-    owned = _by(labels, f"evenkeel_group_owned_queues{{{ONE}}}")
-    yield grafana.table(
+    owned = _aggregate(labels, f"evenkeel_group_owned_queues{{{ONE}}}")
+    yield grafana.make_table(
         "Who reads what",
         "Queues of each consumer, by topic and broker.",
         [Query(owned, "Queues")],
@@ -143,12 +159,15 @@ def _group() -> Iterable[Panel]:
     )  # fmt: skip
     lag = f"evenkeel_job_lag_messages{{{ONE}}}"
     yield grafana.graph(
-        "Lag by queue", "The 20 queues with the highest lag, as measured by the job's driver.",
-        Query(f"topk(20, {_by('topic, broker, queue', lag)})", "{{topic}}@{{broker}} {{queue}}"),
-    )  # fmt: skip
+        "Lag by queue",
+        "The 20 queues with the highest lag, as measured by the job's driver.",
+        Query(
+            f"topk(20, {_aggregate('topic, broker, queue', lag)})", "{{topic}}@{{broker}} {{queue}}"
+        ),
+    )
     yield grafana.graph(
         "Lag", "Lag of the group: messages not committed by the job, and as seen by brokers.",
-        Query(f"sum({_by('topic, broker, queue', lag)})", "job"),
+        Query(f"sum({_aggregate('topic, broker, queue', lag)})", "job"),
         Query(_one("lag_messages"), "brokers"),
     )  # fmt: skip
     yield grafana.graph(
@@ -157,17 +176,17 @@ def _group() -> Iterable[Panel]:
     )  # fmt: skip
 
 
-def _moves() -> Iterable[Panel]:
+def _make_moves_row() -> Iterable[Panel]:
     moved = f"increase(evenkeel_group_moved_queues_total{{{ONE}}}{RATE})"
     yield grafana.graph(
         "Moves", "Queues that changed their owner.",
-        Query(_by("namespace, name", moved), "moved"), unit="none", width=6,
+        Query(_aggregate("namespace, name", moved), "moved"), unit="none", width=6,
     )  # fmt: skip
     last = f"evenkeel_group_last_rebalance_timestamp_seconds{{{ONE}}}"
-    yield grafana.table(
+    yield grafana.make_table(
         "Last rebalance", "When queues moved last, and what triggered it.",
-        [Query(f"1000 * {_by('trigger', last)}", "When")], {"trigger": "Trigger"},
-        width=6, height=8, overrides=[column("When", unit="dateTimeAsIso")],
+        [Query(f"1000 * {_aggregate('trigger', last)}", "When")], {"trigger": "Trigger"},
+        width=6, height=8, overrides=[make_column("When", unit="dateTimeAsIso")],
     )  # fmt: skip
     yield grafana.graph(
         "Balance", "The highest load divided by the mean, and the best possible value.",
@@ -197,12 +216,12 @@ def _job() -> Iterable[Panel]:
         "Handover", "Mean time from receiving an assignment to adopting it.",
         Query(mean, "handover"), unit="s", width=6,
     )  # fmt: skip
-    filled = _by("namespace, name", f"evenkeel_job_slots_filled{{{ONE}}}")
+    filled = _aggregate("namespace, name", f"evenkeel_job_slots_filled{{{ONE}}}")
     yield grafana.graph(
         "Slots", "All slots, and slots with an executor.",
         Query(_one("job_slots"), "all"), Query(filled, "filled"), unit="none", width=6,
     )  # fmt: skip
-    pinned = _by("namespace, name", f"evenkeel_job_pinned{{{ONE}}}")
+    pinned = _aggregate("namespace, name", f"evenkeel_job_pinned{{{ONE}}}")
     yield grafana.graph(
         "Problems", "Failures of the query, and tasks that ran on another executor than planned.",
         Query(_job_rate("failures_total"), "failures"),
@@ -212,32 +231,32 @@ def _job() -> Iterable[Panel]:
     )  # fmt: skip
 
 
-def _topics() -> Iterable[Panel]:
-    reasons = _by("namespace, name, reason", f"evenkeel_topic_ready_reason{{{ALL}}}")
-    yield grafana.table(
+def _make_topics_row() -> Iterable[Panel]:
+    reasons = _aggregate("namespace, name, reason", f"evenkeel_topic_ready_reason{{{ALL}}}")
+    yield grafana.make_table(
         "All topics",
         "One line per topic.",
         [
-            Query(_each("topic_ready"), "Ready"),
-            Query(_each("topic_read_queues"), "Readable queues"),
-            Query(_each("topic_write_queues"), "Writable queues"),
+            Query(_query("topic_ready"), "Ready"),
+            Query(_query("topic_read_queues"), "Readable queues"),
+            Query(_query("topic_write_queues"), "Writable queues"),
             Query(reasons),
         ],
         {"namespace": "Namespace", "name": "Topic", "reason": "Reason"},
         width=12, height=8,
         overrides=[
-            column("Ready", mappings=[_yes_or_no()], custom__cellOptions=_text_color(),
-                   thresholds=colored((None, RED), (1, GREEN))),
+            make_column("Ready", mappings=[_map_yes_or_no()], custom__cellOptions=_color_text(),
+                   thresholds=color((None, RED), (1, GREEN))),
         ],
     )  # fmt: skip
     yield grafana.graph(
         "Readable queues", "Readable queues of each topic, on all its brokers.",
-        Query(_each("topic_read_queues"), "{{namespace}}/{{name}}"), unit="none", width=12,
+        Query(_query("topic_read_queues"), "{{namespace}}/{{name}}"), unit="none", width=12,
     )  # fmt: skip
 
 
 def _rate_of(name: str, by: str) -> str:
-    return _by(by, f"rate(evenkeel_operator_{name}{RATE})", "sum")
+    return _aggregate(by, f"rate(evenkeel_operator_{name}{RATE})", "sum")
 
 
 def _operator() -> Sequence[Panel]:
@@ -247,43 +266,97 @@ def _operator() -> Sequence[Panel]:
     )
     missed, moved = "watch_missed_changes_total", "evenkeel_operator_moved_queues_total"
     return [
-        grafana.number("Leaders", "Operators that lead: one per release.",
-                       "sum(evenkeel_operator_leader)"),
-        grafana.number("Operators", "Running operators.", "count(evenkeel_operator_build_info)"),
-        grafana.words("Version", "Versions of the running operators.",
-                      Query("count by (version) (evenkeel_operator_build_info)", "{{version}}")),
-        grafana.number("Oldest wait", "Age of the oldest object in the work queue.",
-                       "max(evenkeel_operator_queue_age_seconds)", unit="s", red_from=60),
-        grafana.number("Last list", "Time since the last full list, which checks the watches.",
-                       "max(evenkeel_operator_list_age_seconds)", unit="s", red_from=300),
-        grafana.number("Missed changes", "Changes seen only by a list, in the selected time range.",
-                       f"sum(increase(evenkeel_operator_{missed}{RANGE}))", red_from=1),
-        grafana.graph("Leader", "Which replica leads.",
-                      Query("evenkeel_operator_leader", "{{instance}}"), unit="none"),
-        grafana.graph("Reconciles", "Reconciles per second.", Query(done, "{{kind}}"),
-                      unit="ops"),
-        grafana.graph("Failures", "Reconciles that failed and are retried.",
-                      Query(_rate_of("reconcile_failures_total", "kind"), "{{kind}}"), unit="ops"),
-        grafana.graph("Reconcile duration", "Mean duration.",
-                      Query(f"{seconds} / {done}", "{{kind}}"), unit="s"),
-        grafana.graph("Work queue", "Objects that wait for a reconcile.",
-                      Query("max by (kind) (evenkeel_operator_queue_depth)", "{{kind}}"),
-                      unit="none"),
-        grafana.graph("Oldest wait", "Age of the oldest object in the work queue, by kind.",
-                      Query("max by (kind) (evenkeel_operator_queue_age_seconds)", "{{kind}}"),
-                      unit="s", red_from=60),
-        grafana.graph("Writes to the API server", "Writes per second, including the Lease.",
-                      Query(_rate_of("api_writes_total", "instance"), "{{instance}}"), unit="ops"),
-        grafana.graph("Name server requests", "Route requests by outcome.",
-                      Query(_rate_of("name_server_requests_total", "outcome"), "{{outcome}}"),
-                      unit="ops", stacked=True),
-        grafana.graph("Moves by reason", "Why queues changed their owner, for all groups.",
-                      Query(_by("reason", f"increase({moved}{RATE})", "sum"), "{{reason}}"),
-                      unit="none", stacked=True),
-        grafana.graph("Last list", "Time since the last full list, by replica.",
-                      Query("evenkeel_operator_list_age_seconds", "{{instance}}"),
-                      unit="s", red_from=300),
-    ]  # fmt: skip
+        grafana.make_number(
+            "Leaders", "Operators that lead: one per release.", "sum(evenkeel_operator_leader)"
+        ),
+        grafana.make_number(
+            "Operators", "Running operators.", "count(evenkeel_operator_build_info)"
+        ),
+        grafana.make_words(
+            "Version",
+            "Versions of the running operators.",
+            Query("count by (version) (evenkeel_operator_build_info)", "{{version}}"),
+        ),
+        grafana.make_number(
+            "Oldest wait",
+            "Age of the oldest object in the work queue.",
+            "max(evenkeel_operator_queue_age_seconds)",
+            unit="s",
+            red_from=60,
+        ),
+        grafana.make_number(
+            "Last list",
+            "Time since the last full list, which checks the watches.",
+            "max(evenkeel_operator_list_age_seconds)",
+            unit="s",
+            red_from=300,
+        ),
+        grafana.make_number(
+            "Missed changes",
+            "Changes seen only by a list, in the selected time range.",
+            f"sum(increase(evenkeel_operator_{missed}{RANGE}))",
+            red_from=1,
+        ),
+        grafana.graph(
+            "Leader",
+            "Which replica leads.",
+            Query("evenkeel_operator_leader", "{{instance}}"),
+            unit="none",
+        ),
+        grafana.graph("Reconciles", "Reconciles per second.", Query(done, "{{kind}}"), unit="ops"),
+        grafana.graph(
+            "Failures",
+            "Reconciles that failed and are retried.",
+            Query(_rate_of("reconcile_failures_total", "kind"), "{{kind}}"),
+            unit="ops",
+        ),
+        grafana.graph(
+            "Reconcile duration",
+            "Mean duration.",
+            Query(f"{seconds} / {done}", "{{kind}}"),
+            unit="s",
+        ),
+        grafana.graph(
+            "Work queue",
+            "Objects that wait for a reconcile.",
+            Query("max by (kind) (evenkeel_operator_queue_depth)", "{{kind}}"),
+            unit="none",
+        ),
+        grafana.graph(
+            "Oldest wait",
+            "Age of the oldest object in the work queue, by kind.",
+            Query("max by (kind) (evenkeel_operator_queue_age_seconds)", "{{kind}}"),
+            unit="s",
+            red_from=60,
+        ),
+        grafana.graph(
+            "Writes to the API server",
+            "Writes per second, including the Lease.",
+            Query(_rate_of("api_writes_total", "instance"), "{{instance}}"),
+            unit="ops",
+        ),
+        grafana.graph(
+            "Name server requests",
+            "Route requests by outcome.",
+            Query(_rate_of("name_server_requests_total", "outcome"), "{{outcome}}"),
+            unit="ops",
+            stacked=True,
+        ),
+        grafana.graph(
+            "Moves by reason",
+            "Why queues changed their owner, for all groups.",
+            Query(_aggregate("reason", f"increase({moved}{RATE})", "sum"), "{{reason}}"),
+            unit="none",
+            stacked=True,
+        ),
+        grafana.graph(
+            "Last list",
+            "Time since the last full list, by replica.",
+            Query("evenkeel_operator_list_age_seconds", "{{instance}}"),
+            unit="s",
+            red_from=300,
+        ),
+    ]
 
 
 def _process() -> Sequence[Panel]:

@@ -33,7 +33,7 @@ class Drawing:
             f'<rect width="{width}" height="{height}" rx="8" fill="{PAPER}"/>',
         ]
 
-    def text(self, x: float, y: float, words: str, look: str = "") -> None:
+    def write(self, x: float, y: float, words: str, look: str = "") -> None:
         """Write a line; `look` is of `small`, `title` and `mid`."""
         self._parts.append(f'<text x="{x}" y="{y}" class="{look}">{escape(words)}</text>')
 
@@ -46,9 +46,9 @@ class Drawing:
             f' stroke="{INK}"/>'
         )
         top = y + (height - 17 * len(lines)) / 2 + 5
-        self.text(x + width / 2, top, title, "title mid")
+        self.write(x + width / 2, top, title, "title mid")
         for number, line in enumerate(lines, 1):
-            self.text(x + width / 2, top + 17 * number, line, "small mid")
+            self.write(x + width / 2, top + 17 * number, line, "small mid")
 
     def arrow(self, *points: tuple[int, int], dashed: bool = False) -> None:
         """Draw an arrow through these points."""

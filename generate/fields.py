@@ -46,28 +46,28 @@ class Field(NamedTuple):
     meaning: str
 
 
-def page(name: str) -> str:
+def make_page(name: str) -> str:
     """Write the page of a kind."""
     kind = KINDS[name]
     (version,) = crds.definition(kind)["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]["properties"]
     written = [HEAD.format(name=name, singular=kind.name.lower(), short=kind.short)]
-    of_spec, of_status = (list(_fields(part, schema[part])) for part in ("spec", "status"))
-    written.append(f"## Spec\n\n{_table(Field._fields, of_spec)}\n\n")
-    written.append(f"## Status\n\n{_table(('path', 'type', 'meaning'), of_status)}\n\n")
-    rules = [*_rules("spec", schema["spec"]), *_rules("status", schema["status"])]
+    of_spec, of_status = (list(_list_fields(part, schema[part])) for part in ("spec", "status"))
+    written.append(f"## Spec\n\n{_make_table(Field._fields, of_spec)}\n\n")
+    written.append(f"## Status\n\n{_make_table(('path', 'type', 'meaning'), of_status)}\n\n")
+    rules = [*_list_rules("spec", schema["spec"]), *_list_rules("status", schema["status"])]
     lines = "".join(f"| `{path}` | {message} |\n" for path, message in rules)
     written.append(f"{RULES}{lines}")
     return "".join(written)
 
 
-def _table(columns: Sequence[str], fields: Iterable[Field]) -> str:
+def _make_table(columns: Sequence[str], fields: Iterable[Field]) -> str:
     rows = [columns, ["---"] * len(columns)]
     rows += [[getattr(each, column) for column in columns] for each in fields]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _fields(path: str, schema: Schema) -> Iterator[Field]:
+def _list_fields(path: str, schema: Schema) -> Iterator[Field]:
     """List what is below a field, depth first."""
     needed = schema.get("required", ())
     for name, each in schema.get("properties", {}).items():
@@ -75,24 +75,24 @@ def _fields(path: str, schema: Schema) -> Iterator[Field]:
         default = "**required**" if name in needed else _default(each)
         anchor = here.replace("[]", "").replace(".*", "")
         path_cell = f'<a id="{anchor}"></a>`{here}`'
-        yield Field(path_cell, _type(each), default, _escaped(each.get("description", "")))
-        yield from _below(here, each)
+        yield Field(path_cell, _type(each), default, _escape(each.get("description", "")))
+        yield from _list_below(here, each)
 
 
-def _below(path: str, schema: Schema) -> Iterator[Field]:
+def _list_below(path: str, schema: Schema) -> Iterator[Field]:
     if "items" in schema:
-        yield from _inside(f"{path}[]", schema["items"])
+        yield from _list_inside(f"{path}[]", schema["items"])
     elif isinstance(schema.get("additionalProperties"), dict):
-        yield from _inside(f"{path}.*", schema["additionalProperties"])
+        yield from _list_inside(f"{path}.*", schema["additionalProperties"])
     else:
-        yield from _fields(path, schema)
+        yield from _list_fields(path, schema)
 
 
-def _inside(path: str, schema: Schema) -> Iterator[Field]:
+def _list_inside(path: str, schema: Schema) -> Iterator[Field]:
     if "properties" in schema:
-        yield from _fields(path, schema)
+        yield from _list_fields(path, schema)
     elif "items" in schema:
-        yield from _below(path, schema)
+        yield from _list_below(path, schema)
 
 
 def _default(schema: Schema) -> str:
@@ -108,13 +108,13 @@ def _type(schema: Schema) -> str:
         return ", ".join(f"`{each}`" for each in schema["enum"])
     match schema.get("type"):
         case "array":
-            return f"list{_most('maxItems', schema)} of {_plural(schema['items'])}"
+            return f"list{_format_limit('maxItems', schema)} of {_plural(schema['items'])}"
         case "object" if isinstance(schema.get("additionalProperties"), dict):
             return "mapping"
         case "string":
             return BY_PATTERN.get(schema.get("pattern"), "string")
         case "integer":
-            return f"number{_between(schema)}"
+            return f"number{_format_range(schema)}"
         case other:
             return str(other)
 
@@ -123,29 +123,29 @@ def _plural(schema: Schema) -> str:
     return "objects" if schema.get("type") == "object" else f"{_type(schema)}"
 
 
-def _between(schema: Schema) -> str:
+def _format_range(schema: Schema) -> str:
     least, most = schema.get("minimum"), schema.get("maximum")
     if least is None:
         return ""
     return f" of at least {least:,}" if most is None else f" from {least:,} to {most:,}"
 
 
-def _most(key: str, schema: Schema) -> str:
+def _format_limit(key: str, schema: Schema) -> str:
     return f" (at most {schema[key]:,})" if key in schema else ""
 
 
-def _rules(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
+def _list_rules(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
     """List what CEL checks, wherever it stands."""
     for rule in schema.get("x-kubernetes-validations", ()):
-        yield path, _escaped(rule["message"])
+        yield path, _escape(rule["message"])
     for name, each in schema.get("properties", {}).items():
-        yield from _rules(f"{path}.{name}", each)
+        yield from _list_rules(f"{path}.{name}", each)
     for inner in (schema.get("items"), schema.get("additionalProperties")):
         if isinstance(inner, dict):
-            yield from _rules(f"{path}[]", inner)
+            yield from _list_rules(f"{path}[]", inner)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 

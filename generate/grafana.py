@@ -44,7 +44,7 @@ class Panel:
     overrides: Sequence[Json] = ()
 
 
-def number(
+def make_number(
     title: str,
     text: str,
     expr: str,
@@ -61,11 +61,11 @@ def number(
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
             "colorMode": "value", "graphMode": "area", "textMode": "auto",
         },
-        defaults={"thresholds": colored(*calm)},
+        defaults={"thresholds": color(*calm)},
     )  # fmt: skip
 
 
-def words(title: str, text: str, query: Query, *, width: int = 4) -> Panel:
+def make_words(title: str, text: str, query: Query, *, width: int = 4) -> Panel:
     """Show the names of series, without values."""
     return Panel(
         "stat", title, text, [query], width, 4,
@@ -101,12 +101,12 @@ def graph(
         },
         defaults={
             "min": 0, "custom": custom, "color": {"mode": "palette-classic"},
-            "thresholds": colored(*calm),
+            "thresholds": color(*calm),
         },
     )  # fmt: skip
 
 
-def table(
+def make_table(
     title: str,
     text: str,
     queries: Sequence[Query],
@@ -117,7 +117,7 @@ def table(
     overrides: Sequence[Json] = (),
 ) -> Panel:
     """Show one line per set of labels, with a column for each label and each query."""
-    values = {f"Value #{letter}": each.legend for letter, each in _lettered(queries)}
+    values = {f"Value #{letter}": each.legend for letter, each in _letter(queries)}
     if len(queries) == 1:
         values = {"Value": queries[0].legend}
     shown = {name: heading for name, heading in values.items() if heading}
@@ -143,13 +143,13 @@ def table(
     )  # fmt: skip
 
 
-def column(name: str, **properties: object) -> Json:
+def make_column(name: str, **properties: object) -> Json:
     """Override the display of one column."""
     found = [{"id": key.replace("__", "."), "value": value} for key, value in properties.items()]
     return {"matcher": {"id": "byName", "options": name}, "properties": found}
 
 
-def colored(*steps: tuple[float | None, str]) -> Json:
+def color(*steps: tuple[float | None, str]) -> Json:
     """Color values; each color applies from its step upwards."""
     return {
         "mode": "absolute",
@@ -157,18 +157,18 @@ def colored(*steps: tuple[float | None, str]) -> Json:
     }
 
 
-def placed(rows: Mapping[str, Iterable[Panel]]) -> list[Json]:
+def place_panels(rows: Mapping[str, Iterable[Panel]]) -> list[Json]:
     """Place the panels of each row from left to right, and wrap when a line is full."""
     found: list[Json] = []
     top = 0
     for title, panels in rows.items():
-        found.append(_row(title, top))
+        found.append(_make_row(title, top))
         left, top, tallest = 0, top + 1, 0
         for panel in panels:
             if left + panel.width > WIDTH:
                 left, top, tallest = 0, top + tallest, 0
             place = {"x": left, "y": top, "w": panel.width, "h": panel.height}
-            found.append(_shown(panel) | {"gridPos": place})
+            found.append(_render(panel) | {"gridPos": place})
             left, tallest = left + panel.width, max(tallest, panel.height)
         top += tallest
     return [{"id": number, **each} for number, each in enumerate(found, 1)]
@@ -193,17 +193,17 @@ def source() -> Json:
     }  # fmt: skip
 
 
-def _row(title: str, top: int) -> Json:
+def _make_row(title: str, top: int) -> Json:
     return {
         "type": "row", "title": title, "collapsed": False, "panels": [],
         "gridPos": {"x": 0, "y": top, "w": WIDTH, "h": 1},
     }  # fmt: skip
 
 
-def _shown(panel: Panel) -> Json:
+def _render(panel: Panel) -> Json:
     return {
         "type": panel.kind, "title": panel.title, "description": panel.text, "datasource": SOURCE,
-        "targets": [_target(panel, letter, each) for letter, each in _lettered(panel.queries)],
+        "targets": [_target(panel, letter, each) for letter, each in _letter(panel.queries)],
         "options": panel.options,
         "fieldConfig": {
             "defaults": {"unit": panel.unit, **panel.defaults},
@@ -222,5 +222,5 @@ def _target(panel: Panel, letter: str, query: Query) -> Json:
     }  # fmt: skip
 
 
-def _lettered(queries: Sequence[Query]) -> list[tuple[str, Query]]:
+def _letter(queries: Sequence[Query]) -> list[tuple[str, Query]]:
     return [(chr(ord("A") + number), each) for number, each in enumerate(queries)]

@@ -24,10 +24,10 @@ _ROW = re.compile(r"^  (?P<side>\S+) +[\d,]+ +[\d,]+ +[\d.]+ +(?P<still>[\d.]+) 
 _ROUND = re.compile(r"^(?P<side>\S+), round \d+: .* duplicated (?P<twice>[\d,]+)$", re.MULTILINE)
 
 
-def table(results: str) -> str:
+def make_table(results: str) -> str:
     """Show one number a cell; the better one is bold."""
     rows = [_standstill(results, event, label) for event, label in GAINS.items()]
-    rows.append(_row(TWICE, _twice(results, OURS), _twice(results, THEIRS)))
+    rows.append(_make_row(TWICE, _twice(results, OURS), _twice(results, THEIRS)))
     rows += [_standstill(results, event, label) for event, label in COSTS.items()]
     return "\n".join([HEAD, *rows])
 
@@ -40,7 +40,7 @@ def _standstill(results: str, event: str, label: str) -> str:
     still = {each["side"]: float(each["still"]) for each in found if each}
     if set(still) != {OURS, THEIRS}:
         raise ValueError(f"{RESULTS} has no rows of both sides for {event!r}")
-    return _row(label, still[OURS], still[THEIRS], " s")
+    return _make_row(label, still[OURS], still[THEIRS], " s")
 
 
 def _twice(results: str, side: str) -> int:
@@ -51,7 +51,7 @@ def _twice(results: str, side: str) -> int:
     return max(int(each.replace(",", "")) for each in counts)
 
 
-def _row(label: str, ours: float, theirs: float, unit: str = "") -> str:
+def _make_row(label: str, ours: float, theirs: float, unit: str = "") -> str:
     def cell(value: float, other: float) -> str:
         text = f"{value:,.1f}{unit}" if unit else f"{value:,}"
         return f"**{text}**" if value < other else text
@@ -61,4 +61,4 @@ def _row(label: str, ours: float, theirs: float, unit: str = "") -> str:
 
 def write(root: Path) -> None:
     """Bring the page's table up to date."""
-    marks.write(root / PAGE, {"handover": table((root / RESULTS).read_text(encoding="utf-8"))})
+    marks.write(root / PAGE, {"handover": make_table((root / RESULTS).read_text(encoding="utf-8"))})

@@ -24,7 +24,7 @@ its own process. What to watch, alerts and the dashboard: [monitoring](../operat
 TABLE = "| metric | type | labels | meaning |\n|---|---|---|---|\n"
 
 
-def page() -> str:
+def make_page() -> str:
     """Write the page."""
     registry = CollectorRegistry()
     registry.register(metrics.Objects(list, list))
@@ -37,28 +37,28 @@ def page() -> str:
     resync: Any = SimpleNamespace(missed=0, age=0.0, scopes=scopes)
     staging: Any = SimpleNamespace(waiting=0, restarting=0)
     registry.register(Calls(api, resync, staging))
-    of_operator, of_job = list(registry.collect()), list(_of_job().registry.collect())
+    of_operator, of_job = list(registry.collect()), list(_list_job_metrics().registry.collect())
     parts = {
-        "Groups": _under("evenkeel_group_", of_operator),
-        "Topics": _under("evenkeel_topic_", of_operator),
-        "The operator itself": _under("evenkeel_operator_", of_operator),
-        "A job": _under("evenkeel_job_", of_job),
+        "Groups": _make_section("evenkeel_group_", of_operator),
+        "Topics": _make_section("evenkeel_topic_", of_operator),
+        "The operator itself": _make_section("evenkeel_operator_", of_operator),
+        "A job": _make_section("evenkeel_job_", of_job),
     }
     tables = (f"\n## {title}\n\n{TABLE}{lines}" for title, lines in parts.items())
     return HEAD + "".join(tables)
 
 
-def _of_job() -> Metrics:
+def _list_job_metrics() -> Metrics:
     facts = Facts(0, 0, -1, {}, is_pinned=False, tally=Tally(), error=None)
     lags: Mapping[MessageQueue, int] = {}
     return Metrics(lambda: facts, lambda: lags)
 
 
-def _under(prefix: str, found: Iterable[Metric]) -> str:
-    return "".join(_line(each) for each in found if each.name.startswith(prefix))
+def _make_section(prefix: str, found: Iterable[Metric]) -> str:
+    return "".join(_make_line(each) for each in found if each.name.startswith(prefix))
 
 
-def _line(metric: Metric) -> str:
+def _make_line(metric: Metric) -> str:
     name = f"{metric.name}_total" if metric.type == "counter" else metric.name
     labels = cast("tuple[str, ...]", getattr(metric, "_labelnames", ()))
     shown = ", ".join(f"`{label}`" for label in labels)

@@ -66,7 +66,7 @@ def schema(text: str) -> Schema:
     """Read a type."""
     choices = text.split(" or ")
     if len(choices) == 2 and choices[0] in _PATTERNS and choices[1] == "empty":
-        return _text(choices[0], f"^({_PATTERNS[choices[0]]})?$")
+        return _format_text(choices[0], f"^({_PATTERNS[choices[0]]})?$")
     if len(choices) > 1 and all(re.fullmatch("[A-Z][A-Za-z]+", each) for each in choices):
         return {"type": "string", "enum": choices}
     if len(choices) > 1:
@@ -94,12 +94,12 @@ def _one(text: str) -> Schema:
         found = {f"^{_PATTERNS[key]}$": _one(each)}
         return {"type": "object", "additionalProperties": False, "patternProperties": found}
     if text in _PATTERNS:
-        return _text(text, f"^{_PATTERNS[text]}$")
+        return _format_text(text, f"^{_PATTERNS[text]}$")
     if text in _PLAIN:
         return {"type": text}
     raise NotationError(f"there is no type {text!r}")
 
 
-def _text(kind: str, pattern: str) -> Schema:
+def _format_text(kind: str, pattern: str) -> Schema:
     limit = {"maxLength": _MOST_LETTERS[kind]} if kind in _MOST_LETTERS else {}
     return {"type": "string", "pattern": pattern, **limit}

@@ -15,7 +15,7 @@ Made by `make generate` from the parser. `kubectl evenkeel` takes the same. What
 NAME = "evenkeel"
 
 
-def page() -> str:
+def make_page() -> str:
     """Write the page."""
     return HEAD + "\n".join(_command(name) for name in grammar.COMMANDS)
 
@@ -26,26 +26,26 @@ def _command(name: str) -> str:
     (commands,) = (each for each in whole._actions if isinstance(each, argparse._SubParsersAction))
     parser: argparse.ArgumentParser = commands.choices[name]
     parts = [f"## {name}\n\n{' '.join((parser.description or '').split())}\n"]
-    if lines := list(_options(parser)):
+    if lines := list(_parse_options(parser)):
         parts.append("\n".join(["| | |", "|---|---|", *lines]) + "\n")
     if parser.epilog:
         shown = parser.epilog.removeprefix("examples:\n").replace("%(prog)s", parser.prog)
-        parts.append(f"```sh\n{_dedented(shown)}\n```\n")
+        parts.append(f"```sh\n{_dedent(shown)}\n```\n")
     return "\n".join(parts)
 
 
-def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+def _parse_options(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser._actions:
         if isinstance(action, argparse._HelpAction):
             continue
-        value = _value(action)
+        value = _format_value(action)
         names = [f"{name} {value}".strip() for name in action.option_strings] or [value]
         text = (action.help or "").replace("%(default)s", str(action.default))
         shown = ", ".join(f"`{name}`" for name in names)
         yield f"| {shown} | {text.replace('|', chr(92) + '|')} |"
 
 
-def _value(action: argparse.Action) -> str:
+def _format_value(action: argparse.Action) -> str:
     """Say what is written behind an option, or in the place of an argument."""
     if action.nargs == 0:
         return ""
@@ -55,5 +55,5 @@ def _value(action: argparse.Action) -> str:
     return f"{name}{many}".replace("|", "\\|")
 
 
-def _dedented(text: str) -> str:
+def _dedent(text: str) -> str:
     return "\n".join(line.removeprefix("  ") for line in text.rstrip().splitlines())

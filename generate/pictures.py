@@ -10,7 +10,7 @@ from lb_core import plan
 FOLDER = Path("docs", "pictures")
 
 
-def the_way() -> str:
+def draw_way() -> str:
     """From objects to rows, and who tells whom."""
     it = Drawing(860, 400)
     it.box(20, 30, 170, 60, "object", "Topic", "which queues exist")
@@ -31,7 +31,7 @@ def the_way() -> str:
     it.arrow((190, 240), (240, 240), (240, 170), (268, 170))
     it.box(270, 20, 200, 44, "theirs", "RocketMQ name server")
     it.arrow((370, 64), (370, 98))
-    it.text(380, 86, "routes", "small")
+    it.write(380, 86, "routes", "small")
     it.box(
         570,
         100,
@@ -43,25 +43,25 @@ def the_way() -> str:
         "moves, conditions",
     )
     it.arrow((470, 150), (568, 150))
-    it.text(476, 142, "assignment", "small")
+    it.write(476, 142, "assignment", "small")
     it.box(570, 250, 270, 50, "ours", "driver of the job", "follows each epoch, batch by batch")
     it.arrow((705, 200), (705, 248))
-    it.text(715, 228, "watched", "small")
+    it.write(715, 228, "watched", "small")
     it.arrow((570, 275), (370, 275), (370, 202), dashed=True)
-    it.text(380, 266, "its report: epoch, slots, errors", "small")
+    it.write(380, 266, "its report: epoch, slots, errors", "small")
     for number in range(3):
         it.box(570 + 95 * number, 335, 80, 45, "ours", f"slot {number}", "an executor")
         it.arrow((610 + 95 * number, 300), (610 + 95 * number, 333))
     it.box(270, 335, 200, 45, "theirs", "RocketMQ brokers")
     it.arrow((470, 358), (568, 358))
-    it.text(476, 350, "its queues", "small")
+    it.write(476, 350, "its queues", "small")
     it.box(20, 335, 170, 45, "theirs", "Prometheus")
     it.arrow((330, 200), (330, 310), (105, 310), (105, 333), dashed=True)
-    it.text(115, 304, "metrics, of drivers too", "small")
+    it.write(115, 304, "metrics, of drivers too", "small")
     return it.svg()
 
 
-def slots() -> str:
+def draw_slots() -> str:
     """A slot outlives its executors."""
     it = Drawing(860, 250)
     for left, title, fillers in (
@@ -69,7 +69,7 @@ def slots() -> str:
         (310, "executor 1 is killed", ("executor 0", "")),
         (600, "its replacement is warm", ("executor 0", "executor 3")),
     ):
-        it.text(left + 120, 28, title, "title mid")
+        it.write(left + 120, 28, title, "title mid")
         for number, filler in enumerate(fillers):
             y = 45 + 95 * number
             it.box(
@@ -95,7 +95,7 @@ def slots() -> str:
             it.arrow((left + 135, y + 38), (left + 112, y + 38), dashed=not filler)
     it.arrow((263, 88), (305, 88))
     it.arrow((553, 88), (595, 88))
-    it.text(430, 240, "status.assignments does not change: nothing moves", "small mid")
+    it.write(430, 240, "status.assignments does not change: nothing moves", "small mid")
     return it.svg()
 
 
@@ -116,47 +116,47 @@ def batch() -> str:
         if number:
             it.arrow((x - 12, 61), (x - 1, 61))
     it.arrow((650, 92), (650, 130), (215, 130), (215, 95), dashed=True)
-    it.text(
+    it.write(
         432,
         147,
         "failure between 2 and 5: the same ranges again, with the same filter",
         "small mid",
     )
     it.arrow((780, 92), (780, 175), (80, 175), (80, 95), dashed=True)
-    it.text(432, 194, "the next batch follows the newest epoch", "small mid")
+    it.write(432, 194, "the next batch follows the newest epoch", "small mid")
     return it.svg()
 
 
 def joining() -> str:
     """One joins three that share sixteen queues: the first group of docs/strategies.md."""
-    before = strategies.group(3, 1, 16)
-    after = strategies.joins(before)
+    before = strategies.make_group(3, 1, 16)
+    after = strategies.join_one(before)
     names = [member.id for member in after.members]
     it = Drawing(860, 330)
-    it.text(170, 28, "three consumers", "title")
-    it.text(520, 28, "a fourth one joins", "title")
+    it.write(170, 28, "three consumers", "title")
+    it.write(520, 28, "a fourth one joins", "title")
     for row, way in enumerate(strategies.EVERYWHERE[:4]):
         first = plan.plan(None, before.queues, before.members, way.policy)
         second = plan.plan(first, after.queues, after.members, way.policy)
         y = 45 + 66 * row
-        it.text(15, y + 16, way.name, "title")
+        it.write(15, y + 16, way.name, "title")
         for place, queue in enumerate(each for run in before.queues for each in run):
             old, new = first.assignment.find_owner(queue), second.assignment.find_owner(queue)
             assert old is not None
             assert new is not None
             it.square(170 + 20 * place, y, 17, names.index(old))
             it.square(520 + 20 * place, y, 17, names.index(new), is_moved=old != new)
-        told = f"{second.moved} move; {strategies.loads(second)} queues each"
-        it.text(520, y + 38, told, "small")
-    it.text(
+        told = f"{second.moved} move; {strategies.format_loads(second)} queues each"
+        it.write(520, y + 38, told, "small")
+    it.write(
         170, 318, "A colour is a consumer. A thick edge: this queue has another owner now.", "small"
     )
     return it.svg()
 
 
 PICTURES: dict[str, Callable[[], str]] = {
-    "way.svg": the_way,
-    "slots.svg": slots,
+    "way.svg": draw_way,
+    "slots.svg": draw_slots,
     "batch.svg": batch,
     "joining.svg": joining,
 }

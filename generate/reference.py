@@ -7,11 +7,11 @@ from generate import client, fields, metrics, options
 
 FOLDER = Path("docs", "reference")
 PAGES: dict[str, Callable[[], str]] = {
-    "topic.md": lambda: fields.page("Topic"),
-    "consumergroup.md": lambda: fields.page("ConsumerGroup"),
-    "commands.md": options.page,
-    "metrics.md": metrics.page,
-    "client.md": client.page,
+    "topic.md": lambda: fields.make_page("Topic"),
+    "consumergroup.md": lambda: fields.make_page("ConsumerGroup"),
+    "commands.md": options.make_page,
+    "metrics.md": metrics.make_page,
+    "client.md": client.make_page,
 }
 
 

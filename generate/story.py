@@ -8,7 +8,7 @@ from tests.e2e.story import STEPS
 PAGE = Path("docs", "story.md")
 
 
-def table() -> str:
+def make_table() -> str:
     """Show a step a line."""
     lines = ["| | what happens | what is expected |", "|---|---|---|"]
     lines += [
@@ -20,4 +20,4 @@ def table() -> str:
 
 def write(root: Path) -> None:
     """Bring the page's table up to date."""
-    marks.write(root / PAGE, {"steps": table()})
+    marks.write(root / PAGE, {"steps": make_table()})

@@ -53,7 +53,7 @@ BY_ZONE = (
 )
 
 
-def group(consumers: int, topics: int, queues: int) -> Scene:
+def make_group(consumers: int, topics: int, queues: int) -> Scene:
     """Make a group whose topics lie on two brokers, of two rooms but no zones."""
     return Scene(
         tuple(
@@ -65,7 +65,7 @@ def group(consumers: int, topics: int, queues: int) -> Scene:
     )
 
 
-def in_zones(consumers: Sequence[int], queues: int) -> Scene:
+def make_zoned_group(consumers: Sequence[int], queues: int) -> Scene:
     """Make a group with so many consumers in each zone, and as many queues in all of them."""
     return Scene(
         tuple(QueueRange("orders", f"broker-{zone}", 0, queues, zone) for zone in ZONES),
@@ -77,26 +77,26 @@ def in_zones(consumers: Sequence[int], queues: int) -> Scene:
     )
 
 
-def joins(scene: Scene) -> Scene:
+def join_one(scene: Scene) -> Scene:
     """One more, whose name sorts into the middle."""
     middle = scene.members[len(scene.members) // 2]
     return replace(scene, members=(*scene.members, replace(middle, id=f"{middle.id}-new")))
 
 
-def leaves(scene: Scene) -> Scene:
+def remove_one(scene: Scene) -> Scene:
     """One less."""
     middle = len(scene.members) // 2
     return replace(scene, members=scene.members[:middle] + scene.members[middle + 1 :])
 
 
-def replaced(scene: Scene) -> Scene:
+def replace_one(scene: Scene) -> Scene:
     """One is killed, and another starts under a name of its own, which sorts last."""
-    left = leaves(scene)
+    left = remove_one(scene)
     gone = scene.members[len(scene.members) // 2]
     return replace(left, members=(*left.members, replace(gone, id=f"{scene.members[-1].id}-new")))
 
 
-def gets_queues(scene: Scene) -> Scene:
+def add_queues(scene: Scene) -> Scene:
     """The first topic gets a quarter more on each broker."""
     first = scene.queues[0].topic
     return replace(
@@ -114,43 +114,43 @@ def a_zone_ends(scene: Scene) -> Scene:
 
 
 EVENTS: dict[str, Event] = {
-    "one joins": joins,
-    "one leaves": leaves,
-    "one is replaced": replaced,
-    "a topic grows": gets_queues,
+    "one joins": join_one,
+    "one leaves": remove_one,
+    "one is replaced": replace_one,
+    "a topic grows": add_queues,
 }
 ZONE_EVENTS: dict[str, Event] = {
-    "one joins": joins,
-    "one leaves": leaves,
+    "one joins": join_one,
+    "one leaves": remove_one,
     "a zone's consumers leave": a_zone_ends,
 }
 
 
-def moved_and_loads(scene: Scene, made: Plan) -> str:
+def describe_loads(scene: Scene, made: Plan) -> str:
     """Say what an event came to."""
-    return f"{made.moved:,} ({loads(made)})"
+    return f"{made.moved:,} ({format_loads(made)})"
 
 
-def moved_and_zones(scene: Scene, made: Plan) -> str:
+def describe_zones(scene: Scene, made: Plan) -> str:
     """The same, and how much stayed within zones."""
-    return f"{made.moved} ({loads(made)}; {_at_home(scene, made)})"
+    return f"{made.moved} ({format_loads(made)}; {_count_at_home(scene, made)})"
 
 
-def loads(made: Plan) -> str:
+def format_loads(made: Plan) -> str:
     """Say the smallest and the largest load."""
     found = made.assignment.loads.values()
     least, most = min(found), max(found)
     return f"{least}" if least == most else f"{least} to {most}"
 
 
-def _at_home(scene: Scene, made: Plan) -> str:
+def _count_at_home(scene: Scene, made: Plan) -> str:
     zones = {member.id: member.zone for member in scene.members}
     runs = [(name, run) for name, owned in made.assignment.items() for run in owned]
     home = sum(len(run) for name, run in runs if run.zone == zones[name])
     return f"{100 * home // sum(len(run) for _, run in runs)} %"
 
 
-def table(
+def make_table(
     scene: Scene,
     ways: Iterable[Way],
     events: dict[str, Event],
@@ -171,17 +171,17 @@ def table(
     return "\n".join(lines)
 
 
-def tables() -> dict[str, str]:
+def make_tables() -> dict[str, str]:
     """Make all tables, by the names that the page has for them."""
     sizes = {"few": (3, 1, 16), "some": (10, 2, 64), "many": (100, 10, 1_000)}
     found = {
-        name: table(group(*size), EVERYWHERE, EVENTS, moved_and_loads)
+        name: make_table(make_group(*size), EVERYWHERE, EVENTS, describe_loads)
         for name, size in sizes.items()
     }
-    zones = in_zones((4, 3, 2), 16)
-    return {**found, "zones": table(zones, BY_ZONE, ZONE_EVENTS, moved_and_zones)}
+    zones = make_zoned_group((4, 3, 2), 16)
+    return {**found, "zones": make_table(zones, BY_ZONE, ZONE_EVENTS, describe_zones)}
 
 
 def write(root: Path) -> None:
     """Bring the page's tables up to date."""
-    marks.write(root / PAGE, tables())
+    marks.write(root / PAGE, make_tables())

@@ -49,7 +49,7 @@ def write(root: Path) -> None:
     values = read((folder / "values.yaml").read_text("utf-8"))
     (folder / "values.schema.json").write_text(schema(values), encoding="utf-8")
     readme = folder / "README.md"
-    readme.write_text(with_table(readme.read_text("utf-8"), values), encoding="utf-8")
+    readme.write_text(insert_table(readme.read_text("utf-8"), values), encoding="utf-8")
 
 
 def read(text: str) -> list[Value]:
@@ -62,7 +62,7 @@ def read(text: str) -> list[Value]:
 def _read(section: yaml.MappingNode, lines: Sequence[str], at: tuple[str, ...]) -> Iterator[Value]:
     for key, node in section.value:
         path = (*at, key.value)
-        text, kind = _typed(" ".join(_comment(lines, key.start_mark.line)))
+        text, kind = _read_type(" ".join(_comment(lines, key.start_mark.line)))
         if not text:
             raise NotationError(f"{'.'.join(path)}: there is no comment above it")
         default = yaml.safe_load(yaml.serialize(node))
@@ -83,7 +83,7 @@ def _comment(lines: Sequence[str], line: int) -> list[str]:
     return found
 
 
-def _typed(comment: str) -> tuple[str, str]:
+def _read_type(comment: str) -> tuple[str, str]:
     found = _TYPED.fullmatch(comment)
     return (found[1], found[2]) if found else (comment, "")
 
@@ -119,21 +119,21 @@ def _may_be_missing(value: Value) -> bool:
     return bool(value.type) and isinstance(value.default, (dict, list))
 
 
-def with_table(readme: str, values: Sequence[Value]) -> str:
+def insert_table(readme: str, values: Sequence[Value]) -> str:
     """Put the table of all values between the marks."""
     before, _, rest = readme.partition(BEGIN)
     _, _, after = rest.partition(END)
     if not after:
         raise NotationError(f"README.md lacks the lines {BEGIN} and {END}")
-    rows = ["", "| value | |", "|---|---|", *_rows(values), ""]
+    rows = ["", "| value | |", "|---|---|", *_make_rows(values), ""]
     return "\n".join([before + BEGIN, *rows, END + after])
 
 
-def _rows(values: Sequence[Value]) -> Iterator[str]:
+def _make_rows(values: Sequence[Value]) -> Iterator[str]:
     for value in values:
         if value.type:
             default = json.dumps(value.default)
             yield f"| `{value.name}` | {value.text}<br>*{value.type}*; default `{default}` |"
         else:
             yield f"| **`{value.name}`** | {value.text} |"
-            yield from _rows(value.inner)
+            yield from _make_rows(value.inner)

@@ -25,7 +25,7 @@ QUICK = (scenarios.SMALL, scenarios.MIDDLE)
 
 def main() -> int:
     """Measure, print, compare."""
-    options = _options()
+    options = _parse_options()
     sizes = QUICK if options.quick else scenarios.SIZES
     limits = Limits(warm_up_seconds=0.5) if options.quick else Limits()
     try:
@@ -34,15 +34,15 @@ def main() -> int:
     except (jars.JarsError, peers.ProgramFailedError) as error:
         print(f"bench-alloc: {error}", file=sys.stderr)
         return 2
-    figures = list(report.figures(rows, memory))
-    body = list(report.table(rows))
-    print("\n".join([*body, "", *report.lines(figures)]))
+    figures = list(report.list_figures(rows, memory))
+    body = list(report.make_table(rows))
+    print("\n".join([*body, "", *report.format_lines(figures)]))
     if options.update:
-        page.write(RESULTS, report.text("make bench-alloc", body, figures))
+        page.write(RESULTS, report.format_page("make bench-alloc", body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 
-def _options() -> argparse.Namespace:
+def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.alloc", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, fresh plans only")
     parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
@@ -61,13 +61,13 @@ def _measure(size: Size, limits: Limits, options: argparse.Namespace) -> Iterato
         own = limits if program.is_jvm else replace(limits, warm_up_seconds=SHORT_WARM_UP)
         if size in program.sizes:
             script = scenarios.fresh(size, own, rehearse=program.rehearse)
-            yield from _rows(program, size, script)
+            yield from _make_rows(program, size, script)
         if size in program.fragmented and not options.quick:
-            script = scenarios.fragmented(size, own, rehearse=program.rehearse)
-            yield from _rows(program, size, script)
+            script = scenarios.play_fragmented(size, own, rehearse=program.rehearse)
+            yield from _make_rows(program, size, script)
 
 
-def _rows(program: Program, size: Size, script: Iterator[str]) -> list[Row]:
+def _make_rows(program: Program, size: Size, script: Iterator[str]) -> list[Row]:
     """One row an event; what a rehearsal said is replaced by what came after it."""
     rows: dict[str, Row] = {}
     for facts in programs.play(program, script):

@@ -24,15 +24,15 @@ class Sticky(player.Planner[plan.Plan]):
 
     def prepare(self, group: player.Group, previous: plan.Plan | None) -> Callable[[], plan.Plan]:
         """Build routes and members."""
-        queues, members = _ranges(group), _members(group)
+        queues, members = _make_ranges(group), _make_members(group)
         return lambda: plan.plan(previous, queues, members)
 
-    def facts(
+    def count_facts(
         self, group: player.Group, previous: plan.Plan | None, result: plan.Plan
     ) -> player.Facts:
         """Take the plan at its word; its tests compare that with what it did."""
         loads = dict(result.assignment.loads)
-        return player.Facts(result.moved, *player.loads_of(group.members, loads))
+        return player.Facts(result.moved, *player.find_loads(group.members, loads))
 
 
 class Status(player.Planner[str]):
@@ -40,16 +40,16 @@ class Status(player.Planner[str]):
 
     def prepare(self, group: player.Group, previous: str | None) -> Callable[[], str]:
         """Build routes and members; reading the status is timed."""
-        queues, members = _ranges(group), _members(group)
+        queues, members = _make_ranges(group), _make_members(group)
         return lambda: _write_status(plan.plan(_read_status(previous), queues, members))
 
-    def facts(self, group: player.Group, previous: str | None, result: str) -> player.Facts:
+    def count_facts(self, group: player.Group, previous: str | None, result: str) -> player.Facts:
         """Read them from the text."""
         loads = {
             consumer: sum(map(len, queues)) for consumer, queues in _read_status(result).items()
         }
         moved = json.loads(result)["moved"]
-        return player.Facts(moved, *player.loads_of(group.members, loads))
+        return player.Facts(moved, *player.find_loads(group.members, loads))
 
 
 class Compatible(player.Planner[list[Owners]]):
@@ -63,34 +63,34 @@ class Compatible(player.Planner[list[Owners]]):
         self, group: player.Group, previous: list[Owners] | None
     ) -> Callable[[], list[Owners]]:
         """Build the sorted lists that RocketMQ's classes take too."""
-        topics = [list(queues) for queues in _ranges(group)]
+        topics = [list(queues) for queues in _make_ranges(group)]
         allocate = self._strategy.deal
         return lambda: [allocate(queues, group.members, {}) for queues in topics]
 
-    def facts(
+    def count_facts(
         self, group: player.Group, previous: list[Owners] | None, result: list[Owners]
     ) -> player.Facts:
         """Compare owner by owner."""
-        before, after = _owners(previous or []), _owners(result)
+        before, after = _map_owners(previous or []), _map_owners(result)
         moved = sum(after.get(queue) != owner for queue, owner in before.items())
         loads = {
             member: sum(len(topic.get(member, ())) for topic in result) for member in group.members
         }
-        return player.Facts(moved, *player.loads_of(group.members, loads))
+        return player.Facts(moved, *player.find_loads(group.members, loads))
 
 
-def _ranges(group: player.Group) -> list[QueueRange]:
+def _make_ranges(group: player.Group) -> list[QueueRange]:
     return [
         QueueRange(scenarios.topic_name(index), _BROKER, 0, count)
         for index, count in enumerate(group.queues)
     ]
 
 
-def _members(group: player.Group) -> list[Member]:
+def _make_members(group: player.Group) -> list[Member]:
     return [Member(name) for name in group.members]
 
 
-def _owners(topics: list[Owners]) -> dict[Queue, str]:
+def _map_owners(topics: list[Owners]) -> dict[Queue, str]:
     return {
         queue: member for owners in topics for member, queues in owners.items() for queue in queues
     }

@@ -52,12 +52,12 @@ class Planner(ABC, Generic[Result]):
     def prepare(self, group: Group, previous: Result | None) -> Callable[[], Result]:
         """Build the planner's ordinary input, untimed. The call that is returned is timed."""
 
-    def settled(self, group: Group, result: Result) -> Result:
+    def settle(self, group: Group, result: Result) -> Result:
         """Run the further rounds that a protocol needs until the result stands. Not timed."""
         return result
 
     @abstractmethod
-    def facts(self, group: Group, previous: Result | None, result: Result) -> Facts:
+    def count_facts(self, group: Group, previous: Result | None, result: Result) -> Facts:
         """Say what changed. Not timed."""
 
 
@@ -98,9 +98,9 @@ class Player(Generic[Result]):
             case "forget":
                 self._previous = None
             case "plan":
-                with _stopped_after(self._limits.deadline_seconds):
+                with _stop_after(self._limits.deadline_seconds):
                     result = self._planner.prepare(self._group, self._previous)()
-                self._previous = self._settled(result)
+                self._previous = self._settle(result)
             case "time":
                 self._measure(rest)
             case "keep":
@@ -117,8 +117,8 @@ class Player(Generic[Result]):
         except TooSlowError:
             _tell(event=label, over=self._limits.deadline_seconds * 1e3)
             raise
-        self._measured = self._settled(result)
-        facts = self._planner.facts(self._group, self._previous, self._measured)
+        self._measured = self._settle(result)
+        facts = self._planner.count_facts(self._group, self._previous, self._measured)
         _tell(
             event=label,
             ms=statistics.median(millis),
@@ -132,8 +132,8 @@ class Player(Generic[Result]):
         """Warm up, then time as many runs as are asked for and fit the deadline."""
         limits = self._limits
         begun = time.perf_counter()
-        with _stopped_after(limits.deadline_seconds):
-            result, first = _timed(plan)
+        with _stop_after(limits.deadline_seconds):
+            result, first = _time(plan)
         millis = [first]
         if first < limits.warm_up_seconds * 1e3:
             while time.perf_counter() - begun < limits.warm_up_seconds:
@@ -143,13 +143,13 @@ class Player(Generic[Result]):
         deadline = begun + limits.deadline_seconds
         last = millis[0] if millis else 0.0
         while len(millis) < limits.runs and time.perf_counter() + last / 1e3 < deadline:
-            result, last = _timed(plan)
+            result, last = _time(plan)
             millis.append(last)
         return result, millis
 
-    def _settled(self, result: Result) -> Result:
+    def _settle(self, result: Result) -> Result:
         """Nothing is on its way where nobody owned anything."""
-        return result if self._previous is None else self._planner.settled(self._group, result)
+        return result if self._previous is None else self._planner.settle(self._group, result)
 
 
 def main(planner: Planner[Result]) -> None:
@@ -157,20 +157,20 @@ def main(planner: Planner[Result]) -> None:
     Player(planner).play(sys.stdin)
 
 
-def loads_of(members: Iterable[str], loads: dict[str, int]) -> tuple[int, int]:
+def find_loads(members: Iterable[str], loads: dict[str, int]) -> tuple[int, int]:
     """Lowest and highest load; members that own nothing count too."""
     counts = [loads.get(member, 0) for member in members]
     return min(counts), max(counts)
 
 
-def _timed(plan: Callable[[], Result]) -> tuple[Result, float]:
+def _time(plan: Callable[[], Result]) -> tuple[Result, float]:
     started = time.perf_counter()
     result = plan()
     return result, (time.perf_counter() - started) * 1e3
 
 
 @contextlib.contextmanager
-def _stopped_after(seconds: float) -> Iterator[None]:
+def _stop_after(seconds: float) -> Iterator[None]:
     """Interrupt what takes longer."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:

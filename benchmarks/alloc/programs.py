@@ -45,11 +45,11 @@ def play(program: Program, script: Iterable[str]) -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryFile("w+") as told:
         told.writelines(f"{line}\n" for line in script)
         told.seek(0)
-        with peers.started(program.name, program.command(), told) as process:
+        with peers.start(program.name, program.command(), told) as process:
             for line in process.popen.stdout or ():
                 yield json.loads(line)
             if code := process.wait():
-                raise process.failure(f"ended with {code}")
+                raise process.make_failure(f"ended with {code}")
 
 
 def our(name: str) -> list[str]:

@@ -78,7 +78,7 @@ RIVALS = (
 )
 
 
-def table(rows: Iterable[Row]) -> Iterator[str]:
+def make_table(rows: Iterable[Row]) -> Iterator[str]:
     """All rows, one block a size."""
     size = None
     for row in sorted(rows, key=lambda row: scenarios.SIZES.index(row.size)):
@@ -99,7 +99,7 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
             )
 
 
-def figures(rows: Sequence[Row], memory_mib: float | None) -> Iterator[Figure]:
+def list_figures(rows: Sequence[Row], memory_mib: float | None) -> Iterator[Figure]:
     """Compare each of our rows with each rival's, from 1,000 consumers on."""
     found = {(row.program, row.size, row.event): row for row in rows}
     for rival in RIVALS:
@@ -128,13 +128,13 @@ def _compare(rival: Rival, mine: Row, theirs: Row) -> Figure:
     )
 
 
-def lines(figures: Iterable[Figure]) -> Iterator[str]:
+def format_lines(figures: Iterable[Figure]) -> Iterator[str]:
     """Yield a line per figure for the terminal: name, ours, peer, ratio, target, ok or missed."""
-    for name, ours, peer, ratio, target, result in map(cells, figures):
+    for name, ours, peer, ratio, target, result in map(format_cells, figures):
         yield f"{name:<78} {ours:>12} {peer:>13} {ratio:>8} {target:>9}  {result}"
 
 
-def cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
+def format_cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
     """Return name, ours, peer, ratio, target, ok or missed."""
     bound = figure.peer_is_bound
     unit = f" {figure.unit}" if figure.peer is None else ""
@@ -148,25 +148,25 @@ def cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
     )
 
 
-def text(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
+def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
     """Make the page that is committed."""
-    return page.text(
+    return page.format_page(
         "The allocation engine compared with its peers",
-        [*_versions(), f"`{command}`"],
+        [*_list_versions(), f"`{command}`"],
         "Times are medians; each run plans the whole group. `scenarios.py` defines the events.\n"
         "*Moved* counts queues that had an owner and now have another owner or none.\n\n"
         "Further results: [the client](RESULTS-pull.md), [Spark](RESULTS-spark.md),\n"
         "[the handover](RESULTS-handover.md), [the operator](RESULTS-operator.md),\n"
         "[resource usage](RESULTS-footprint.md).",
         body,
-        map(cells, compared),
+        map(format_cells, compared),
     )
 
 
-def _versions() -> Iterator[str]:
+def _list_versions() -> Iterator[str]:
     yield f"Python {platform.python_version()}"
-    yield f"Java: {page.said(str(jars.java()), '-version')}, heap {programs.HEAP}"
-    yield f"Go: {page.said(go.toolchain(), 'version')}"
+    yield f"Java: {page.ask_program(str(jars.java()), '-version')}, heap {programs.HEAP}"
+    yield f"Go: {page.ask_program(go.toolchain(), 'version')}"
     module = Path(__file__).parent / "peers" / "franz_go" / "go.mod"
     versions = re.findall(r"twmb/franz-go v(\S+)", module.read_text(encoding="utf-8"))
     yield (

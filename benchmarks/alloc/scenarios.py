@@ -65,19 +65,19 @@ def fresh(size: Size, limits: Limits, *, rehearse: bool = False) -> Iterator[str
         yield "forget"
         yield f"time {FULL}"
         yield "keep"
-        yield from _events(size, ids(size), label="")
+        yield from _play_events(size, list_ids(size), label="")
 
 
-def fragmented(size: Size, limits: Limits, *, rehearse: bool = False) -> Iterator[str]:
+def play_fragmented(size: Size, limits: Limits, *, rehearse: bool = False) -> Iterator[str]:
     """Time the events after many joins and leaves, each of them planned."""
     yield from _start(size, limits)
     yield "plan"
-    members = ids(size)
+    members = list_ids(size)
     for step in churn(size, members):
         yield step
         yield "plan"
     for _ in range(1 + rehearse):
-        yield from _events(size, members, FRAGMENTED)
+        yield from _play_events(size, members, FRAGMENTED)
 
 
 def memory(size: Size, limits: Limits) -> Iterator[str]:
@@ -89,7 +89,7 @@ def memory(size: Size, limits: Limits) -> Iterator[str]:
     yield "memory"
 
 
-def ids(size: Size) -> list[str]:
+def list_ids(size: Size) -> list[str]:
     """The members that a group of this size starts with."""
     return [f"c-{number:05d}" for number in range(size.consumers)]
 
@@ -114,11 +114,11 @@ def churn(size: Size, members: list[str]) -> Iterator[str]:
 
 def _start(size: Size, limits: Limits) -> Iterator[str]:
     yield f"limits {limits.warm_up_seconds} {limits.runs} {limits.deadline_seconds}"
-    yield _topics(size)
-    yield f"members {','.join(ids(size))}"
+    yield _format_topics(size)
+    yield f"members {','.join(list_ids(size))}"
 
 
-def _events(size: Size, members: list[str], label: str) -> Iterator[str]:
+def _play_events(size: Size, members: list[str], label: str) -> Iterator[str]:
     """All events but FULL; afterwards the group is as it was."""
     leaver = members[size.consumers // 2]
     yield f"time {label}{STABLE}"
@@ -128,16 +128,16 @@ def _events(size: Size, members: list[str], label: str) -> Iterator[str]:
     yield f"leave {leaver}"
     yield f"time {label}{LEAVE_ONE}"
     yield f"join {leaver}"
-    yield _topics(size, added=size.queues // size.topics // 10)
+    yield _format_topics(size, added=size.queues // size.topics // 10)
     yield f"time {label}{QUEUES_ADDED}"
-    yield _topics(size)
+    yield _format_topics(size)
 
 
 def _joiner(size: Size) -> str:
     return f"c-{size.consumers // 2:05d}-j"
 
 
-def _topics(size: Size, added: int = 0) -> str:
+def _format_topics(size: Size, added: int = 0) -> str:
     """Queue counts; what is added goes to the first topic."""
     each = size.queues // size.topics
     return f"topics {','.join(map(str, [each + added] + [each] * (size.topics - 1)))}"

@@ -34,33 +34,35 @@ def main() -> int:
     options.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
     is_update = options.parse_args().update
     try:
-        rows = list(_measured())
+        rows = list(_measure())
     except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
         print(f"bench-footprint: {error}", file=sys.stderr)
         return 2
-    body = list(_table(rows))
+    body = list(_make_table(rows))
     print("\n".join(body))
     if is_update:
-        page.write(RESULTS, _text(body))
+        page.write(RESULTS, _format_text(body))
     return 0
 
 
-def _measured() -> Iterator[Row]:
+def _measure() -> Iterator[Row]:
     with opened() as shop:
         group = Group(shop, GROUP)
-        operator = _names(shop.pods(OPERATORS, RELEASE))
-        yield "operator", "no group", _used(shop, "the operator without a group", operator)
-        shop.apply(manifests.filled("ours.yaml", NAME=GROUP, QUEUES=QUEUES, CONSUMERS=EXECUTORS))
+        operator = _list_names(shop.pods(OPERATORS, RELEASE))
+        yield "operator", "no group", _measure_use(shop, "the operator without a group", operator)
+        shop.apply(manifests.fill("ours.yaml", NAME=GROUP, QUEUES=QUEUES, CONSUMERS=EXECUTORS))
         group.until_settled()
-        driver, executors = [group.driver], _names(shop.pods(group.executor_pods))
+        driver, executors = [group.driver], _list_names(shop.pods(group.executor_pods))
         parts = {"operator": operator, "driver": driver, "executor": executors}
         for when, flowing in (
             ("idle, no messages", contextlib.nullcontext()),
             (f"{A_SECOND:,} messages a second", _flowing(shop)),
         ):
             with flowing:
-                _used(shop, f"warming up: {when}", operator, WARM_SECONDS)
-                found = _used(shop, when, [name for names in parts.values() for name in names])
+                _measure_use(shop, f"warming up: {when}", operator, WARM_SECONDS)
+                found = _measure_use(
+                    shop, when, [name for names in parts.values() for name in names]
+                )
             of = dict(zip((name for names in parts.values() for name in names), found, strict=True))
             for part, names in parts.items():
                 yield part, when, [of[name] for name in names]
@@ -72,32 +74,34 @@ def _flowing(shop: Shop) -> Iterator[None]:
         sys.executable, "-m", "benchmarks.spark.sender", shop.name_server(), GROUP,
         str(A_SECOND), str(A_BATCH),
     ]  # fmt: skip
-    with peers.started("the sender", command, subprocess.PIPE) as sender:
+    with peers.start("the sender", command, subprocess.PIPE) as sender:
         yield
         if sender.popen.poll() is not None:
-            raise sender.failure("has ended")
+            raise sender.make_failure("has ended")
 
 
-def _names(pods: Sequence[dict[str, dict[str, str]]]) -> list[str]:
+def _list_names(pods: Sequence[dict[str, dict[str, str]]]) -> list[str]:
     return sorted(pod["metadata"]["name"] for pod in pods)
 
 
-def _used(shop: Shop, what: str, pods: Sequence[str], seconds: float = WINDOW_SECONDS) -> list[Use]:
+def _measure_use(
+    shop: Shop, what: str, pods: Sequence[str], seconds: float = WINDOW_SECONDS
+) -> list[Use]:
     progress.say(f"{what}: {seconds:g} s")
-    before = usage.samples(shop.node.admin)
+    before = usage.take_samples(shop.node.admin)
     found = usage.later(shop.node.admin, {name: before[name] for name in pods}, seconds)
     return [found[name] for name in pods]
 
 
-def _table(rows: Sequence[Row]) -> Iterator[str]:
+def _make_table(rows: Sequence[Row]) -> Iterator[str]:
     yield f"{'':<12}{'':<28}{'MiB':>8}{'% of a core':>14}"
     for part, when, uses in rows:
         memory, cores = max(use.memory for use in uses), max(use.cores for use in uses)
         yield f"{part:<12}{when:<28}{memory:>8.0f}{100 * cores:>14.1f}"
 
 
-def _text(body: Sequence[str]) -> str:
-    return page.text(
+def _format_text(body: Sequence[str]) -> str:
+    return page.format_page(
         "Resource usage",
         [
             f"Kubernetes {kubernetes.VERSION}, one node; brokers: RocketMQ {rocketmq.VERSION}",

@@ -39,9 +39,9 @@ class Use:
     """MiB, at the second one."""
 
 
-def samples(admin: User) -> dict[str, Sample]:
+def take_samples(admin: User) -> dict[str, Sample]:
     """Look at all pods, by their names."""
-    return dict(_samples(admin.ask("GET", _SUMMARY).body["pods"]))
+    return dict(_read_samples(admin.ask("GET", _SUMMARY).body["pods"]))
 
 
 def later(admin: User, before: Mapping[str, Sample], seconds: float) -> dict[str, Use]:
@@ -50,7 +50,9 @@ def later(admin: User, before: Mapping[str, Sample], seconds: float) -> dict[str
     def is_late(now: Mapping[str, Sample]) -> bool:
         return all(name in now and now[name].at - before[name].at >= seconds for name in before)
 
-    found = eventually(lambda: samples(admin), is_late, seconds + _PATIENCE_SECONDS, _LOOK_SECONDS)
+    found = eventually(
+        lambda: take_samples(admin), is_late, seconds + _PATIENCE_SECONDS, _LOOK_SECONDS
+    )
     if not is_late(found):
         raise process.SandboxError(
             f"the kubelet does not tell what these pods used: {', '.join(before)}; "
@@ -65,7 +67,7 @@ def later(admin: User, before: Mapping[str, Sample], seconds: float) -> dict[str
     }
 
 
-def _samples(pods: list[dict[str, Any]]) -> Iterator[tuple[str, Sample]]:
+def _read_samples(pods: list[dict[str, Any]]) -> Iterator[tuple[str, Sample]]:
     for pod in pods:
         first: dict[str, Any] = next(iter(pod.get("containers") or []), {})
         if "usageCoreNanoSeconds" in first.get("cpu", {}):

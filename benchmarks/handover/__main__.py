@@ -20,22 +20,22 @@ RESULTS = Path(__file__).parents[1] / "RESULTS-handover.md"
 
 def main() -> int:
     """Measure, print, compare."""
-    options = _options()
+    options = _parse_options()
     try:
         mine, peer = _measure(options)
     except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
         print(f"bench-handover: {error}", file=sys.stderr)
         return 2
-    figures = list(report.figures(mine, peer))
-    body = list(report.table(mine, peer))
-    print("\n".join([*body, "", *targets.lines(figures)]))
+    figures = list(report.list_figures(mine, peer))
+    body = list(report.make_table(mine, peer))
+    print("\n".join([*body, "", *targets.format_lines(figures)]))
     if options.update:
         command = f"make bench-handover ARGS='--rounds {options.rounds}'"
-        page.write(RESULTS, report.text(command, body, figures))
+        page.write(RESULTS, report.format_page(command, body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 
-def _options() -> argparse.Namespace:
+def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.handover", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="how often ours is run")
     parser.add_argument("--ours", action="store_true", help="leave the Java side out")
@@ -52,12 +52,12 @@ def _measure(options: argparse.Namespace) -> tuple[Side, Side | None]:
     with shop.opened() as on:
         peer = None
         if not options.ours:
-            played = scene.play(on, "theirs", theirs.started, theirs.EVENTS)
+            played = scene.play(on, "theirs", theirs.start, theirs.EVENTS)
             peer = Side(theirs.NAME, [played])
         mine = []
         for number in range(1, options.rounds + 1):
             on.renew_brokers()
-            mine.append(scene.play(on, f"ours-{number}", ours.started, ours.EVENTS))
+            mine.append(scene.play(on, f"ours-{number}", ours.start, ours.EVENTS))
         return Side(ours.NAME, mine), peer
 
 

@@ -45,7 +45,7 @@ class Sent:
         """Those that must arrive."""
         return set(range(self.count)) - self.unsure
 
-    def at(self, number: int) -> float:
+    def find_time(self, number: int) -> float:
         """Tell when a number had been sent."""
         last = len(self.times) - 1
         return self.times[min(bisect_right(self.times, number, key=lambda it: it[1]), last)][0]
@@ -88,11 +88,11 @@ class Outcome:
     duplicates: int
 
 
-def outcome(consumed: Iterable[Consumed], marks: Sequence[Mark], sent: Sent) -> Outcome:
+def measure(consumed: Iterable[Consumed], marks: Sequence[Mark], sent: Sent) -> Outcome:
     """Measure each event; the last mark is the end of the last one."""
     in_order = sorted(consumed, key=lambda each: each.at)
     again, first = _again(in_order)
-    seen = _Seen(_gaps(in_order, marks), again, _backlog(first, sent), _readers(in_order))
+    seen = _Seen(_find_gaps(in_order, marks), again, _backlog(first, sent), _find_readers(in_order))
     return Outcome(
         {mark.event: seen.effect(mark, end) for mark, end in pairwise(marks)},
         sent.count,
@@ -122,10 +122,10 @@ class _Seen:
             sum(longest),
             max((count for at, count in self.backlog if begin.at < at <= end.at), default=0),
             sum(end.owners.get(queue, owner) != owner for queue, owner in begin.owners.items()),
-            max(self._taken_up(begin.at, end.at), default=None),
+            max(self._list_takeovers(begin.at, end.at), default=None),
         )
 
-    def _taken_up(self, begin: float, end: float) -> Iterator[float]:
+    def _list_takeovers(self, begin: float, end: float) -> Iterator[float]:
         for found in self.readers.values():
             before = [reader for at, reader in found if at <= begin][-1:]
             since = [(at, reader) for at, reader in found if begin < at <= end]
@@ -133,7 +133,7 @@ class _Seen:
                 yield min(at for at, reader in since if reader == since[-1][1]) - begin
 
 
-def _gaps(
+def _find_gaps(
     consumed: Iterable[Consumed], marks: Sequence[Mark]
 ) -> Mapping[MessageQueue, Sequence[tuple[float, float]]]:
     times: dict[MessageQueue, list[float]] = defaultdict(list)
@@ -144,7 +144,9 @@ def _gaps(
     return {queue: list(pairwise(found)) for queue, found in times.items()}
 
 
-def _readers(consumed: Iterable[Consumed]) -> Mapping[MessageQueue, Sequence[tuple[float, str]]]:
+def _find_readers(
+    consumed: Iterable[Consumed],
+) -> Mapping[MessageQueue, Sequence[tuple[float, str]]]:
     found: dict[MessageQueue, list[tuple[float, str]]] = defaultdict(list)
     for each in consumed:
         found[each.queue].append((each.at, each.reader))
@@ -167,7 +169,7 @@ def _again(consumed: Iterable[Consumed]) -> tuple[list[float], dict[int, float]]
 def _backlog(first: Mapping[int, float], sent: Sent) -> list[tuple[float, int]]:
     """How many messages waited, after each change. What never came was not waited for."""
     changes = sorted(
-        [*((sent.at(number), 1) for number in first), *((at, -1) for at in first.values())]
+        [*((sent.find_time(number), 1) for number in first), *((at, -1) for at in first.values())]
     )
     counts = accumulate(change for _, change in changes)
     return [(at, count) for (at, _), count in zip(changes, counts, strict=True)]

@@ -24,7 +24,7 @@ class Flow:
         assert self.process.popen.stdin
         self.process.popen.stdin.close()
         if self.process.wait():
-            raise self.process.failure("has failed")
+            raise self.process.make_failure("has failed")
         lines = [json.loads(line) for line in self.told.read_text().splitlines()]
         return Sent(
             [(line["at"], line["sent"]) for line in lines],
@@ -38,5 +38,5 @@ def flowing(name_server: str, topic: str, told: Path) -> Iterator[Flow]:
     command = [
         sys.executable, "-m", "benchmarks.handover.sender", name_server, topic, str(told),
     ]  # fmt: skip
-    with peers.started("the sender", command, subprocess.PIPE) as process:
+    with peers.start("the sender", command, subprocess.PIPE) as process:
         yield Flow(process, told)

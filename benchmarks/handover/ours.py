@@ -25,7 +25,7 @@ class Ours:
     """A job at work."""
 
     def __init__(self, shop: Shop, topic: str, struck: contextlib.ExitStack) -> None:
-        """Take what `started` has started."""
+        """Take what `start` has started."""
         self._shop = shop
         self._topic = topic
         self._group = Group(shop, topic)
@@ -88,48 +88,49 @@ class Ours:
 
     def finish(self, sent: Sent) -> None:
         """Consume the rest, and end the job; each offset that it was to read gave a row."""
-        in_time(self._numbers, lambda it: sent.sure <= it)
+        in_time(self._read_numbers, lambda it: sent.sure <= it)
         report = self._group.report()
         rows = sum(report["rows"].values())
         if rows != report["offsets"]:
             raise process.SandboxError(f"{self._topic}: {rows} rows of {report['offsets']} offsets")
         self._shop.kubectl("-n", SHOP, "delete", GROUPS, self._topic, "--timeout=120s")
 
-    def owners(self) -> Mapping[MessageQueue, str]:
+    def find_owners(self) -> Mapping[MessageQueue, str]:
         """Read the assignment that is published."""
         found = owners(self._group.status())
         return {MessageQueue(self._topic, *queue): owner for queue, owner in found.items()}
 
-    def consumed(self) -> Iterator[Consumed]:
+    def list_consumed(self) -> Iterator[Consumed]:
         """Read the sink: rows are consumed when their batch is complete."""
-        for end, rows in self._rows():
+        for end, rows in self._make_rows():
             found: dict[tuple[MessageQueue, str], list[int]] = defaultdict(list)
             for row in rows:
-                found[self._queue(row), row["reader"]].append(int(row["body"]))
+                found[self._find_queue(row), row["reader"]].append(int(row["body"]))
             for (queue, reader), numbers in found.items():
                 yield Consumed(end, queue, numbers, reader)
 
     def _is_steady(self, begun: float) -> bool:
         """Whether each of the last batches is newer, and has messages of every queue."""
-        queues = self.owners().keys()
-        lately = sorted(self._rows(), key=lambda it: it[0])[-_STEADY_BATCHES:]
+        queues = self.find_owners().keys()
+        lately = sorted(self._make_rows(), key=lambda it: it[0])[-_STEADY_BATCHES:]
         return len(lately) == _STEADY_BATCHES and all(
-            end > begun and {self._queue(row) for row in rows} == queues for end, rows in lately
+            end > begun and {self._find_queue(row) for row in rows} == queues
+            for end, rows in lately
         )
 
-    def _queue(self, row: sinks.Row) -> MessageQueue:
+    def _find_queue(self, row: sinks.Row) -> MessageQueue:
         return MessageQueue(self._topic, row["broker_name"], int(row["queue_id"]))
 
-    def _numbers(self) -> set[int]:
-        return {int(row["body"]) for _, rows in self._rows() for row in rows}
+    def _read_numbers(self) -> set[int]:
+        return {int(row["body"]) for _, rows in self._make_rows() for row in rows}
 
-    def _rows(self) -> Iterator[tuple[float, list[sinks.Row]]]:
-        for done in self._batches():
+    def _make_rows(self) -> Iterator[tuple[float, list[sinks.Row]]]:
+        for done in self._list_batches():
             if done not in self._read:
                 self._read[done] = sinks.batch(done)
         yield from self._read.values()
 
-    def _batches(self) -> list[Path]:
+    def _list_batches(self) -> list[Path]:
         return sinks.finished(self._shop.folder / self._topic)
 
     def _scale(self, executors: int) -> None:
@@ -151,11 +152,11 @@ EVENTS: Mapping[str, Callable[[Shop, Ours], None]] = {
 
 
 @contextlib.contextmanager
-def started(shop: Shop, client: Client, topic: str) -> Iterator[Ours]:
+def start(shop: Shop, client: Client, topic: str) -> Iterator[Ours]:
     """Have a topic and a group, until left."""
     del client  # the operator makes the topic
     shop.apply(
-        manifests.filled("ours.yaml", NAME=topic, QUEUES=scene.QUEUES, CONSUMERS=scene.CONSUMERS)
+        manifests.fill("ours.yaml", NAME=topic, QUEUES=scene.QUEUES, CONSUMERS=scene.CONSUMERS)
     )
     shop.until_made(topic)
     with contextlib.ExitStack() as struck:

@@ -27,34 +27,34 @@ class Side:
     name: str
     rounds: Sequence[Outcome]
 
-    def events(self) -> Sequence[str]:
+    def list_events(self) -> Sequence[str]:
         """List the events of the rounds."""
         return list(self.rounds[0].effects)
 
     def worst(self, event: str, what: str) -> float:
         """Return the highest value of a field of `Effect`."""
-        return max(self._all(event, what))
+        return max(self._list_all(event, what))
 
     def median(self, event: str, what: str) -> float:
         """Return the median of a field of `Effect`."""
-        return statistics.median(self._all(event, what))
+        return statistics.median(self._list_all(event, what))
 
-    def taken_up(self, event: str) -> str:
+    def find_takeover(self, event: str) -> str:
         """Return the longest time until new readers had read, if there were any."""
         found = [each.effects[event].taken_up for each in self.rounds]
         times = [seconds for seconds in found if seconds is not None]
         return f"{max(times):.1f}" if times else "-"
 
-    def all_in_all(self, what: str) -> float:
+    def find_highest(self, what: str) -> float:
         """Return the highest value of a field of `Outcome`."""
         found: list[int] = [attrgetter(what)(each) for each in self.rounds]
         return max(found)
 
-    def _all(self, event: str, what: str) -> list[float]:
+    def _list_all(self, event: str, what: str) -> list[float]:
         return [attrgetter(what)(each.effects[event]) for each in self.rounds]
 
 
-def table(mine: Side, peer: Side | None) -> Iterator[str]:
+def make_table(mine: Side, peer: Side | None) -> Iterator[str]:
     """Yield a block per event with a row per side; then the totals of all messages."""
     sides = [mine, peer] if peer else [mine]
     yield (
@@ -65,11 +65,11 @@ def table(mine: Side, peer: Side | None) -> Iterator[str]:
         f"{'':<24} {'twice':>7} {'moved':>7} {'median':>8} {'worst':>7} {'median':>7} "
         f"{'worst':>7} {'':>8} {'over, s':>7}"
     )
-    for event in mine.events():
-        yield f"{event}{_compared(mine, peer, event)}"
+    for event in mine.list_events():
+        yield f"{event}{_compare(mine, peer, event)}"
         for side in sides:
-            if event in side.events():
-                yield f"  {side.name:<22} {_row(side, event)}"
+            if event in side.list_events():
+                yield f"  {side.name:<22} {_make_row(side, event)}"
     yield ""
     for side in sides:
         for number, each in enumerate(side.rounds, start=1):
@@ -79,33 +79,33 @@ def table(mine: Side, peer: Side | None) -> Iterator[str]:
             )
 
 
-def _row(side: Side, event: str) -> str:
+def _make_row(side: Side, event: str) -> str:
     still, total = (side.median(event, what) for what in ("standstill", "queue_seconds"))
     return (
         f"{side.worst(event, 'duplicates'):>7,} {side.worst(event, 'moved'):>7,} "
         f"{still:>8.2f} {side.worst(event, 'standstill'):>7.2f} "
         f"{total:>7.1f} {side.worst(event, 'queue_seconds'):>7.1f} "
-        f"{side.worst(event, 'backlog'):>8,} {side.taken_up(event):>7}"
+        f"{side.worst(event, 'backlog'):>8,} {side.find_takeover(event):>7}"
     )
 
 
-def _compared(mine: Side, peer: Side | None, event: str) -> str:
+def _compare(mine: Side, peer: Side | None, event: str) -> str:
     """Say how our longest gap compares with the peer's."""
-    if peer is None or event not in peer.events():
+    if peer is None or event not in peer.list_events():
         return ""
     ratio = mine.median(event, "standstill") / peer.median(event, "standstill")
     compared = f"{ratio:.1f}x slower" if ratio > 1 else f"{1 / ratio:.1f}x faster"
     return f" ({mine.name} {compared})"
 
 
-def figures(mine: Side, peer: Side | None) -> Iterator[Figure]:
+def list_figures(mine: Side, peer: Side | None) -> Iterator[Figure]:
     """Compare our worst values with the targets."""
     for name, what in (("lost", "lost"), ("read twice", "duplicates")):
-        yield _at_most(f"messages {name}", mine.all_in_all(what), 0, "")
+        yield _limit(f"messages {name}", mine.find_highest(what), 0, "")
     for event in (scene.KILL, scene.FREEZE, scene.CUT, scene.BROKER, ours.DRIVER):
-        yield _at_most(f"queues moved, {event}", mine.worst(event, "moved"), 0, "")
+        yield _limit(f"queues moved, {event}", mine.worst(event, "moved"), 0, "")
     for event, fewest in FEWEST_MOVES.items():
-        yield _at_most(f"queues moved, {event}", mine.worst(event, "moved"), fewest, "")
+        yield _limit(f"queues moved, {event}", mine.worst(event, "moved"), fewest, "")
     for event, limit in (
         (scene.JOIN, PLANNED_SECONDS),
         (scene.LEAVE, PLANNED_SECONDS),
@@ -113,7 +113,7 @@ def figures(mine: Side, peer: Side | None) -> Iterator[Figure]:
         (scene.KILL, KILL_SECONDS),
         (ours.DRIVER, DRIVER_SECONDS),
     ):
-        yield _at_most(f"longest gap, {event}", mine.worst(event, "standstill"), limit, "s")
+        yield _limit(f"longest gap, {event}", mine.worst(event, "standstill"), limit, "s")
     if peer:
         for event in (scene.FREEZE, scene.CUT):
             still = [side.worst(event, "standstill") for side in (mine, peer)]
@@ -121,16 +121,16 @@ def figures(mine: Side, peer: Side | None) -> Iterator[Figure]:
             yield Figure(name, still[0], still[1], HANG_RATIO, "s", at_least=False)
 
 
-def _at_most(name: str, value: float, limit: float, unit: str) -> Figure:
+def _limit(name: str, value: float, limit: float, unit: str) -> Figure:
     return Figure(name, value, None, limit, unit, at_least=False)
 
 
-def text(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
+def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
     """Make the page that is committed."""
     queues = scene.BROKERS_COUNT * scene.QUEUES
-    return page.text(
+    return page.format_page(
         "Handing over queues, compared with RocketMQ's own consumers",
-        [*_versions(), f"`{command}`"],
+        [*_list_versions(), f"`{command}`"],
         "Both sides run as pods on one Kubernetes node, next to the brokers; the machine does\n"
         f"nothing else. A sender sends {sender.A_SECOND} messages per second to {queues}\n"
         f"queues of {scene.BROKERS_COUNT} brokers. At first {scene.CONSUMERS} consumers share\n"
@@ -155,11 +155,11 @@ def text(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
         "- With several rounds: gaps and queue-seconds have median and worst round; the other\n"
         "  columns show the worst round.",
         body,
-        map(targets.cells, compared),
+        map(targets.format_cells, compared),
     )
 
 
-def _versions() -> Iterator[str]:
+def _list_versions() -> Iterator[str]:
     yield f"Kubernetes {kubernetes.VERSION}, one node; Python {platform.python_version()}"
     yield f"Brokers: RocketMQ {rocketmq.VERSION}"
     yield f"Peer: {peers.ROCKETMQ}, heap 128 MiB"

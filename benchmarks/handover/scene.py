@@ -54,10 +54,10 @@ class Side(Protocol):
     def finish(self, sent: Sent) -> None:
         """Consume what there still is, and go."""
 
-    def owners(self) -> Mapping[MessageQueue, str]:
+    def find_owners(self) -> Mapping[MessageQueue, str]:
         """Tell who owns which queue now."""
 
-    def consumed(self) -> Iterable[Consumed]:
+    def list_consumed(self) -> Iterable[Consumed]:
         """Tell all that was consumed, when it is finished."""
 
 
@@ -106,7 +106,7 @@ def play(
 
         def mark(event: str) -> None:
             progress.say(f"{topic}: {event}")
-            marks.append(Mark(event, time.time(), side.owners()))
+            marks.append(Mark(event, time.time(), side.find_owners()))
 
         progress.say(f"{topic}: starting")
         side.await_steady()
@@ -117,4 +117,4 @@ def play(
         mark("the end")
         sent = flowing.stop()
         side.finish(sent)
-        return effects.outcome(side.consumed(), marks, sent)
+        return effects.measure(side.list_consumed(), marks, sent)

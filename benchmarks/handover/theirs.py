@@ -48,7 +48,7 @@ class _Log:
         self._topic = topic
         self._begun = 0
 
-    def news(self) -> Iterator[_Said]:
+    def read_news(self) -> Iterator[_Said]:
         """Tell what it has consumed since last time."""
         with self._file.open("rb") as log:
             log.seek(self._begun)
@@ -94,7 +94,7 @@ class Theirs:
         self._struck = struck
         self._logs: dict[Path, _Log] = {}
         self._said: list[_Said] = []
-        self._there = self._seats(scene.CONSUMERS)
+        self._there = self._list_seats(scene.CONSUMERS)
         """Those that should consume now."""
         self._queues = queues
 
@@ -109,9 +109,9 @@ class Theirs:
     def kill(self) -> None:
         """Kill one; it is started again."""
         seat = min(self._there)
-        count = len(self._files(seat))
+        count = len(self._list_files(seat))
         self._crew.kill(seat)
-        in_time(lambda: self._files(seat), lambda now: len(now) > count)
+        in_time(lambda: self._list_files(seat), lambda now: len(now) > count)
         self.await_steady()
 
     def strike(self, fault: scene.Fault) -> None:
@@ -124,7 +124,7 @@ class Theirs:
     def recover(self) -> None:
         """Let it go on."""
         self._struck.close()
-        self._there = self._seats(scene.CONSUMERS)
+        self._there = self._list_seats(scene.CONSUMERS)
         self.await_steady()
 
     def add_queues(self) -> None:
@@ -144,37 +144,37 @@ class Theirs:
 
     def finish(self, sent: Sent) -> None:
         """Wait until all was consumed, or for a while; then let all shut down."""
-        in_time(self._numbers, lambda it: sent.sure <= it)
+        in_time(self._read_numbers, lambda it: sent.sure <= it)
         self._crew.scale(0)
 
-    def owners(self) -> Mapping[MessageQueue, str]:
+    def find_owners(self) -> Mapping[MessageQueue, str]:
         """Tell in which seat each queue was consumed last."""
         self._look()
         in_order = sorted(self._said, key=lambda each: each.consumed.at)
         return {each.consumed.queue: each.seat for each in in_order}
 
-    def consumed(self) -> Iterable[Consumed]:
+    def list_consumed(self) -> Iterable[Consumed]:
         """Tell what they have said."""
         self._look()
         return [each.consumed for each in self._said]
 
-    def _seats(self, count: int) -> set[str]:
+    def _list_seats(self, count: int) -> set[str]:
         return {f"{self._topic}-{number}" for number in range(count)}
 
     def _scale(self, count: int) -> None:
         self._crew.scale(count)
-        self._there = self._seats(count)
+        self._there = self._list_seats(count)
         self.await_steady()
 
-    def _files(self, seat: str = "*") -> list[Path]:
+    def _list_files(self, seat: str = "*") -> list[Path]:
         return sorted(self._folder.glob(f"{seat}.*"))
 
     def _look(self) -> None:
-        for file in self._files():
+        for file in self._list_files():
             log = self._logs.setdefault(file, _Log(file, self._topic))
-            self._said.extend(log.news())
+            self._said.extend(log.read_news())
 
-    def _numbers(self) -> set[int]:
+    def _read_numbers(self) -> set[int]:
         self._look()
         return {number for each in self._said for number in each.consumed.numbers}
 
@@ -196,7 +196,7 @@ class Theirs:
         )
 
 
-def classes() -> Path:
+def compile_consumer() -> Path:
     """Compile the program of a consumer: `Push NAME_SERVER TOPIC GROUP`."""
     return jars.compiled(list(_SOURCES.glob("*.java")), jars.classpath(peers.ROCKETMQ))
 
@@ -215,15 +215,20 @@ class _Pods:
 
 
 @contextlib.contextmanager
-def started(shop: Shop, client: Client, topic: str) -> Iterator[Theirs]:
+def start(shop: Shop, client: Client, topic: str) -> Iterator[Theirs]:
     """Have a topic, and consumers in pods, until left."""
     in_time(client.list_brokers, lambda it: len(it.brokers) == scene.BROKERS_COUNT)
     client.put_topics([TopicConfig(topic, scene.QUEUES, scene.QUEUES)])
     said = shop.folder / f"{topic}-said"
     said.mkdir()
     said.chmod(0o777)  # whoever they are in their pods, they may
-    values = {"NAME": topic, "CONSUMERS": scene.CONSUMERS, "CLASSES": classes(), "SAID": said}
-    shop.apply(manifests.filled("theirs.yaml", **values))
+    values = {
+        "NAME": topic,
+        "CONSUMERS": scene.CONSUMERS,
+        "CLASSES": compile_consumer(),
+        "SAID": said,
+    }
+    shop.apply(manifests.fill("theirs.yaml", **values))
     with contextlib.ExitStack() as struck:
         queues = scene.BROKERS_COUNT * scene.QUEUES
         yield Theirs(_Pods(shop, topic), client, topic, said, struck, queues)

@@ -20,21 +20,21 @@ IDLE_SECONDS, QUICK_IDLE_SECONDS = 300.0, 60.0
 
 def main() -> int:
     """Measure, print, compare."""
-    options = _options()
+    options = _parse_options()
     try:
         many, one, beside = _measure(options)
     except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
         print(f"bench-operator: {error}", file=sys.stderr)
         return 2
-    figures = list(report.figures(many, one))
-    body = list(report.table(many, one, beside))
-    print("\n".join([*body, "", *targets.lines(figures)]))
+    figures = list(report.list_figures(many, one))
+    body = list(report.make_table(many, one, beside))
+    print("\n".join([*body, "", *targets.format_lines(figures)]))
     if options.update:
-        page.write(RESULTS, report.text("make bench-operator", body, figures))
+        page.write(RESULTS, report.format_page("make bench-operator", body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 
-def _options() -> argparse.Namespace:
+def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.operator", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a minute idle, nothing frozen")
     parser.add_argument(
@@ -60,7 +60,7 @@ def _measure(options: argparse.Namespace) -> tuple[list[Many], One | None, dict[
         return many, None, {}
     one = asyncio.run(play.one(sizes.ONE, progress.say))
     events = (theirs.KILLED,) if options.quick else (theirs.KILLED, theirs.FROZEN)
-    return many, one, theirs.standstills(events, progress.say)
+    return many, one, theirs.play_standstills(events, progress.say)
 
 
 if __name__ == "__main__":

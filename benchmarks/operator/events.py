@@ -49,15 +49,15 @@ class Events:
         self._watch = watch
         self._size = size
 
-    def all_wanted(self, group: Key) -> Wanted:
+    def expect_all(self, group: Key) -> Wanted:
         """Say what a group's status is to show while all its pods are ready."""
-        return self._wanted(list(self._size.pods_of(group)))
+        return self._expect(list(self._size.list_pods(group)))
 
     async def flow(self, seconds: float) -> list[float]:
         """Let an event begin every so often, whatever became of those before; the delays."""
         keys = self._size.group_keys()
         picked = [
-            _Group(key, list(self._size.pods_of(key)))
+            _Group(key, list(self._size.list_pods(key)))
             for key in random.sample(keys, min(len(keys), MOST_PICKED))
         ]
         begun = time.perf_counter()
@@ -65,19 +65,19 @@ class Events:
         for number in range(round(seconds * A_SECOND)):
             await asyncio.sleep(begun + number / A_SECOND - time.perf_counter())
             group = picked[number % len(picked)]
-            under_way.append(asyncio.create_task(self._happens(group, kill=bool(number % 2))))
+            under_way.append(asyncio.create_task(self._play(group, kill=bool(number % 2))))
         return await asyncio.gather(*under_way)
 
-    async def deaths(self, count: int) -> list[float]:
+    async def play_deaths(self, count: int) -> list[float]:
         """Kill a pod and have another one ready after it, so many times; delays of the deaths."""
         key = self._size.group_keys()[0]
-        group = _Group(key, list(self._size.pods_of(key)))
+        group = _Group(key, list(self._size.list_pods(key)))
         delays = []
         for _ in range(count):
             await asyncio.sleep(QUIET_SECONDS)
-            delays.append(await self._happens(group, kill=True))
+            delays.append(await self._play(group, kill=True))
             await asyncio.sleep(QUIET_SECONDS)
-            await self._happens(group, kill=False)
+            await self._play(group, kill=False)
         return delays
 
     async def pin_at_once(self, keys: Sequence[Key]) -> float:
@@ -85,9 +85,9 @@ class Events:
         begun = time.perf_counter()
         shown = []
         for key in keys:
-            pods = list(self._size.pods_of(key))[1:]
-            shown.append(self._watch.await_shown(key, self._wanted(pods)))
-        changes = [self._stage.pin(key, list(self._size.pods_of(key))[1:]) for key in keys]
+            pods = list(self._size.list_pods(key))[1:]
+            shown.append(self._watch.await_shown(key, self._expect(pods)))
+        changes = [self._stage.pin(key, list(self._size.list_pods(key))[1:]) for key in keys]
         await asyncio.gather(*changes)
         return max([await _soon(each, key) for each, key in zip(shown, keys, strict=True)]) - begun
 
@@ -95,16 +95,16 @@ class Events:
         """Make the writes of as many changes, without an operator; the seconds that they take."""
         begun = time.perf_counter()
         await side_by_side(
-            self._stage.follow_pin(key, list(self._size.pods_of(key))) for key in keys
+            self._stage.follow_pin(key, list(self._size.list_pods(key))) for key in keys
         )
         return time.perf_counter() - begun
 
-    async def _happens(self, group: _Group, *, kill: bool) -> float:
+    async def _play(self, group: _Group, *, kill: bool) -> float:
         """Let one event happen; the seconds from the API server's answer to the new status."""
         async with group.turn:
             pod, is_killed = group.pods[0], kill and group.is_ready
             left = group.pods[1:] if group.is_ready else group.pods
-            shown = self._watch.await_shown(group.key, self._wanted(left))
+            shown = self._watch.await_shown(group.key, self._expect(left))
             if is_killed:
                 await self._stage.kill_pod(pod)
             else:
@@ -116,7 +116,7 @@ class Events:
                 await self._stage.make_pod(pod, group.key.name)
             return max(0.0, at - answered)
 
-    def _wanted(self, pods: Sequence[Key]) -> Wanted:
+    def _expect(self, pods: Sequence[Key]) -> Wanted:
         return Wanted(frozenset(pod.name for pod in pods), self._size.all_queues)
 
 

@@ -13,7 +13,7 @@ _SINCE = "2026-01-01T00:00:00Z"
 _CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 
 
-def topic(key: Key, size: Size) -> Document:
+def make_topic(key: Key, size: Size) -> Document:
     """Make a topic whose queues are given."""
     return {
         "apiVersion": API_VERSION,
@@ -28,7 +28,7 @@ def topic(key: Key, size: Size) -> Document:
     }
 
 
-def group(key: Key, size: Size) -> Document:
+def make_group(key: Key, size: Size) -> Document:
     """Make a group whose consumers are pods."""
     return {
         "apiVersion": API_VERSION,

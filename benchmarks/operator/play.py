@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks.operator import usage
 from benchmarks.operator.events import Events
 from benchmarks.operator.sizes import Size
-from benchmarks.operator.stage import filled
+from benchmarks.operator.stage import fill
 from benchmarks.operator.told import Watch
 from evenkeel.cluster import paths
 from sandbox.operator import RunningOperator
@@ -83,7 +83,7 @@ class One:
 async def many(size: Size, idle_seconds: float, say: Say) -> Many:
     """Measure with many groups."""
     say(f"{size}: filling the API server")
-    async with _kept(size, say) as kept:
+    async with _keep(size, say) as kept:
         say(f"{size}: pods get ready and die")
         before, begun = usage.cpu_seconds(kept.operator.pid), time.perf_counter()
         delays = await kept.events.flow(FLOW_SECONDS)
@@ -95,7 +95,7 @@ async def many(size: Size, idle_seconds: float, say: Say) -> Many:
         seconds = await kept.events.pin_at_once(changed)
         await asyncio.sleep(SETTLE_SECONDS)
         say(f"{size}: idle for {idle_seconds:g} s")
-        idle = await kept.idle(idle_seconds)
+        idle = await kept.measure_idle(idle_seconds)
         memory = _memory(kept.operator.pid)
         kept.operator.stop()
         say(f"{size}: the same writes without an operator")
@@ -108,9 +108,9 @@ async def many(size: Size, idle_seconds: float, say: Say) -> Many:
 async def one(size: Size, say: Say) -> One:
     """Measure with one large group."""
     say(f"{size}: filling the API server")
-    async with _kept(size, say) as kept:
+    async with _keep(size, say) as kept:
         say(f"{size}: pods die")
-        delays = await kept.events.deaths(DEATHS)
+        delays = await kept.events.play_deaths(DEATHS)
         return One(size, kept.start, delays, _memory(kept.operator.pid))
 
 
@@ -123,7 +123,7 @@ class _Kept:
     events: Events
     watches: Sequence[Watch]
 
-    async def idle(self, seconds: float) -> Idle:
+    async def measure_idle(self, seconds: float) -> Idle:
         """Let nothing happen."""
         begun, before = time.perf_counter(), usage.cpu_seconds(self.operator.pid)
         told = sum(watch.changes for watch in self.watches)
@@ -136,17 +136,17 @@ class _Kept:
 
 
 @asynccontextmanager
-async def _kept(size: Size, say: Say) -> AsyncIterator[_Kept]:
+async def _keep(size: Size, say: Say) -> AsyncIterator[_Kept]:
     """Start an operator beside an API server that holds everything; return when all is assigned."""
-    async with filled(size) as (cluster, client, stage):
+    async with fill(size) as (cluster, client, stage):
         groups, topics = Watch(client, paths.GROUPS), Watch(client, paths.TOPICS)
         async with groups.following(), topics.following():
             events = Events(stage, groups, size)
-            shown = [groups.await_shown(key, events.all_wanted(key)) for key in size.group_keys()]
+            shown = [groups.await_shown(key, events.expect_all(key)) for key in size.group_keys()]
             begun = time.perf_counter()
             say(f"{size}: a cold start")
             with RunningOperator(cluster.admin.kubeconfig) as operator:
-                await _all_shown(shown, operator)
+                await _wait_until_shown(shown, operator)
                 await asyncio.sleep(SETTLE_SECONDS)
                 start = Start(
                     max(groups.last_at, topics.last_at) - begun, groups.changes + topics.changes
@@ -154,7 +154,9 @@ async def _kept(size: Size, say: Say) -> AsyncIterator[_Kept]:
                 yield _Kept(operator, start, events, (groups, topics))
 
 
-async def _all_shown(shown: Sequence[asyncio.Future[float]], operator: RunningOperator) -> None:
+async def _wait_until_shown(
+    shown: Sequence[asyncio.Future[float]], operator: RunningOperator
+) -> None:
     waiting = asyncio.gather(*shown)
     deadline = time.perf_counter() + COLD_PATIENCE_SECONDS
     while not waiting.done():

@@ -25,9 +25,9 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return sorted(values)[-(-len(values) * percent // 100) - 1]
 
 
-def table(many: Sequence[Many], one: One | None, beside: Mapping[str, float]) -> Iterator[str]:
+def make_table(many: Sequence[Many], one: One | None, beside: Mapping[str, float]) -> Iterator[str]:
     """Yield a table with one column per size; then the large group, and RocketMQ."""
-    for name, values in _rows(many):
+    for name, values in _make_rows(many):
         yield f"{name:<44} {' '.join(f'{value:>14}' for value in values)}"
     if one is not None:
         yield ""
@@ -44,14 +44,14 @@ def table(many: Sequence[Many], one: One | None, beside: Mapping[str, float]) ->
         yield f"  {event}: a queue is not read for {seconds:.2f} s"
 
 
-def _rows(many: Sequence[Many]) -> Iterator[tuple[str, list[str]]]:
+def _make_rows(many: Sequence[Many]) -> Iterator[tuple[str, list[str]]]:
     for line in range(2):
-        yield "", [_halves(each.size)[line] for each in many]
+        yield "", [_split_name(each.size)[line] for each in many]
     yield "cold start, until the last status", [f"{each.start.seconds:.1f} s" for each in many]
     yield "  statuses written", [f"{each.start.writes:,}" for each in many]
-    yield f"{events.A_SECOND} pod changes per second, delay: p50", _delays(many, 50)
-    yield "  p99", _delays(many, 99)
-    yield "  slowest", _delays(many, 100)
+    yield f"{events.A_SECOND} pod changes per second, delay: p50", _list_delays(many, 50)
+    yield "  p99", _list_delays(many, 99)
+    yield "  slowest", _list_delays(many, 100)
     yield "  CPU, share of a core", [f"{each.flow_cpu_percent:.0f} %" for each in many]
     yield "specs that change at the same time", [f"{each.changed:,}" for each in many]
     yield "  until the last status", [f"{each.changed_seconds:.1f} s" for each in many]
@@ -62,13 +62,13 @@ def _rows(many: Sequence[Many]) -> Iterator[tuple[str, list[str]]]:
     yield "memory at the end, peak", [_memory(each.memory) for each in many]
 
 
-def _halves(size: Size) -> list[str]:
+def _split_name(size: Size) -> list[str]:
     """Split `100 groups x 10 pods` into the two lines of a narrow heading."""
     groups, pods = str(size).split(" x ")
     return [groups, f"x {pods}"]
 
 
-def _delays(many: Sequence[Many], percent: int) -> list[str]:
+def _list_delays(many: Sequence[Many], percent: int) -> list[str]:
     return [f"{1000 * percentile(each.delays, percent):,.0f} ms" for each in many]
 
 
@@ -76,37 +76,37 @@ def _memory(memory: Memory) -> str:
     return f"{memory.rss_mib:.0f}, {memory.peak_mib:.0f} MiB"
 
 
-def figures(many: Sequence[Many], one: One | None) -> Iterator[Figure]:
+def list_figures(many: Sequence[Many], one: One | None) -> Iterator[Figure]:
     """Compare with the targets. What must not grow with the groups is compared at each size."""
     for each in many:
         followed = 1000 * percentile(each.delays, 99)
-        yield _at_most(
+        yield _limit(
             f"{each.size}: from a pod's event to the status, p99", followed, FOLLOWED_MS, "ms"
         )
-        yield _at_most(f"{each.size}: writes while idle", each.idle.writes, 0, "")
-        yield _at_most(f"{each.size}: CPU while idle", each.idle.cpu_percent, IDLE_PERCENT, "%")
+        yield _limit(f"{each.size}: writes while idle", each.idle.writes, 0, "")
+        yield _limit(f"{each.size}: CPU while idle", each.idle.cpu_percent, IDLE_PERCENT, "%")
         if each.size == sizes.MIDDLE:
-            yield _at_most(f"{each.size}: cold start", each.start.seconds, COLD_SECONDS, "s")
+            yield _limit(f"{each.size}: cold start", each.start.seconds, COLD_SECONDS, "s")
             changed = f"{each.size}: {each.changed} specs change at the same time"
-            yield _at_most(changed, each.changed_seconds, CHANGED_SECONDS, "s")
+            yield _limit(changed, each.changed_seconds, CHANGED_SECONDS, "s")
             peak = each.memory.peak_mib
-            yield _at_most(f"{each.size}: peak memory", peak, MEMORY_MIB, "MiB")
+            yield _limit(f"{each.size}: peak memory", peak, MEMORY_MIB, "MiB")
     if one is not None:
-        yield _at_most(
+        yield _limit(
             f"{one.size}: from a pod's death to the status", max(one.delays), DEATH_SECONDS, "s"
         )
 
 
-def _at_most(name: str, value: float, limit: float, unit: str) -> Figure:
+def _limit(name: str, value: float, limit: float, unit: str) -> Figure:
     return Figure(name, value, None, limit, unit, at_least=False)
 
 
-def text(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
+def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
     """Make the page that is committed."""
     size: Size = sizes.MIDDLE
-    return page.text(
+    return page.format_page(
         "How fast the operator is",
-        [*_versions(), f"`{command}`"],
+        [*_list_versions(), f"`{command}`"],
         "The operator runs in its own process with default settings. API server and etcd are real\n"
         "and run on the same machine, etcd without fsync. There is no kubelet: the benchmark\n"
         "creates the pods and sets their status.\n"
@@ -124,11 +124,11 @@ def text(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
         "than an assignment\ntakes. For Evenkeel, "
         "[the handover](RESULTS-handover.md) measures the same.",
         body,
-        map(targets.cells, compared),
+        map(targets.format_cells, compared),
     )
 
 
-def _versions() -> Iterator[str]:
+def _list_versions() -> Iterator[str]:
     versions = (f"{each} {importlib.metadata.version(each)}" for each in ("kopf", "aiohttp"))
     yield f"Python {platform.python_version()}, {', '.join(versions)}"
     yield f"Kubernetes {kubernetes.VERSION}; {api.IN_FLIGHT} requests of the benchmark in flight"

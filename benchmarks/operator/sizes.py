@@ -35,7 +35,7 @@ class Size:
         """How many queues a topic has."""
         return self.brokers * self.queues
 
-    def spaces(self) -> list[str]:
+    def list_spaces(self) -> list[str]:
         """Name all namespaces."""
         return [f"team-{number}" for number in range(self.namespaces)]
 
@@ -52,7 +52,7 @@ class Size:
         number = int(group.name.rpartition("-")[2])
         return self._key("topic", number % self.topics).name
 
-    def pods_of(self, group: Key) -> Iterator[Key]:
+    def list_pods(self, group: Key) -> Iterator[Key]:
         """Name the pods of a group."""
         for number in range(self.pods):
             yield Key(group.namespace, f"{group.name}-{number:03}")

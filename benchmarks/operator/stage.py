@@ -33,8 +33,8 @@ class Stage:
     async def fill(self) -> None:
         """Make everything, all pods ready; no operator has seen any of it."""
         await asyncio.gather(*map(self._define, crds.KINDS))
-        await asyncio.gather(*map(self._make_space, self._size.spaces()))
-        await side_by_side(self._all())
+        await asyncio.gather(*map(self._make_space, self._size.list_spaces()))
+        await side_by_side(self._list_all())
 
     async def make_pod(self, key: Key, app: str) -> None:
         """Make a pod, which is not ready yet."""
@@ -52,24 +52,24 @@ class Stage:
 
     async def pin(self, key: Key, pods: Iterable[Key]) -> None:
         """Let only these pods of a group consume."""
-        await self._client.ask("PATCH", paths.one(paths.GROUPS, key), _pinned(pods), MERGE)
+        await self._client.ask("PATCH", paths.one(paths.GROUPS, key), _pin(pods), MERGE)
 
     async def follow_pin(self, key: Key, pods: Iterable[Key]) -> None:
         """Pin, and write what an operator would write then, as fast as the API server takes it."""
         path = paths.one(paths.GROUPS, key)
-        found = msgspec.json.decode(await self._client.ask("PATCH", path, _pinned(pods), MERGE))
+        found = msgspec.json.decode(await self._client.ask("PATCH", path, _pin(pods), MERGE))
         found["status"]["epoch"] += 1
         found["status"]["observedGeneration"] = found["metadata"]["generation"]
         await self._client.ask("PUT", f"{path}/status", found)
         told = events.event(manifests.read_group(found), Happened("Rebalanced", "it moved"))
         await self._client.ask("POST", paths.listed(paths.EVENTS, key.namespace), told)
 
-    def _all(self) -> Iterator[Awaitable[None]]:
+    def _list_all(self) -> Iterator[Awaitable[None]]:
         for key in self._size.topic_keys():
-            yield self._make(paths.TOPICS, key, objects.topic(key, self._size))
+            yield self._make(paths.TOPICS, key, objects.make_topic(key, self._size))
         for group in self._size.group_keys():
-            yield self._make(paths.GROUPS, group, objects.group(group, self._size))
-            for pod in self._size.pods_of(group):
+            yield self._make(paths.GROUPS, group, objects.make_group(group, self._size))
+            for pod in self._size.list_pods(group):
                 yield self._make_ready_pod(pod, group.name)
 
     async def _make(self, resource: paths.Resource, key: Key, body: objects.Document) -> None:
@@ -96,12 +96,12 @@ class Stage:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
 
-def _pinned(pods: Iterable[Key]) -> objects.Document:
+def _pin(pods: Iterable[Key]) -> objects.Document:
     return {"spec": {"strategy": {"pinnedConsumers": [pod.name for pod in pods]}}}
 
 
 @contextlib.asynccontextmanager
-async def filled(size: Size) -> AsyncIterator[tuple[Cluster, Client, Stage]]:
+async def fill(size: Size) -> AsyncIterator[tuple[Cluster, Client, Stage]]:
     """Run an API server that holds everything of a size."""
     with kubernetes.started() as cluster:
         async with Client(cluster.admin.kubeconfig) as client:

@@ -36,7 +36,9 @@ class _Processes:
     def __init__(self, place: process.Folder, said: Path, name_server: str) -> None:
         self._place = place
         self._said = said
-        libraries = os.pathsep.join((str(theirs.classes()), jars.classpath(peers.ROCKETMQ)))
+        libraries = os.pathsep.join(
+            (str(theirs.compile_consumer()), jars.classpath(peers.ROCKETMQ))
+        )
         self._java = (
             f"exec {jars.java()} -Xms128m -Xmx128m -Drocketmq.log.root={place.path} "
             f"-cp {libraries} Push {name_server} {_TOPIC} group-{_TOPIC}"
@@ -72,7 +74,7 @@ class _Processes:
         self._running[seat] = process.Process(name, command, self._place, {})
 
 
-def standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dict[str, float]:
+def play_standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dict[str, float]:
     """Let these happen to a group of push consumers; the longest that a queue stood still."""
     with (
         rocketmq.started(brokers=1, properties=_PROPERTIES) as mq,
@@ -100,9 +102,9 @@ def standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dict[str
             for event in events:
                 time.sleep(random.random())  # it comes at any time
                 say(f"{theirs.NAME}: {event}")
-                marks.append(Mark(event, time.time(), side.owners()))
+                marks.append(Mark(event, time.time(), side.find_owners()))
                 happens[event]()
-            marks.append(Mark("the end", time.time(), side.owners()))
+            marks.append(Mark("the end", time.time(), side.find_owners()))
             sent = flowing.stop()
-            found: Mapping[str, Effect] = effects.outcome(side.consumed(), marks, sent).effects
+            found: Mapping[str, Effect] = effects.measure(side.list_consumed(), marks, sent).effects
             return {event: effect.standstill for event, effect in found.items()}

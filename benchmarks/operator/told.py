@@ -105,7 +105,7 @@ class Watch:
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
         """Hear of everything that changes, for as long as this lasts."""
-        found = await self._listed()
+        found = await self._list()
         self._versions = {each.key: each.metadata.resource_version for each in found.items}
         task = asyncio.create_task(self._follow(found.metadata.resource_version))
         task.add_done_callback(self._give_up)
@@ -124,12 +124,12 @@ class Watch:
 
     async def check_complete(self) -> None:
         """Compare with a list: a watch that has missed something has counted too few."""
-        found = await self._listed()
+        found = await self._list()
         versions = {each.key: each.metadata.resource_version for each in found.items}
         if versions != self._versions:
             raise SandboxError(f"the watch of {self._path} has not told all changes")
 
-    async def _listed(self) -> _List:
+    async def _list(self) -> _List:
         return msgspec.json.decode(await self._client.ask("GET", self._path), type=_List)
 
     async def _follow(self, version: str) -> None:

@@ -16,15 +16,15 @@ def cpu_seconds(pid: int) -> float:
 
 def rss_mib(pid: int) -> float:
     """Tell how much memory it holds now."""
-    return _status(pid, "VmRSS")
+    return _read_status(pid, "VmRSS")
 
 
 def peak_mib(pid: int) -> float:
     """Tell how much memory it has ever held at once."""
-    return _status(pid, "VmHWM")
+    return _read_status(pid, "VmHWM")
 
 
-def _status(pid: int, name: str) -> float:
+def _read_status(pid: int, name: str) -> float:
     text = Path(f"/proc/{pid}/status").read_text()
     found = re.search(rf"^{name}:\s*(\d+) kB$", text, re.MULTILINE)
     assert found is not None

@@ -33,25 +33,25 @@ SOAK_ROUNDS = 50
 
 def main() -> int:
     """Measure, print, compare."""
-    options = _options()
+    options = _parse_options()
     try:
         rows, figures = _measure(options)
     except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
         print(f"bench-pull: {error}", file=sys.stderr)
         return 2
     body = [
-        *report.table(rows),
+        *report.make_table(rows),
         "",
         f"ours sends with {messages.IN_FLIGHT} batches in flight, the Java producer with one",
     ]
-    print("\n".join([*body, "", *targets.lines(figures)]))
+    print("\n".join([*body, "", *targets.format_lines(figures)]))
     if options.update:
         command = f"make bench-pull ARGS='--soak {options.soak:g}'"
-        page.write(RESULTS, report.text(command, body, figures))
+        page.write(RESULTS, report.format_page(command, body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 
-def _options() -> argparse.Namespace:
+def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pull", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
     parser.add_argument(
@@ -68,39 +68,43 @@ def _measure(options: argparse.Namespace) -> tuple[list[Row], list[Figure]]:
     count = QUICK_MESSAGES if options.quick else MESSAGES
     rounds = QUICK_ROUNDS if options.quick else ROUNDS
     layouts = [Job("one", 1, count), Job("eight", 8, count)]
-    with stage.started() as mq:
+    with stage.start() as mq:
         for job in layouts:
             progress.say(f"filling {job}")
             stage.fill(mq, job)
-        with _started(programs.PULLERS, mq) as pullers:
-            rows = list(_pulls(layouts, pullers, rounds, is_raised=False))
+        with _start(programs.PULLERS, mq) as pullers:
+            rows = list(_measure_pulls(layouts, pullers, rounds, is_raised=False))
             stage.raise_caps(mq)
-            rows.extend(_pulls(layouts, pullers, rounds, is_raised=True))
+            rows.extend(_measure_pulls(layouts, pullers, rounds, is_raised=True))
         job = Job(stage.SENT_TOPIC, stage.SENT_QUEUES, SENT)
-        with _started(programs.SENDERS, mq) as senders:
-            rows.extend(_rows(Scene(ours.SEND, job.queues, is_raised=True), job, senders, rounds))
-        figures = list(report.figures(rows))
+        with _start(programs.SENDERS, mq) as senders:
+            rows.extend(
+                _make_rows(Scene(ours.SEND, job.queues, is_raised=True), job, senders, rounds)
+            )
+        figures = list(report.list_figures(rows))
         if options.soak:
             figures.append(_soak(mq, layouts[-1], options.soak))
     return rows, figures
 
 
 @contextlib.contextmanager
-def _started(chosen: Sequence[Program], mq: RocketMq) -> Iterator[list[Running]]:
+def _start(chosen: Sequence[Program], mq: RocketMq) -> Iterator[list[Running]]:
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(programs.started(each, mq)) for each in chosen]
+        yield [stack.enter_context(programs.start(each, mq)) for each in chosen]
 
 
-def _pulls(
+def _measure_pulls(
     layouts: Sequence[Job], pullers: Sequence[Running], rounds: int, *, is_raised: bool
 ) -> Iterator[Row]:
     mine = [running for running in pullers if running.program == programs.OURS]
-    yield from _rows(Scene(ours.DECODE, 1, is_raised), layouts[0], mine, rounds)
+    yield from _make_rows(Scene(ours.DECODE, 1, is_raised), layouts[0], mine, rounds)
     for job in layouts:
-        yield from _rows(Scene(ours.PULL, job.queues, is_raised), job, pullers, rounds)
+        yield from _make_rows(Scene(ours.PULL, job.queues, is_raised), job, pullers, rounds)
 
 
-def _rows(scene: Scene, job: Job, all_running: Sequence[Running], rounds: int) -> Iterator[Row]:
+def _make_rows(
+    scene: Scene, job: Job, all_running: Sequence[Running], rounds: int
+) -> Iterator[Row]:
     """Let everybody do the job in turn; the first rounds are for warming up."""
     progress.say(str(scene))
     warm_up = math.ceil(MESSAGES / job.messages)
@@ -114,7 +118,7 @@ def _rows(scene: Scene, job: Job, all_running: Sequence[Running], rounds: int) -
 def _soak(mq: RocketMq, job: Job, minutes: float) -> Figure:
     """Pull the same data again and again."""
     progress.say(f"pulling for {minutes:g} minutes")
-    with programs.started(programs.OURS, mq) as running:
+    with programs.start(programs.OURS, mq) as running:
         until = time.monotonic() + minutes * 60
         seen = [running.ask(ours.PULL, job) for _ in range(2 * SOAK_ROUNDS)]
         while time.monotonic() < until:

@@ -22,7 +22,7 @@ _BODY = random.Random(1).randbytes(BODY_BYTES)
 def send(client: Client, topic: str, count: int, chooser: Chooser, a_batch: int = A_BATCH) -> int:
     """Send so many messages, a few batches at a time; return when all are stored."""
     under_way: deque[RunningFlow[Sent]] = deque()
-    for batch in _batches(topic, count, a_batch):
+    for batch in _list_batches(topic, count, a_batch):
         if len(under_way) == IN_FLIGHT:
             client.wait(under_way.popleft())
         under_way.append(client.start(sending.send(client.directory, batch, chooser)))
@@ -31,7 +31,7 @@ def send(client: Client, topic: str, count: int, chooser: Chooser, a_batch: int 
     return count
 
 
-def _batches(topic: str, count: int, a_batch: int) -> Iterator[list[Message]]:
+def _list_batches(topic: str, count: int, a_batch: int) -> Iterator[list[Message]]:
     for first in range(0, count, a_batch):
         numbers = range(first, min(first + a_batch, count))
         yield [Message(topic, _BODY, tags="bench", keys=(f"key-{each}",)) for each in numbers]

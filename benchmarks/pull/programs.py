@@ -66,7 +66,7 @@ class Running:
     """A program that waits for jobs."""
 
     def __init__(self, program: Program, process: peers.Process) -> None:
-        """Take what `started` has started."""
+        """Take what `start` has started."""
         self.program = program
         self._process = process
 
@@ -80,7 +80,7 @@ class Running:
             popen.stdin.flush()
         line = popen.stdout.readline()
         if not line:
-            raise self._process.failure("has ended")
+            raise self._process.make_failure("has ended")
         measured = Measured(**json.loads(line))
         if measured.messages != job.messages:
             raise peers.ProgramFailedError(f"{self.program.name} made {measured} of {job}")
@@ -88,16 +88,16 @@ class Running:
 
 
 @contextlib.contextmanager
-def started(program: Program, mq: RocketMq) -> Iterator[Running]:
+def start(program: Program, mq: RocketMq) -> Iterator[Running]:
     """Start a program; it ends when left."""
-    with peers.started(program.name, program.command(mq), subprocess.PIPE) as process:
+    with peers.start(program.name, program.command(mq), subprocess.PIPE) as process:
         yield Running(program, process)
         assert process.popen.stdin
         process.popen.stdin.close()
         process.wait()
 
 
-def _ours(mq: RocketMq) -> list[str]:
+def _make_ours(mq: RocketMq) -> list[str]:
     return [sys.executable, "-m", "benchmarks.pull.ours", mq.name_server.address]
 
 
@@ -114,7 +114,7 @@ def _jvm(client: str, at_once: int) -> Callable[[RocketMq], list[str]]:
     return command
 
 
-OURS = Program("ours", _ours)
+OURS = Program("ours", _make_ours)
 CEILING = Program("frames only", _ceiling)
 RAW_PULL = Program("DefaultMQPullConsumer", _jvm("RawPull", pulling.MOST_MESSAGES))
 LITE_PULL = Program("DefaultLitePullConsumer", _jvm("LitePull", pulling.MOST_MESSAGES))

@@ -48,7 +48,7 @@ class Row(Rounds):
         return statistics.median(each.cpu_seconds / each.messages * 1e6 for each in self.rounds)
 
 
-def table(rows: Iterable[Row]) -> Iterator[str]:
+def make_table(rows: Iterable[Row]) -> Iterator[str]:
     """Yield all rows, one block per scene."""
     scene = None
     for row in rows:
@@ -67,15 +67,15 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
         )
 
 
-def figures(rows: Sequence[Row]) -> Iterator[Figure]:
+def list_figures(rows: Sequence[Row]) -> Iterator[Figure]:
     """Compare each of our rows with its targets."""
     for mine in rows:
         if mine.program == programs.OURS:
             theirs = {row.program: row for row in rows if row.scene == mine.scene}
-            yield from _compared(mine, theirs)
+            yield from _compare(mine, theirs)
 
 
-def _compared(mine: Row, theirs: Mapping[Program, Row]) -> Iterator[Figure]:
+def _compare(mine: Row, theirs: Mapping[Program, Row]) -> Iterator[Figure]:
     scene = mine.scene
     if scene.work == ours.DECODE and scene.is_raised:
         yield Figure(f"{scene}, per second of one core", 1e6 / mine.cpu_us, None, DECODED_A_SECOND)
@@ -102,11 +102,11 @@ def memory(minutes: float, first: Sequence[Measured], last: Sequence[Measured]) 
     return Figure(name, now, before, MEMORY_RATIO, "MiB", at_least=False)
 
 
-def text(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
+def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
     """Make the page that is committed."""
-    return page.text(
+    return page.format_page(
         "The RocketMQ client compared with its peers",
-        [*_versions(), f"`{command}`"],
+        [*_list_versions(), f"`{command}`"],
         f"One broker on the same machine. Bodies have {messages.BODY_BYTES:,} bytes; all data\n"
         f"is in the page cache. Every client requests {pulling.MOST_MESSAGES:,} messages per\n"
         f"pull, with one pull in flight per queue; only {programs.LITE_PULL.name}\n"
@@ -117,13 +117,13 @@ def text(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
         "time per message.\n\n"
         "Programs take turns. Figures are medians of the rounds; warm-up rounds are dropped.",
         body,
-        map(targets.cells, compared),
+        map(targets.format_cells, compared),
     )
 
 
-def _versions() -> Iterator[str]:
+def _list_versions() -> Iterator[str]:
     libraries = [f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "pyarrow")]
     yield f"Python {platform.python_version()}, {', '.join(libraries)}"
-    java = page.said(str(jars.java()), "-version")
+    java = page.ask_program(str(jars.java()), "-version")
     yield f"Java: {java}, heap {programs.HEAP}; broker: RocketMQ {rocketmq.VERSION}, {stage.HEAP}"
     yield f"Peers: {peers.ROCKETMQ}, and a socket that only receives"

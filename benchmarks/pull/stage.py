@@ -28,7 +28,7 @@ _RAISED = tuple(
 
 
 @contextlib.contextmanager
-def started() -> Iterator[RocketMq]:
+def start() -> Iterator[RocketMq]:
     """Run one broker with the topic for sends."""
     with rocketmq.started(
         brokers=1, properties=_PROPERTIES, heap=HEAP, java_options=_JAVA_OPTIONS

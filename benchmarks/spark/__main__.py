@@ -53,20 +53,20 @@ QUICK = Size(256_000, 2, 3, 10, 3, 20)
 
 def main() -> int:
     """Measure, print, compare."""
-    options = _options()
+    options = _parse_options()
     try:
         body, figures = _measure(options)
     except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
         print(f"bench-spark: {error}", file=sys.stderr)
         return 2
-    print("\n".join([*body, "", *targets.lines(figures)]))
+    print("\n".join([*body, "", *targets.format_lines(figures)]))
     if options.update:
         command = f"make bench-spark ARGS='--soak {options.soak:g}'"
-        page.write(RESULTS, report.text(command, body, figures))
+        page.write(RESULTS, report.format_page(command, body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 
-def _options() -> argparse.Namespace:
+def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
     parser.add_argument(
@@ -84,26 +84,26 @@ def _options() -> argparse.Namespace:
 
 def _measure(options: argparse.Namespace) -> tuple[list[str], list[Figure]]:
     size = QUICK if options.quick else WHOLE
-    with stage.started() as mq, Client(mq.name_server.address) as client:
+    with stage.start() as mq, Client(mq.name_server.address) as client:
         rows = list(_throughput(mq, size))
-        body, figures = list(report.table(rows)), list(report.throughput(rows))
-        with pinned.started(mq, client, "planned", QUEUES) as job:
+        body, figures = list(report.make_table(rows)), list(report.throughput(rows))
+        with pinned.start(mq, client, "planned", QUEUES) as job:
             progress.say(f"planning batches of {QUEUES} queues")
-            with pinned.under(LIGHT, mq, "planned"):
+            with pinned.send_load(LIGHT, mq, "planned"):
                 figures.append(report.planning(QUEUES, job.planning(size.planned_batches)))
-            percent = _idle(job.pid, size)
+            percent = _measure_idle(job.pid, size)
             progress.say("publishing assignments")
-            with pinned.under(LIGHT, mq, "planned"):
+            with pinned.send_load(LIGHT, mq, "planned"):
                 numbers = range(QUEUES + 1, QUEUES + 1 + size.adoptions)
                 changes = [job.adopt(queues) for queues in numbers]
-        with pinned.started(mq, client, "many", MANY_QUEUES) as job:
+        with pinned.start(mq, client, "many", MANY_QUEUES) as job:
             progress.say(f"planning batches of {MANY_QUEUES} queues")
-            with pinned.under(LIGHT, mq, "many"):
+            with pinned.send_load(LIGHT, mq, "many"):
                 figures.append(report.planning(MANY_QUEUES, job.planning(size.planned_batches)))
         figures.append(report.adoption(changes))
-        with programs.idle(mq, "planned") as pid:
-            figures.append(report.idle("stream", _idle(pid, size)))
-        figures.append(report.idle("pinned job", percent))
+        with programs.run_idle(mq, "planned") as pid:
+            figures.append(report.compare_idle("stream", _measure_idle(pid, size)))
+        figures.append(report.compare_idle("pinned job", percent))
         if options.soak:
             held = _soak(mq, client, options.soak)
             body += report.memory_table(held)
@@ -122,7 +122,8 @@ def _throughput(mq: RocketMq, size: Size) -> Iterator[Row]:
     for master in programs.MASTERS:
         with contextlib.ExitStack() as stack:
             readers = [
-                stack.enter_context(clients.started(each, mq)) for each in programs.readers(master)
+                stack.enter_context(clients.start(each, mq))
+                for each in programs.list_readers(master)
             ]
             for sink in (reads.NOOP, reads.AGGREGATE):
                 progress.say(f"{sink}, {master}")
@@ -135,7 +136,7 @@ def _throughput(mq: RocketMq, size: Size) -> Iterator[Row]:
                     yield Row(measured, Scene(master, sink), reader.program.name)
 
 
-def _idle(pid: int, size: Size) -> float:
+def _measure_idle(pid: int, size: Size) -> float:
     """Percent of one core that an application uses when nothing arrives any more."""
     progress.say(f"idle for {size.idle_seconds} s")
     time.sleep(SETTLE_SECONDS)
@@ -144,9 +145,9 @@ def _idle(pid: int, size: Size) -> float:
 
 def _soak(mq: RocketMq, client: Client, minutes: float) -> Mapping[Kind, Held]:
     """Watch the memory of a pinned job under a steady load."""
-    with pinned.started(mq, client, "soak", QUEUES) as job, pinned.under(STEADY, mq, "soak"):
+    with pinned.start(mq, client, "soak", QUEUES) as job, pinned.send_load(STEADY, mq, "soak"):
         progress.say(f"watching the memory for {minutes:g} minutes")
-        return memory.watched(job.pid, minutes)
+        return memory.watch(job.pid, minutes)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ _PAUSE_SECONDS = 0.1
 
 def main(name_server: str, topic: str, master: str) -> None:
     """Run it."""
-    with sessions.opened(master) as spark:
+    with sessions.open_session(master) as spark:
         spark.dataSource.register(RocketMQ)
         reader = spark.readStream.format(RocketMQ.name()).option("nameServers", name_server)
         writer = reader.option("topics", topic).load().writeStream.format("noop")

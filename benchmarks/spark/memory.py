@@ -23,18 +23,18 @@ class Held:
     heap: str
 
 
-def watched(root: int, minutes: float) -> Mapping[Kind, Held]:
+def watch(root: int, minutes: float) -> Mapping[Kind, Held]:
     """Watch the application of a driver for so long."""
     begun = time.monotonic()
     samples: list[tuple[float, Mapping[Kind, list[processes.Process]]]] = []
     while (now := time.monotonic() - begun) < minutes * 60:
         by_kind: dict[Kind, list[processes.Process]] = defaultdict(list)
-        for process in processes.below(root):
+        for process in processes.list_below(root):
             by_kind[process.kind].append(process)
         samples.append((now / 60, by_kind))
         time.sleep(_PAUSE_SECONDS)
 
-    def most(kind: Kind, since: float) -> float:
+    def find_most(kind: Kind, since: float) -> float:
         sums = [
             sum(process.rss_mib for process in by_kind[kind])
             for minute, by_kind in samples
@@ -44,7 +44,12 @@ def watched(root: int, minutes: float) -> Mapping[Kind, Held]:
 
     _, at_last = samples[-1]
     return {
-        kind: Held(most(kind, WARM_UP_MINUTES), most(kind, minutes - 1), len(found), found[0].heap)
+        kind: Held(
+            find_most(kind, WARM_UP_MINUTES),
+            find_most(kind, minutes - 1),
+            len(found),
+            found[0].heap,
+        )
         for kind in Kind
         if (found := at_last.get(kind))
     }

@@ -20,7 +20,7 @@ class Histogram:
     port: int
     name: str
 
-    def observations(self, wanted: int) -> list[float]:
+    def wait_for_observations(self, wanted: int) -> list[float]:
         """Wait for so many; two that come at once count as twice their mean."""
         found: list[float] = []
         count, total = self._read()

@@ -59,7 +59,7 @@ class Pinned:
     def planning(self, batches: int) -> list[float]:
         """From the question to the brokers to the tasks: seconds of so many batches with rows."""
         histogram = Histogram(self.metrics_port, _PLANNING)
-        return histogram.observations(_WARM_UP_BATCHES + batches)[_WARM_UP_BATCHES:]
+        return histogram.wait_for_observations(_WARM_UP_BATCHES + batches)[_WARM_UP_BATCHES:]
 
     def adopt(self, queues: int) -> Adoption:
         """Change how many queues the topic has, at any moment of a batch."""
@@ -68,15 +68,15 @@ class Pinned:
         time.sleep(random.uniform(0, TRIGGER_SECONDS))
         job.client.put_topics([TopicConfig(job.topic, queues, queues)])
         job.until(lambda report: report["adoptedEpoch"] > epoch)
-        seconds = time.time() - (published := _written_at(job.folder / "assignment.json"))
+        seconds = time.time() - (published := _find_write_time(job.folder / "assignment.json"))
         late = sum(
-            begun > published and followed <= epoch for begun, followed in _batches(job.folder)
+            begun > published and followed <= epoch for begun, followed in _list_batches(job.folder)
         )
         return Adoption(late, seconds)
 
 
 @contextlib.contextmanager
-def started(mq: RocketMq, client: Client, topic: str, queues: int) -> Iterator[Pinned]:
+def start(mq: RocketMq, client: Client, topic: str, queues: int) -> Iterator[Pinned]:
     """Run a job that drops its rows; ready when its executors have their queues."""
     mq.create_topics({topic: queues})
     with contextlib.ExitStack() as stack:
@@ -98,24 +98,24 @@ def started(mq: RocketMq, client: Client, topic: str, queues: int) -> Iterator[P
 
 
 @contextlib.contextmanager
-def under(load: Load, mq: RocketMq, topic: str) -> Iterator[None]:
+def send_load(load: Load, mq: RocketMq, topic: str) -> Iterator[None]:
     """Let messages arrive until left."""
     command = [
         sys.executable, "-m", "benchmarks.spark.sender",
         mq.name_server.address, topic, str(load.a_second), str(load.a_batch),
     ]  # fmt: skip
-    with peers.started("the sender", command, subprocess.PIPE) as process:
+    with peers.start("the sender", command, subprocess.PIPE) as process:
         yield
         if process.popen.poll() is not None:
-            raise process.failure("has ended")
+            raise process.make_failure("has ended")
 
 
-def _batches(folder: Path) -> Iterator[tuple[float, int]]:
+def _list_batches(folder: Path) -> Iterator[tuple[float, int]]:
     """List when each batch was planned, and by which epoch: Spark journals it before it runs."""
     for place in (folder / "checkpoint" / "offsets").glob("[0-9]*"):
         plan = json.loads(place.read_text().splitlines()[-1])
-        yield _written_at(place), plan["epoch"]
+        yield _find_write_time(place), plan["epoch"]
 
 
-def _written_at(place: Path) -> float:
+def _find_write_time(place: Path) -> float:
     return place.stat().st_mtime

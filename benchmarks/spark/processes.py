@@ -54,11 +54,11 @@ class _Seen:
     command: str
 
 
-def below(root: int) -> list[Process]:
+def list_below(root: int) -> list[Process]:
     """List the driver with this id, and all that it has started."""
     children = defaultdict(list)
     driver = None
-    for seen in _all():
+    for seen in _list_all():
         children[seen.parent].append(seen)
         if seen.pid == root:
             driver = seen
@@ -87,7 +87,7 @@ def cpu_used(root: int, seconds: float) -> float:
 
 
 def _cpu_seconds(root: int) -> dict[int, float]:
-    return {process.pid: process.cpu_seconds for process in below(root)}
+    return {process.pid: process.cpu_seconds for process in list_below(root)}
 
 
 def _kind(seen: _Seen, parent: Kind) -> Kind:
@@ -104,7 +104,7 @@ def _process(seen: _Seen, kind: Kind) -> Process:
     return Process(seen.pid, kind, seconds, mib, heap[1] if heap else "")
 
 
-def _all() -> Iterator[_Seen]:
+def _list_all() -> Iterator[_Seen]:
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             fields = (place / "stat").read_text(errors="replace").rpartition(")")[2].split()

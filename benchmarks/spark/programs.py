@@ -14,30 +14,30 @@ MASTERS = (LOCAL, "local-cluster[2,1,1024]")
 OURS, CEILING = "ours", "rows made before"
 
 
-def readers(master: str) -> list[Program]:
+def list_readers(master: str) -> list[Program]:
     """Ours, the most that a source in Python can give, and a client that only receives."""
     return [
-        Program(OURS, _ours(master)),
+        Program(OURS, _make_ours(master)),
         Program(CEILING, lambda _: [*_module("peers.ceiling"), master]),
         LITE_PULL,
     ]
 
 
 @contextlib.contextmanager
-def idle(mq: RocketMq, topic: str) -> Iterator[int]:
+def run_idle(mq: RocketMq, topic: str) -> Iterator[int]:
     """Run a stream that has nothing to read; its process id, when it has begun."""
     command = [*_module("idle"), mq.name_server.address, topic, LOCAL]
-    with peers.started("the idle stream", command, subprocess.PIPE) as process:
+    with peers.start("the idle stream", command, subprocess.PIPE) as process:
         assert process.popen.stdin
         assert process.popen.stdout
         if not process.popen.stdout.readline():
-            raise process.failure("has ended")
+            raise process.make_failure("has ended")
         yield process.popen.pid
         process.popen.stdin.close()
         process.wait()
 
 
-def _ours(master: str) -> Callable[[RocketMq], Sequence[str]]:
+def _make_ours(master: str) -> Callable[[RocketMq], Sequence[str]]:
     return lambda mq: [*_module("ours"), mq.name_server.address, master]
 
 

@@ -19,7 +19,7 @@ NOOP, AGGREGATE = "noop", "aggregate"
 
 def play(master: str, load: Callable[[SparkSession, Job], DataFrame]) -> None:
     """Play standard input."""
-    with sessions.opened(master) as spark:
+    with sessions.open_session(master) as spark:
 
         def noop(job: Job) -> Callable[[], int]:
             frame = load(spark, job)

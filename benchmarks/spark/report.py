@@ -46,7 +46,7 @@ class Row(Rounds):
     program: str
 
 
-def table(rows: Iterable[Row]) -> Iterator[str]:
+def make_table(rows: Iterable[Row]) -> Iterator[str]:
     """Yield all rows, one block per scene."""
     scene = None
     for row in rows:
@@ -106,7 +106,7 @@ def adoption(seen: Sequence[Adoption]) -> Figure:
     return Figure(name, late, None, LATE_BATCHES, "batches", at_least=False)
 
 
-def idle(name: str, percent: float) -> Figure:
+def compare_idle(name: str, percent: float) -> Figure:
     """Compare the CPU usage of an idle application with its target."""
     return Figure(f"idle {name}, CPU", percent, None, IDLE_PERCENT, "%", at_least=False)
 
@@ -119,12 +119,12 @@ def memory(held: Mapping[Kind, Held], minutes: float) -> Iterator[Figure]:
             yield Figure(name, each.last_mib, each.first_mib, MEMORY_RATIO, "MiB", at_least=False)
 
 
-def text(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
+def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
     """Make the page that is committed."""
     cluster, lite = pinned.MASTER, clients.LITE_PULL.name
-    return page.text(
+    return page.format_page(
         "The data source and the pinned job in Spark",
-        [*_versions(), f"`{command}`"],
+        [*_list_versions(), f"`{command}`"],
         f"One broker on the same machine, 8 queues, bodies of {messages.BODY_BYTES:,} bytes.\n"
         "All data is in the page cache, and the broker's caps are raised. One query reads a\n"
         "whole topic with the columns of docs/spark.md; its planning is included.\n\n"
@@ -138,14 +138,14 @@ def text(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
         f"and drops its rows. The idle stream runs in {programs.LOCAL}. The CPU usage of an idle\n"
         "application includes all its processes, workers too.",
         body,
-        map(targets.cells, compared),
+        map(targets.format_cells, compared),
     )
 
 
-def _versions() -> Iterator[str]:
+def _list_versions() -> Iterator[str]:
     names = ("pyspark", "numpy", "pyarrow")
     libraries = [f"{name} {importlib.metadata.version(name)}" for name in names]
     yield f"Python {platform.python_version()}, {', '.join(libraries)}"
-    java = page.said(str(jars.java()), "-version")
+    java = page.ask_program(str(jars.java()), "-version")
     yield f"Java: {java}, executors {jobs.SPARK['spark.executor.memory']}"
     yield f"Broker: RocketMQ {rocketmq.VERSION}, {stage.HEAP}; peer: {peers.ROCKETMQ}"

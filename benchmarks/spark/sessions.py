@@ -11,7 +11,7 @@ from sandbox import jobs
 
 
 @contextlib.contextmanager
-def opened(master: str) -> Iterator[SparkSession]:
+def open_session(master: str) -> Iterator[SparkSession]:
     """Open it with the settings of the sandbox's jobs; its Python workers find the checkout too."""
     os.environ["PYTHONPATH"] = str(jobs.ROOT)
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -166,7 +166,7 @@ def test_schema_and_table_follow_from_the_comments() -> None:
     made = (CHART / "values.schema.json").read_text("utf-8")
     assert made == values.schema(VALUES), "run `make generate`"
     readme = (CHART / "README.md").read_text("utf-8")
-    assert readme == values.with_table(readme, VALUES), "run `make generate`"
+    assert readme == values.insert_table(readme, VALUES), "run `make generate`"
 
 
 @pytest.mark.parametrize(
@@ -185,4 +185,4 @@ def test_a_value_that_is_not_explained_is_an_error_that_names_it(text: str, comp
 
 def test_a_table_needs_its_place() -> None:
     with pytest.raises(notation.NotationError, match=r"README\.md lacks the lines"):
-        values.with_table("# evenkeel", VALUES)
+        values.insert_table("# evenkeel", VALUES)

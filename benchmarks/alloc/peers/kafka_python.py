@@ -46,28 +46,30 @@ class KafkaPython(player.Planner[Owned]):
         cluster = _Cluster(
             {name: frozenset(range(n)) for name, n in zip(names, group.queues, strict=True)}
         )
-        members = [_subscribed(member, names, previous) for member in group.members]
+        members = [_make_subscription(member, names, previous) for member in group.members]
         assignor = CooperativeStickyAssignor()
 
         def plan() -> Owned:
             result = assignor.assign(cluster, members)
-            return {member: _owned(assignment) for member, assignment in result.items()}
+            return {member: _read_owned(assignment) for member, assignment in result.items()}
 
         return plan
 
-    def settled(self, group: player.Group, result: Owned) -> Owned:
+    def settle(self, group: player.Group, result: Owned) -> Owned:
         """Run the second round."""
         return self.prepare(group, result)()
 
-    def facts(self, group: player.Group, previous: Owned | None, result: Owned) -> player.Facts:
+    def count_facts(
+        self, group: player.Group, previous: Owned | None, result: Owned
+    ) -> player.Facts:
         """Compare owner by owner."""
-        before, after = _owners(previous or {}), _owners(result)
+        before, after = _map_owners(previous or {}), _map_owners(result)
         moved = sum(after.get(queue) != owner for queue, owner in before.items())
         loads = {member: sum(len(ids) for _, ids in own) for member, own in result.items()}
-        return player.Facts(moved, *player.loads_of(group.members, loads))
+        return player.Facts(moved, *player.find_loads(group.members, loads))
 
 
-def _subscribed(member: str, topics: list[str], previous: Owned | None) -> SimpleNamespace:
+def _make_subscription(member: str, topics: list[str], previous: Owned | None) -> SimpleNamespace:
     owned = (previous or {}).get(member)
     subscription = ConsumerProtocolSubscription(
         version=_SUBSCRIPTION_VERSION,
@@ -82,11 +84,11 @@ def _subscribed(member: str, topics: list[str], previous: Owned | None) -> Simpl
     return SimpleNamespace(member_id=member, group_instance_id=None, metadata=subscription)
 
 
-def _owned(assignment: Any) -> list[tuple[str, list[int]]]:
+def _read_owned(assignment: Any) -> list[tuple[str, list[int]]]:
     return [(topic, partitions) for topic, partitions in assignment.assigned_partitions]
 
 
-def _owners(owned: Owned) -> dict[tuple[str, int], str]:
+def _map_owners(owned: Owned) -> dict[tuple[str, int], str]:
     return {
         (topic, partition): member
         for member, topics in owned.items()

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 
-def filled(file: str, **values: object) -> str:
+def fill(file: str, **values: object) -> str:
     """Read a manifest of this folder, with its words in capitals replaced."""
     text = Path(__file__).with_name(file).read_text()
     for word, value in values.items():

@@ -59,7 +59,7 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Queue)
-        made = _made(partition.topic, partition.id)
+        made = _make_batch(partition.topic, partition.id)
         place = made.schema.get_field_index("queue_offset")
         for first in range(0, partition.messages, A_BATCH):
             batch = made.slice(0, min(A_BATCH, partition.messages - first))
@@ -68,7 +68,7 @@ class _Reader(DataSourceReader):
 
 
 @functools.cache
-def _made(topic: str, queue: int) -> pa.RecordBatch:
+def _make_batch(topic: str, queue: int) -> pa.RecordBatch:
     """Make the first batch of a queue, once a worker."""
     numbers = range(A_BATCH)
     time = pa.array([_BORN_US] * A_BATCH, schema.TIMESTAMP)

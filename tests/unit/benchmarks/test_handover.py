@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.handover.effects import Consumed, Effect, Mark, Outcome, Sent, outcome
+from benchmarks.handover.effects import Consumed, Effect, Mark, Outcome, Sent, measure
 from generate import handover
 from mq_client.values import MessageQueue
 
@@ -17,7 +17,7 @@ def played(*consumed: Consumed, sent: Sent | None = None) -> Outcome:
         Mark(STORM, 10.0, {ONE: "a", TWO: "a"}),
         Mark("the end", 20.0, {ONE: "a", TWO: "b"}),
     ]
-    return outcome(consumed, marks, sent or Sent([(0.0, 4)]))
+    return measure(consumed, marks, sent or Sent([(0.0, 4)]))
 
 
 def storm(*consumed: Consumed, sent: Sent | None = None) -> Effect:
@@ -102,7 +102,7 @@ DefaultMQPushConsumer, round 2: sent 188,640, lost 0, duplicated 1,000
 
 
 def test_the_table_of_the_readme_has_one_number_a_cell_of_the_worst_round() -> None:
-    cells = [line.split(" | ")[1:] for line in handover.table(RESULTS).splitlines()[2:]]
+    cells = [line.split(" | ")[1:] for line in handover.make_table(RESULTS).splitlines()[2:]]
     assert cells == [
         ["**10.9 s**", "137.8 s |"],
         ["**10.1 s**", "116.5 s |"],
@@ -116,4 +116,4 @@ def test_the_table_of_the_readme_has_one_number_a_cell_of_the_worst_round() -> N
 def test_a_page_of_results_without_an_event_is_an_error() -> None:
     without = RESULTS.replace("one is frozen", "one is thawed")
     with pytest.raises(ValueError, match="one is frozen"):
-        handover.table(without)
+        handover.make_table(without)

@@ -56,6 +56,6 @@ def test_the_pages_show_what_their_programs_print(page: str, programs: int) -> N
 
 def test_the_table_of_the_readme_is_made_from_the_page_of_the_benchmark() -> None:
     results = (ROOT / handover.RESULTS).read_text(encoding="utf-8")
-    assert handover.table(results) in (ROOT / handover.PAGE).read_text(encoding="utf-8"), (
+    assert handover.make_table(results) in (ROOT / handover.PAGE).read_text(encoding="utf-8"), (
         "run `make generate`"
     )
