@@ -1,1 +1,1 @@
-"""Measures against the best of the field, peer and ours in the same run."""
+"""Benchmarks: each runs our code and its best peers side by side."""

@@ -1,4 +1,4 @@
-"""What all pages of results have in common."""
+"""The common parts of all pages of results."""
 
 import os
 import platform

@@ -1,5 +1,5 @@
 """
-What the measured programs of all benchmarks have in common, peers and ours: how they run and fail.
+The measured programs of all benchmarks: how they run and fail.
 
 Each is a process of its own, which reads what to do and answers in lines of JSON.
 """
@@ -21,23 +21,23 @@ _SECONDS_TO_LEAVE = 30
 
 
 class ProgramFailedError(Exception):
-    """A measured program ended too early, or did something else than it was asked for."""
+    """A measured program ended too early, or did something else than requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A program at work."""
+    """A running program."""
 
     name: str
     popen: subprocess.Popen[str]
     log: IO[str]
 
     def wait(self) -> int:
-        """Return its exit code; it has been told all, or has said all."""
+        """Close its input, and return its exit code."""
         return self.popen.wait(_SECONDS_TO_LEAVE)
 
     def make_failure(self, how: str) -> ProgramFailedError:
-        """Show the end of its log too, where the reason stands."""
+        """Make the error, with the end of its log."""
         self.log.seek(0)
         end = "".join(self.log.readlines()[-_LAST_LINES:])
         return ProgramFailedError(f"{self.name} {how}:\n{end}")
@@ -45,7 +45,7 @@ class Process:
 
 @contextlib.contextmanager
 def start(name: str, command: Sequence[str], told: IO[str] | int) -> Iterator[Process]:
-    """Run a program that is told what to do by a file, or through a pipe; killed when left."""
+    """Run a program with a file or a pipe as input. It is killed when the context is left."""
     with tempfile.TemporaryFile("w+", errors="replace") as log, subprocess.Popen(
         command, stdin=told, stdout=subprocess.PIPE, stderr=log, text=True
     ) as popen:  # fmt: skip
@@ -57,7 +57,7 @@ def start(name: str, command: Sequence[str], told: IO[str] | int) -> Iterator[Pr
 
 def jvm(sources: Path, libraries: Sequence[str], heap: str, *program: str) -> list[str]:
     """
-    Compile a folder against these libraries; the command of one of its programs, with arguments.
+    Compile a folder against these libraries. Return the command of one of its programs.
 
     The heap has its size from the start: one that grows while it is measured spoils the first
     figures.
@@ -68,7 +68,7 @@ def jvm(sources: Path, libraries: Sequence[str], heap: str, *program: str) -> li
         str(jars.java()),
         f"-Xms{heap}",
         f"-Xmx{heap}",
-        # RocketMQ opens its log at once, and would do so in the home folder.
+        # RocketMQ opens its log immediately, by default in the home folder.
         f"-Drocketmq.log.root={tempfile.gettempdir()}/evenkeel-bench",
         "-cp",
         f"{classes}{os.pathsep}{jar_files}",

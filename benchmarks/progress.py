@@ -1,9 +1,9 @@
-"""Tells whoever watches what is measured now."""
+"""Show on a terminal what is being measured."""
 
 import sys
 
 
 def say(text: str) -> None:
-    """Write it over what was said before; nothing where nobody watches."""
+    """Overwrite the previous text. Without a terminal, do nothing."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 HEAD = "| figure | Evenkeel | peer | ratio | target | |\n|---|---:|---:|---:|---:|---|\n"
-"""Of the table on a page whose rows are `cells`."""
+"""The heading of the table whose rows are from `format_cells`."""
 
 
 @dataclass(frozen=True, slots=True)

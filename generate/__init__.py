@@ -1,1 +1,1 @@
-"""Everything in this repository that is made from something else in it."""
+"""Generators of files that follow from other files of this repository."""

@@ -49,17 +49,17 @@ def make_page() -> str:
 
 
 def _method(method: FunctionType) -> str:
-    """Show how a method is called, and what it promises."""
+    """Show the signature and the docstring of a method."""
     text = inspect.getdoc(method)
     return f"### {method.__name__}\n\n```text\n{signature(method)}\n```\n\n{text}\n"
 
 
 def signature(method: Callable[..., Any]) -> str:
-    """Write out how a method is called on a client: flows are what their results are."""
+    """Format a method's signature on a client. A flow is shown as its result."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(method))).body
     assert isinstance(tree, ast.FunctionDef)
     assert tree.returns is not None
-    del tree.args.args[0]  # the client, or the directory that it brings
+    del tree.args.args[0]  # the client or the directory
     gives = tree.returns
     if isinstance(gives, ast.Subscript) and ast.unparse(gives.value) == "Flow":
         gives = gives.slice

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions, from the types: for kubectl, and once more for the chart."""
+"""The CustomResourceDefinitions, from the types: for kubectl, and for the chart."""
 
 from pathlib import Path
 

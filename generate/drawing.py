@@ -1,4 +1,4 @@
-"""Boxes, arrows and squares as SVG: to see them takes neither a network nor a script."""
+"""Boxes, arrows and squares as SVG, without scripts and external files."""
 
 from html import escape
 
@@ -21,10 +21,10 @@ HEAD = (
 
 
 class Drawing:
-    """A picture that grows; it has its own paper, so it is readable on a dark page as well."""
+    """A picture. It has its own background, so it is readable on a dark page too."""
 
     def __init__(self, width: int, height: int) -> None:
-        """Begin with the paper."""
+        """Begin with the background."""
         self._parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
             f' width="{width}" height="{height}">',
@@ -68,5 +68,5 @@ class Drawing:
         )
 
     def svg(self) -> str:
-        """Give the whole file."""
+        """Return the SVG file."""
         return "\n".join([*self._parts, "</svg>"]) + "\n"

@@ -68,7 +68,7 @@ def _make_table(columns: Sequence[str], fields: Iterable[Field]) -> str:
 
 
 def _list_fields(path: str, schema: Schema) -> Iterator[Field]:
-    """List what is below a field, depth first."""
+    """List the fields below a field, depth first."""
     needed = schema.get("required", ())
     for name, each in schema.get("properties", {}).items():
         here = f"{path}.{name}"
@@ -103,7 +103,7 @@ def _default(schema: Schema) -> str:
 
 
 def _type(schema: Schema) -> str:
-    """Say a type in words."""
+    """Describe a type."""
     if "enum" in schema:
         return ", ".join(f"`{each}`" for each in schema["enum"])
     match schema.get("type"):
@@ -135,7 +135,7 @@ def _format_limit(key: str, schema: Schema) -> str:
 
 
 def _list_rules(path: str, schema: Schema) -> Iterator[tuple[str, str]]:
-    """List what CEL checks, wherever it stands."""
+    """List all CEL rules, at any depth."""
     for rule in schema.get("x-kubernetes-validations", ()):
         yield path, _escape(rule["message"])
     for name, each in schema.get("properties", {}).items():
@@ -150,7 +150,7 @@ def _escape(text: str) -> str:
 
 
 def _pattern(kind: object) -> str:
-    """Read the pattern of an annotated text."""
+    """Read the pattern of an annotated string."""
     assert get_origin(kind) is Annotated
     found: str = get_args(kind)[1].pattern
     return found

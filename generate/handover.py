@@ -25,7 +25,7 @@ _ROUND = re.compile(r"^(?P<side>\S+), round \d+: .* duplicated (?P<twice>[\d,]+)
 
 
 def make_table(results: str) -> str:
-    """Show one number a cell; the better one is bold."""
+    """Show one number per cell, the better one in bold."""
     rows = [_standstill(results, event, label) for event, label in GAINS.items()]
     rows.append(_make_row(TWICE, _twice(results, OURS), _twice(results, THEIRS)))
     rows += [_standstill(results, event, label) for event, label in COSTS.items()]

@@ -1,5 +1,5 @@
 """
-What the comments in values.yaml call a value, and the JSON schema for it.
+The notation of types in values.yaml's comments, and its JSON schema.
 
 A type is a word (`string`), limits (`integer >= 0 and <= 9`), a collection (`list of name`) or a
 choice (`digest or empty`, `Always or Never`). In a choice, words with a capital stand for
@@ -44,7 +44,7 @@ _MAPS = {
     "annotations": ("label key", "string"),
     "labels": ("label key", "label value"),
 }
-"""What keys and values of a map are."""
+"""The types of a map's keys and values."""
 _PLAIN = ("string", "boolean", "integer", "number", "object")
 _LIMITS = {">=": "minimum", ">": "exclusiveMinimum"}
 _LIMITED = re.compile(r"(integer|number) (>=|>) (\d+)(?: and <= (\d+))?")
@@ -59,7 +59,7 @@ _PROBE = {
 
 
 class NotationError(Exception):
-    """A comment in values.yaml is not as it should be."""
+    """A comment in values.yaml is not valid."""
 
 
 def schema(text: str) -> Schema:

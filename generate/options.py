@@ -21,7 +21,7 @@ def make_page() -> str:
 
 
 def _command(name: str) -> str:
-    """Show a command as its help does."""
+    """Format a command like its help."""
     whole = grammar.make_parser(NAME, [name])
     (commands,) = (each for each in whole._actions if isinstance(each, argparse._SubParsersAction))
     parser: argparse.ArgumentParser = commands.choices[name]
@@ -46,7 +46,7 @@ def _parse_options(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _format_value(action: argparse.Action) -> str:
-    """Say what is written behind an option, or in the place of an argument."""
+    """Format the value of an option or argument."""
     if action.nargs == 0:
         return ""
     choices = "|".join(map(str, action.choices)) if action.choices else ""

@@ -11,7 +11,7 @@ FOLDER = Path("docs", "pictures")
 
 
 def draw_way() -> str:
-    """From objects to rows, and who tells whom."""
+    """Draw the way from objects to rows."""
     it = Drawing(860, 400)
     it.box(20, 30, 170, 60, "object", "Topic", "which queues exist")
     it.box(20, 120, 170, 60, "object", "ConsumerGroup", "spec: who reads, and how")
@@ -62,7 +62,7 @@ def draw_way() -> str:
 
 
 def draw_slots() -> str:
-    """A slot outlives its executors."""
+    """Draw how a slot outlives its executors."""
     it = Drawing(860, 250)
     for left, title, fillers in (
         (20, "before", ("executor 0", "executor 1")),
@@ -100,7 +100,7 @@ def draw_slots() -> str:
 
 
 def batch() -> str:
-    """What happens in a micro-batch, and what is there again after a failure."""
+    """Draw a micro-batch, and what remains after a failure."""
     it = Drawing(860, 215)
     steps = (
         ("1 plan", "ends of all queues", "theirs"),
@@ -128,7 +128,7 @@ def batch() -> str:
 
 
 def joining() -> str:
-    """One joins three that share sixteen queues: the first group of docs/strategies.md."""
+    """Draw how a consumer joins three: the first group of docs/strategies.md."""
     before = strategies.make_group(3, 1, 16)
     after = strategies.join_one(before)
     names = [member.id for member in after.members]

@@ -9,7 +9,7 @@ PAGE = Path("docs", "story.md")
 
 
 def make_table() -> str:
-    """Show a step a line."""
+    """Make one row per step."""
     lines = ["| | what happens | what is expected |", "|---|---|---|"]
     lines += [
         f"| {number} | {step.title} | {step.expected} |"

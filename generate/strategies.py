@@ -1,7 +1,7 @@
 """
 The tables of docs/strategies.md: what each strategy moves when a group changes.
 
-Made by asking `lb_core`, as the operator does. They stand between two marks in the page.
+Made by asking `lb_core`, as the operator does. They are between two marks on the page.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ ZONES = ("z1", "z2", "z3")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A group as it is."""
+    """A group before an event."""
 
     queues: tuple[QueueRange, ...]
     members: tuple[Member, ...]
@@ -78,26 +78,26 @@ def make_zoned_group(consumers: Sequence[int], queues: int) -> Scene:
 
 
 def join_one(scene: Scene) -> Scene:
-    """One more, whose name sorts into the middle."""
+    """Add a consumer whose name sorts into the middle."""
     middle = scene.members[len(scene.members) // 2]
     return replace(scene, members=(*scene.members, replace(middle, id=f"{middle.id}-new")))
 
 
 def remove_one(scene: Scene) -> Scene:
-    """One less."""
+    """Remove a consumer."""
     middle = len(scene.members) // 2
     return replace(scene, members=scene.members[:middle] + scene.members[middle + 1 :])
 
 
 def replace_one(scene: Scene) -> Scene:
-    """One is killed, and another starts under a name of its own, which sorts last."""
+    """Replace a consumer by one whose name sorts last."""
     left = remove_one(scene)
     gone = scene.members[len(scene.members) // 2]
     return replace(left, members=(*left.members, replace(gone, id=f"{scene.members[-1].id}-new")))
 
 
 def add_queues(scene: Scene) -> Scene:
-    """The first topic gets a quarter more on each broker."""
+    """Add a quarter more queues to the first topic on each broker."""
     first = scene.queues[0].topic
     return replace(
         scene,
@@ -109,7 +109,7 @@ def add_queues(scene: Scene) -> Scene:
 
 
 def a_zone_ends(scene: Scene) -> Scene:
-    """All consumers of the last zone leave."""
+    """Remove all consumers of the last zone."""
     return replace(scene, members=tuple(each for each in scene.members if each.zone != ZONES[-1]))
 
 
@@ -127,17 +127,17 @@ ZONE_EVENTS: dict[str, Event] = {
 
 
 def describe_loads(scene: Scene, made: Plan) -> str:
-    """Say what an event came to."""
+    """Describe the effect of an event."""
     return f"{made.moved:,} ({format_loads(made)})"
 
 
 def describe_zones(scene: Scene, made: Plan) -> str:
-    """The same, and how much stayed within zones."""
+    """Describe the effect of an event, and how much stayed within zones."""
     return f"{made.moved} ({format_loads(made)}; {_count_at_home(scene, made)})"
 
 
 def format_loads(made: Plan) -> str:
-    """Say the smallest and the largest load."""
+    """Format the smallest and the largest load."""
     found = made.assignment.loads.values()
     least, most = min(found), max(found)
     return f"{least}" if least == most else f"{least} to {most}"
@@ -156,7 +156,7 @@ def make_table(
     events: dict[str, Event],
     tell: Callable[[Scene, Plan], str],
 ) -> str:
-    """Plan everything, and show it a strategy a line."""
+    """Plan all events, and show one strategy per row."""
     lines = [
         f"| strategy | at first | {' | '.join(events)} |",
         f"|---|{'---|' * (len(events) + 1)}",
@@ -172,7 +172,7 @@ def make_table(
 
 
 def make_tables() -> dict[str, str]:
-    """Make all tables, by the names that the page has for them."""
+    """Make all tables, by their names on the page."""
     sizes = {"few": (3, 1, 16), "some": (10, 2, 64), "many": (100, 10, 1_000)}
     found = {
         name: make_table(make_group(*size), EVERYWHERE, EVENTS, describe_loads)

@@ -39,7 +39,7 @@ class Value:
 
     @property
     def name(self) -> str:
-        """Its path, in the form that helm's --set takes."""
+        """Its path, as for helm's --set."""
         return ".".join(self.path)
 
 
@@ -115,7 +115,7 @@ def _schema(value: Value) -> Schema:
 
 
 def _may_be_missing(value: Value) -> bool:
-    """Whether null, by which helm takes a value away, is as good as an empty one."""
+    """Whether null, which in helm removes a value, means the same as an empty one."""
     return bool(value.type) and isinstance(value.default, (dict, list))
 
 

@@ -19,7 +19,7 @@ from sandbox import jars
 
 RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 SHORT_WARM_UP = 0.2
-"""Seconds for programs that are compiled before they start, or never."""
+"""The warm-up in seconds of programs without a just-in-time compiler."""
 QUICK = (scenarios.SMALL, scenarios.MIDDLE)
 
 
@@ -54,7 +54,7 @@ def _parse_options() -> argparse.Namespace:
 
 
 def _measure(size: Size, limits: Limits, options: argparse.Namespace) -> Iterator[Row]:
-    """Everybody at one size; fragmented ones too, where there is time for all joins and leaves."""
+    """Measure all programs at one size, and fragmented groups if there is time for all events."""
     for program in programs.ALL:
         if options.only and options.only not in program.name and program != programs.STICKY:
             continue
@@ -68,7 +68,7 @@ def _measure(size: Size, limits: Limits, options: argparse.Namespace) -> Iterato
 
 
 def _make_rows(program: Program, size: Size, script: Iterator[str]) -> list[Row]:
-    """One row an event; what a rehearsal said is replaced by what came after it."""
+    """Make a row per event. Later results replace those of a rehearsal."""
     rows: dict[str, Row] = {}
     for facts in programs.play(program, script):
         if "event" in facts:
@@ -80,7 +80,7 @@ def _make_rows(program: Program, size: Size, script: Iterator[str]) -> list[Row]
 
 
 def _memory(limits: Limits) -> float:
-    """Ask a fresh process."""
+    """Ask a new process for our version."""
     script = scenarios.memory(scenarios.HUGE, limits)
     answers = list(programs.play(programs.STICKY, script))
     return float(answers[-1]["memory_mib"])

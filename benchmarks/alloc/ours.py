@@ -1,5 +1,5 @@
 """
-Plays a script on our own engine: `python -m benchmarks.alloc.ours STICKY`.
+Play a script on our own engine: `python -m benchmarks.alloc.ours STICKY`.
 
 STICKY is `plan.plan` as the control loop calls it: the last Plan, the routes' ranges and the
 members in, a Plan out. STATUS is the cold way: the text of a status in, the text of the next one
@@ -20,7 +20,7 @@ Owners = dict[str, list[Queue]]
 
 
 class Sticky(player.Planner[plan.Plan]):
-    """The plan that the control loop asks for."""
+    """The plan that the control loop requests."""
 
     def prepare(self, group: player.Group, previous: plan.Plan | None) -> Callable[[], plan.Plan]:
         """Build routes and members."""
@@ -30,13 +30,13 @@ class Sticky(player.Planner[plan.Plan]):
     def count_facts(
         self, group: player.Group, previous: plan.Plan | None, result: plan.Plan
     ) -> player.Facts:
-        """Take the plan at its word; its tests compare that with what it did."""
+        """Read the plan's own figures, which its tests check."""
         loads = dict(result.assignment.loads)
         return player.Facts(result.moved, *player.find_loads(group.members, loads))
 
 
 class Status(player.Planner[str]):
-    """The same from status text to status text, as after a restart of the operator."""
+    """From status text to status text, as after a restart of the operator."""
 
     def prepare(self, group: player.Group, previous: str | None) -> Callable[[], str]:
         """Build routes and members; reading the status is timed."""
@@ -53,7 +53,7 @@ class Status(player.Planner[str]):
 
 
 class Compatible(player.Planner[list[Owners]]):
-    """One of RocketMQ's strategies: no memory, one answer a topic."""
+    """One of RocketMQ's strategies, without memory, topic by topic."""
 
     def __init__(self, name: str) -> None:
         """Find the strategy by RocketMQ's name."""
@@ -62,7 +62,7 @@ class Compatible(player.Planner[list[Owners]]):
     def prepare(
         self, group: player.Group, previous: list[Owners] | None
     ) -> Callable[[], list[Owners]]:
-        """Build the sorted lists that RocketMQ's classes take too."""
+        """Build the sorted lists that RocketMQ's classes take."""
         topics = [list(queues) for queues in _make_ranges(group)]
         allocate = self._strategy.deal
         return lambda: [allocate(queues, group.members, {}) for queues in topics]
@@ -124,7 +124,7 @@ def _write_status(result: plan.Plan) -> str:
 
 
 def main(name: str) -> None:
-    """Play standard input on one of ours."""
+    """Play standard input on one of our planners."""
     match name:
         case "STICKY":
             player.main(Sticky())

@@ -1,5 +1,5 @@
 """
-Plays a script on a planner written in Python and prints one JSON line a measurement.
+Play a script on a planner written in Python, and print one JSON line per measurement.
 
 The commands are explained in `scenarios`. Timed is a plain call, the garbage collector on, as in
 production.
@@ -34,7 +34,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a result did: queues that lost their owner, and the lowest and highest load."""
+    """Facts about a result: queues that lost their owner, and the lowest and highest load."""
 
     moved: int
     low: int
@@ -42,7 +42,7 @@ class Facts:
 
 
 class TooSlowError(Exception):
-    """One run took longer than it may."""
+    """One run exceeded the time limit."""
 
 
 class Planner(ABC, Generic[Result]):
@@ -53,16 +53,16 @@ class Planner(ABC, Generic[Result]):
         """Build the planner's ordinary input, untimed. The call that is returned is timed."""
 
     def settle(self, group: Group, result: Result) -> Result:
-        """Run the further rounds that a protocol needs until the result stands. Not timed."""
+        """Run the further rounds of a protocol until the result is final. Not timed."""
         return result
 
     @abstractmethod
     def count_facts(self, group: Group, previous: Result | None, result: Result) -> Facts:
-        """Say what changed. Not timed."""
+        """Count what changed. Not timed."""
 
 
 class Player(Generic[Result]):
-    """Obeys one command after the other."""
+    """Executes one command after another."""
 
     def __init__(self, planner: Planner[Result]) -> None:
         """Begin without members, queues or a previous plan."""
@@ -73,7 +73,7 @@ class Player(Generic[Result]):
         self._measured: Result | None = None
 
     def play(self, script: Iterable[str]) -> None:
-        """Play until the script ends, or until a plan is missing that what follows needs."""
+        """Play until the script ends, or until a required plan is missing."""
         for line in script:
             command, _, rest = line.rstrip("\n").partition(" ")
             try:
@@ -129,7 +129,7 @@ class Player(Generic[Result]):
         )
 
     def _repeat(self, plan: Callable[[], Result]) -> tuple[Result, list[float]]:
-        """Warm up, then time as many runs as are asked for and fit the deadline."""
+        """Warm up, then time the requested runs, as far as they fit the deadline."""
         limits = self._limits
         begun = time.perf_counter()
         with _stop_after(limits.deadline_seconds):
@@ -148,7 +148,7 @@ class Player(Generic[Result]):
         return result, millis
 
     def _settle(self, result: Result) -> Result:
-        """Nothing is on its way where nobody owned anything."""
+        """Settle a result. Without previous owners, there is nothing to settle."""
         return result if self._previous is None else self._planner.settle(self._group, result)
 
 
@@ -158,7 +158,7 @@ def main(planner: Planner[Result]) -> None:
 
 
 def find_loads(members: Iterable[str], loads: dict[str, int]) -> tuple[int, int]:
-    """Lowest and highest load; members that own nothing count too."""
+    """Find the lowest and highest load, counting members that own nothing."""
     counts = [loads.get(member, 0) for member in members]
     return min(counts), max(counts)
 
@@ -171,7 +171,7 @@ def _time(plan: Callable[[], Result]) -> tuple[Result, float]:
 
 @contextlib.contextmanager
 def _stop_after(seconds: float) -> Iterator[None]:
-    """Interrupt what takes longer."""
+    """Interrupt the block after `seconds`."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise TooSlowError

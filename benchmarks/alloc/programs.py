@@ -1,5 +1,5 @@
 """
-The programs that are measured: ours and the peers, how each is made and started.
+The measured programs, ours and the peers: how each is built and started.
 
 Each is a process of its own that plays a script from its standard input, one after the other, so
 that nothing runs beside what is measured.
@@ -27,21 +27,21 @@ _PEERS = Path(__file__).parent / "peers"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One of ours or a peer."""
+    """One of our programs, or a peer."""
 
     name: str
     command: Callable[[], list[str]]
     sizes: tuple[Size, ...] = SIZES
     fragmented: tuple[Size, ...] = ()
-    """Sizes at which it goes through all joins and leaves in minutes at most."""
+    """Sizes at which it plays all joins and leaves within minutes."""
     is_jvm: bool = False
     """Whether it gets faster while it runs, and so needs a long warm-up."""
     rehearse: bool = False
-    """Whether its virtual machine must see all events once before it is warm."""
+    """Whether its virtual machine must run all events once to be warm."""
 
 
 def play(program: Program, script: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Run a program over a script and hand on each line of its answer as it comes."""
+    """Run a program over a script, and yield each line of its answer as it arrives."""
     with tempfile.TemporaryFile("w+") as told:
         told.writelines(f"{line}\n" for line in script)
         told.seek(0)
@@ -53,7 +53,7 @@ def play(program: Program, script: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 def our(name: str) -> list[str]:
-    """Start one of ours."""
+    """Make one of our programs."""
     return [sys.executable, "-m", "benchmarks.alloc.ours", name]
 
 

@@ -1,4 +1,4 @@
-"""What was measured, as a table, as figures with their targets, and as a page."""
+"""The results as a table, as figures with their targets, and as a page."""
 
 import importlib.metadata
 import platform
@@ -64,7 +64,7 @@ class Rival:
     limit: float = 1
     strict: bool = True
     limit_of_full: float | None = None
-    """Another limit for the event FULL; it may be reached."""
+    """The limit for the event FULL; reaching it is allowed."""
 
 
 RIVALS = (
@@ -79,7 +79,7 @@ RIVALS = (
 
 
 def make_table(rows: Iterable[Row]) -> Iterator[str]:
-    """All rows, one block a size."""
+    """Yield all rows, one block per size."""
     size = None
     for row in sorted(rows, key=lambda row: scenarios.SIZES.index(row.size)):
         if row.size != size:

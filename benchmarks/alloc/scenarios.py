@@ -1,5 +1,5 @@
 """
-What is measured: sizes, events, and the scripts that every peer plays.
+The scenarios: sizes, events, and the scripts that every program plays.
 
 A script is lines of text, so that each peer is measured in its own language and all of them share
 one definition. Topic `topic-000` comes first, every topic has one broker, and members are sorted.
@@ -23,9 +23,9 @@ FULL, STABLE, JOIN_ONE = "FULL", "STABLE", "JOIN_ONE"
 LEAVE_ONE, QUEUES_ADDED = "LEAVE_ONE", "QUEUES_ADDED"
 EVENTS = (FULL, STABLE, JOIN_ONE, LEAVE_ONE, QUEUES_ADDED)
 FRAGMENTED = "fragmented "
-"""Starts the label of an event whose previous plan went through many joins and leaves."""
+"""The prefix of events whose previous plan is the result of many joins and leaves."""
 CHURN = 1_000
-"""How many joins and leaves."""
+"""The number of these joins and leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class Size:
     topics: int
 
     def __str__(self) -> str:
-        """Show it as the tables do."""
+        """Name it as in the tables."""
         return f"{self.consumers:,} x {self.queues:,} x {self.topics}"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long to measure. The warm-up is what peers on a JVM need."""
+    """How long to measure. Peers on a JVM need the warm-up."""
 
     warm_up_seconds: float = 1.5
     runs: int = 7
@@ -59,7 +59,7 @@ SIZES = (SMALL, MIDDLE, LARGE, MANY_TOPICS, HUGE)
 
 
 def fresh(size: Size, limits: Limits, *, rehearse: bool = False) -> Iterator[str]:
-    """Time all events. A rehearsal times them all before, and the caller keeps the last results."""
+    """Time all events. After a rehearsal, the caller keeps only the last results."""
     yield from _start(size, limits)
     for _ in range(1 + rehearse):
         yield "forget"
@@ -81,7 +81,7 @@ def play_fragmented(size: Size, limits: Limits, *, rehearse: bool = False) -> It
 
 
 def memory(size: Size, limits: Limits) -> Iterator[str]:
-    """Plan from nothing, then for one who joins, and ask how much memory it took."""
+    """Plan from nothing, then with one more member, and measure the memory."""
     yield from _start(size, limits)
     yield "plan"
     yield f"join {_joiner(size)}"
@@ -90,17 +90,17 @@ def memory(size: Size, limits: Limits) -> Iterator[str]:
 
 
 def list_ids(size: Size) -> list[str]:
-    """The members that a group of this size starts with."""
+    """List the members with which a group of this size starts."""
     return [f"c-{number:05d}" for number in range(size.consumers)]
 
 
 def topic_name(index: int) -> str:
-    """How every peer names its topics."""
+    """Name a topic as every program does."""
     return f"topic-{index:03d}"
 
 
 def churn(size: Size, members: list[str]) -> Iterator[str]:
-    """Random joins and leaves, always the same ones; `members` follows them."""
+    """Yield random but reproducible joins and leaves, and update `members`."""
     source = random.Random(size.consumers)
     for step in range(CHURN):
         missing = size.consumers - len(members)
@@ -119,7 +119,7 @@ def _start(size: Size, limits: Limits) -> Iterator[str]:
 
 
 def _play_events(size: Size, members: list[str], label: str) -> Iterator[str]:
-    """All events but FULL; afterwards the group is as it was."""
+    """Play all events except FULL. Afterwards the group is unchanged."""
     leaver = members[size.consumers // 2]
     yield f"time {label}{STABLE}"
     yield f"join {_joiner(size)}"
@@ -138,6 +138,6 @@ def _joiner(size: Size) -> str:
 
 
 def _format_topics(size: Size, added: int = 0) -> str:
-    """Queue counts; what is added goes to the first topic."""
+    """Format the numbers of queues, with the added ones in the first topic."""
     each = size.queues // size.topics
     return f"topics {','.join(map(str, [each + added] + [each] * (size.topics - 1)))}"

@@ -25,7 +25,7 @@ WINDOW_SECONDS = 120.0
 WARM_SECONDS = 30.0
 
 Row = tuple[str, str, Sequence[Use]]
-"""What it is, when, and what each pod of it used."""
+"""A part, the situation, and the usage of each of its pods."""
 
 
 def main() -> int:

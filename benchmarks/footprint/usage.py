@@ -1,4 +1,4 @@
-"""What containers use, as the kubelet tells it."""
+"""The usage of containers, as the kubelet reports it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from sandbox.waiting import eventually
 MIB = 2**20
 _SUMMARY = f"/api/v1/nodes/{servers.NAME}/proxy/stats/summary"
 _PATIENCE_SECONDS = 60.0
-"""The kubelet looks every ten seconds or so."""
+"""The kubelet measures about every ten seconds."""
 _LOOK_SECONDS = 5.0
-"""Who asks often is a load of its own."""
+"""Asking more often would be a load itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at a pod's first container."""
+    """One sample of a pod's first container."""
 
     at: float
-    """When the kubelet looked."""
+    """When the kubelet took it."""
     seconds: float
     """Processor time since its start."""
     memory: float
@@ -32,7 +32,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a pod used between two looks."""
+    """The usage of a pod between two samples."""
 
     cores: float
     memory: float
@@ -40,12 +40,12 @@ class Use:
 
 
 def take_samples(admin: User) -> dict[str, Sample]:
-    """Look at all pods, by their names."""
+    """Take a sample of each pod, by name."""
     return dict(_read_samples(admin.ask("GET", _SUMMARY).body["pods"]))
 
 
 def later(admin: User, before: Mapping[str, Sample], seconds: float) -> dict[str, Use]:
-    """Tell what these pods used from a look on, for so long at least; they are all still there."""
+    """Measure the usage of these pods since `before`, for at least `seconds`."""
 
     def is_late(now: Mapping[str, Sample]) -> bool:
         return all(name in now and now[name].at - before[name].at >= seconds for name in before)

@@ -1,5 +1,5 @@
 """
-What an event did to those who wait for messages: pure arithmetic over what was consumed when.
+The effects of events on consumption, computed from what was consumed when.
 
 A queue stands still between two moments at which messages of it become consumed; it counts for
 the event in which it ends. A queue that is new stands still from the begin of its event on.
@@ -23,37 +23,37 @@ class Consumed:
     queue: MessageQueue
     numbers: Sequence[int]
     reader: str
-    """Whose process read them: one that was started anew is another one."""
+    """The process that read them. A restarted process is another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What was sent: the numbers from 0 on."""
+    """The numbers that were sent, from 0."""
 
     times: Sequence[tuple[float, int]]
-    """How many there were at which moment, the earliest first; at least one."""
+    """How many were sent at which moment, the earliest first; at least one entry."""
     unsure: frozenset[int] = field(default_factory=frozenset)
-    """Those that were not confirmed: they may be there or not."""
+    """Numbers without confirmation, which may be stored or not."""
 
     @property
     def count(self) -> int:
-        """How many there were at last."""
+        """The total number."""
         return self.times[-1][1]
 
     @property
     def sure(self) -> set[int]:
-        """Those that must arrive."""
+        """The numbers that must arrive."""
         return set(range(self.count)) - self.unsure
 
     def find_time(self, number: int) -> float:
-        """Tell when a number had been sent."""
+        """Find the time at which a number had been sent."""
         last = len(self.times) - 1
         return self.times[min(bisect_right(self.times, number, key=lambda it: it[1]), last)][0]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An event begins, and with it the one before ends."""
+    """The begin of an event, which ends the previous one."""
 
     event: str
     at: float
@@ -62,25 +62,25 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one event did."""
+    """The effect of one event."""
 
     duplicates: int
-    """Messages consumed once more while it lasted."""
+    """Messages that were consumed again during it."""
     standstill: float
-    """Seconds that a queue stood still at most."""
+    """The longest time that a queue stood still, in seconds."""
     queue_seconds: float
-    """The longest standstill of each queue, added up."""
+    """The sum of the longest standstills of all queues."""
     backlog: int
-    """Messages that had been sent and not consumed, at most."""
+    """The highest number of messages that were sent and not consumed."""
     moved: int
-    """Queues that had another owner before than after."""
+    """Queues whose owner changed."""
     taken_up: float | None
     """Seconds until the last of its new readers had read from each queue; None without any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What all events did to one side, and what became of all messages."""
+    """The effects of all events on one side, and the fate of all messages."""
 
     effects: Mapping[str, Effect]
     sent: int
@@ -103,7 +103,7 @@ def measure(consumed: Iterable[Consumed], marks: Sequence[Mark], sent: Sent) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """All that was seen, in the order of time."""
+    """All observations, in order of time."""
 
     gaps: Mapping[MessageQueue, Sequence[tuple[float, float]]]
     again: Sequence[float]
@@ -111,7 +111,7 @@ class _Seen:
     readers: Mapping[MessageQueue, Sequence[tuple[float, str]]]
 
     def effect(self, begin: Mark, end: Mark) -> Effect:
-        """Measure what was between two marks."""
+        """Measure what happened between two marks."""
         longest = [
             max((stop - start for start, stop in found if begin.at < stop <= end.at), default=0.0)
             for found in self.gaps.values()
@@ -154,7 +154,7 @@ def _find_readers(
 
 
 def _again(consumed: Iterable[Consumed]) -> tuple[list[float], dict[int, float]]:
-    """When a message came that had come before, and when each came first."""
+    """List when messages came again, and when each came first."""
     first: dict[int, float] = {}
     again: list[float] = []
     for each in consumed:
@@ -167,7 +167,7 @@ def _again(consumed: Iterable[Consumed]) -> tuple[list[float], dict[int, float]]
 
 
 def _backlog(first: Mapping[int, float], sent: Sent) -> list[tuple[float, int]]:
-    """How many messages waited, after each change. What never came was not waited for."""
+    """List how many messages waited after each change, without those that never came."""
     changes = sorted(
         [*((sent.find_time(number), 1) for number in first), *((at, -1) for at in first.values())]
     )

@@ -14,13 +14,13 @@ from benchmarks.handover.effects import Sent
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """It flows."""
+    """Keep the sender's process."""
 
     process: peers.Process
     told: Path
 
     def stop(self) -> Sent:
-        """Stop it; what was sent."""
+        """Stop sending, and return what was sent."""
         assert self.process.popen.stdin
         self.process.popen.stdin.close()
         if self.process.wait():
@@ -34,7 +34,7 @@ class Flow:
 
 @contextlib.contextmanager
 def flowing(name_server: str, topic: str, told: Path) -> Iterator[Flow]:
-    """Send for as long as this lasts, or until it is stopped."""
+    """Send until the context is left or `stop` is called."""
     command = [
         sys.executable, "-m", "benchmarks.handover.sender", name_server, topic, str(told),
     ]  # fmt: skip

@@ -18,14 +18,14 @@ NAME = "Evenkeel"
 CUT_SECONDS = 120.0
 DRIVER, DRIVER_CUT = "the driver is killed", "the driver is cut off"
 _STEADY_BATCHES = 2
-"""So many batches after an event, all is as it should be."""
+"""After this many batches with all queues, consumption is steady."""
 
 
 class Ours:
-    """A job at work."""
+    """A running job."""
 
     def __init__(self, shop: Shop, topic: str, struck: contextlib.ExitStack) -> None:
-        """Take what `start` has started."""
+        """Keep what `start` has started."""
         self._shop = shop
         self._topic = topic
         self._group = Group(shop, topic)
@@ -33,11 +33,11 @@ class Ours:
         self._read: dict[Path, tuple[float, list[sinks.Row]]] = {}
 
     def join(self) -> None:
-        """Want one more executor."""
+        """Add an executor."""
         self._scale(scene.CONSUMERS + 1)
 
     def leave(self) -> None:
-        """Want one less."""
+        """Remove an executor."""
         self._scale(scene.CONSUMERS)
 
     def kill(self) -> None:
@@ -47,18 +47,18 @@ class Ours:
         self._await_another(slot, pod)
 
     def strike(self, fault: scene.Fault) -> None:
-        """Strike an executor; Spark replaces it when it finds out."""
+        """Strike an executor; Spark replaces it when it notices."""
         slot, pod = max(self._group.executors().items())
         self._struck.enter_context(fault(SHOP, pod))
         self._await_another(slot, pod)
 
     def recover(self) -> None:
-        """Let it go on; Spark may have ended it by now."""
+        """End the strike; Spark may have replaced the executor by now."""
         self._struck.close()
         self.await_steady()
 
     def add_queues(self) -> None:
-        """Have more queues."""
+        """Add queues."""
         count = scene.MORE_QUEUES
         epoch = self._group.status()["epoch"]
         provision = {"readQueues": count, "writeQueues": count}
@@ -74,20 +74,20 @@ class Ours:
         self.await_steady()
 
     def cut_driver_off(self) -> None:
-        """Cut the driver off for a while, whoever leads meanwhile."""
+        """Cut the driver off from the network for a while."""
         with self._shop.node.faults.cut_off(SHOP, self._group.driver):
             time.sleep(CUT_SECONDS)
         self.await_steady()
 
     def await_steady(self) -> None:
-        """Wait until the job follows the newest epoch, and some batches more have all queues."""
+        """Wait until the job follows the newest epoch, and further batches have all queues."""
         self._group.until_settled()
         begun = time.time()
         if not in_time(lambda: self._is_steady(begun), bool):
             raise process.SandboxError(f"{self._topic}: no batches have messages of all queues")
 
     def finish(self, sent: Sent) -> None:
-        """Consume the rest, and end the job; each offset that it was to read gave a row."""
+        """Consume the rest, end the job, and check that each offset gave a row."""
         in_time(self._read_numbers, lambda it: sent.sure <= it)
         report = self._group.report()
         rows = sum(report["rows"].values())
@@ -153,7 +153,7 @@ EVENTS: Mapping[str, Callable[[Shop, Ours], None]] = {
 
 @contextlib.contextmanager
 def start(shop: Shop, client: Client, topic: str) -> Iterator[Ours]:
-    """Have a topic and a group, until left."""
+    """Run a topic and a group, until the context is left."""
     del client  # the operator makes the topic
     shop.apply(
         manifests.fill("ours.yaml", NAME=topic, QUEUES=scene.QUEUES, CONSUMERS=scene.CONSUMERS)

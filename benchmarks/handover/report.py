@@ -1,4 +1,4 @@
-"""What was measured, as a table, as figures with their targets, and as a page."""
+"""The results as a table, as figures with their targets, and as a page."""
 
 import platform
 import statistics
@@ -17,7 +17,7 @@ KILL_SECONDS = 5.0
 DRIVER_SECONDS = 60.0
 HANG_RATIO = 1 / 6
 FEWEST_MOVES = {scene.JOIN: 2, scene.LEAVE: 2}
-"""Eight queues of two consumers, of three, and of two again."""
+"""The fewest moves of eight queues from two consumers to three, and back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What both sides play: a topic with a steady flow of messages, and what happens around it."""
+"""The scene that both sides play: a topic with a steady flow of messages, and events."""
 
 import random
 import time
@@ -20,7 +20,7 @@ CONSUMERS = 2
 QUIET_SECONDS = 15.0
 
 Fault = Callable[[str, str], AbstractContextManager[None]]
-"""Strikes a pod of a namespace until it is left."""
+"""A context that strikes a pod of a namespace."""
 
 
 class Side(Protocol):
@@ -34,31 +34,31 @@ class Side(Protocol):
         """Add a consumer."""
 
     def leave(self) -> None:
-        """Take it away again; it may say good-bye."""
+        """Remove that consumer; it may shut down properly."""
 
     def kill(self) -> None:
         """Kill a consumer; another one takes its place."""
 
     def strike(self, fault: Fault) -> None:
-        """Let a fault happen to a consumer, until its queues are consumed again."""
+        """Strike a consumer, and wait until its queues are consumed again."""
 
     def recover(self) -> None:
-        """Let it go on."""
+        """End the strike."""
 
     def add_queues(self) -> None:
-        """Have more queues."""
+        """Add queues."""
 
     def await_steady(self) -> None:
-        """Do nothing else."""
+        """Wait until consumption is steady."""
 
     def finish(self, sent: Sent) -> None:
-        """Consume what there still is, and go."""
+        """Consume the rest, and end."""
 
     def find_owners(self) -> Mapping[MessageQueue, str]:
-        """Tell who owns which queue now."""
+        """Find the current owner of each queue."""
 
     def list_consumed(self) -> Iterable[Consumed]:
-        """Tell all that was consumed, when it is finished."""
+        """List all that was consumed, after `finish`."""
 
 
 AnySide = TypeVar("AnySide", bound=Side)
@@ -95,7 +95,7 @@ def play(
     starts: Callable[[Shop, Client, str], AbstractContextManager[AnySide]],
     events: Mapping[str, Callable[[Shop, AnySide], None]],
 ) -> Outcome:
-    """Let all events happen to one side, one after the other."""
+    """Play all events on one side, one after another."""
     where = shop.name_server()
     with (
         Client(where) as client,
@@ -111,7 +111,7 @@ def play(
         progress.say(f"{topic}: starting")
         side.await_steady()
         for event, happens in events.items():
-            time.sleep(random.random())  # what is awaited is a batch's end; events come at any time
+            time.sleep(random.random())  # events must come at any time, not just after a batch
             mark(event)
             happens(shop, side)
         mark("the end")

@@ -1,5 +1,5 @@
 """
-Sends numbered messages evenly to all queues: `... handover.sender SERVER TOPIC TOLD`.
+Send numbered messages evenly to all queues: `... handover.sender SERVER TOPIC TOLD`.
 
 It sends until its standard input is closed. The file is told line by line how many there were at
 which moment, and those that were not confirmed. A send that fails is not tried again, for a message
@@ -26,11 +26,11 @@ A_SECOND = 400
 _A_BATCH = 5
 _BATCHES_AT_ONCE = 8
 _TIMES = Times(route_age=1.0)
-"""A queue that is added gets messages as soon."""
+"""How soon an added queue gets messages."""
 
 
 def main(name_server: str, topic: str, told: str) -> None:
-    """Send until told to stop."""
+    """Send until standard input is closed."""
     with Client(name_server, times=_TIMES) as client, Path(told).open("w") as into:
         _Sender(client, topic, into).send_all()
 

@@ -25,16 +25,16 @@ NAME = "DefaultMQPushConsumer"
 EVENTS = scene.EVENTS
 _SOURCES = Path(__file__).parent / "peers" / "jvm"
 _STEADY_SECONDS = 3.0
-"""All has been as it should be for so long."""
+"""Consumption is steady after this time without deviation."""
 _STEADY_NUMBERS = 2 * _STEADY_SECONDS * sender.A_SECOND
-"""Whoever reads older messages as well still catches up, or reads them again."""
+"""A consumer of older messages is still catching up, or reads them again."""
 _LATELY = 10_000
 """More messages than are sent in that time."""
 _PATIENCE_SECONDS = 300.0
 
 
 class _Said(NamedTuple):
-    """What one process consumed at once."""
+    """A batch that one process consumed."""
 
     seat: str
     consumed: Consumed
@@ -49,7 +49,7 @@ class _Log:
         self._begun = 0
 
     def read_news(self) -> Iterator[_Said]:
-        """Tell what it has consumed since last time."""
+        """Read what it has consumed since the last call."""
         with self._file.open("rb") as log:
             log.seek(self._begun)
             said = log.read()
@@ -57,7 +57,7 @@ class _Log:
         self._begun += len(whole)
         reader = self._file.name
         for line in whole.splitlines():
-            if line.startswith(b'{"ms"'):  # the JVM may have something to say as well
+            if line.startswith(b'{"ms"'):  # the JVM may print lines too
                 found = json.loads(line)
                 queue = MessageQueue(self._topic, found["broker"], found["queue"])
                 consumed = Consumed(found["ms"] / 1000, queue, found["numbers"], reader)
@@ -68,14 +68,14 @@ class Crew(Protocol):
     """The processes of the consumers, each in a seat that is called after the topic: `topic-0`."""
 
     def scale(self, count: int) -> None:
-        """Have so many, in the first seats."""
+        """Run this many, in the first seats."""
 
     def kill(self, seat: str) -> None:
         """Kill one; another process takes the seat."""
 
 
 class Theirs:
-    """A group at work."""
+    """A running group."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Theirs:
         struck: contextlib.ExitStack,
         queues: int,
     ) -> None:
-        """Take consumers that were started, and the folder where they write what they consume."""
+        """Keep the consumers, and the folder where they write what they consume."""
         self._crew = crew
         self._client = client
         self._topic = topic
@@ -95,11 +95,11 @@ class Theirs:
         self._logs: dict[Path, _Log] = {}
         self._said: list[_Said] = []
         self._there = self._list_seats(scene.CONSUMERS)
-        """Those that should consume now."""
+        """The seats of the consumers that should be running."""
         self._queues = queues
 
     def join(self) -> None:
-        """Start one more."""
+        """Start another consumer."""
         self._scale(scene.CONSUMERS + 1)
 
     def leave(self) -> None:
@@ -115,20 +115,20 @@ class Theirs:
         self.await_steady()
 
     def strike(self, fault: scene.Fault) -> None:
-        """Strike one until the others consume its queues."""
+        """Strike one, and wait until the others consume its queues."""
         struck = max(self._there)
         self._struck.enter_context(fault(SHOP, struck))
         self._there = self._there - {struck}
         self.await_steady()
 
     def recover(self) -> None:
-        """Let it go on."""
+        """End the strike."""
         self._struck.close()
         self._there = self._list_seats(scene.CONSUMERS)
         self.await_steady()
 
     def add_queues(self) -> None:
-        """Have more queues."""
+        """Add queues."""
         self._client.put_topics([TopicConfig(self._topic, scene.MORE_QUEUES, scene.MORE_QUEUES)])
         self._queues = scene.BROKERS_COUNT * scene.MORE_QUEUES
         self.await_steady()
@@ -143,18 +143,18 @@ class Theirs:
             )
 
     def finish(self, sent: Sent) -> None:
-        """Wait until all was consumed, or for a while; then let all shut down."""
+        """Wait until all is consumed, with a time limit; then shut all down."""
         in_time(self._read_numbers, lambda it: sent.sure <= it)
         self._crew.scale(0)
 
     def find_owners(self) -> Mapping[MessageQueue, str]:
-        """Tell in which seat each queue was consumed last."""
+        """Find the seat that consumed each queue last."""
         self._look()
         in_order = sorted(self._said, key=lambda each: each.consumed.at)
         return {each.consumed.queue: each.seat for each in in_order}
 
     def list_consumed(self) -> Iterable[Consumed]:
-        """Tell what they have said."""
+        """List what they have written."""
         self._look()
         return [each.consumed for each in self._said]
 
@@ -179,11 +179,11 @@ class Theirs:
         return {number for each in self._said for number in each.consumed.numbers}
 
     def _is_steady(self, begun: float) -> bool:
-        """Whether lately each queue had one reader, each reader its share, and nothing old."""
+        """Whether recently each queue had one reader, each reader its share, and nothing old."""
         self._look()
         since = time.time() - _STEADY_SECONDS
         if since < begun:
-            return False  # what was consumed before may be a killed one's, which has the same seat
+            return False  # earlier lines may be of a killed consumer in the same seat
         lately = [each for each in self._said[-_LATELY:] if each.consumed.at > since]
         numbers = [number for each in lately for number in each.consumed.numbers]
         readers = {(each.consumed.queue, each.seat) for each in lately}
@@ -216,12 +216,12 @@ class _Pods:
 
 @contextlib.contextmanager
 def start(shop: Shop, client: Client, topic: str) -> Iterator[Theirs]:
-    """Have a topic, and consumers in pods, until left."""
+    """Run a topic, and consumers in pods, until the context is left."""
     in_time(client.list_brokers, lambda it: len(it.brokers) == scene.BROKERS_COUNT)
     client.put_topics([TopicConfig(topic, scene.QUEUES, scene.QUEUES)])
     said = shop.folder / f"{topic}-said"
     said.mkdir()
-    said.chmod(0o777)  # whoever they are in their pods, they may
+    said.chmod(0o777)  # whatever users the pods have
     values = {
         "NAME": topic,
         "CONSUMERS": scene.CONSUMERS,

@@ -24,7 +24,7 @@ class Client:
     """An administrator of one API server."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        """Connect to nothing yet."""
+        """Prepare the client; connections are opened later."""
         self._info = _connection(kubeconfig)
 
     async def __aenter__(self) -> Self:
@@ -44,7 +44,7 @@ class Client:
     async def ask(
         self, method: str, path: str, body: object = None, kind: str = "application/json"
     ) -> bytes:
-        """Send one request; the answer as it came."""
+        """Send one request, and return its raw answer."""
         data = None if body is None else msgspec.json.encode(body)
         try:
             async with (
@@ -62,7 +62,7 @@ class Client:
         return content
 
     async def watch(self, path: str, version: str) -> AsyncIterator[bytes]:
-        """Hear of all changes since a version, a line of JSON each."""
+        """Yield all changes since a version, as lines of JSON."""
         query = {"watch": "true", "resourceVersion": version}
         async with self._session.get(path, params=query) as answer:
             rest = b""
@@ -73,7 +73,7 @@ class Client:
 
 
 async def side_by_side(jobs: Iterable[Awaitable[object]]) -> None:
-    """Do everything, so many at once."""
+    """Run all requests, `at_once` at a time."""
     waiting = iter(jobs)
 
     async def work() -> None:

@@ -1,5 +1,5 @@
 """
-What happens to pods one after another, at a steady rate, and how soon statuses follow.
+Play events of pods at a steady rate, and measure how soon statuses follow.
 
 Of each group that is picked, one pod loses its readiness, or dies, and gets it back, or is made
 again, and so on. A group has its next event only seconds after its last one, so that one answer
@@ -23,16 +23,16 @@ A_SECOND = 20
 MOST_PICKED = 300
 PATIENCE_SECONDS = 180.0
 QUIET_SECONDS = 1.0
-"""After so long a group counts as quiet, whatever its debounce."""
+"""After this time a group counts as quiet, longer than any debounce."""
 
 
 class NotShownError(SandboxError):
-    """A status does not show what it should."""
+    """A status did not show the expected state in time."""
 
 
 @dataclass(slots=True)
 class _Group:
-    """A group that is picked: its first pod is the one that comes and goes."""
+    """A selected group. The events happen to its first pod."""
 
     key: Key
     pods: Sequence[Key]
@@ -41,20 +41,20 @@ class _Group:
 
 
 class Events:
-    """Lets things happen to the pods of one stage."""
+    """Plays events on the pods of one stage."""
 
     def __init__(self, stage: Stage, watch: Watch, size: Size) -> None:
-        """Nothing happens yet; all pods are ready."""
+        """Prepare; all pods are ready."""
         self._stage = stage
         self._watch = watch
         self._size = size
 
     def expect_all(self, group: Key) -> Wanted:
-        """Say what a group's status is to show while all its pods are ready."""
+        """Return what a group's status must show while all its pods are ready."""
         return self._expect(list(self._size.list_pods(group)))
 
     async def flow(self, seconds: float) -> list[float]:
-        """Let an event begin every so often, whatever became of those before; the delays."""
+        """Start events at a steady rate, without waiting for earlier ones. Return the delays."""
         keys = self._size.group_keys()
         picked = [
             _Group(key, list(self._size.list_pods(key)))
@@ -69,7 +69,7 @@ class Events:
         return await asyncio.gather(*under_way)
 
     async def play_deaths(self, count: int) -> list[float]:
-        """Kill a pod and have another one ready after it, so many times; delays of the deaths."""
+        """Kill and replace a pod `count` times. Return the delays of the deaths."""
         key = self._size.group_keys()[0]
         group = _Group(key, list(self._size.list_pods(key)))
         delays = []
@@ -81,7 +81,7 @@ class Events:
         return delays
 
     async def pin_at_once(self, keys: Sequence[Key]) -> float:
-        """Change so many specs at once; the seconds until all statuses have followed."""
+        """Change `count` specs at once. Return the seconds until all statuses have followed."""
         begun = time.perf_counter()
         shown = []
         for key in keys:
@@ -92,7 +92,7 @@ class Events:
         return max([await _soon(each, key) for each, key in zip(shown, keys, strict=True)]) - begun
 
     async def follow_pins(self, keys: Sequence[Key]) -> float:
-        """Make the writes of as many changes, without an operator; the seconds that they take."""
+        """Write as much without an operator. Return the seconds that it takes."""
         begun = time.perf_counter()
         await side_by_side(
             self._stage.follow_pin(key, list(self._size.list_pods(key))) for key in keys
@@ -100,7 +100,7 @@ class Events:
         return time.perf_counter() - begun
 
     async def _play(self, group: _Group, *, kill: bool) -> float:
-        """Let one event happen; the seconds from the API server's answer to the new status."""
+        """Play one event. Return the seconds from the API server's answer to the new status."""
         async with group.turn:
             pod, is_killed = group.pods[0], kill and group.is_ready
             left = group.pods[1:] if group.is_ready else group.pods
@@ -112,7 +112,7 @@ class Events:
             answered = time.perf_counter()
             at = await _soon(shown, group.key)
             group.is_ready = not group.is_ready
-            if is_killed:  # as whoever made it would; it gets ready with the group's next event
+            if is_killed:  # the pod becomes ready with the group's next event
                 await self._stage.make_pod(pod, group.key.name)
             return max(0.0, at - answered)
 

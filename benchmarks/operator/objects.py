@@ -14,7 +14,7 @@ _CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersR
 
 
 def make_topic(key: Key, size: Size) -> Document:
-    """Make a topic whose queues are given."""
+    """Make a Topic with a given route."""
     return {
         "apiVersion": API_VERSION,
         "kind": "Topic",
@@ -79,7 +79,7 @@ def pod(key: Key, app: str) -> Document:
 
 
 def pod_status(*, ready: bool) -> Document:
-    """Say what the kubelet would, as a change of a pod that runs."""
+    """Make the patch of a running pod that the kubelet would send."""
     word = "True" if ready else "False"
     conditions = [
         {"type": each, "status": word if each.endswith("Ready") else "True"} for each in _CONDITIONS

@@ -1,4 +1,4 @@
-"""Lets an operator keep everything of one size, and measures what it does."""
+"""Run an operator with all objects of one size, and measure it."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A cold start: no status was there."""
+    """A cold start, without any status."""
 
     seconds: float
     """From the start of the process to the last status."""
@@ -34,17 +34,17 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A time in which nothing happens."""
+    """A time without events."""
 
     seconds: float
     writes: int
     cpu_percent: float
-    """Of one core."""
+    """Share of one core."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the process holds at the end."""
+    """Memory of the process at the end."""
 
     rss_mib: float
     peak_mib: float
@@ -52,26 +52,26 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """What was seen with many groups."""
+    """The results with many groups."""
 
     size: Size
     start: Start
     delays: Sequence[float]
     """From an event of a pod to the new status, in seconds."""
     flow_cpu_percent: float
-    """While these events came."""
+    """Share of one core during these events."""
     changed: int
     changed_seconds: float
-    """From the first of so many changes at once to the last status."""
+    """From the first of many concurrent changes to the last status."""
     writes_seconds: float
-    """What the API server takes for the same writes, without an operator."""
+    """The same writes without an operator: the API server's part."""
     idle: Idle
     memory: Memory
 
 
 @dataclass(frozen=True, slots=True)
 class One:
-    """What was seen with one large group."""
+    """The results with one large group."""
 
     size: Size
     start: Start
@@ -116,7 +116,7 @@ async def one(size: Size, say: Say) -> One:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Objects that an operator keeps."""
+    """A running operator, with its objects."""
 
     operator: RunningOperator
     start: Start
@@ -124,7 +124,7 @@ class _Kept:
     watches: Sequence[Watch]
 
     async def measure_idle(self, seconds: float) -> Idle:
-        """Let nothing happen."""
+        """Measure a time without events."""
         begun, before = time.perf_counter(), usage.cpu_seconds(self.operator.pid)
         told = sum(watch.changes for watch in self.watches)
         await asyncio.sleep(seconds)
@@ -137,7 +137,7 @@ class _Kept:
 
 @asynccontextmanager
 async def _keep(size: Size, say: Say) -> AsyncIterator[_Kept]:
-    """Start an operator beside an API server that holds everything; return when all is assigned."""
+    """Start an operator on a filled API server, and wait until everything is assigned."""
     async with fill(size) as (cluster, client, stage):
         groups, topics = Watch(client, paths.GROUPS), Watch(client, paths.TOPICS)
         async with groups.following(), topics.following():

@@ -1,4 +1,4 @@
-"""How much there is for the operator to keep, and what everything is called. Pure."""
+"""How many objects there are, and their names. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Size:
     namespaces: int = 10
 
     def __str__(self) -> str:
-        """Say it in a table."""
+        """Name the size in a table."""
         groups = f"{self.groups:,} groups" if self.groups > 1 else "1 group"
         return f"{groups} x {self.pods:,} pods"
 

@@ -1,4 +1,4 @@
-"""Fills a real API server with the objects of one size, and changes them as a cluster would."""
+"""Fill a real API server with the objects of one size, and change them as a cluster would."""
 
 import asyncio
 import contextlib
@@ -26,12 +26,12 @@ class Stage:
     """All objects of one cluster."""
 
     def __init__(self, client: Client, size: Size) -> None:
-        """Make nothing yet."""
+        """Prepare; nothing is created yet."""
         self._client = client
         self._size = size
 
     async def fill(self) -> None:
-        """Make everything, all pods ready; no operator has seen any of it."""
+        """Create everything, with all pods ready and without an operator."""
         await asyncio.gather(*map(self._define, crds.KINDS))
         await asyncio.gather(*map(self._make_space, self._size.list_spaces()))
         await side_by_side(self._list_all())
@@ -42,20 +42,20 @@ class Stage:
         await self._client.ask("POST", path, objects.pod(key, app))
 
     async def set_ready(self, key: Key, *, ready: bool) -> None:
-        """Say whether a pod that runs is ready."""
+        """Set the readiness of a running pod."""
         path = f"{paths.one(paths.PODS, key)}/status"
         await self._client.ask("PATCH", path, objects.pod_status(ready=ready), MERGE)
 
     async def kill_pod(self, key: Key) -> None:
-        """Let a pod be gone."""
+        """Delete a pod without a grace period."""
         await self._client.ask("DELETE", paths.one(paths.PODS, key), _AT_ONCE)
 
     async def pin(self, key: Key, pods: Iterable[Key]) -> None:
-        """Let only these pods of a group consume."""
+        """Pin a group to these pods."""
         await self._client.ask("PATCH", paths.one(paths.GROUPS, key), _pin(pods), MERGE)
 
     async def follow_pin(self, key: Key, pods: Iterable[Key]) -> None:
-        """Pin, and write what an operator would write then, as fast as the API server takes it."""
+        """Pin groups, and write what an operator would, as fast as the API server accepts it."""
         path = paths.one(paths.GROUPS, key)
         found = msgspec.json.decode(await self._client.ask("PATCH", path, _pin(pods), MERGE))
         found["status"]["epoch"] += 1
@@ -85,7 +85,7 @@ class Stage:
         await self._client.ask("POST", path, {"metadata": {"name": "default"}})
 
     async def _define(self, kind: crds.CrdKind) -> None:
-        """Make a kind known, and wait until it is served."""
+        """Create a definition, and wait until the API server serves the kind."""
         await self._client.ask("POST", _DEFINITIONS, crds.definition(kind))
         resource = next(each for each in (paths.TOPICS, paths.GROUPS) if each[2] == kind.plural)
         async with asyncio.timeout(_PATIENCE_SECONDS):

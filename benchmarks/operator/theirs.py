@@ -75,7 +75,7 @@ class _Processes:
 
 
 def play_standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dict[str, float]:
-    """Let these happen to a group of push consumers; the longest that a queue stood still."""
+    """Play these events on push consumers. Return the longest standstills."""
     with (
         rocketmq.started(brokers=1, properties=_PROPERTIES) as mq,
         process.folder("evenkeel-beside-") as place,
@@ -100,7 +100,7 @@ def play_standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dic
             side.await_steady()
             marks: list[Mark] = []
             for event in events:
-                time.sleep(random.random())  # it comes at any time
+                time.sleep(random.random())  # it comes at a random time
                 say(f"{theirs.NAME}: {event}")
                 marks.append(Mark(event, time.time(), side.find_owners()))
                 happens[event]()

@@ -1,7 +1,7 @@
 """
-What a watch of the benchmark tells: when an object shows what it was to show, and how many writes.
+Watch objects: when they show an expected state, and how many writes there are.
 
-The watch is as fast as the benchmark's process is; so only what counts is decoded.
+To keep the watch fast, it decodes only what it needs.
 """
 
 import asyncio
@@ -44,14 +44,14 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Object(msgspec.Struct):
-    """Little of a Topic or a ConsumerGroup."""
+    """The decoded part of a Topic or a ConsumerGroup."""
 
     metadata: _Metadata
     status: _Status = _Status()
 
     @property
     def key(self) -> Key:
-        """Tell which it is."""
+        """Return its key."""
         return Key(self.metadata.namespace, self.metadata.name)
 
 
@@ -67,11 +67,11 @@ class _List(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a group's status is to show."""
+    """The expected state of a group's status."""
 
     owners: frozenset[str]
     queues: int
-    """Owned by them, all together, each once."""
+    """All of these are owned, each once."""
 
     def is_shown_by(self, found: Object) -> bool:
         """Whether a status shows it, and follows from the newest spec."""
@@ -89,22 +89,22 @@ class Wanted:
 
 
 class Watch:
-    """What was told of all objects of one kind."""
+    """The changes of all objects of one kind."""
 
     def __init__(self, client: Client, resource: paths.Resource) -> None:
-        """Hear nothing yet."""
+        """Prepare the watch."""
         self._client = client
         self._path = paths.listed(resource, None)
         self._versions: dict[Key, str] = {}
         self._awaited: dict[Key, tuple[Wanted, asyncio.Future[float]]] = {}
         self.changes = 0
-        """How many changes were told."""
+        """The number of changes."""
         self.last_at = 0.0
-        """When the last of them was."""
+        """The time of the last change."""
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
-        """Hear of everything that changes, for as long as this lasts."""
+        """Watch until the context is left."""
         found = await self._list()
         self._versions = {each.key: each.metadata.resource_version for each in found.items}
         task = asyncio.create_task(self._follow(found.metadata.resource_version))
@@ -117,13 +117,13 @@ class Watch:
                 await task
 
     def await_shown(self, key: Key, wanted: Wanted) -> asyncio.Future[float]:
-        """Tell when an object shows something."""
+        """Wait for an object to show a state, and return the time."""
         future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._awaited[key] = wanted, future
         return future
 
     async def check_complete(self) -> None:
-        """Compare with a list: a watch that has missed something has counted too few."""
+        """Compare with a list, because a watch that missed changes has counted too few."""
         found = await self._list()
         versions = {each.key: each.metadata.resource_version for each in found.items}
         if versions != self._versions:
@@ -134,7 +134,7 @@ class Watch:
 
     async def _follow(self, version: str) -> None:
         event, body = msgspec.json.Decoder(_Event), msgspec.json.Decoder(Object)
-        while True:  # a server ends a watch when it likes
+        while True:  # a server may end a watch at any time
             async for line in self._client.watch(self._path, version):
                 told = event.decode(line)
                 if told.type not in ("ADDED", "MODIFIED"):
@@ -154,7 +154,7 @@ class Watch:
             future.set_result(now)
 
     def _give_up(self, task: asyncio.Task[Any]) -> None:
-        """Whoever waits for what is never told hears why."""
+        """Fail the waits that can no longer succeed."""
         error = None if task.cancelled() else task.exception()
         for _, future in self._awaited.values():
             if error and not future.done():

@@ -1,4 +1,4 @@
-"""What a process uses, as Linux counts it."""
+"""The usage of a process, as counted by Linux."""
 
 import os
 import re
@@ -9,18 +9,18 @@ _KIB_A_MIB = 1024
 
 
 def cpu_seconds(pid: int) -> float:
-    """Tell how much processor time it has used so far."""
+    """Return the processor time used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(each) for each in fields[11:13]) / _TICKS
 
 
 def rss_mib(pid: int) -> float:
-    """Tell how much memory it holds now."""
+    """Return the memory that it holds now."""
     return _read_status(pid, "VmRSS")
 
 
 def peak_mib(pid: int) -> float:
-    """Tell how much memory it has ever held at once."""
+    """Return the highest memory that it has held."""
     return _read_status(pid, "VmHWM")
 
 

@@ -23,12 +23,12 @@ from sandbox.rocketmq import RocketMq
 
 RESULTS = Path(__file__).parents[1] / "RESULTS-pull.md"
 MESSAGES, ROUNDS = 300_000, 5
-"""Everybody also moves so many at least before a scene is measured: a JVM needs it to be warm."""
+"""Messages that each program moves before a scene is measured, to warm up a JVM."""
 QUICK_MESSAGES, QUICK_ROUNDS = 64_000, 3
 SENT = 400 * messages.A_BATCH
 SOAK_MINUTES = 10
 SOAK_ROUNDS = 50
-"""How often all data are pulled to warm up, and then to see the memory, at first and at last."""
+"""How often all data are pulled: to warm up, and to compare memory at first and at last."""
 
 
 def main() -> int:
@@ -105,7 +105,7 @@ def _measure_pulls(
 def _make_rows(
     scene: Scene, job: Job, all_running: Sequence[Running], rounds: int
 ) -> Iterator[Row]:
-    """Let everybody do the job in turn; the first rounds are for warming up."""
+    """Run the job with all programs in turn. The first rounds are for warming up."""
     progress.say(str(scene))
     warm_up = math.ceil(MESSAGES / job.messages)
     seen = [

@@ -1,4 +1,4 @@
-"""The messages that everybody moves, and how ours sends them."""
+"""The messages that all programs move, and how our client sends them."""
 
 import random
 from collections import deque
@@ -14,13 +14,13 @@ from mq_client.values import Sent
 BODY_BYTES = 1024
 A_BATCH = 256
 IN_FLIGHT = 4
-"""How many batches ours has under way when it sends."""
+"""How many batches our client has in flight when it sends."""
 
 _BODY = random.Random(1).randbytes(BODY_BYTES)
 
 
 def send(client: Client, topic: str, count: int, chooser: Chooser, a_batch: int = A_BATCH) -> int:
-    """Send so many messages, a few batches at a time; return when all are stored."""
+    """Send messages, a few batches at a time, and wait until all are stored."""
     under_way: deque[RunningFlow[Sent]] = deque()
     for batch in _list_batches(topic, count, a_batch):
         if len(under_way) == IN_FLIGHT:

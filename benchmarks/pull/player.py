@@ -1,5 +1,5 @@
 """
-Measures works of a Python program: a job a line on standard input, a JSON line each as answer.
+Measure jobs of a Python program: one job per input line, one JSON line per answer.
 
 A job is `WORK TOPIC QUEUES MESSAGES`. What a work prepares is not measured; what it returns is
 called, and says how many messages it has moved. The garbage collector is on, as in production.
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Job(NamedTuple):
-    """What to move: all messages of a topic, which are spread evenly over its queues."""
+    """The messages to move: all of a topic, spread evenly over its queues."""
 
     topic: str
     queues: int
@@ -24,7 +24,7 @@ class Job(NamedTuple):
 
     @property
     def messages_a_queue(self) -> int:
-        """Where each queue ends."""
+        """The end of each queue."""
         return self.messages // self.queues
 
 
@@ -32,7 +32,7 @@ Work = Callable[[Job], Callable[[], int]]
 
 
 def play(works: Mapping[str, Work]) -> None:
-    """Do what standard input says until it ends."""
+    """Run the jobs of standard input until it ends."""
     for line in sys.stdin:
         name, topic, queues, messages = line.split()
         run = works[name](Job(topic, int(queues), int(messages)))

@@ -1,5 +1,5 @@
 """
-The programs that are measured, ours and the peers: how each is started and asked.
+The measured programs, ours and the peers: how each is started and used.
 
 Each is a process of its own that lives for the whole run, so that it is warm; between its jobs it
 sleeps, while the others have their turn.
@@ -28,18 +28,18 @@ _JAVA = Path(__file__).parent / "peers" / "jvm"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a program says about a job."""
+    """A program's answer about a job."""
 
     messages: int
     seconds: float
     cpu_seconds: float
     rss_mib: float = 0.0
-    """After the job; only Python programs tell."""
+    """After the job; only from Python programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """All rounds of one job, the warm-up left out."""
+    """All rounds of one job, without the warm-up."""
 
     rounds: Sequence[Measured]
 
@@ -56,7 +56,7 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One of ours or a peer."""
+    """One of our programs, or a peer."""
 
     name: str
     command: Callable[[RocketMq], Sequence[str]]
@@ -66,12 +66,12 @@ class Running:
     """A program that waits for jobs."""
 
     def __init__(self, program: Program, process: peers.Process) -> None:
-        """Take what `start` has started."""
+        """Keep what `start` has started."""
         self.program = program
         self._process = process
 
     def ask(self, work: str, job: Job) -> Measured:
-        """Let it do a job."""
+        """Run a job."""
         popen = self._process.popen
         assert popen.stdin
         assert popen.stdout
@@ -89,7 +89,7 @@ class Running:
 
 @contextlib.contextmanager
 def start(program: Program, mq: RocketMq) -> Iterator[Running]:
-    """Start a program; it ends when left."""
+    """Run a program until the context is left."""
     with peers.start(program.name, program.command(mq), subprocess.PIPE) as process:
         yield Running(program, process)
         assert process.popen.stdin

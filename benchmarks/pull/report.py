@@ -1,4 +1,4 @@
-"""What was measured, as a table, as figures with their targets, and as a page."""
+"""The results as a table, as figures with their targets, and as a page."""
 
 import importlib.metadata
 import platform

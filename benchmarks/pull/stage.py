@@ -1,4 +1,4 @@
-"""The broker that all pull from: its topics, its limits, and what it holds."""
+"""The broker of the benchmark: its topics, limits and messages."""
 
 import contextlib
 import time
@@ -16,8 +16,8 @@ from sandbox.rocketmq import RocketMq
 
 HEAP = "1g"
 SENT_TOPIC, SENT_QUEUES = "sent", 8
-_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=4",)  # the sandbox's own choice is for short lives
-_PROPERTIES = {"waitTimeMillsInSendQueue": "10000"}  # on a busy machine it would refuse after 0.2 s
+_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=4",)  # the sandbox's default suits short runs
+_PROPERTIES = {"waitTimeMillsInSendQueue": "10000"}  # otherwise a busy broker refuses after 0.2 s
 _ANSWER_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1
 _RAISED = tuple(
@@ -38,7 +38,7 @@ def start() -> Iterator[RocketMq]:
 
 
 def fill(mq: RocketMq, job: Job) -> None:
-    """Make the topic with all its messages; return when they can be pulled."""
+    """Create the topic with all messages, and wait until they can be pulled."""
     mq.create_topics({job.topic: job.queues})
     with Client(mq.name_server.address) as client:
         for each in range(job.queues):
@@ -49,7 +49,7 @@ def fill(mq: RocketMq, job: Job) -> None:
 
 
 def raise_caps(mq: RocketMq) -> None:
-    """Let a pull bring as much as ours asks for."""
+    """Raise the broker's limits to what our client requests."""
     (broker,) = mq.brokers.values()
     with Client(mq.name_server.address) as client:
         request = PutBrokerConfig(_RAISED)

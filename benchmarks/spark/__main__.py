@@ -30,14 +30,14 @@ from sandbox.rocketmq import RocketMq
 RESULTS = Path(__file__).parents[1] / "RESULTS-spark.md"
 QUEUES, MANY_QUEUES = 8, 1000
 LIGHT, STEADY = Load(1000, 1), Load(5000, 50)
-"""One message at a time reaches all of many queues; the other one is for the memory."""
+"""The batch sizes of senders: one message for many queues, and one for the memory."""
 SETTLE_SECONDS = 15
 SOAK_MINUTES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is measured."""
+    """How much to measure."""
 
     messages: int
     warm_up_rounds: int
@@ -114,7 +114,7 @@ def _measure(options: argparse.Namespace) -> tuple[list[str], list[Figure]]:
 
 
 def _throughput(mq: RocketMq, size: Size) -> Iterator[Row]:
-    """Let everybody read all in turn; the first rounds are for warming up."""
+    """Run all readers in turn. The first rounds are for warming up."""
     job = Job("eight", QUEUES, size.messages)
     progress.say(f"filling {job}")
     stage.fill(mq, job)
@@ -137,7 +137,7 @@ def _throughput(mq: RocketMq, size: Size) -> Iterator[Row]:
 
 
 def _measure_idle(pid: int, size: Size) -> float:
-    """Percent of one core that an application uses when nothing arrives any more."""
+    """Measure the percentage of one core that an idle application uses."""
     progress.say(f"idle for {size.idle_seconds} s")
     time.sleep(SETTLE_SECONDS)
     return processes.cpu_used(pid, size.idle_seconds) / size.idle_seconds * 100

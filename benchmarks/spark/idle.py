@@ -1,7 +1,7 @@
 """
 A stream that has nothing to read: `python -m benchmarks.spark.idle NAME_SERVER TOPIC MASTER`.
 
-Says a line when it has begun, and runs until its standard input ends.
+It prints a line when it has begun, and runs until its standard input ends.
 """
 
 import sys
@@ -15,7 +15,7 @@ _PAUSE_SECONDS = 0.1
 
 
 def main(name_server: str, topic: str, master: str) -> None:
-    """Run it."""
+    """Run the stream."""
     with sessions.open_session(master) as spark:
         spark.dataSource.register(RocketMQ)
         reader = spark.readStream.format(RocketMQ.name()).option("nameServers", name_server)

@@ -1,4 +1,4 @@
-"""The memory of an application over minutes of the same load."""
+"""Watch the memory of an application under a steady load."""
 
 import time
 from collections import defaultdict
@@ -14,17 +14,17 @@ _PAUSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What all processes of a kind held at most in a minute."""
+    """The highest memory of all processes of a kind in a minute."""
 
     first_mib: float
-    """Of the minute after the warm-up."""
+    """In the minute after the warm-up."""
     last_mib: float
     processes: int
     heap: str
 
 
 def watch(root: int, minutes: float) -> Mapping[Kind, Held]:
-    """Watch the application of a driver for so long."""
+    """Watch the application of a driver for some minutes."""
     begun = time.monotonic()
     samples: list[tuple[float, Mapping[Kind, list[processes.Process]]]] = []
     while (now := time.monotonic() - begun) < minutes * 60:

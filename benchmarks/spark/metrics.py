@@ -1,4 +1,4 @@
-"""Reads a histogram of a job's metrics so often that each observation is seen by itself."""
+"""Read a histogram of a job's metrics often enough to see each observation alone."""
 
 import time
 import urllib.parse
@@ -21,7 +21,7 @@ class Histogram:
     name: str
 
     def wait_for_observations(self, wanted: int) -> list[float]:
-        """Wait for so many; two that come at once count as twice their mean."""
+        """Wait for `wanted` observations. Two at once count as twice their mean."""
         found: list[float] = []
         count, total = self._read()
         heard = time.monotonic()
@@ -37,7 +37,7 @@ class Histogram:
         return found
 
     def _read(self) -> tuple[int, float]:
-        """Ask for this histogram alone: the others ask brokers, or are long."""
+        """Request this histogram alone, because others query brokers or are long."""
         names = [f"{self.name}_{end}" for end in ("count", "sum")]
         query = urllib.parse.urlencode({"name[]": names}, doseq=True)
         try:

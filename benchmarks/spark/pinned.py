@@ -1,4 +1,4 @@
-"""The pinned job under a load: how long it plans, and how soon it follows a new assignment."""
+"""The pinned job under load: how long it plans, and how soon it follows an assignment."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ _WARM_UP_BATCHES = 15
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Messages that arrive while something is measured."""
+    """The load during a measurement."""
 
     a_second: int
     a_batch: int
@@ -39,30 +39,30 @@ class Adoption:
     """How soon a new assignment was followed."""
 
     late_batches: int
-    """How many batches began after it was published, and still followed the old one."""
+    """Batches that began after it was published and still followed the old one."""
     seconds: float
     """Until the job reported it as adopted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """A job that runs."""
+    """A running job."""
 
     running: RunningJob
     metrics_port: int
 
     @property
     def pid(self) -> int:
-        """The driver's Python."""
+        """The driver's Python process."""
         return self.running.process.pid
 
     def planning(self, batches: int) -> list[float]:
-        """From the question to the brokers to the tasks: seconds of so many batches with rows."""
+        """Return the planning times of `count` batches with rows, in seconds."""
         histogram = Histogram(self.metrics_port, _PLANNING)
         return histogram.wait_for_observations(_WARM_UP_BATCHES + batches)[_WARM_UP_BATCHES:]
 
     def adopt(self, queues: int) -> Adoption:
-        """Change how many queues the topic has, at any moment of a batch."""
+        """Change the topic's number of queues, at a random moment of a batch."""
         job = self.running
         epoch = job.epoch
         time.sleep(random.uniform(0, TRIGGER_SECONDS))
@@ -77,7 +77,7 @@ class Pinned:
 
 @contextlib.contextmanager
 def start(mq: RocketMq, client: Client, topic: str, queues: int) -> Iterator[Pinned]:
-    """Run a job that drops its rows; ready when its executors have their queues."""
+    """Run a job that drops its rows, and wait until its executors have their queues."""
     mq.create_topics({topic: queues})
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evenkeel-bench-"))
@@ -99,7 +99,7 @@ def start(mq: RocketMq, client: Client, topic: str, queues: int) -> Iterator[Pin
 
 @contextlib.contextmanager
 def send_load(load: Load, mq: RocketMq, topic: str) -> Iterator[None]:
-    """Let messages arrive until left."""
+    """Send messages until the context is left."""
     command = [
         sys.executable, "-m", "benchmarks.spark.sender",
         mq.name_server.address, topic, str(load.a_second), str(load.a_batch),

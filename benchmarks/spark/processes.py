@@ -1,4 +1,4 @@
-"""What the processes below one process cost: the Python and the Java of a Spark application."""
+"""The cost of a process and its children: the Python and Java of a Spark application."""
 
 import contextlib
 import enum
@@ -16,7 +16,7 @@ _PAUSE_SECONDS = 1.0
 
 
 class Kind(enum.StrEnum):
-    """What a process is to the application."""
+    """The role of a process."""
 
     DRIVER = "driver, Python"
     DRIVER_JVM = "driver, JVM"
@@ -26,7 +26,7 @@ class Kind(enum.StrEnum):
 
     @property
     def is_jvm(self) -> bool:
-        """Whether it grows up to the limit that it is given."""
+        """Whether it grows up to its configured limit."""
         return self in (Kind.DRIVER_JVM, Kind.EXECUTOR_JVM)
 
 
@@ -35,7 +35,7 @@ _CHILDREN = {Kind.DRIVER_JVM: Kind.PLANNER, Kind.EXECUTOR_JVM: Kind.WORKER}
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One of them, as it is now."""
+    """A process, as it is now."""
 
     pid: int
     kind: Kind
@@ -55,7 +55,7 @@ class _Seen:
 
 
 def list_below(root: int) -> list[Process]:
-    """List the driver with this id, and all that it has started."""
+    """List the driver with this id, and its descendants."""
     children = defaultdict(list)
     driver = None
     for seen in _list_all():
@@ -73,9 +73,9 @@ def list_below(root: int) -> list[Process]:
 
 def cpu_used(root: int, seconds: float) -> float:
     """
-    Tell how many processor seconds all of them use in so much time.
+    Measure how many processor seconds all of them use in some time.
 
-    Spark ends idle workers, and nobody inherits their time: each counts as far as it was seen.
+    Spark ends idle workers, whose time then is lost: each counts as far as it was seen.
     """
     before = _cpu_seconds(root)
     after = dict(before)

@@ -1,4 +1,4 @@
-"""The programs that are measured in Spark, each a process with a session for all its rounds."""
+"""The measured Spark programs, each a process with one session for all its rounds."""
 
 import contextlib
 import subprocess
@@ -15,7 +15,7 @@ OURS, CEILING = "ours", "rows made before"
 
 
 def list_readers(master: str) -> list[Program]:
-    """Ours, the most that a source in Python can give, and a client that only receives."""
+    """List our source, the upper bound of sources in Python, and a client that only receives."""
     return [
         Program(OURS, _make_ours(master)),
         Program(CEILING, lambda _: [*_module("peers.ceiling"), master]),
@@ -25,7 +25,7 @@ def list_readers(master: str) -> list[Program]:
 
 @contextlib.contextmanager
 def run_idle(mq: RocketMq, topic: str) -> Iterator[int]:
-    """Run a stream that has nothing to read; its process id, when it has begun."""
+    """Run a stream with nothing to read. Yield its process id when it has begun."""
     command = [*_module("idle"), mq.name_server.address, topic, LOCAL]
     with peers.start("the idle stream", command, subprocess.PIPE) as process:
         assert process.popen.stdin

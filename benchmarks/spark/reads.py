@@ -1,8 +1,8 @@
 """
-What the measured Spark programs do with all messages of a topic, in one session.
+The measured work of Spark programs: all messages of a topic, in one session.
 
 NOOP drops the rows behind Spark's last step. AGGREGATE counts and sums them up by queue. Planning
-is measured, `load` is not: a query does it once.
+is measured. `load` is not, because a query calls it once.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What was measured, as tables, as figures with their targets, and as a page."""
+"""The results as tables, as figures with their targets, and as a page."""
 
 import importlib.metadata
 import platform

@@ -1,5 +1,5 @@
 """
-Messages that arrive steadily, on all queues in turn, until standard input ends.
+Send messages steadily, to all queues in turn, until standard input ends.
 
 `python -m benchmarks.spark.sender NAME_SERVER TOPIC MESSAGES_A_SECOND MESSAGES_A_BATCH`
 """

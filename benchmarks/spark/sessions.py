@@ -12,10 +12,10 @@ from sandbox import jobs
 
 @contextlib.contextmanager
 def open_session(master: str) -> Iterator[SparkSession]:
-    """Open it with the settings of the sandbox's jobs; its Python workers find the checkout too."""
+    """Open a session with the sandbox's settings. Its Python workers find the checkout."""
     os.environ["PYTHONPATH"] = str(jobs.ROOT)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_SCALA_VERSION"] = "2.13"  # executors of a local cluster look for jars by it
+    os.environ["SPARK_SCALA_VERSION"] = "2.13"  # executors of a local cluster find jars by it
     builder = SparkSession.builder.appName("bench")
     settings = {**jobs.SPARK, "spark.master": master, "spark.ui.enabled": "false"}
     for name, value in settings.items():

@@ -20,7 +20,7 @@ _GENERATION = 7
 _SUBSCRIPTION_VERSION = 3
 
 Owned = Mapping[str, list[tuple[str, list[int]]]]
-"""For each member its topics and their partitions."""
+"""The topics of each member, with their partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Cluster:
 
 
 class KafkaPython(player.Planner[Owned]):
-    """Asks the assignor for a whole group."""
+    """Plans a whole group with the assignor."""
 
     def prepare(self, group: player.Group, previous: Owned | None) -> Callable[[], Owned]:
         """Build the cluster's metadata and one subscription a member."""

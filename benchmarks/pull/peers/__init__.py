@@ -1,1 +1,1 @@
-"""What the client is compared with."""
+"""The peers of the client."""

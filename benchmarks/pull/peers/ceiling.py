@@ -1,8 +1,8 @@
 """
-Only receives what ours asks for: `python -m benchmarks.pull.peers.ceiling ADDRESS`.
+Only receive what our client requests: `python -m benchmarks.pull.peers.ceiling ADDRESS`.
 
-One blocking socket, one pull under way for each queue as in ours, every answer into the same
-buffer. Of an answer it reads which queue it belongs to and where to go on; the messages stay bytes.
+One blocking socket, one pull in flight for each queue as in ours, every answer into the same
+buffer. Of each answer it reads only its queue and the next offset; the messages stay bytes.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""What ours is measured against in Spark."""
+"""The peers in Spark."""

@@ -1,4 +1,4 @@
-"""The most that a source in Python can give: `python -m benchmarks.spark.peers.ceiling MASTER`."""
+"""The upper bound of sources in Python: `python -m benchmarks.spark.peers.ceiling MASTER`."""
 
 import sys
 

@@ -1,7 +1,7 @@
 """
-A data source that talks to nobody: rows as ours gives them, made before and given again and again.
+A data source without a broker: it returns the same rows, made in advance, again and again.
 
-It does what any source in Python must do, and no more: hand over Arrow batches of this schema.
+It does only what any source in Python must do: hand over Arrow batches of this schema.
 """
 
 import functools
@@ -19,12 +19,12 @@ from spark_jobs import schema
 
 FORMAT = "synthetic"
 A_BATCH = pulling.MOST_MESSAGES
-"""Rows, as many as a pull of ours brings."""
+"""The number of rows that one of our pulls returns."""
 _BORN_US = 1_700_000_000_000_000
 
 
 class Synthetic(DataSource):
-    """Options: `topic`, `queues`, and `messages`, how many a queue has."""
+    """Options: `topic`, `queues`, and `messages` per queue."""
 
     @classmethod
     def name(cls) -> str:
@@ -32,7 +32,7 @@ class Synthetic(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """List the columns of ours."""
+        """Return the columns of our source."""
         return schema.ddl(include_properties=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -69,7 +69,7 @@ class _Reader(DataSourceReader):
 
 @functools.cache
 def _make_batch(topic: str, queue: int) -> pa.RecordBatch:
-    """Make the first batch of a queue, once a worker."""
+    """Make the first batch of a queue, once per worker."""
     numbers = range(A_BATCH)
     time = pa.array([_BORN_US] * A_BATCH, schema.TIMESTAMP)
     columns = {
