@@ -21,6 +21,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
+from contract import job_file, names
+from contract.assignment import AssignmentFile, QueueIds, Share
+from contract.job_file import JobFile, JobSink, JobTransform
 from lb_core import plan
 from lb_core.assignment import Assignment
 from lb_core.model import Member, QueueRange
@@ -60,7 +65,7 @@ class RunningJob:
     wanted: int = 2
     options: dict[str, str] = field(default_factory=dict)
     parts: dict[str, Any] = field(default_factory=dict)
-    """Other fields of the job's file."""
+    """Other fields of the job file, as in JSON."""
 
     def __post_init__(self) -> None:
         """Start nothing yet."""
@@ -90,29 +95,9 @@ class RunningJob:
 
     def start(self) -> None:
         """Start the driver; what an earlier one reported is gone."""
-        (self.folder / "report.json").unlink(missing_ok=True)
-        job = {
-            "name": "billing",
-            "source": {
-                "nameServers": self.name_server,
-                "topics": self.topic,
-                "group": self.group,
-                "startFrom": "earliest",
-                **self.options,
-            },
-            "assignments": str(self.folder / "assignment.json"),
-            "report": str(self.folder / "report.json"),
-            "checkpoint": str(self.folder / "checkpoint"),
-            "sink": {"format": "json", "path": str(self.folder / "rows")},
-            "transform": {"sql": SQL},
-            "executors": self.wanted,
-            "triggerSeconds": 1,
-            "metricsPort": self._metrics.port,
-            **self.parts,
-            "spark": SPARK | self.parts.get("spark", {}),
-        }
-        file = self.folder / "job.json"
-        file.write_text(json.dumps(job))
+        (self.folder / names.REPORT).unlink(missing_ok=True)
+        file = self.folder / names.JOB
+        file.write_text(job_file.encode(self._job()))
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
@@ -140,7 +125,7 @@ class RunningJob:
     def report(self) -> dict[str, Any]:
         """Read what the driver reported last."""
         try:
-            found: dict[str, Any] = json.loads((self.folder / "report.json").read_text())
+            found: dict[str, Any] = json.loads((self.folder / names.REPORT).read_text())
         except FileNotFoundError:
             return {"adoptedEpoch": -1, "slots": {}, "error": None}
         return found
@@ -213,6 +198,27 @@ class RunningJob:
             for (name, since), (_, until) in pairwise([*marks, ("end", float("inf"))])
         }
 
+    def _job(self) -> JobFile:
+        job = JobFile(
+            name="billing",
+            source={
+                "nameServers": self.name_server,
+                "topics": self.topic,
+                "group": self.group,
+                "startFrom": "earliest",
+                **self.options,
+            },
+            assignments=str(self.folder / names.ASSIGNMENT),
+            report=str(self.folder / names.REPORT),
+            checkpoint=str(self.folder / "checkpoint"),
+            sink=JobSink(format="json", path=str(self.folder / "rows")),
+            transform=JobTransform(sql=SQL),
+            executors=self.wanted,
+            metrics_port=self._metrics.port,
+        )
+        spark = {"spark": SPARK | self.parts.get("spark", {})}
+        return msgspec.convert(msgspec.to_builtins(job) | self.parts | spark, JobFile)
+
     def _keep_planning(self) -> None:
         while not self._done.wait(0.2):
             members = [Member(f"billing-{number}") for number in range(self.wanted)]
@@ -220,9 +226,9 @@ class RunningJob:
             ranges = [QueueRange(each.topic, each.broker, each.id, each.id + 1) for each in queues]
             found = plan.plan(self._last, ranges, members)
             if self._last is None or dict(found.assignment) != dict(self._last.assignment):
-                part = self.folder / ".assignment.json"  # whoever reads must not see half of it
-                part.write_text(_shown(self.epoch + 1, found.assignment))
-                part.replace(self.folder / "assignment.json")
+                part = self.folder / f".{names.ASSIGNMENT}"  # readers must not see half of it
+                part.write_bytes(msgspec.json.encode(_make_assignment(self.epoch + 1, found.assignment)))
+                part.replace(self.folder / names.ASSIGNMENT)
                 self._last = found
                 self.epoch += 1
 
@@ -232,16 +238,10 @@ def _die_with_parent() -> None:
     _LIBC.prctl(_SET_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
 
 
-def _shown(epoch: int, given: Assignment) -> str:
+def _make_assignment(epoch: int, given: Assignment) -> AssignmentFile:
     """Write an assignment as a job reads it."""
     shares = [
-        {
-            "consumer": slot,
-            "queues": [
-                {"topic": topic, "broker": broker, "ids": ids}
-                for (topic, broker), ids in given.list_ids(slot).items()
-            ],
-        }
+        Share(slot, [QueueIds(*queues, ids) for queues, ids in given.list_ids(slot).items()])
         for slot in given
     ]
-    return json.dumps({"epoch": epoch, "assignments": shares})
+    return AssignmentFile(epoch, shares)

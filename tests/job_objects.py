@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from contract import job_file
+from contract.job_file import JobFile
 from evenkeel import manifests
 from evenkeel.cluster.manifest import merging, whole
 from evenkeel.errors import ManifestError
@@ -77,15 +79,14 @@ def driver(group: ConsumerGroup, *topics: Topic) -> Document:
     return objects(group, *topics)["Pod", "billing-driver"]
 
 
-def files(group: ConsumerGroup, *topics: Topic) -> tuple[Document, Document]:
-    """What job.json says, and the template of executors."""
+def files(group: ConsumerGroup, *topics: Topic) -> tuple[JobFile, Document]:
+    """The job file, and the template of executors."""
     data = objects(group, *topics)["ConfigMap", "billing-job"]["data"]
-    return json.loads(data["job.json"]), json.loads(data["executor.json"])
+    return job_file.decode(data["job.json"]), json.loads(data["executor.json"])
 
 
 def spark(group: ConsumerGroup) -> dict[str, str]:
-    found: dict[str, str] = files(group)[0]["spark"]
-    return found
+    return files(group)[0].spark
 
 
 def main(pod: Document) -> Document:

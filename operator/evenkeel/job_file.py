@@ -1,13 +1,13 @@
 """
-What a group's job is, as `spark_jobs.pipeline` reads it from a file. Pure.
+Build the job file of a group (`contract.job_file`). Pure.
 
-It is the same job in Kubernetes and without; only the places differ.
+It is the same job in Kubernetes and without; only the places and Spark's settings differ.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from contract.job_file import JobCluster, JobFile, JobSink, JobTransform
 from contract.kinds.groups import MessageFilter
 from contract.kinds.jobs import Job, Sink
 from contract.kinds.parts import KeyRef
@@ -16,7 +16,6 @@ from evenkeel import quantities, times
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
 
-Document = dict[str, Any]
 MIB = 1024 * 1024
 LEAST_FETCH_MIB, MOST_FETCH_MIB = 16, 256
 """Of what a task holds by default: less is slow, more is of no use."""
@@ -35,28 +34,37 @@ class Places:
     """Folders of the Secrets that sinks take options from, by the Secrets' names."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Options of the source that must not be seen elsewhere."""
+    metrics_port: int | None = None
+    cluster: JobCluster | None = None
+    """The ConsumerGroup that the driver follows; None if it follows files."""
 
 
-def written(group: ConsumerGroup, topics: Mapping[Key, Topic], places: Places) -> Document:
-    """Write a group's job."""
+def build(
+    group: ConsumerGroup,
+    topics: Mapping[Key, Topic],
+    places: Places,
+    spark: Mapping[str, str],
+    executors: int,
+) -> JobFile:
+    """Build a group's job. `spark` contains all of Spark's settings, with the user's."""
     job = _job(group)
-    return _without_none(
-        {
-            "name": group.group,
-            "origin": group.head.origin,
-            "source": _source(group, job, topics) | dict(places.secrets),
-            "assignments": places.assignments,
-            "report": places.report,
-            "checkpoint": places.checkpoint,
-            "transform": _transform(job, places),
-            "sink": _sink(job.sink, places),
-            "deadLetter": job.dead_letter and _sink(job.dead_letter, places),
-            "executors": max(job.executors, 1),
-            "mode": job.mode.value,
-            "triggerSeconds": times.seconds(job.trigger),
-            "spark": dict(job.spark_conf),
-            "skip": group.head.annotations.get(SKIP) or None,
-        }
+    return JobFile(
+        name=group.group,
+        origin=group.head.origin,
+        source=_source(group, job, topics) | dict(places.secrets),
+        assignments=places.assignments,
+        report=places.report,
+        checkpoint=places.checkpoint,
+        transform=_transform(job, places),
+        sink=_sink(job.sink, places),
+        dead_letter=_sink(job.dead_letter, places) if job.dead_letter else None,
+        executors=executors,
+        mode=job.mode,
+        trigger_seconds=times.seconds(job.trigger),
+        skip=group.head.annotations.get(SKIP, ""),
+        metrics_port=places.metrics_port,
+        spark=dict(spark),
+        kubernetes=places.cluster,
     )
 
 
@@ -122,26 +130,24 @@ def _filter(group: ConsumerGroup) -> dict[str, str]:
     return _without_none({"tags": only.tags, "sqlFilter": only.sql})
 
 
-def _transform(job: Job, places: Places) -> Document | None:
+def _transform(job: Job, places: Places) -> JobTransform:
     if job.transform is None:
-        return None
+        return JobTransform()
     ref = job.transform.config_map_ref
-    return {"sql": job.transform.sql} if ref is None else {"file": places.files[ref]}
+    return JobTransform(sql=job.transform.sql, file=places.files[ref] if ref else None)
 
 
-def _sink(sink: Sink, places: Places) -> Document:
+def _sink(sink: Sink, places: Places) -> JobSink:
     if sink.config_map_ref is not None:
-        return {"file": places.files[sink.config_map_ref]}
+        return JobSink(file=places.files[sink.config_map_ref])
     secret = sink.options_from
-    return _without_none(
-        {
-            "format": sink.format,
-            "path": sink.path,
-            "options": sink.options,
-            "optionsFrom": secret and places.options[secret.name],
-        }
+    return JobSink(
+        format=sink.format,
+        path=sink.path,
+        options=sink.options,
+        options_from=places.options[secret.name] if secret else None,
     )
 
 
-def _without_none(document: Document) -> Document:
-    return {name: value for name, value in document.items() if value is not None}
+def _without_none(options: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if value is not None}

@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from contract import names
 from sandbox import go, node, process, programs
 from sandbox.node import Node
 from sandbox.statuses import Document, condition
@@ -189,7 +190,7 @@ class Group:
         """Read what its driver reports."""
         path = f"/api/v1/namespaces/{SHOP}/configmaps/{self.driver}"
         found = self.shop.node.admin.ask("GET", path).body
-        report: Document = json.loads(found.get("data", {}).get("report.json", "{}"))
+        report: Document = json.loads(found.get("data", {}).get(names.REPORT, "{}"))
         return report
 
     def executors(self) -> dict[str, str]:

@@ -20,6 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from contract import exit_codes
+from contract.job_file import JobFile
+from contract.kinds.jobs import Mode
 from contract.report import BareReport
 from mq_client.directory import Times
 from mq_client.errors import UsageError
@@ -33,7 +35,6 @@ from spark_jobs.pipeline.failures import Cure, Failure, judge
 from spark_jobs.pipeline.fetching import Fetcher, Tallies, Tally, UnreadablePuller, cut
 from spark_jobs.pipeline.files import NotThereError
 from spark_jobs.pipeline.group import JobGroup
-from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.metrics import Metrics
 from spark_jobs.pipeline.plan_source import BatchPlan
 from spark_jobs.pipeline.seats import Seats
@@ -56,7 +57,7 @@ class Driver:
     def __init__(
         self,
         spark: SparkSession,
-        job: Job,
+        job: JobFile,
         reading: Reading,
         users: UsersPart,
         assignments: Assignments,
@@ -68,7 +69,7 @@ class Driver:
         self._reading = reading
         self._users = users
         self._seats = Seats(spark, job.name, job.executors, self._reading.cluster)
-        if job.mode == "Streaming":
+        if job.mode is Mode.STREAMING:
             self._seats.need()  # else only once there is something to read
         self._tally = spark.sparkContext.accumulator(Tally(), Tallies())
         self._assignment = NOBODYS
@@ -163,7 +164,7 @@ class Driver:
         )
         writer = plans.writeStream.foreachBatch(lambda _, number: self._batch(run, number))
         writer = writer.option("checkpointLocation", self._job.checkpoint)
-        if self._job.mode == "Scheduled":
+        if self._job.mode is Mode.SCHEDULED:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self._job.trigger_seconds} seconds").start()
 
@@ -293,7 +294,7 @@ class Driver:
         self._assignments.report(self._facts().report())
 
 
-def run(job: Job) -> int:
+def run(job: JobFile) -> int:
     """Run a job in this process."""
     stop = threading.Event()
     if job.kubernetes is None:
@@ -303,7 +304,7 @@ def run(job: Job) -> int:
         return exit_codes.TRY_AGAIN if assignments is None else _run(job, assignments, stop)
 
 
-def _run(job: Job, assignments: Assignments, stop: threading.Event) -> int:
+def _run(job: JobFile, assignments: Assignments, stop: threading.Event) -> int:
     try:
         reading = options.reading(job.source, is_stream=True)
         if not reading.commits:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.pipeline.job import Sink
+from contract.job_file import JobSink
 
 _DESCRIPTION = "spark.job.description"
 _FILES_WRITTEN = "number of written files"
@@ -31,7 +31,7 @@ class NotThereError(Exception):
 class Files:
     """Writes batches below the path of a sink."""
 
-    sink: Sink
+    sink: JobSink
     confirm: Callable[[], None]
     """Called before a folder is replaced: it returns only if no other driver has taken over."""
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import msgspec
 
 from contract import names
+from contract.job_file import JobCluster, JobFile
 from contract.report import BareReport, DriverReport
 from spark_jobs.pipeline import kube, lease
 from spark_jobs.pipeline.alive import Alive
 from spark_jobs.pipeline.assignments import InFiles, JobAssignment
 from spark_jobs.pipeline.hearing import Hearing
-from spark_jobs.pipeline.job import Job, Kubernetes
 from spark_jobs.pipeline.kube import Api
 from spark_jobs.pipeline.lease import DriverLease
 from spark_jobs.pipeline.overdue import Overdue
@@ -64,7 +64,9 @@ class InCluster:
 
 
 @contextmanager
-def only_driver(job: Job, where: Kubernetes, stop: threading.Event) -> Iterator[InCluster | None]:
+def only_driver(
+    job: JobFile, where: JobCluster, stop: threading.Event
+) -> Iterator[InCluster | None]:
     """Wait until no other driver runs, and be the only one until left; None if told to stop."""
 
     def api() -> Api:

@@ -1,79 +1,23 @@
-"""What one job is: read from a JSON file, with errors that name the field."""
+"""Read the job file (`contract.job_file`) and check it, with errors that name the field."""
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Meta
 
+from contract import job_file
+from contract.job_file import JobCluster, JobFile
 from mq_client.errors import UsageError
 from spark_jobs.pipeline import sink_paths
 
 POD_UID = "EVENKEEL_POD_UID"
 
 
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A part of the file: no name in it may be unknown."""
-
-
-class Sink(_Strict, frozen=True):
-    """Where rows go: a format of Spark's, or a Python file with `write(df, query_id, batch_id)`."""
-
-    format: str | None = None
-    path: str | None = None
-    options: dict[str, str] = {}
-    options_from: str | None = None
-    """A folder of files: each is an option more, by its name. A mounted Secret is one."""
-    file: str | None = None
-
-
-class Transform(_Strict, frozen=True):
-    """What happens to rows: an SQL text over `messages`, or a Python file with `transform(df)`."""
-
-    sql: str | None = None
-    file: str | None = None
-
-
-class Kubernetes(_Strict, frozen=True):
-    """Where the driver finds its ConsumerGroup, and who it is there."""
-
-    namespace: Annotated[str, Meta(min_length=1)]
-    name: Annotated[str, Meta(min_length=1)]
-    holder: str = ""
-    """By default what the environment says."""
-    server: str = "https://kubernetes.default.svc"
-    credentials: str = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-
-class Job(_Strict, frozen=True):
-    """A job. `source` holds the options of the rocketmq source."""
-
-    name: Annotated[str, Meta(min_length=1)]
-    source: dict[str, str]
-    assignments: str
-    report: str
-    checkpoint: str
-    sink: Sink
-    origin: str = ""
-    """Which object it runs for: its client id ends with it, so that others know it apart."""
-    transform: Transform = Transform()
-    dead_letter: Sink | None = None
-    executors: Annotated[int, Meta(ge=1)] = 2
-    mode: Literal["Streaming", "Scheduled"] = "Streaming"
-    trigger_seconds: Annotated[float, Meta(ge=0)] = 1.0
-    skip: str = ""
-    """A text that it did not have before: pass over what is lost, once."""
-    metrics_port: Annotated[int, Meta(ge=1, le=65535)] | None = None
-    spark: dict[str, str] = {}
-    kubernetes: Kubernetes | None = None
-
-
-def load(path: str | Path) -> Job:
+def load(path: str | Path) -> JobFile:
     """Read a job."""
     try:
-        job = msgspec.json.decode(Path(path).read_bytes(), type=Job)
+        job = job_file.decode(Path(path).read_bytes())
     except (OSError, msgspec.MsgspecError) as error:
         raise UsageError(f"job {path}: {error}") from error
     for name, sink in (("sink", job.sink), ("deadLetter", job.dead_letter)):
@@ -91,7 +35,7 @@ def load(path: str | Path) -> Job:
         raise UsageError(f"job {path}: kubernetes.{error}") from error
 
 
-def _with_options(path: str | Path, job: Job) -> Job:
+def _with_options(path: str | Path, job: JobFile) -> JobFile:
     """Read options that the job's file does not hold, for others may read that."""
     sinks = {"sink": job.sink, "dead_letter": job.dead_letter}
     try:
@@ -112,7 +56,7 @@ def _read_options(folder: Path) -> dict[str, str]:
     return {each.name: each.read_text(encoding="utf-8").removesuffix("\n") for each in files}
 
 
-def _check_paths(path: str | Path, job: Job) -> None:
+def _check_paths(path: str | Path, job: JobFile) -> None:
     """Refuse dead letters that would replace what the sink writes, or be read as a part of it."""
     sink, dead = job.sink.path, job.dead_letter.path if job.dead_letter else None
     if sink and dead and sink_paths.overlap(sink, dead):
@@ -122,7 +66,7 @@ def _check_paths(path: str | Path, job: Job) -> None:
         )
 
 
-def _named(found: Kubernetes) -> Kubernetes:
+def _named(found: JobCluster) -> JobCluster:
     """Check what a file cannot say of itself, and fill in who the driver is."""
     holder = found.holder or os.environ.get(POD_UID, "")
     if not holder:

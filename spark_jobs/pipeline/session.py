@@ -7,7 +7,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from spark_jobs.pipeline.job import Job
+from contract.job_file import JobFile
 from spark_jobs.pipeline.plan_source import PlanSource
 from spark_jobs.pipeline.users_part import UsersPartError
 from spark_jobs.source import RocketMQ
@@ -35,7 +35,7 @@ _INSTANCES = "spark.executor.instances"
 
 
 @contextmanager
-def opened(job: Job) -> Iterator[SparkSession]:
+def opened(job: JobFile) -> Iterator[SparkSession]:
     """Open a Spark session with the settings that a job needs, and those that it names."""
     settings = {"spark.app.name": job.name} | SETTINGS | job.spark
     # What starts the JVM refuses a job without executors; Spark itself begins with none.

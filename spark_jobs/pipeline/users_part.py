@@ -12,9 +12,9 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from contract.job_file import JobFile, JobSink, JobTransform
 from spark_jobs.pipeline.failures import Cure, judge
 from spark_jobs.pipeline.files import Files
-from spark_jobs.pipeline.job import Job, Sink, Transform
 
 Write = Callable[[DataFrame, str, int], None]
 """Takes the rows of a batch, the id of the query (one a checkpoint), and the batch's number."""
@@ -36,7 +36,7 @@ class UsersPart:
     """Whether the sink reads its rows once, as far as we know."""
 
 
-def read(job: Job, confirm: Callable[[], None]) -> UsersPart:
+def read(job: JobFile, confirm: Callable[[], None]) -> UsersPart:
     """Read it all, before anything runs; `confirm` is called before files are replaced."""
     return UsersPart(
         _transform(job.transform),
@@ -46,7 +46,7 @@ def read(job: Job, confirm: Callable[[], None]) -> UsersPart:
     )
 
 
-def _transform(chosen: Transform) -> Callable[[DataFrame], DataFrame]:
+def _transform(chosen: JobTransform) -> Callable[[DataFrame], DataFrame]:
     if chosen.file is not None:
         return _named(chosen.file, _function(chosen.file, "transform"))
     if chosen.sql is not None:
@@ -55,7 +55,7 @@ def _transform(chosen: Transform) -> Callable[[DataFrame], DataFrame]:
     return lambda rows: rows
 
 
-def _sink(chosen: Sink, confirm: Callable[[], None]) -> Write:
+def _sink(chosen: JobSink, confirm: Callable[[], None]) -> Write:
     if chosen.file is not None:
         return _function(chosen.file, "write")
     if chosen.path is not None:
@@ -85,7 +85,7 @@ def _by_sql(rows: DataFrame, text: str) -> DataFrame:
         raise UsersPartError(f"transform.sql: {error}") from error
 
 
-def _append(rows: DataFrame, chosen: Sink) -> None:
+def _append(rows: DataFrame, chosen: JobSink) -> None:
     assert chosen.format is not None
     rows.write.format(chosen.format).options(**chosen.options).mode("append").save()
 

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import ctypes
 import importlib.util
-import json
 import os
 import shutil
 import signal
@@ -23,14 +22,14 @@ from pathlib import Path
 
 import msgspec
 
-from contract import names
+from contract import job_file, names
 from contract import report as contract_report
+from contract.job_file import JobFile
 from contract.kinds.jobs import Process
 from contract.report import DriverReport, Filler
 from evenkeel import quantities, times
 from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Ending, Report, Seat
 from evenkeel.errors import EvenkeelError
-from evenkeel.job_file import Document
 
 SPARE = 1
 """Executors that a local cluster can have more than the job begins with; it cannot grow."""
@@ -77,16 +76,16 @@ class EmbeddedDriver:
         """Tell how many workers it takes: those that there are, if they are enough."""
         return self.workers if executors <= self.workers else executors + SPARE
 
-    async def start(self, job: Document, identity: str) -> None:
+    async def start(self, job: JobFile, identity: str) -> None:
         """Start it."""
-        self.workers = int(job["spark"]["spark.evenkeel.workers"])
+        self.workers = int(job.spark["spark.evenkeel.workers"])
         self._stamp = None
         self._rows.clear()
         (self.folder / names.REPORT).unlink(missing_ok=True)
         file = self.folder / names.JOB
-        master = {"spark.master": _master(self.workers, job["spark"])}
-        whole = {**job, "spark": {**master, **job["spark"]}}
-        write_private(file, json.dumps(whole, indent=2))  # it holds the credentials
+        master = {"spark.master": _master(self.workers, job.spark)}
+        whole = msgspec.structs.replace(job, spark=master | job.spark)
+        write_private(file, job_file.encode(whole))  # it holds the credentials
         with self.log.open("ab") as log_file:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "spark_jobs.pipeline", str(file),

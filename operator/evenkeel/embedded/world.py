@@ -17,6 +17,8 @@ from typing import Any
 import msgspec
 
 from contract import assignment, names
+from contract import job_file as contract_job_file
+from contract.job_file import JobFile
 from contract.kinds.groups import GroupStatus
 from contract.kinds.parts import KeyRef
 from contract.kinds.topics import TopicStatus
@@ -30,7 +32,7 @@ from evenkeel.control.loop import Loop
 from evenkeel.embedded import driver
 from evenkeel.embedded.driver import EmbeddedDriver
 from evenkeel.errors import ManifestError
-from evenkeel.job_file import Document, Places
+from evenkeel.job_file import Places
 from evenkeel.manifests import Manifests
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel.planning import NotReadyError
@@ -183,7 +185,7 @@ class FileWorld:
         if self._loop is not None:
             tell(self._loop, key)
 
-    def _job(self, group: ConsumerGroup, process: EmbeddedDriver) -> Document:
+    def _job(self, group: ConsumerGroup, process: EmbeddedDriver) -> JobFile:
         folder = process.folder
         job = group.spec.job
         assert job is not None
@@ -200,15 +202,12 @@ class FileWorld:
             {name: self._options_folder(group, name, folder) for name in job_file.secrets(group)},
             self._credentials(topics[group.topic_keys[0]]),
         )
-        found = job_file.written(group, topics, places)
         workers = process.room_for(job.executors)
-        found["spark"] = driver.settings(job.executor, workers) | found["spark"]
-        found["executors"] = (
-            workers - driver.SPARE
-        )  # the assignment says how many, without a restart
+        spark = driver.settings(job.executor, workers) | job.spark_conf
         if RESTART in group.head.annotations:
-            found["spark"]["spark.evenkeel.restart"] = group.head.annotations[RESTART]
-        return found
+            spark["spark.evenkeel.restart"] = group.head.annotations[RESTART]
+        # The assignment says how many executors there are, without a restart.
+        return job_file.build(group, topics, places, spark, workers - driver.SPARE)
 
     def _python_file(self, group: ConsumerGroup, ref: KeyRef, folder: Path) -> str:
         key = group.beside(ref.name)
@@ -328,5 +327,5 @@ def _recovered(old: GroupStatus, new: GroupStatus) -> Iterator[Happened]:
         yield Happened(now.reason, f"{now.reason}: epoch {new.epoch}, {who}")
 
 
-def _identity(job: Document) -> str:
-    return hashlib.sha256(msgspec.json.encode(job)).hexdigest()[:16]
+def _identity(job: JobFile) -> str:
+    return hashlib.sha256(contract_job_file.encode(job).encode()).hexdigest()[:16]

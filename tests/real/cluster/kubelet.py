@@ -13,6 +13,9 @@ import threading
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
+from contract import job_file, names
 from sandbox import archive, ports, process
 from sandbox.jobs import SPARK
 from sandbox.kubernetes import Cluster
@@ -94,21 +97,22 @@ class Kubelet:
         )
         found = self._namespace.found(self._namespace.core("configmaps", source))
         assert found is not None
-        job = json.loads(found["data"]["job.json"])
-        master = {"spark.master": f"local-cluster[{job['executors']},1,1024]"}
-        here = {
-            "assignments": str(folder / "assignment.json"),
-            "report": str(folder / "report.json"),
-            "metricsPort": self._port(),
-            "spark": {**SPARK, **master},
-        }
-        where = {
-            "server": self._cluster.url,
-            "credentials": str(self._credentials(folder, account)),
-        }
-        job = {**job, **here, "kubernetes": {**job["kubernetes"], **where}}
-        file = folder / "job.json"
-        file.write_text(json.dumps(job))
+        job = job_file.decode(found["data"][names.JOB])
+        assert job.kubernetes is not None
+        job = msgspec.structs.replace(
+            job,
+            assignments=str(folder / names.ASSIGNMENT),
+            report=str(folder / names.REPORT),
+            metrics_port=self._port(),
+            spark=SPARK | {"spark.master": f"local-cluster[{job.executors},1,1024]"},
+            kubernetes=msgspec.structs.replace(
+                job.kubernetes,
+                server=self._cluster.url,
+                credentials=str(self._credentials(folder, account)),
+            ),
+        )
+        file = folder / names.JOB
+        file.write_text(job_file.encode(job))
         environment = {
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,

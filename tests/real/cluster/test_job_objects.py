@@ -14,6 +14,7 @@ import msgspec
 import pyspark
 import pytest
 
+from contract import job_file
 from evenkeel import manifests
 from evenkeel.cluster.api import APPLY
 from evenkeel.cluster.manifest import whole
@@ -294,17 +295,21 @@ def spark(full: Made, account: User, tmp_path: Path) -> Iterator[process.Process
     if jars.java() is None:
         pytest.skip("NO SPARK: there is no Java")
     data = full.objects[3]["data"]
-    job = json.loads(data["job.json"])
-    del job["kubernetes"]  # nothing is to be followed here
+    job = job_file.decode(data["job.json"])
     config = account.kubeconfig.read_text()
     (tmp_path / "kubeconfig").write_text(config)  # its own name has colons, which part names
     server = json.loads(config)["clusters"][0]["cluster"]["server"]
-    job["spark"] |= {
+    settings = {
         "spark.master": f"k8s://{server}",
         "spark.kubernetes.executor.podTemplateFile": str(tmp_path / "executor.json"),
     }
+    job = msgspec.structs.replace(
+        job,
+        spark=job.spark | settings,
+        kubernetes=None,  # nothing is to be followed here
+    )
     (tmp_path / "executor.json").write_text(data["executor.json"])
-    (tmp_path / "job.json").write_text(json.dumps(job))
+    (tmp_path / "job.json").write_text(job_file.encode(job))
     environment = {
         "KUBECONFIG": str(tmp_path / "kubeconfig"),
         "SPARK_LOCAL_HOSTNAME": "127.0.0.1",

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from contract.job_file import JobSink
 from spark_jobs.pipeline.files import Files, NotThereError
-from spark_jobs.pipeline.job import Sink
 from spark_jobs.pipeline.lease import LostError
 from spark_jobs.pipeline.users_part import UsersPart
 from spark_jobs.pipeline.writing import Writing
@@ -36,7 +36,7 @@ def read(spark: SparkSession, folder: Path) -> list[int]:
 
 
 def files(folder: Path, asked: Asked | None = None) -> Files:
-    return Files(Sink(format="json", path=str(folder)), asked or Asked())
+    return Files(JobSink(format="json", path=str(folder)), asked or Asked())
 
 
 def test_a_batch_that_runs_again_replaces_its_files_once_its_driver_is_sure_to_lead(

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from contract.job_file import JobFile, JobSink
 from spark_jobs.pipeline import users_part
-from spark_jobs.pipeline.job import Job, Sink
 
 PAGE = Path(__file__).parents[3] / "docs" / "sinks.md"
 DELTA, ICEBERG, UPSERT = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.S | re.M)
@@ -23,7 +23,7 @@ def write_of(recipe: str, folder: Path) -> Callable[..., None]:
     """A recipe's function, loaded as a job loads it."""
     file = folder / "sink.py"
     file.write_text(recipe, "utf-8")
-    job = Job("billing", {}, "a", "r", "c", Sink(file=str(file)))
+    job = JobFile("billing", {}, "a", "r", "c", JobSink(file=str(file)))
     return users_part.read(job, lambda: None).write
 
 

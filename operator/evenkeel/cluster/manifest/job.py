@@ -1,7 +1,10 @@
-"""What the driver reads: job.json."""
+"""The job file of a driver in Kubernetes."""
 
 from collections.abc import Mapping
 
+import msgspec
+
+from contract.job_file import JobCluster, JobFile
 from contract.kinds.jobs import Mode
 from contract.names import ASSIGNMENT, REPORT
 from evenkeel import job_file
@@ -11,11 +14,17 @@ from evenkeel.cluster.manifest.pods import Wanted
 from evenkeel.job_file import Places
 from evenkeel.objects import Key, Topic
 
-COUNT, ORIGIN = "executors", "origin"
 
+def build(wanted: Wanted, topics: Mapping[Key, Topic], executor: Document) -> JobFile:
+    """
+    Build it; `executor` is the template of executors.
 
-def document(wanted: Wanted, topics: Mapping[Key, Topic], executor: Document) -> Document:
-    """Write it, but for what may change under a running driver: executors, and whose it is."""
+    A scheduled job starts without executors: the driver requests them if there is something to
+    read.
+    """
+    count = max(wanted.job.executors, 1)
+    at_first = 0 if wanted.job.mode is Mode.SCHEDULED else count
+    spark = settings.settings(wanted, executor) | {settings.INSTANCES: str(at_first)}
     key = wanted.group.head.key
     inside = Places(
         assignments=f"{places.WORK}/{ASSIGNMENT}",
@@ -24,22 +33,13 @@ def document(wanted: Wanted, topics: Mapping[Key, Topic], executor: Document) ->
         files={ref: places.file(ref) for ref in job_file.refs(wanted.group)},
         options={name: places.options(name) for name in job_file.secrets(wanted.group)},
         secrets={"tls": wanted.access.option} if wanted.access.option else {},
+        metrics_port=places.METRICS_PORT,
+        cluster=JobCluster(key.namespace, key.name),
     )
-    found = job_file.written(wanted.group, topics, inside)
-    del found[COUNT], found[ORIGIN]
-    found["spark"] = settings.settings(wanted, executor)
-    found["metricsPort"] = places.METRICS_PORT
-    found["kubernetes"] = {"namespace": key.namespace, "name": key.name}
-    return found
+    return job_file.build(wanted.group, topics, inside, spark, count)
 
 
-def finished(document: Document, origin: str, executors: int) -> Document:
-    """
-    Add for which object the driver runs, and how many executors there are when it starts.
-
-    By the clock there are none at first: the driver asks for them if there is something to read.
-    """
-    count = max(executors, 1)
-    at_first = 0 if document["mode"] == Mode.SCHEDULED.value else count
-    spark = document["spark"] | {settings.INSTANCES: str(at_first)}
-    return document | {ORIGIN: origin, COUNT: count, "spark": spark}
+def reset_what_may_change(job: JobFile) -> JobFile:
+    """Reset what may change while a driver runs: the number of executors, and the object's uid."""
+    spark = {name: value for name, value in job.spark.items() if name != settings.INSTANCES}
+    return msgspec.structs.replace(job, executors=1, origin="", spark=spark)

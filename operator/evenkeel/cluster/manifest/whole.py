@@ -5,6 +5,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from contract import job_file
+from contract.job_file import JobFile
 from contract.names import JOB, RESTART, RESTART_HASH
 from evenkeel.cluster.manifest import (
     access,
@@ -79,16 +81,16 @@ def _executor(group: ConsumerGroup, made: "_Made") -> Document:
 class _Made:
     driver: Document
     template: Document
-    document: Document
+    job: JobFile
     image: str
-    count: int
     restart: str
 
     @property
     def restart_hash(self) -> str:
         metadata = self.driver["metadata"]
         pod = [metadata["labels"], metadata["annotations"], self.driver["spec"]]
-        whole = [pod, self.template, self.document, self.restart]
+        lasting = job_file.encode(job.reset_what_may_change(self.job))
+        whole = [pod, self.template, lasting, self.restart]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -100,21 +102,19 @@ def _made(group: ConsumerGroup, topics: Mapping[Key, Topic], image: str) -> _Mad
     return _Made(
         driver.pod(wanted),
         template,
-        job.document(wanted, topics, template),
+        job.build(wanted, topics, template),
         wanted.image,
-        group.spec.job.executors,
         group.head.annotations.get(RESTART, ""),
     )
 
 
 def _config_map(group: ConsumerGroup, made: _Made) -> Document:
-    document = job.finished(made.document, group.head.origin, made.count)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": names.metadata(group, names.job(group)),
         "data": {
-            JOB: json.dumps(document, indent=2),
+            JOB: job_file.encode(made.job),
             places.EXECUTOR_TEMPLATE: json.dumps(made.template, indent=2),
         },
     }

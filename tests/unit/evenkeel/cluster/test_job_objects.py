@@ -1,13 +1,13 @@
 """The Kubernetes objects of a job: what is in them, what a user may change, and what is refused."""
 
-import msgspec
 import pytest
 
+from contract.job_file import JobCluster, JobSink, JobTransform
 from contract.names import RESTART_HASH
 from evenkeel import manifests, quantities
 from evenkeel.cluster.manifest import whole
 from evenkeel.objects import ConsumerGroup, Topic
-from spark_jobs.pipeline import job as spark_job
+from spark_jobs import options
 from tests.job_objects import (
     CLAIM,
     CODE,
@@ -108,15 +108,16 @@ def test_what_the_driver_writes_is_only_made() -> None:
         assert set(found[kind, "billing-driver"]) == {"apiVersion", "kind", "metadata"}
 
 
-def test_a_job_file_is_what_the_driver_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EVENKEEL_POD_UID", "5678")
-    written, _ = files(a_group(transform=CODE, deadLetter={"format": "json", "path": "/bad"}))
-    read = msgspec.convert(written, spark_job.Job)
-    assert read.executors == 3
-    assert read.source == written["source"]
-    assert read.transform.file == "/etc/evenkeel-files/code/transform.py"
-    assert read.metrics_port == 8090
-    assert written["kubernetes"] == {"namespace": "shop", "name": "billing"}
+def test_a_job_file_is_what_the_driver_takes() -> None:
+    group = a_group(transform=CODE, deadLetter={"format": "json", "path": "/bad"})
+    written, _ = files(group)
+    assert written.executors == 3
+    assert options.reading(written.source, is_stream=True).topics == ("orders",)
+    assert written.transform.file == "/etc/evenkeel-files/code/transform.py"
+    assert written.dead_letter == JobSink(format="json", path="/bad")
+    assert written.metrics_port == 8090
+    assert written.origin == group.head.origin
+    assert written.kubernetes == JobCluster("shop", "billing")
 
 
 def test_the_driver_runs_the_job_file_of_its_config_map() -> None:
@@ -128,7 +129,7 @@ def test_the_driver_runs_the_job_file_of_its_config_map() -> None:
     assert pod["spec"]["restartPolicy"] == "Never"
     assert pod["spec"]["serviceAccountName"] == "billing-driver"
     ports = {each["name"]: each["containerPort"] for each in main(pod)["ports"]}
-    assert ports["metrics"] == files(a_group())[0]["metricsPort"]
+    assert ports["metrics"] == files(a_group())[0].metrics_port
     assert str(ports["driver"]) == spark(a_group())["spark.driver.port"]
 
 
@@ -175,12 +176,12 @@ def test_credentials_are_named_and_never_held() -> None:
         ):
             assert found[name]["valueFrom"] == {"secretKeyRef": {"name": "acl", "key": key}}
     written, _ = files(a_group(), topic)
-    assert not {"accessKey", "secretKey"} & written["source"].keys()
+    assert not {"accessKey", "secretKey"} & written.source.keys()
 
 
 def test_the_authorities_of_a_topic_are_a_file_in_both_pods() -> None:
     topic = a_topic(tls={"caSecretRef": {"name": "mq-ca"}})
-    assert files(a_group(), topic)[0]["source"]["tls"] == "/etc/evenkeel-tls/ca.crt"
+    assert files(a_group(), topic)[0].source["tls"] == "/etc/evenkeel-tls/ca.crt"
     for pod in both(a_group(), topic):
         secret = volumes(pod)[mounted(pod)["/etc/evenkeel-tls"]]["secret"]
         assert secret == {"secretName": "mq-ca", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
@@ -188,12 +189,12 @@ def test_the_authorities_of_a_topic_are_a_file_in_both_pods() -> None:
 
 def test_tls_without_authorities_trusts_the_systems() -> None:
     topic = a_topic(tls={})
-    assert files(a_group(), topic)[0]["source"]["tls"] == "true"
+    assert files(a_group(), topic)[0].source["tls"] == "true"
     assert "/etc/evenkeel-tls" not in mounted(driver(a_group(), topic))
 
 
 def test_no_tls_says_nothing_of_it() -> None:
-    assert "tls" not in files(a_group())[0]["source"]
+    assert "tls" not in files(a_group())[0].source
 
 
 def test_a_job_trusts_nobody_unseen() -> None:
@@ -224,9 +225,9 @@ def test_users_files_come_from_their_own_config_maps() -> None:
     dead = {"configMapRef": {"name": "other", "key": "sink.py"}}
     group = a_group(transform=CODE, sink=sink, deadLetter=dead)
     written, template = files(group)
-    assert written["transform"] == {"file": "/etc/evenkeel-files/code/transform.py"}
-    assert written["sink"] == {"file": "/etc/evenkeel-files/code/sink.py"}
-    assert written["deadLetter"] == {"file": "/etc/evenkeel-files/other/sink.py"}
+    assert written.transform == JobTransform(file="/etc/evenkeel-files/code/transform.py")
+    assert written.sink == JobSink(file="/etc/evenkeel-files/code/sink.py")
+    assert written.dead_letter == JobSink(file="/etc/evenkeel-files/other/sink.py")
     pod = driver(group)
     sources = volumes(pod)[mounted(pod)["/etc/evenkeel-files"]]["projected"]["sources"]
     found = {
@@ -252,8 +253,8 @@ def test_options_from_a_secret_are_the_drivers_alone_and_never_in_a_config_map()
     sink = {"format": "jdbc", "options": {"url": "jdbc:x"}, "optionsFrom": {"name": "database"}}
     group = a_group(sink=sink, deadLetter=sink)
     written, template = files(group)
-    assert written["sink"]["optionsFrom"] == "/etc/evenkeel-options/database"
-    assert written["sink"]["options"] == {"url": "jdbc:x"}
+    assert written.sink.options_from == "/etc/evenkeel-options/database"
+    assert written.sink.options == {"url": "jdbc:x"}
     pod = driver(group)
     volume = volumes(pod)[mounted(pod)["/etc/evenkeel-options/database"]]
     assert volume["secret"] == {"secretName": "database"}
@@ -274,7 +275,7 @@ def test_what_a_task_holds_follows_from_an_executors_memory(
     executor: Document, asked: str | None, mib: int
 ) -> None:
     written, _ = files(a_group(executor=executor, fetchMemory=asked))
-    assert written["source"]["fetchMemory"] == str(mib * 1024 * 1024)
+    assert written.source["fetchMemory"] == str(mib * 1024 * 1024)
 
 
 def test_a_job_without_files_mounts_none() -> None:
@@ -283,7 +284,7 @@ def test_a_job_without_files_mounts_none() -> None:
 
 def test_a_claim_holds_the_checkpoint_in_a_folder_of_the_group() -> None:
     group = a_group(**CLAIM)
-    assert files(group)[0]["checkpoint"] == "file:///state/checkpoints/billing"
+    assert files(group)[0].checkpoint == "file:///state/checkpoints/billing"
     pod = driver(group)
     claim = volumes(pod)[mounted(pod)["/state"]]["persistentVolumeClaim"]
     assert claim == {"claimName": "billing-state"}
@@ -292,7 +293,7 @@ def test_a_claim_holds_the_checkpoint_in_a_folder_of_the_group() -> None:
 
 def test_a_checkpoint_elsewhere_needs_no_claim() -> None:
     group = a_group()
-    assert files(group)[0]["checkpoint"] == "s3a://state"
+    assert files(group)[0].checkpoint == "s3a://state"
     for pod in both(group):
         assert "/state" not in mounted(pod)
         assert "fsGroup" not in pod["spec"]["securityContext"]
@@ -455,5 +456,5 @@ def test_a_new_driver_is_needed_when_a_topic_is_reached_in_another_way() -> None
 def test_the_number_of_executors_is_that_of_the_spec_and_at_least_one() -> None:
     for executors, count in ((3, 3), (0, 1)):
         written, _ = files(a_group(executors=executors))
-        assert written["executors"] == count
-        assert written["spark"]["spark.executor.instances"] == str(count)
+        assert written.executors == count
+        assert written.spark["spark.executor.instances"] == str(count)

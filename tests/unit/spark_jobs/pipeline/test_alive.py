@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from contract.job_file import JobCluster
 from contract.report import DriverReport
 from spark_jobs.pipeline import in_cluster, job, lease
 from spark_jobs.pipeline.alive import FIRST_SECONDS, LIMIT_SECONDS, Alive
@@ -81,7 +82,7 @@ def test_a_hung_driver_does_not_keep_its_lease(
     monkeypatch.setattr(in_cluster, "Api", Cluster)
     monkeypatch.setattr(lease, "end_at_once", lambda why: ended.set())
     monkeypatch.setattr(in_cluster, "Alive", lambda end: Alive(end, limit=0.2))
-    where = job.Kubernetes("mq", "billing", holder="me")
+    where = JobCluster("mq", "billing", holder="me")
     wanted = job.load(described(tmp_path))
     with in_cluster.only_driver(wanted, where, threading.Event()) as found:
         assert found is not None
