@@ -12,8 +12,8 @@ from contract.kinds.jobs import Mode
 LEAST = {
     "name": "billing",
     "source": {"nameServers": "mq:9876", "topics": "orders", "group": "billing"},
-    "assignments": "/work/assignment.json",
-    "report": "/work/report.json",
+    "assignments": "/run/assignment.json",
+    "report": "/run/report.json",
     "checkpoint": "/state",
     "sink": {"format": "noop"},
 }
