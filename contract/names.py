@@ -19,6 +19,9 @@ RESTART_HASH = "evenkeel.dev/restart-hash"
 ASKED_HASH = "evenkeel.dev/asked-hash"
 """Annotation of the driver's pod: what its user had asked for when it was made."""
 
+LAST_REBALANCE = "evenkeel.dev/last-rebalance"
+"""Annotation of an Event: the rebalance that it reports, as `status.lastRebalance` shows it."""
+
 GROUP_LABEL = "evenkeel.dev/group"
 """Label of all objects of a ConsumerGroup: its name."""
 ROLE_LABEL = "spark-role"

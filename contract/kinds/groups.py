@@ -3,7 +3,7 @@
 import enum
 from typing import Annotated, ClassVar
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from contract.kinds.jobs import Job
 from contract.kinds.parts import (
@@ -28,6 +28,8 @@ MOST_OWNED = 4096
 """Most entries for the queues of one consumer."""
 MOST_ASSIGNED = 1000
 """Most consumers whose assignments are in the status itself."""
+MOST_MOVES, MOST_MOVED_ENTRIES = 128, 128
+"""Most moves of the last rebalance, and most entries for the queues of one of them."""
 
 
 class MessageModel(enum.Enum):
@@ -232,6 +234,21 @@ class Assigned(Part, frozen=True):
     """Queues that it reads. Long lists of ids are split into several entries."""
 
 
+class QueueMove(Part, frozen=True):
+    IS_FILLED: ClassVar = False  # a status has many of them
+
+    source: Text = field(name="from")
+    """Consumer that owned the queues."""
+    reason: Annotated[str, Meta(max_length=32)]
+    """Why: joined, left, replaced, balance, zone, draining and so on, or strategy."""
+    target: Annotated[str, Meta(max_length=253)] = field(name="to", default="")
+    """Consumer that owns them now. Missing: none."""
+    strategy: Annotated[str, Meta(max_length=253)] = ""
+    """With the reason strategy: what the strategy calls its decision."""
+    queues: Annotated[list[OwnedQueues], Meta(max_length=MOST_MOVED_ENTRIES)] = []
+    """Queues that moved."""
+
+
 class LastRebalance(Part, frozen=True):
     at: Text
     """Time of the rebalance."""
@@ -240,7 +257,13 @@ class LastRebalance(Part, frozen=True):
     moved: Count
     """Number of queues that changed their owner."""
     reason: Annotated[str, Meta(max_length=4096)]
-    """Which moved from whom to whom, and why."""
+    """Which moved from whom to whom, and why, in words."""
+    epoch: int = 0
+    """Number of the assignment that resulted."""
+    moves: Annotated[list[QueueMove], Meta(max_length=MOST_MOVES)] = []
+    """Which moved from whom to whom, and why, up to 16 KiB."""
+    left_out: Count = 0
+    """Number of moved queues that moves does not list."""
 
 
 class TopicClaim(Part, frozen=True):

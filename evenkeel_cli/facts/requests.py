@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from contract import names
 from contract.kinds.parts import Condition
+from evenkeel import rebalances
 from evenkeel.control import conditions
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup
@@ -36,7 +37,7 @@ def rebalance(group: ConsumerGroup, moment: str) -> AnnotationRequest:
         last = now.status.last_rebalance
         if last is None or last == group.status.last_rebalance:
             return f"{group} was planned, and no queue had to move"
-        moved = f"{last.moved} queues moved: {last.reason}"
+        moved = f"{last.moved} queues moved: {rebalances.describe(last)}"
         return f"{group} was planned, epoch {now.status.epoch}; {moved}"
 
     return AnnotationRequest(

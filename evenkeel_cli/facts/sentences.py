@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from contract.kinds.groups import Assigned, MessageModel
-from evenkeel import planning
+from evenkeel import planning, rebalances
 from evenkeel.control import conditions
 from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import words
@@ -289,7 +289,7 @@ def _look_ahead(explained: Explanation) -> list[str]:
     if (last := group.status.last_rebalance) is not None:
         lines.append(
             f"Last rebalance, {words.format_age(last.at, explained.now)} ago ({last.trigger}): "
-            f"{words.count(last.moved, 'queue')} moved; {last.reason}"
+            f"{words.count(last.moved, 'queue')} moved; {rebalances.describe(last)}"
         )
     return lines
 

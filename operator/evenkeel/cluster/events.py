@@ -3,7 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from contract.names import API_VERSION
+import msgspec
+
+from contract.names import API_VERSION, LAST_REBALANCE
 from evenkeel import times
 from evenkeel.control.groups.group_status import Happened
 from evenkeel.objects import ConsumerGroup
@@ -16,10 +18,17 @@ def event(group: ConsumerGroup, what: Happened) -> dict[str, Any]:
     """Write it down."""
     now = times.shown(datetime.now(UTC))
     key = group.head.key
+    metadata: dict[str, Any] = {
+        "generateName": f"{key.name[:200]}.",
+        "namespace": key.namespace,
+    }
+    if what.rebalance is not None:  # `evenkeel explain` reads it
+        text = msgspec.json.encode(what.rebalance).decode()
+        metadata["annotations"] = {LAST_REBALANCE: text}
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{key.name[:200]}.", "namespace": key.namespace},
+        "metadata": metadata,
         "involvedObject": {
             "apiVersion": API_VERSION,
             "kind": "ConsumerGroup",

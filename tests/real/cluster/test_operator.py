@@ -94,6 +94,12 @@ def test_a_list_of_consumers_is_assigned_and_an_event_tells_what_moved(
     second = namespace.until(GROUPS, "billing", lambda it: it.get("epoch") == 2)
     assert loads(second) == {"a": 3, "b": 3, "c": 2}
     assert second["lastRebalance"]["trigger"] == "SpecChanged"
+    assert second["lastRebalance"]["epoch"] == 2
+    moves = second["lastRebalance"]["moves"]
+    assert sorted((each["from"], each["to"], each["reason"]) for each in moves) == [
+        ("a", "c", "joined"), ("b", "c", "joined"),
+    ]  # fmt: skip
+    assert sum(len(each["queues"]) for each in moves) == second["moved"] == 2
     (told,) = eventually(namespace.events, bool)
     assert told[0] == "Rebalanced"
     assert "a -> c, joined: orders@broker-a" in told[1]

@@ -1,11 +1,19 @@
 """`evenkeel explain`: plain sentences about where queues are, and why."""
 
 import json
+from dataclasses import replace
+from typing import Any
 
+import msgspec
 import pytest
 
+from contract import names
+from contract.kinds.groups import GroupStatus, OwnedQueues, QueueMove
+from evenkeel.cluster import events
+from evenkeel.control.groups.group_status import Happened
 from evenkeel.errors import EvenkeelError
-from evenkeel_cli.facts import explaining, past, sentences
+from evenkeel.objects import ConsumerGroup
+from evenkeel_cli.facts import explaining, sentences
 from evenkeel_cli.facts.past import Past, Told
 from lb_core.model import Queue
 from tests.unit.evenkeel_cli.scenes import (
@@ -35,11 +43,11 @@ def test_a_group_is_explained_by_owner_with_what_moved_and_why() -> None:
         "3 consumers may own queues.",
         "Each has 2 to 3 queues: as balanced as possible.",
         "",
-        "OWNER  QUEUES               SINCE       WHY",
-        "a      orders@broker-a 0-2  over 4 min  has not moved",
-        "b      orders@broker-b 0-2  over 4 min  has not moved",
-        "c      orders@broker-a 3    4 min ago   from a: c joined",
-        "c      orders@broker-b 3    4 min ago   from b: c joined",
+        "OWNER  QUEUES               SINCE               WHY",
+        "a      orders@broker-a 0-2  over 4 min          has not moved",
+        "b      orders@broker-b 0-2  over 4 min          has not moved",
+        "c      orders@broker-a 3    epoch 2, 4 min ago  from a: c joined",
+        "c      orders@broker-b 3    epoch 2, 4 min ago  from b: c joined",
         "",
         "In the next plan, no queue would move.",
     ]
@@ -49,7 +57,7 @@ def test_a_group_is_explained_by_owner_with_what_moved_and_why() -> None:
 def test_one_queue_is_explained_in_full() -> None:
     assert of_queue(explained(JOINED, 2), "orders@broker-a/3")[:6] == [
         "orders@broker-a 3 belongs to c.",
-        "It came from a 60 s ago (ConsumersChanged): c joined.",
+        "It came from a 60 s ago, in epoch 2 (ConsumersChanged): c joined.",
         "Sticky: even loads first, then owners in the zone of the broker, then the fewest moves.",
         "3 consumers may own queues.",
         "Each has 2 to 3 queues: as balanced as possible.",
@@ -65,38 +73,61 @@ def test_where_nothing_has_moved_owners_are_the_first_ones() -> None:
     assert "first owner" in sentences.explain_group(found)
 
 
-def test_an_event_knows_the_epoch_of_a_move() -> None:
-    event = {
-        "reason": "Rebalanced",
-        "message": "epoch 2, ConsumersChanged: a -> c, joined: orders@broker-a 3",
-        "lastTimestamp": "2026-01-01T00:01:00Z",
-    }
-    known = Past(JOINED.status, [event])
-    assert known.find_newest(Queue("orders", "broker-a", 3)) == Told(
+def event(found: ConsumerGroup, **changes: Any) -> dict[str, Any]:
+    """The Event about the last rebalance of a group, as the operator makes it."""
+    last = found.status.last_rebalance
+    assert last is not None
+    last = msgspec.structs.replace(last, **changes)
+    return events.event(found, Happened("Rebalanced", "in words", rebalance=last))
+
+
+def test_an_event_knows_a_move_that_the_status_no_longer_does() -> None:
+    later = after(JOINED, members("a", "b", "c"), members("a", "b"))
+    known = Past(later.status, [event(JOINED, at="2025-12-31T23:00:00Z")])
+    found = known.find_newest(Queue("orders", "broker-a", 3))
+    assert found is not None
+    assert (found.source, found.reason, found.epoch) == ("c", "left", 3)
+    without = Past(GroupStatus(), [event(JOINED)])
+    assert without.find_newest(Queue("orders", "broker-a", 3)) == Told(
         "2026-01-01T00:01:00Z", 2, "ConsumersChanged", "a", "c", "joined"
     )
-    assert known.find_newest(Queue("orders", "broker-a", 2)) is None
+    assert without.find_newest(Queue("orders", "broker-a", 2)) is None
 
 
-@pytest.mark.parametrize("letters", range(1, 25))
-def test_of_a_sentence_that_was_cut_off_half_a_name_is_not_believed(letters: int) -> None:
-    names = ", ".join(f"orders@broker-a {number}" for number in range(100, 300))
-    text = f"epoch 2, Interval: {'a' * letters} -> c, joined: {names}"[: past.MOST_OF_AN_EVENT]
-    known = Past(JOINED.status, [{"reason": "Rebalanced", "message": text, "lastTimestamp": "3"}])
-    assert known.find_newest(Queue("orders", "broker-a", 100)) is not None
-    believed = [
-        number for number in range(100) if known.find_newest(Queue("orders", "broker-a", number))
-    ]
-    assert believed == [3]  # which the status tells
+@pytest.mark.parametrize("text", [None, "", "{}", "[1]", '{"at": 3}'])
+def test_events_that_say_something_else_are_passed_over(text: str | None) -> None:
+    annotations = {} if text is None else {names.LAST_REBALANCE: text}
+    strange: list[dict[str, Any]] = [
+        {}, {"metadata": {"annotations": None}}, {"metadata": {"annotations": annotations}}
+    ]  # fmt: skip
+    assert Past(after(group(), members("a")).status, strange).oldest == ""
 
 
-@pytest.mark.parametrize(
-    "message", ["", "a -> b: orders", "a -> b, c: d@e 0-x", "; ; ", "a -> b, c: d@e 3-1"]
-)
-def test_events_that_say_something_else_are_passed_over(message: str) -> None:
-    event = {"reason": "Rebalanced", "message": f"epoch 3, Interval: {message}"}
-    known = Past(after(group(), members("a")).status, [event, {"reason": "Rebalanced"}, {}])
-    assert known.find_newest(Queue("d", "e", 0)) is None
+def test_queues_that_cannot_be_read_are_passed_over() -> None:
+    moves = [QueueMove("a", "joined", "c", "", [OwnedQueues("orders", "broker-a", "3-1")])]
+    known = Past(GroupStatus(), [event(JOINED, moves=moves)])
+    assert known.find_newest(Queue("orders", "broker-a", 3)) is None
+
+
+def test_a_rebalance_of_an_earlier_version_is_told_in_its_own_words_and_of_no_queue() -> None:
+    last = JOINED.status.last_rebalance
+    assert last is not None
+    last = msgspec.structs.replace(last, moves=[], left_out=0, epoch=0, reason="as it said then")
+    old = replace(JOINED, status=msgspec.structs.replace(JOINED.status, last_rebalance=last))
+    shown = sentences.explain_group(explained(old, 5))
+    assert "(ConsumersChanged): 2 queues moved; as it said then" in shown
+    assert "c      orders@broker-a 3    -      -" in shown.splitlines()
+    assert "Its last move is no longer known." in of_queue(explained(old, 5), "orders@broker-a/3")
+
+
+def test_what_a_rebalance_leaves_out_may_be_any_queue() -> None:
+    last = JOINED.status.last_rebalance
+    assert last is not None
+    part = msgspec.structs.replace(last, moves=last.moves[:1], left_out=1)
+    some = replace(JOINED, status=msgspec.structs.replace(JOINED.status, last_rebalance=part))
+    assert Past(some.status).oldest == ""
+    assert Past(some.status).find_newest(Queue("orders", "broker-a", 3)) is not None
+    assert "Its last move is no longer known." in of_queue(explained(some, 5), "orders@broker-a/0")
 
 
 def test_queues_that_nobody_had_for_a_while_have_not_stayed() -> None:

@@ -23,7 +23,7 @@ from contract.kinds.groups import (
 )
 from contract.kinds.parts import Condition, ConditionStatus
 from contract.report import SkipReport
-from evenkeel import planning, times
+from evenkeel import planning, rebalances, times
 from evenkeel.control import conditions
 from evenkeel.control.conditions import Finding
 from evenkeel.control.conflicts import Conflict
@@ -35,10 +35,10 @@ from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup
 from lb_core.assignment import format_ids
 from lb_core.model import Member, QueueRange
-from lb_core.moves import Move
 from lb_core.plan import Plan
 
 MOST_TEXT = 4000
+MOST_OF_AN_EVENT = 1000
 MOST_PLACES = 100_000
 """Entries of queues in an assignment. With the longest names they are still written in time."""
 JOB_ENDS = "JobEnds"
@@ -53,6 +53,8 @@ class Happened:
     reason: str
     message: str
     is_warning: bool = False
+    rebalance: LastRebalance | None = None
+    """What it tells of, for programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +133,10 @@ def _planned(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Gr
     )
     happened = []
     if moved:
-        trigger, reason = rebalance_trigger.find_trigger(group, status, queues), _explained(plan)
-        status = replace_status(
-            status,
-            last_rebalance=LastRebalance(times.shown(now), trigger, moved, reason[:MOST_TEXT]),
-        )
-        happened.append(Happened("Rebalanced", f"epoch {status.epoch}, {trigger}: {reason}"[:1000]))
+        trigger = rebalance_trigger.find_trigger(group, status, queues)
+        last = rebalances.record(plan, times.shown(now), status.epoch, trigger)
+        status = replace_status(status, last_rebalance=last)
+        happened.append(_tell_rebalance(last))
     found = [*findings.all_about(group, seen, plan), *findings.drained(group, seen, assignments)]
     decision = _decided(group, status, found, now, happened, seen.lag)
     return replace(decision, look_again_seconds=plan.look_again_seconds, plan=plan)
@@ -260,16 +260,10 @@ def _refuse_too_long(group: ConsumerGroup, assignments: Sequence[Assigned]) -> N
         )
 
 
-def _explained(plan: Plan) -> str:
-    """Say which queues moved from whom to whom, and why."""
-    moves = [move for move in plan.moves if move.source is not None]
-    return "; ".join(map(_shown, moves))
-
-
-def _shown(move: Move) -> str:
-    target = move.target or "nobody"
-    queues = ", ".join(f"{each.topic}@{each.broker} {format_ids([each])}" for each in move.queues)
-    return f"{move.source} -> {target}, {move.reason}: {queues}"
+def _tell_rebalance(last: LastRebalance) -> Happened:
+    about = f"epoch {last.epoch}, {last.trigger}: "
+    message = about + rebalances.describe(last, MOST_OF_AN_EVENT - len(about))
+    return Happened("Rebalanced", message, rebalance=last)
 
 
 def _decided(
@@ -303,7 +297,7 @@ def _news_of_skip(
 def _told(decision: GroupDecision, skip: LastSkip) -> GroupDecision:
     """Let people hear of what the job has passed over."""
     text = f"{skip.messages} messages were passed over as asked: {skip.lost or 'none was lost'}"
-    heard = Happened("Skipped", text[:1000], is_warning=bool(skip.lost))
+    heard = Happened("Skipped", text[:MOST_OF_AN_EVENT], is_warning=bool(skip.lost))
     return replace(decision, happened=[*decision.happened, heard])
 
 
