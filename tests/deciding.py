@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from contract.conditions import ConditionType
 from contract.kinds.groups import GroupStatus
 from evenkeel import manifests
 from evenkeel.control import conditions
@@ -70,13 +71,13 @@ def owners(status: GroupStatus) -> dict[str, int]:
 
 
 def condition(decision: GroupDecision, kind: str) -> tuple[str, str]:
-    found = conditions.find(decision.status.conditions, kind)
+    found = conditions.find(decision.status.conditions, ConditionType(kind))
     assert found is not None
     return found.status.value, found.reason
 
 
 def message(decision: GroupDecision, kind: str) -> str:
-    found = conditions.find(decision.status.conditions, kind)
+    found = conditions.find(decision.status.conditions, ConditionType(kind))
     assert found is not None
     return found.message
 

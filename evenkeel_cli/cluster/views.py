@@ -6,6 +6,7 @@ from typing import Protocol
 
 from rich.text import Text
 
+from contract.conditions import ConditionType
 from evenkeel.cluster.manifest import names, places
 from evenkeel.control import conditions
 from evenkeel.objects import ConsumerGroup, Key
@@ -108,7 +109,7 @@ class OfOne:
         """Read the driver's metrics; otherwise return why they are not known."""
         if group.spec.job is None:
             return None, "lag by queue is known only for groups with a job"
-        running = conditions.find(group.status.conditions, "JobRunning")
+        running = conditions.find(group.status.conditions, ConditionType.JOB_RUNNING)
         if running is None or not running.holds:
             return None, f"{NOT_KNOWN}: the driver is not running"
         driver = group.beside(names.driver(group))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from contract.conditions import ConditionType
 from contract.kinds.groups import Assigned
 from contract.names import API_VERSION
 from evenkeel import planning
@@ -39,7 +40,7 @@ def _make_object(kind: str, name: str, spec: Document) -> Document:
 
 def is_ready(found: ConsumerGroup) -> bool:
     """Return whether the group is Ready for the current generation of its spec."""
-    ready = conditions.find(found.status.conditions, "Ready")
+    ready = conditions.find(found.status.conditions, ConditionType.READY)
     is_newest = found.status.observed_generation == found.head.generation
     return ready is not None and ready.holds and is_newest
 

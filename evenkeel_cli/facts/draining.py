@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+from contract.conditions import ConditionType
 from contract.kinds.groups import Assigned
 from contract.names import name_driver as driver_name
 from evenkeel import planning
@@ -94,7 +95,7 @@ def is_done(group: ConsumerGroup, pods: Iterable[str], *, undo: bool) -> bool:
 
 def explain_delay(group: ConsumerGroup) -> str:
     """Return what the group's status says about why its pods are not drained."""
-    drained = conditions.find(group.status.conditions, "Drained")
+    drained = conditions.find(group.status.conditions, ConditionType.DRAINED)
     if drained is None or drained.holds:
         return requests.explain_delay(group)
     return drained.message

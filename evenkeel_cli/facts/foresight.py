@@ -12,6 +12,7 @@ from itertools import count, islice
 
 import msgspec
 
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.groups import Assigned
 from contract.names import PAUSED
 from evenkeel import planning, times
@@ -50,7 +51,7 @@ def foresee(
     group = _add_slots(_set_executors(_remove_pause(group), executors), now)
     decision = group_status.decide(group, _make_seen(group, topics), now)
     if decision.plan is None:
-        ready = conditions.find(decision.status.conditions, "Ready")
+        ready = conditions.find(decision.status.conditions, ConditionType.READY)
         why = ready.message if ready else ""
         raise ManifestError(why or f"{group}: there is nothing to plan")
     return Foresight(decision.plan, notes)
@@ -122,7 +123,10 @@ def _list_pods(group: ConsumerGroup) -> list[Member] | None:
 
 
 def _find_conflict(group: ConsumerGroup) -> Conflict | None:
-    found = conditions.find(group.status.conditions, "Conflicted")
+    found = conditions.find(group.status.conditions, ConditionType.CONFLICTED)
     if found is None or not found.holds:
         return None
-    return Conflict(found.reason, found.message)
+    reasons = {each.value: each for each in ConditionReason}
+    # A later operator may have reasons that this version does not know.
+    reason = reasons.get(found.reason, ConditionReason.OTHER_DRIVER)
+    return Conflict(reason, found.message)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from rich.text import Text
 
+from contract.conditions import ConditionType
 from contract.kinds.groups import Assigned
 from evenkeel import planning
 from evenkeel.control import conditions
@@ -188,7 +189,7 @@ def _describe_state(group: ConsumerGroup, assigned: Assigned) -> Text:
 
 
 def _describe_ready(group: ConsumerGroup) -> dict[str, Text]:
-    found = conditions.find(group.status.conditions, "Ready")
+    found = conditions.find(group.status.conditions, ConditionType.READY)
     if found is None:
         return {"ready": Text("Unknown", "yellow"), "why": Text("no operator has reconciled it")}
     style = "green" if found.holds else "red"

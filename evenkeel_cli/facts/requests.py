@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from contract import names
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.parts import Condition
 from evenkeel import rebalances
 from evenkeel.control import conditions
@@ -53,7 +54,7 @@ def pause(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     return AnnotationRequest(
         names.PAUSED, "true", f"{group} is paused" if is_new else f"{group} was paused already",
         "queues keep their owners, and only queues without an owner get one; resume ends the pause",
-        lambda now: "the operator has seen the pause" if _is_true(now, "Paused") else None, is_new,
+        lambda now: "the operator has seen the pause" if _is_paused(now) else None, is_new,
     )  # fmt: skip
 
 
@@ -68,7 +69,7 @@ def resume(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     return AnnotationRequest(
         names.PAUSED, None, f"{group} is resumed" if is_new else f"{group} was not paused",
         "the operator plans it immediately" if is_new else "nothing changes",
-        lambda now: None if _is_true(now, "Paused") else "the operator has seen that it is resumed",
+        lambda now: None if _is_paused(now) else "the operator has seen that it is resumed",
         is_new,
     )  # fmt: skip
 
@@ -93,7 +94,7 @@ def restart(group: ConsumerGroup, moment: str) -> AnnotationRequest:
 def skip(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     """Skip lost messages."""
     _require_job(group, "skip")
-    if _is_true(group, "Ready"):
+    if _is_true(group, ConditionType.READY):
         raise EvenkeelError(f"{group} is Ready: there is nothing to skip")
 
     def find_effect(now: ConsumerGroup) -> str | None:
@@ -110,7 +111,7 @@ def skip(group: ConsumerGroup, moment: str) -> AnnotationRequest:
 
 def explain_delay(group: ConsumerGroup) -> str:
     """Return what the group's status says about why the request is not done."""
-    ready = conditions.find(group.status.conditions, "Ready")
+    ready = conditions.find(group.status.conditions, ConditionType.READY)
     if ready is None:
         return "it has no status yet: check that the operator runs"
     if ready.holds:
@@ -135,24 +136,28 @@ def _require_job(group: ConsumerGroup, what: str) -> None:
         )
 
 
-def _find_condition(group: ConsumerGroup, kind: str) -> Condition | None:
+def _find_condition(group: ConsumerGroup, kind: ConditionType) -> Condition | None:
     return conditions.find(group.status.conditions, kind)
 
 
-def _is_true(group: ConsumerGroup, kind: str) -> bool:
+def _is_true(group: ConsumerGroup, kind: ConditionType) -> bool:
     found = _find_condition(group, kind)
     return found is not None and found.holds
 
 
+def _is_paused(group: ConsumerGroup) -> bool:
+    return _is_true(group, ConditionType.PAUSED)
+
+
 def _identify_run(group: ConsumerGroup) -> tuple[str, str] | None:
     """Identify a run of the job by its start and by the end of the run before."""
-    running = _find_condition(group, "JobRunning")
+    running = _find_condition(group, ConditionType.JOB_RUNNING)
     if running is None or not running.holds:
         return None
     return running.last_transition_time, group.status.job.ended_at if group.status.job else ""
 
 
 def _find_why_off(group: ConsumerGroup) -> str:
-    assigned = _find_condition(group, "Assigned")
-    is_off = assigned is not None and assigned.reason == "NotRunning"
+    assigned = _find_condition(group, ConditionType.ASSIGNED)
+    is_off = assigned is not None and assigned.reason == ConditionReason.NOT_RUNNING
     return assigned.message if assigned is not None and is_off else ""

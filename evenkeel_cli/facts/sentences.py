@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from contract.conditions import ConditionType
 from contract.kinds.groups import Assigned, MessageModel
 from evenkeel import planning, rebalances
 from evenkeel.control import conditions
@@ -178,7 +179,7 @@ def _explain_unowned(explained: Explanation) -> str:
     unowned = explained.foresight.plan.unowned if explained.foresight else None
     if unowned is not None:
         return unowned.reason
-    assigned = conditions.find(explained.group.status.conditions, "Assigned")
+    assigned = conditions.find(explained.group.status.conditions, ConditionType.ASSIGNED)
     return (assigned.message or assigned.reason) if assigned else "there is no assignment yet"
 
 
@@ -280,7 +281,7 @@ def _look_ahead(explained: Explanation) -> list[str]:
         lines = [f"The next plan cannot be computed: {explained.trouble}"]
     else:
         lines = [f"In the next plan, {_describe_plan(explained)}.", *explained.foresight.notes]
-    running = conditions.find(group.status.conditions, "JobRunning")
+    running = conditions.find(group.status.conditions, ConditionType.JOB_RUNNING)
     if running is not None and running.holds and group.status.adopted_epoch < group.status.epoch:
         lines.append(
             f"The job still follows epoch {group.status.adopted_epoch}; until it follows "

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.groups import StrategyChoice
 from contract.kinds.parts import Condition
 from evenkeel import planning, times
@@ -22,16 +23,19 @@ _REASONS: Mapping[str, str] = {
     Reason.NO_CAPACITY: "{source} has no capacity",
     Reason.NEW_QUEUE: "it is new",
 }
-_MEANINGS = {
-    ("Ready", "Running"): "all is well: the job runs",
-    ("Ready", "Assigned"): "all is well: the assignment is published",
-    ("Assigned", "AllOwned"): "every queue has an owner",
-    ("Assigned", "Broadcasting"): "every consumer has every queue",
-    ("Balanced", "Even"): "loads are as even as they can be",
-    ("Balanced", "Broadcasting"): "every consumer has every queue",
-    ("Balanced", "NoConsumers"): "there is no consumer",
-    ("JobRunning", "Running"): "the driver is running and has executors",
-    ("Pinned", "Seen"): "Spark runs each task on the executor that it is assigned to",
+_MEANINGS: Mapping[tuple[str, str], str] = {
+    (ConditionType.READY, ConditionReason.RUNNING): "all is well: the job runs",
+    (ConditionType.READY, ConditionReason.ASSIGNED): "all is well: the assignment is published",
+    (ConditionType.ASSIGNED, ConditionReason.ALL_OWNED): "every queue has an owner",
+    (ConditionType.ASSIGNED, ConditionReason.BROADCASTING): "every consumer has every queue",
+    (ConditionType.BALANCED, ConditionReason.EVEN): "loads are as even as they can be",
+    (ConditionType.BALANCED, ConditionReason.BROADCASTING): "every consumer has every queue",
+    (ConditionType.BALANCED, ConditionReason.NO_CONSUMERS): "there is no consumer",
+    (ConditionType.JOB_RUNNING, ConditionReason.RUNNING): "the driver is running and has executors",
+    (
+        ConditionType.PINNED,
+        ConditionReason.SEEN,
+    ): ("Spark runs each task on the executor that it is assigned to"),
 }
 
 

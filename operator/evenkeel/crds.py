@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from contract.conditions import ConditionType
 from contract.kinds import groups, parts, topics
 
 Schema = dict[str, Any]
@@ -51,7 +52,7 @@ class CrdKind:
         return f"{self.plural}.{parts.GROUP}"
 
 
-def _condition(kind: str, part: str = "status") -> str:
+def _condition(kind: ConditionType, part: str = "status") -> str:
     return f".status.conditions[?(@.type=='{kind}')].{part}"
 
 
@@ -65,8 +66,8 @@ TOPIC = CrdKind(
     (
         Column("Read", ".status.readQueues", "integer"),
         Column("Write", ".status.writeQueues", "integer"),
-        Column("Ready", _condition("Ready")),
-        Column("Reason", _condition("Ready", "reason"), is_wide=True),
+        Column("Ready", _condition(ConditionType.READY)),
+        Column("Reason", _condition(ConditionType.READY, "reason"), is_wide=True),
         AGE,
     ),
 )
@@ -85,8 +86,8 @@ CONSUMER_GROUP = CrdKind(
         Column("Lag", ".status.lag", "integer"),
         Column("Epoch", ".status.epoch", "integer"),
         Column("Adopted", ".status.adoptedEpoch", "integer", is_wide=True),
-        Column("Ready", _condition("Ready")),
-        Column("Reason", _condition("Ready", "reason"), is_wide=True),
+        Column("Ready", _condition(ConditionType.READY)),
+        Column("Reason", _condition(ConditionType.READY, "reason"), is_wide=True),
         AGE,
     ),
     {

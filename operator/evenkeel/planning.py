@@ -8,6 +8,7 @@ plan of last time.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from contract.conditions import ConditionReason
 from contract.kinds.groups import (
     Assigned,
     GroupStatus,
@@ -27,7 +28,6 @@ from lb_core.model import Member, QueueRange, shorten
 from lb_core.plan import Plan
 from lb_core.policy import Policy, Zones, read_share
 
-ROUTE_PENDING = "RoutePending"
 MOST_LETTERS = 63
 """Of a label's value."""
 MOST_POINTS = 100_000
@@ -37,7 +37,7 @@ MOST_POINTS = 100_000
 class NotReadyError(ManifestError):
     """An object that a group needs is not there, or says too little yet."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: ConditionReason, message: str) -> None:
         """`reason` is one word for programs."""
         super().__init__(message)
         self.reason = reason
@@ -89,13 +89,15 @@ def _queues(group: ConsumerGroup, key: Key, topics: Mapping[Key, Topic]) -> Iter
     topic = topics.get(key)
     if topic is None:
         raise NotReadyError(
-            "TopicNotFound",
+            ConditionReason.TOPIC_NOT_FOUND,
             f"{group}: there is no Topic {key}; create it, or correct spec.topics",
         )
     brokers = _brokers(topic)
     if not brokers:
         raise NotReadyError(
-            "RouteUnknown" if topic.status.observed_generation else ROUTE_PENDING,
+            ConditionReason.ROUTE_UNKNOWN
+            if topic.status.observed_generation
+            else ConditionReason.ROUTE_PENDING,
             f"{topic}: its queues are not known; give spec.route, or see its status for why "
             "the name server does not tell",
         )
@@ -203,7 +205,7 @@ def last(status: GroupStatus) -> dict[str, list[QueueRange]] | None:
         return None
     if not is_whole(status):
         raise NotReadyError(
-            "SlicesMissing",
+            ConditionReason.SLICES_MISSING,
             f"the assignment is in ConfigMaps that are not there: {', '.join(status.slices)}; "
             "restore them, or empty status.slices to assign everything anew",
         )
@@ -234,7 +236,7 @@ def owned(assigned: Assigned) -> list[QueueRange]:
         ]
     except AllocationError as error:
         raise NotReadyError(
-            "StatusUnreadable",
+            ConditionReason.STATUS_UNREADABLE,
             f"status.assignments cannot be read: {error}; correct it, or empty it to assign "
             "everything anew",
         ) from error

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from contract import names
+from contract.conditions import ConditionReason, ConditionType
 from sandbox import go, node, process, programs
 from sandbox.node import Node
 from sandbox.statuses import Document, condition
@@ -138,7 +139,7 @@ class Shop:
 
     def until_made(self, topic: str) -> None:
         """Wait until a topic is as it should be at all brokers."""
-        self.until(TOPICS, topic, lambda it: condition(it, "Ready")[0] == "True")
+        self.until(TOPICS, topic, lambda it: condition(it, ConditionType.READY)[0] == "True")
 
     def pods(self, selector: str, namespace: str = SHOP) -> list[Document]:
         """List the pods with a label that are not being deleted."""
@@ -230,7 +231,7 @@ class Group:
 
 def _is_settled(status: Document) -> bool:
     return (
-        condition(status, "Ready") == ("True", "Running")
+        condition(status, ConditionType.READY) == ("True", ConditionReason.RUNNING)
         and status["adoptedEpoch"] == status["epoch"]
         and all(each.get("pod") for each in status["assignments"])
     )

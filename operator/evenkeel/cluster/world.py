@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 import msgspec
 
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.groups import GroupStatus
 from contract.kinds.parts import Condition
 from contract.kinds.topics import TopicStatus
@@ -39,7 +40,6 @@ from lb_core.model import Member
 from mq_client.acl import Credentials
 
 log = logging.getLogger("evenkeel")
-SECRET_INCOMPLETE = "SecretIncomplete"  # noqa: S105 a reason
 
 
 class ClusterWorld:
@@ -189,7 +189,7 @@ class ClusterWorld:
         except (ssl.SSLError, ValueError) as error:
             self._secrets.doubt(Key(topic.head.key.namespace, name))
             text = f"{topic}: ca.crt of Secret {name} holds no certificates in PEM: {error}"
-            raise NotReadyError(SECRET_INCOMPLETE, text) from error
+            raise NotReadyError(ConditionReason.SECRET_INCOMPLETE, text) from error
         return found
 
     def refuse_unless_leading(self) -> None:
@@ -294,22 +294,25 @@ class ClusterWorld:
         try:
             found = await self._secrets.get(key)
         except GoneError as error:
-            raise NotReadyError("SecretNotFound", f"{topic}: there is no Secret {key}") from error
+            raise NotReadyError(
+                ConditionReason.SECRET_NOT_FOUND, f"{topic}: there is no Secret {key}"
+            ) from error
         except ForbiddenError as error:
             text = f"{topic}: the operator may not read its Secret: {error}"
-            raise NotReadyError("SecretForbidden", text) from error
+            raise NotReadyError(ConditionReason.SECRET_FORBIDDEN, text) from error
         data: dict[str, str] = found.get("data") or {}
         if missing := sorted(entry for entry in entries if not data.get(entry)):
             self._secrets.doubt(key)
             raise NotReadyError(
-                SECRET_INCOMPLETE, f"{topic}: Secret {key} has no {' and no '.join(missing)}"
+                ConditionReason.SECRET_INCOMPLETE,
+                f"{topic}: Secret {key} has no {' and no '.join(missing)}",
             )
         try:
             return {entry: base64.b64decode(data[entry]).decode() for entry in entries}
         except ValueError as error:
             self._secrets.doubt(key)
             text = f"{topic}: Secret {key}: {' or '.join(entries)} is no text: {error}"
-            raise NotReadyError(SECRET_INCOMPLETE, text) from error
+            raise NotReadyError(ConditionReason.SECRET_INCOMPLETE, text) from error
 
 
 def _driver_of(group: ConsumerGroup) -> Key:
@@ -320,9 +323,9 @@ def _refused(found: Topic | ConsumerGroup, error: ApiError) -> list[Condition]:
     """Say that what follows cannot be published, beside what was so before."""
     old = found.status.conditions
     text = f"what follows cannot be published: {error}"
-    ready = Finding("Ready", False, "StatusRefused", text)
+    ready = Finding(ConditionType.READY, False, ConditionReason.STATUS_REFUSED, text)
     written = conditions.merged(old, [ready], found.head.generation, datetime.now(UTC))
-    return [*written, *(each for each in old if each.type != "Ready")]
+    return [*written, *(each for each in old if each.type != ConditionType.READY)]
 
 
 def _log(group: ConsumerGroup, status: GroupStatus) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from contract.conditions import ConditionReason
 from contract.kinds.topics import BrokerQueues
 from evenkeel.control.provisioning import conversation
 from evenkeel.control.provisioning.conversation import TopicWish
@@ -28,7 +29,6 @@ ANSWER_SECONDS = 10.0
 """For all servers together that must be asked about a topic."""
 IDLE_SECONDS = 300.0
 """After this a client is closed. Whatever is looked at less often than that is worth a new one."""
-UNREACHABLE = "NameServerUnreachable"
 Value = TypeVar("Value")
 
 
@@ -84,7 +84,7 @@ class Brokers:
         except errors.TopicUnknownError as error:
             self.requests["unknown"] += 1
             return ReadFailure(
-                topic_status.UNKNOWN, f"{error}; create it, or let spec.provision do so"
+                ConditionReason.TOPIC_UNKNOWN, f"{error}; create it, or let spec.provision do so"
             )
         except errors.MqError as error:
             self.requests["failed"] += 1
@@ -157,7 +157,9 @@ def _silent() -> errors.MqError:
 
 def _unread(error: errors.MqError) -> ReadFailure:
     if isinstance(error, errors.NoNameServerError):
-        return ReadFailure(UNREACHABLE, f"{error}; see spec.nameServers")
+        return ReadFailure(
+            ConditionReason.NAME_SERVER_UNREACHABLE, f"{error}; see spec.nameServers"
+        )
     if isinstance(error, errors.NoBrokerError):
-        return ReadFailure("BrokerUnavailable", str(error))
-    return ReadFailure("NameServerRefuses", str(error))
+        return ReadFailure(ConditionReason.BROKER_UNAVAILABLE, str(error))
+    return ReadFailure(ConditionReason.NAME_SERVER_REFUSES, str(error))

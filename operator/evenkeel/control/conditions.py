@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.parts import Condition, ConditionStatus
 from evenkeel import times
 
@@ -15,9 +16,9 @@ _STATUS = {True: ConditionStatus.TRUE, False: ConditionStatus.FALSE, None: Condi
 class Finding:
     """What is found about one condition; `holds` is None where it cannot be known."""
 
-    type: str
+    type: ConditionType
     holds: bool | None
-    reason: str
+    reason: ConditionReason
     message: str = ""
 
 
@@ -33,15 +34,15 @@ def _written(finding: Finding, old: Condition | None, generation: int, now: date
     status = _STATUS[finding.holds]
     is_same = old is not None and old.status is status
     return Condition(
-        type=finding.type,
+        type=finding.type.value,
         status=status,
-        reason=finding.reason,
+        reason=finding.reason.value,
         last_transition_time=old.last_transition_time if old and is_same else times.shown(now),
         message=finding.message[:MOST_TEXT],
         observed_generation=generation,
     )
 
 
-def find(conditions: Iterable[Condition], kind: str) -> Condition | None:
+def find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
     """Find a condition by its type."""
     return next((each for each in conditions if each.type == kind), None)

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
+from contract.conditions import ConditionReason
+
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """Why a group must not run: somebody else reads in its name."""
 
-    reason: str
+    reason: ConditionReason
     message: str
     stops: bool = True
     """Whether it ends a job that runs; if not, it keeps one from starting."""

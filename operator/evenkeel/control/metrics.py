@@ -11,6 +11,7 @@ from datetime import datetime
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.groups import Assigned, GroupStatus
 from contract.kinds.jobs import Mode
 from evenkeel import planning, times
@@ -118,7 +119,7 @@ class Objects(Collector):
             key, status = topic.head.key, topic.status
             read.add_metric(key, status.read_queues)
             write.add_metric(key, status.write_queues)
-            ready.add_metric(key, _holds(topic, "Ready"))
+            ready.add_metric(key, _holds(topic, ConditionType.READY))
             why.add_metric((*key, _reason(topic)), 1)
         return read, write, ready, why
 
@@ -193,12 +194,12 @@ def _figures(group: ConsumerGroup) -> Figures:
         "imbalance": float(status.imbalance or 1),
         "best_imbalance": float(status.best_imbalance or 1),
         "epoch": status.epoch,
-        "ready": _holds(group, "Ready"),
+        "ready": _holds(group, ConditionType.READY),
         "paused": findings.is_paused(group),
     }
     if (job := group.spec.job) is not None:
         found["adopted_epoch"] = status.adopted_epoch
-        found["job_running"] = _holds(group, "JobRunning")
+        found["job_running"] = _holds(group, ConditionType.JOB_RUNNING)
         found["job_slots"] = status.executors
         if job.mode is Mode.STREAMING:
             found["job_trigger_seconds"] = times.seconds(job.trigger)
@@ -224,8 +225,8 @@ def _owned(assigned: Assigned) -> Iterator[tuple[tuple[str, ...], float]]:
 
 def _unowned(status: GroupStatus, owned: float) -> float:
     """Count the queues that nobody reads though somebody should."""
-    assigned = conditions.find(status.conditions, "Assigned")
-    if assigned is None or assigned.reason == "NotRunning":
+    assigned = conditions.find(status.conditions, ConditionType.ASSIGNED)
+    if assigned is None or assigned.reason == ConditionReason.NOT_RUNNING:
         return 0
     if not planning.is_whole(status):
         return 0  # it cannot be told now
@@ -240,11 +241,11 @@ def _mode(group: ConsumerGroup) -> str:
     return "Static" if consumers is not None and consumers.static is not None else "PodSelector"
 
 
-def _holds(found: Topic | ConsumerGroup, kind: str) -> float:
+def _holds(found: Topic | ConsumerGroup, kind: ConditionType) -> float:
     condition = conditions.find(found.status.conditions, kind)
     return float(condition is not None and condition.holds)
 
 
 def _reason(found: Topic | ConsumerGroup) -> str:
-    condition = conditions.find(found.status.conditions, "Ready")
+    condition = conditions.find(found.status.conditions, ConditionType.READY)
     return condition.reason if condition is not None else ""

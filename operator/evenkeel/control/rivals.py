@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
+from contract.conditions import ConditionReason
 from contract.kinds.groups import TopicClaim
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.topics import topic_keys
@@ -92,7 +93,7 @@ def group_conflict(
         )
         if shared:
             return Conflict(
-                "OlderGroup",
+                ConditionReason.OLDER_GROUP,
                 f"{other} already reads {', '.join(shared)} as {group.group!r}, and was first: "
                 "delete one of the two, or choose another spec.group",
             )
@@ -106,7 +107,7 @@ def topic_conflict(topic: Topic, others: Iterable[Topic]) -> Conflict | None:
         shared = place.shared_with(topic_keys.of_topic(other))
         if shared and _is_first(other, topic, shared, place.topic):
             return Conflict(
-                "OlderTopic",
+                ConditionReason.OLDER_TOPIC,
                 f"{other} already provisions {topic.topic!r} on these name servers, and was "
                 "first: delete one of the two, or remove spec.provision from one",
             )

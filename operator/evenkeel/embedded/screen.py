@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from contract.conditions import ConditionType
 from evenkeel import objects
 from evenkeel.control import conditions
 from evenkeel.control.groups.group_status import Happened
@@ -77,7 +78,7 @@ class Screen:
 
     def _group(self, world: FileWorld, group: objects.ConsumerGroup) -> RenderableType:
         status = group.status
-        ready = conditions.find(status.conditions, "Ready")
+        ready = conditions.find(status.conditions, ConditionType.READY)
         title = Text.assemble(
             (str(group.head.key), "bold"),
             f"  epoch {status.epoch}, adopted {status.adopted_epoch}  {status.queues} queues  "

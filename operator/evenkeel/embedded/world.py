@@ -18,6 +18,7 @@ import msgspec
 
 from contract import assignment, names
 from contract import job_file as contract_job_file
+from contract.conditions import ConditionReason, ConditionType
 from contract.job_file import JobFile
 from contract.kinds.groups import GroupStatus
 from contract.kinds.parts import KeyRef
@@ -105,7 +106,8 @@ class FileWorld:
         """Tell how to reach a topic's cluster."""
         if topic.spec.tls is not None:
             raise NotReadyError(
-                "TlsNotHere", f"{topic}: spec.tls needs Kubernetes; embedded mode speaks plainly"
+                ConditionReason.TLS_NOT_HERE,
+                f"{topic}: spec.tls needs Kubernetes; embedded mode speaks plainly",
             )
         secrets = self._credentials(topic)
         credentials = Credentials(secrets["accessKey"], secrets["secretKey"]) if secrets else None
@@ -239,7 +241,9 @@ class FileWorld:
         missing = {"accessKey", "secretKey"} - found.keys()
         if missing:
             names = " and ".join(sorted(missing))
-            raise NotReadyError("SecretNotFound", f"{topic}: there is no Secret {key} with {names}")
+            raise NotReadyError(
+                ConditionReason.SECRET_NOT_FOUND, f"{topic}: there is no Secret {key} with {names}"
+            )
         return {name: found[name] for name in ("accessKey", "secretKey")}
 
     def _read_file(self) -> None:
@@ -313,7 +317,9 @@ def _write_status(path: Path, objects: Manifests) -> None:
 
 def _trouble(topic: Topic, new: TopicStatus) -> Iterator[Happened]:
     """Tell what keeps a topic from being ready, once; groups say no more than that it is not."""
-    before, now = (conditions.find(each.conditions, "Ready") for each in (topic.status, new))
+    before, now = (
+        conditions.find(each.conditions, ConditionType.READY) for each in (topic.status, new)
+    )
     if now is None or now.holds or (before is not None and before.reason == now.reason):
         return
     yield Happened(now.reason, f"{topic}: {now.message}", is_warning=True)
@@ -321,7 +327,7 @@ def _trouble(topic: Topic, new: TopicStatus) -> Iterator[Happened]:
 
 def _recovered(old: GroupStatus, new: GroupStatus) -> Iterator[Happened]:
     """Tell that all is well, once; what is not is told of as it happens."""
-    before, now = (conditions.find(each.conditions, "Ready") for each in (old, new))
+    before, now = (conditions.find(each.conditions, ConditionType.READY) for each in (old, new))
     if now is not None and now.holds and not (before is not None and before.holds):
         who = f"{new.queues} queues, {new.consumers} consumers"
         yield Happened(now.reason, f"{now.reason}: epoch {new.epoch}, {who}")

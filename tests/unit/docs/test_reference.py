@@ -1,7 +1,6 @@
 """What the reference says is what the code has."""
 
 import ast
-import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,8 @@ from types import ModuleType
 import pytest
 
 from contract import exit_codes
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds import groups
-from evenkeel.control.jobs.states import JobState
 from evenkeel_cli import codes
 from generate import alerts, pictures, reference, story, strategies
 from lb_core import moves, reasons
@@ -20,9 +19,6 @@ from mq_client import aio, blocking
 from spark_jobs.pipeline import failures
 
 ROOT = Path(__file__).parents[3]
-REASON_PLACES = {"Finding": 2, "Conflict": 0, "NotReadyError": 0, "ReadFailure": 0}
-"""Which argument of these is the reason of a condition."""
-CAMEL = re.compile(r"(?:[A-Z][a-z]+)+")
 
 
 def page(name: str) -> str:
@@ -67,35 +63,30 @@ def trees(folder: Path, root: Path) -> Iterator[tuple[str, ast.Module]]:
         yield name, ast.parse(path.read_text("utf-8"))
 
 
-def reasons_in(name: str, tree: ast.Module) -> Iterator[str]:
-    """The reasons that a module gives to conditions, as far as they stand there."""
-    for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
-        called = ast.unparse(call.func).rpartition(".")[2]
-        place = REASON_PLACES.get(called)
-        if place is None or len(call.args) <= place:
-            continue
-        for part in ast.walk(call.args[place]):
-            match part:
-                case ast.Constant(str(text)):
-                    yield text
-                case ast.Name(constant) if constant.isupper():
-                    yield getattr(importlib.import_module(name), constant)
-                case ast.Attribute(ast.Name(module), constant) if constant.isupper():
-                    yield getattr(getattr(importlib.import_module(name), module), constant)
-
-
 def test_every_reason_of_a_condition_is_explained_and_no_other() -> None:
-    root = ROOT / "operator"
-    found = {text for each in trees(root / "evenkeel", root) for text in reasons_in(*each)}
-    reasons = {text for text in found if CAMEL.fullmatch(text)} | {each.value for each in JobState}
     rows = re.findall(r"^\|(.*)\|$", section("operator.md", "Conditions"), re.MULTILINE)
-    cells = [cell for row in rows for cell in row.split(" | ")]
-    named = {word for cell in cells for word in re.findall(r"`([A-Z]\w+)`", cell)}
-    types = {"Ready", "Assigned", "Balanced", "JobRunning", "Pinned", "Advisory", "Paused",
-             "Drained", "Conflicted", "Provisioned"}  # fmt: skip
-    assert len(reasons) > 40
-    assert reasons - named == set(), "not explained"
+    named = {word for row in rows for word in re.findall(r"`([A-Z]\w+)`", row)}
+    reasons, types = set(ConditionReason), set(ConditionType)
+    assert (reasons | types) - named == set(), "not explained"
     assert named - reasons - types == set(), "explained, but nowhere in the code"
+
+
+def test_every_reason_of_a_condition_is_given_somewhere_and_by_its_name() -> None:
+    root, ours = ROOT / "operator", set(ConditionReason) - {"Running"}  # a phase of pods, too
+    nodes = [each for _, tree in trees(root / "evenkeel", root) for each in ast.walk(tree)]
+    given = {ast.unparse(each).rpartition("ConditionReason.")[2] for each in nodes
+             if isinstance(each, ast.Attribute)}  # fmt: skip
+    assert set(ConditionReason.__members__) - given == set()
+    spelt_out = {each.value for each in nodes if isinstance(each, ast.Constant)} & ours
+    assert spelt_out <= {"Asked", "Ended", "Failed", "Starting"}, "it has a name in the contract"
+
+
+def test_alerts_select_reasons_that_there_are() -> None:
+    rules = (ROOT / alerts.RULES).read_text("utf-8")
+    selected = re.findall(r'reason(?:=~|=|!=|!~)"([^"]+)"', rules)
+    named = {word for text in selected for word in text.split("|")}
+    assert {"OtherDriver", "Starting"} <= named
+    assert named <= set(ConditionReason)
 
 
 def test_troubleshooting_names_reasons_that_there_are_and_errors_that_end_a_job() -> None:

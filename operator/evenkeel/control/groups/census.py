@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from contract import client_ids
+from contract.conditions import ConditionReason
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.topics.topic_keys import TopicKey
 from evenkeel.objects import ConsumerGroup
@@ -52,7 +53,7 @@ def conflict(group: ConsumerGroup, census: Census | None, *, has_driver: bool) -
     if not others or job.allow_foreign_consumers:
         return None
     return Conflict(
-        "ForeignConsumers",
+        ConditionReason.FOREIGN_CONSUMERS,
         f"{_named(others)} read as {group.group!r} too, and messages would come twice: stop "
         "them, choose another spec.group, or set spec.job.allowForeignConsumers",
         stops=False,  # whoever joins a group that is read must not end the reading
@@ -65,7 +66,7 @@ def _of_drivers(group: ConsumerGroup, drivers: Sequence[GroupMember]) -> Conflic
     is_younger = any(origin and origin < group.head.origin for origin in origins)
     goes_on = "this group waits, for the other one is older" if is_younger else "this one is older"
     return Conflict(
-        "OtherDriver",
+        ConditionReason.OTHER_DRIVER,
         f"{_named(drivers)} read as {group.group!r} for another ConsumerGroup, in another cluster "
         f"or by another name of the name servers; {goes_on}: delete one of the two, or choose "
         "another spec.group",

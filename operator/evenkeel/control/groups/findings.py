@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.groups import Assigned
 from contract.names import PAUSED
 from evenkeel import planning
@@ -23,9 +24,12 @@ def about_broadcast(
     """Say everything about a group in which everybody reads everything."""
     assigned = _conflicted(seen)
     if assigned is None and not has_readers:
-        assigned = Finding("Assigned", False, "Unowned", "there are no consumers")
-    assigned = assigned or _unreadable(group, seen) or Finding("Assigned", True, "Broadcasting")
-    return _all(group, seen, assigned, Finding("Balanced", True, "Broadcasting"))
+        text = "there are no consumers"
+        assigned = Finding(ConditionType.ASSIGNED, False, ConditionReason.UNOWNED, text)
+    everything = ConditionReason.BROADCASTING
+    assigned = assigned or _unreadable(group, seen)
+    assigned = assigned or Finding(ConditionType.ASSIGNED, True, everything)
+    return _all(group, seen, assigned, Finding(ConditionType.BALANCED, True, everything))
 
 
 def _all(
@@ -34,37 +38,40 @@ def _all(
     advisory = []
     if group.spec.job is None:
         text = "the assignment is published, and followed by whoever reads it"
-        advisory = [Finding("Advisory", True, "NoJob", text)]
+        advisory = [Finding(ConditionType.ADVISORY, True, ConditionReason.NO_JOB, text)]
     conflicted = []
     if seen.conflict:
-        conflicted = [Finding("Conflicted", True, seen.conflict.reason, seen.conflict.message)]
+        reason, text = seen.conflict.reason, seen.conflict.message
+        conflicted = [Finding(ConditionType.CONFLICTED, True, reason, text)]
     others = [assigned, balanced, *about_job(group, seen), *_paused(group), *advisory, *conflicted]
     return [_ready(group, seen, assigned), *others]
 
 
 def stuck(
-    group: ConsumerGroup, seen: GroupSurroundings, reason: str, message: str
+    group: ConsumerGroup, seen: GroupSurroundings, reason: ConditionReason, message: str
 ) -> list[Finding]:
     """Say why a group cannot be planned now."""
     kept = "the assignment stays as it was" if group.status.epoch else "nothing was assigned yet"
     holds = None if group.status.epoch else False
-    assigned = Finding("Assigned", holds, reason, kept)
+    assigned = Finding(ConditionType.ASSIGNED, holds, reason, kept)
     job = about_job(group, seen)
     if job and seen.unseen is not None:
-        job = [Finding("JobRunning", None, reason, seen.unseen)]
-    return [Finding("Ready", False, reason, message), assigned, *job]
+        job = [Finding(ConditionType.JOB_RUNNING, None, reason, seen.unseen)]
+    return [Finding(ConditionType.READY, False, reason, message), assigned, *job]
 
 
 def _assigned(group: ConsumerGroup, seen: GroupSurroundings, plan: Plan) -> Finding:
     if (why := _why_off(group, seen)) is not None:
-        return Finding("Assigned", False, "NotRunning", why)
+        return Finding(ConditionType.ASSIGNED, False, ConditionReason.NOT_RUNNING, why)
     if group.spec.job is None and (conflicted := _conflicted(seen)):
         return conflicted
     if plan.unowned:
         count = sum(map(len, plan.unowned.queues))
         text = f"{count} queues have no owner: {plan.unowned.reason}"
-        return Finding("Assigned", False, "Unowned", text)
-    return _unreadable(group, seen) or Finding("Assigned", True, "AllOwned")
+        return Finding(ConditionType.ASSIGNED, False, ConditionReason.UNOWNED, text)
+    return _unreadable(group, seen) or Finding(
+        ConditionType.ASSIGNED, True, ConditionReason.ALL_OWNED
+    )
 
 
 def _unreadable(group: ConsumerGroup, seen: GroupSurroundings) -> Finding | None:
@@ -74,40 +81,42 @@ def _unreadable(group: ConsumerGroup, seen: GroupSurroundings) -> Finding | None
         return None
     where = "; ".join(f"{topic} on {', '.join(brokers)}" for topic, brokers in found.items())
     text = f"the permission to read is missing, so what is written there is not read: {where}"
-    return Finding("Assigned", False, "NotReadable", text)
+    return Finding(ConditionType.ASSIGNED, False, ConditionReason.NOT_READABLE, text)
 
 
 def _conflicted(seen: GroupSurroundings) -> Finding | None:
     if seen.conflict is None:
         return None
     text = "nothing is assigned, for whoever followed would read what others read"
-    return Finding("Assigned", False, seen.conflict.reason, text)
+    return Finding(ConditionType.ASSIGNED, False, seen.conflict.reason, text)
 
 
 def _balanced(group: ConsumerGroup, plan: Plan) -> Finding:
     if not plan.assignment:
-        return Finding("Balanced", None, "NoConsumers")
+        return Finding(ConditionType.BALANCED, None, ConditionReason.NO_CONSUMERS)
     if plan.deferred:
         count = sum(move.size for move in plan.deferred)
-        return Finding("Balanced", False, "Deferred", f"{count} queues move later")
+        text = f"{count} queues move later"
+        return Finding(ConditionType.BALANCED, False, ConditionReason.DEFERRED, text)
     if plan.idle:
         text = f"{len(plan.idle)} consumers have no queue: there are more consumers than queues"
-        return Finding("Balanced", False, "IdleConsumers", text)
+        return Finding(ConditionType.BALANCED, False, ConditionReason.IDLE_CONSUMERS, text)
     is_sticky = planning.find_strategy(group.spec.strategy).is_sticky
     if not is_sticky and plan.imbalance > plan.best_imbalance:
         best = f"{plan.best_imbalance:.2f}"
         text = f"imbalance {plan.imbalance:.2f}, as its strategy has it; Sticky would reach {best}"
-        return Finding("Balanced", False, "Uneven", text)
-    return Finding("Balanced", True, "Even")
+        return Finding(ConditionType.BALANCED, False, ConditionReason.UNEVEN, text)
+    return Finding(ConditionType.BALANCED, True, ConditionReason.EVEN)
 
 
 def _paused(group: ConsumerGroup) -> list[Finding]:
     if is_paused(group):
-        return [Finding("Paused", True, "Asked", "only queues without an owner get one")]
+        text = "only queues without an owner get one"
+        return [Finding(ConditionType.PAUSED, True, ConditionReason.ASKED, text)]
     said = group.head.annotations.get(PAUSED, "false")
     if said != "false":
         text = f'the annotation {PAUSED} says "{said[:64]}": only "true" pauses'
-        return [Finding("Paused", False, "NotUnderstood", text)]
+        return [Finding(ConditionType.PAUSED, False, ConditionReason.NOT_UNDERSTOOD, text)]
     return []
 
 
@@ -120,9 +129,10 @@ def drained(
     busy = _owners(assignments) if group.spec.job is None else _fillers(seen)
     left = [f"{name} {busy[name]}" for name in sorted(group.to_drain & busy.keys())]
     if left:
-        return [Finding("Drained", False, "Draining", "; ".join(left))]
+        return [Finding(ConditionType.DRAINED, False, ConditionReason.DRAINING, "; ".join(left))]
     names = ", ".join(sorted(group.to_drain))
-    return [Finding("Drained", True, "Empty", f"nothing is read by {names}")]
+    text = f"nothing is read by {names}"
+    return [Finding(ConditionType.DRAINED, True, ConditionReason.EMPTY, text)]
 
 
 def _owners(assignments: Sequence[Assigned]) -> dict[str, str]:
@@ -156,30 +166,32 @@ def about_job(group: ConsumerGroup, seen: GroupSurroundings) -> list[Finding]:
     if group.spec.job is None:
         return []
     job = seen.job or JobSeen(JobState.ENDED)
-    found = [Finding("JobRunning", is_running(job), job.state.value, job.message)]
+    found = [Finding(ConditionType.JOB_RUNNING, is_running(job), job.state.value, job.message)]
     if job.report is not None and is_running(job):
         pinned = job.report.is_pinned
         text = "" if pinned else "Spark is not seen yet to run tasks where they are sent"
-        found.append(Finding("Pinned", pinned, "Seen" if pinned else "NotSeen", text))
+        reason = ConditionReason.SEEN if pinned else ConditionReason.NOT_SEEN
+        found.append(Finding(ConditionType.PINNED, pinned, reason, text))
     return found
 
 
 def _ready(group: ConsumerGroup, seen: GroupSurroundings, assigned: Finding) -> Finding:
     if seen.conflict:
-        return Finding("Ready", False, seen.conflict.reason, seen.conflict.message)
-    if assigned.reason == "NotRunning":
-        return Finding("Ready", True, "NotRunning", assigned.message)
+        return Finding(ConditionType.READY, False, seen.conflict.reason, seen.conflict.message)
+    if assigned.reason is ConditionReason.NOT_RUNNING:
+        return Finding(ConditionType.READY, True, ConditionReason.NOT_RUNNING, assigned.message)
     if not assigned.holds:
-        return Finding("Ready", False, assigned.reason, assigned.message)
+        return Finding(ConditionType.READY, False, assigned.reason, assigned.message)
     job = seen.job
     if group.spec.job is not None and not is_running(job):
         state = job.state if job else JobState.STARTING
-        return Finding("Ready", False, state.value, job.message if job else "")
+        return Finding(ConditionType.READY, False, state.value, job.message if job else "")
     if job is not None and job.report is not None and job.report.error:
-        return Finding("Ready", False, "JobReports", job.report.error)
+        return Finding(ConditionType.READY, False, ConditionReason.JOB_REPORTS, job.report.error)
     if job is not None and job.message:
-        return Finding("Ready", False, "JobChanges", job.message)
-    return Finding("Ready", True, "Running" if group.spec.job else "Assigned")
+        return Finding(ConditionType.READY, False, ConditionReason.JOB_CHANGES, job.message)
+    reason = ConditionReason.RUNNING if group.spec.job else ConditionReason.ASSIGNED
+    return Finding(ConditionType.READY, True, reason)
 
 
 def is_paused(group: ConsumerGroup) -> bool:

@@ -12,6 +12,7 @@ from datetime import datetime
 import msgspec
 
 from contract import names
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.groups import (
     MOST_OWNED,
     Assigned,
@@ -30,7 +31,7 @@ from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import allowed_moves, findings, measured_figures, rebalance_trigger
 from evenkeel.control.groups.surroundings import GroupSurroundings
 from evenkeel.control.jobs.job_slots import JobSlot, places
-from evenkeel.control.jobs.states import JobSeen, JobState, Seat
+from evenkeel.control.jobs.states import JobSeen, Seat
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup
 from lb_core.assignment import format_ids
@@ -41,8 +42,7 @@ MOST_TEXT = 4000
 MOST_OF_AN_EVENT = 1000
 MOST_PLACES = 100_000
 """Entries of queues in an assignment. With the longest names they are still written in time."""
-JOB_ENDS = "JobEnds"
-PASSING = (JobState.STARTING.value, planning.ROUTE_PENDING, JOB_ENDS)
+PASSING = (ConditionReason.STARTING, ConditionReason.ROUTE_PENDING, ConditionReason.JOB_ENDS)
 """Reasons that groups have at their start, or while what was asked for comes about."""
 
 
@@ -80,7 +80,9 @@ def decide(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Grou
     try:
         decision = _planned(group, seen, now)
     except ManifestError as problem:
-        reason = problem.reason if isinstance(problem, planning.NotReadyError) else "InvalidSpec"
+        reason = ConditionReason.INVALID_SPEC
+        if isinstance(problem, planning.NotReadyError):
+            reason = problem.reason
         found = findings.stuck(group, seen, reason, str(problem))
         decision = _decided(group, group.status, found, now, lag=seen.lag)
     return decision if skip is None else _told(decision, skip)
@@ -95,12 +97,12 @@ def is_wanted(group: ConsumerGroup, conflict: Conflict | None) -> bool:
 
 def _planned(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> GroupDecision:
     if seen.unseen is not None:
-        raise planning.NotReadyError("NamespaceForbidden", f"{group}: {seen.unseen}")
+        raise planning.NotReadyError(ConditionReason.NAMESPACE_FORBIDDEN, f"{group}: {seen.unseen}")
     if group.spec.job is not None:
         planning.refuse_long_name(group)
     elif seen.job is not None:
         raise planning.NotReadyError(
-            JOB_ENDS,
+            ConditionReason.JOB_ENDS,
             f"{group}: the driver of the job that it had still reads; its consumers get queues "
             "when that has ended",
         )
@@ -204,7 +206,8 @@ class _Taken:
         members = seen.pods if listed is None else listed
         if members is None:
             raise planning.NotReadyError(
-                "PodsUnknown", f"{group}: its pods could not be listed; it is tried again"
+                ConditionReason.PODS_UNKNOWN,
+                f"{group}: its pods could not be listed; it is tried again",
             )
         return cls([replace(each, draining=each.id in group.to_drain) for each in members], {})
 
@@ -303,7 +306,7 @@ def _told(decision: GroupDecision, skip: LastSkip) -> GroupDecision:
 
 def _turned(old: Sequence[Condition], new: Sequence[Condition]) -> list[Happened]:
     """Tell of trouble once, when it begins or changes its nature."""
-    before, after = conditions.find(old, "Ready"), conditions.find(new, "Ready")
+    before, after = (conditions.find(each, ConditionType.READY) for each in (old, new))
     if after is None or after.status is ConditionStatus.TRUE:
         return []
     if after.reason in PASSING or (before and before.reason == after.reason):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from contract.conditions import ConditionReason
 from contract.kinds.groups import JobRecord
 from contract.report import SkipReport
 
@@ -81,12 +82,12 @@ ABSENT = DriverSeen(DriverState.ABSENT)
 class JobState(Enum):
     """How a job is. The values are reasons of the condition `JobRunning`."""
 
-    RUNNING = "Running"
-    STARTING = "Starting"
-    BACKING_OFF = "BackingOff"
-    FAILED = "Failed"
+    RUNNING = ConditionReason.RUNNING
+    STARTING = ConditionReason.STARTING
+    BACKING_OFF = ConditionReason.BACKING_OFF
+    FAILED = ConditionReason.FAILED
     """Somebody must change something."""
-    ENDED = "Ended"
+    ENDED = ConditionReason.ENDED
     """It is not to run now: suspended, or between two runs."""
 
 

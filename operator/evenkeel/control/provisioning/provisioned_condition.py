@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds import topics as api
 from evenkeel.control.conditions import Finding
 from evenkeel.control.provisioning import closing_queues
@@ -10,8 +11,7 @@ from evenkeel.objects import Topic
 from lb_core.model import QueueRange
 from mq_client import errors
 
-TYPE = "Provisioned"
-CREATING = "Creating"
+TYPE = ConditionType.PROVISIONED
 
 
 def finding(topic: Topic, outcome: StepOutcome, is_shown: bool) -> Finding:
@@ -23,14 +23,14 @@ def finding(topic: Topic, outcome: StepOutcome, is_shown: bool) -> Finding:
         said.append("the name server does not tell of it yet")
     text = f"{topic}: {'; '.join(said)}" if said else ""
     if refused:
-        return Finding(TYPE, False, "Refused", text)
+        return Finding(TYPE, False, ConditionReason.REFUSED, text)
     if away:
-        return Finding(TYPE, False, "BrokerUnavailable", text)
+        return Finding(TYPE, False, ConditionReason.BROKER_UNAVAILABLE, text)
     if outcome.step.closing:
-        return Finding(TYPE, False, "Draining", text)
+        return Finding(TYPE, False, ConditionReason.DRAINING, text)
     if is_settled and is_shown:
-        return Finding(TYPE, True, "AsAsked")
-    return Finding(TYPE, False, CREATING, text)
+        return Finding(TYPE, True, ConditionReason.AS_ASKED)
+    return Finding(TYPE, False, ConditionReason.CREATING, text)
 
 
 def is_shown(spec: api.Provision, outcome: StepOutcome, route: Sequence[api.BrokerQueues]) -> bool:

@@ -10,12 +10,12 @@ import fnmatch
 import ipaddress
 from collections.abc import Iterable, Sequence
 
+from contract.conditions import ConditionReason
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Topic
 from evenkeel.planning import NotReadyError
 from mq_client import directory, errors
 
-REASON = "NameServerNotAllowed"
 _OF_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-_")
 
 
@@ -39,7 +39,7 @@ def refuse_others(topic: Topic, patterns: Sequence[str]) -> None:
     for server in topic.spec.name_servers or () if patterns else ():
         if not is_allowed(server, patterns):
             raise NotReadyError(
-                REASON,
+                ConditionReason.NAME_SERVER_NOT_ALLOWED,
                 f"{topic}: the operator may not connect to {server}: name another one, or have "
                 "it added to the operator's --allow-name-servers",
             )

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.topics import AwayBroker, BrokerQueues, Perm, Provision, TopicStatus
 from evenkeel import times
 from evenkeel.control import conditions, rivals
@@ -19,7 +20,6 @@ from mq_client import values
 
 SOON_SECONDS = 2.0
 """Until the next look at what is under way."""
-UNKNOWN = "TopicUnknown"
 MOST_ZONE = 253
 """Letters that a status takes of a zone; those of Kubernetes are no longer."""
 AWAY_SECONDS = 600.0
@@ -35,7 +35,7 @@ queues meanwhile, and all of them once more when it is back, would move what nob
 class ReadFailure:
     """Why something could not be read."""
 
-    reason: str
+    reason: ConditionReason
     message: str
 
 
@@ -76,7 +76,9 @@ def decide(topic: Topic, sight: Sight, now: datetime) -> TopicDecision:
     kept = _provisioned(topic, sight)
     found = [_ready(topic, sight, kept, status.away), *kept]
     if sight.conflict is not None:
-        found.append(Finding("Conflicted", True, sight.conflict.reason, sight.conflict.message))
+        found.append(
+            Finding(ConditionType.CONFLICTED, True, sight.conflict.reason, sight.conflict.message)
+        )
     generation = topic.head.generation
     merged = conditions.merged(topic.status.conditions, found, generation, now)
     again = times.seconds(topic.spec.refresh_interval)
@@ -109,12 +111,13 @@ def _provisioned(topic: Topic, sight: Sight) -> list[Finding]:
     if spec is None or sight.conflict is not None:
         return []
     if complaint := steps.complaint(spec):
-        return [Finding(provisioned_condition.TYPE, False, "InvalidSpec", f"{topic}: {complaint}")]
+        text = f"{topic}: {complaint}"
+        return [Finding(ConditionType.PROVISIONED, False, ConditionReason.INVALID_SPEC, text)]
     match sight.provisioned:
         case None:
             return []
         case ReadFailure(reason, message):
-            return [Finding(provisioned_condition.TYPE, None, reason, message)]
+            return [Finding(ConditionType.PROVISIONED, None, reason, message)]
         case StepOutcome() as outcome:
             told = [] if isinstance(sight.route, ReadFailure) else sight.route
             is_shown = provisioned_condition.is_shown(spec, outcome, told)
@@ -125,23 +128,25 @@ def _ready(
     topic: Topic, sight: Sight, kept: Sequence[Finding], away: Sequence[AwayBroker]
 ) -> Finding:
     if sight.conflict is not None:
-        return Finding("Ready", False, sight.conflict.reason, sight.conflict.message)
+        return Finding(ConditionType.READY, False, sight.conflict.reason, sight.conflict.message)
     if isinstance(sight.route, ReadFailure):
-        missing = sight.route.reason == UNKNOWN and kept and not kept[0].holds
+        missing = sight.route.reason is ConditionReason.TOPIC_UNKNOWN and kept and not kept[0].holds
         reason = kept[0] if missing else sight.route
-        return Finding("Ready", False, reason.reason, reason.message)
+        return Finding(ConditionType.READY, False, reason.reason, reason.message)
     if not any(each.read_queues for each in sight.route):
-        return Finding("Ready", False, "NoQueues", f"{topic}: no broker has readable queues")
+        text = f"{topic}: no broker has readable queues"
+        return Finding(ConditionType.READY, False, ConditionReason.NO_QUEUES, text)
     if away:
         names = ", ".join(f"{each.broker} since {each.since}" for each in away)
-        text = f"{topic}: the name server does not tell of {names}; their queues keep their owners"
-        return Finding("Ready", True, "BrokerAway", f"{text} for ten minutes")
-    return Finding("Ready", True, "RouteRead")
+        text = f"{topic}: the name server does not tell of {names}; their queues keep their owners "
+        text += "for ten minutes"
+        return Finding(ConditionType.READY, True, ConditionReason.BROKER_AWAY, text)
+    return Finding(ConditionType.READY, True, ConditionReason.ROUTE_READ)
 
 
 def _is_under_way(sight: Sight, kept: Sequence[Finding]) -> bool:
     is_moving = isinstance(sight.provisioned, StepOutcome) and sight.provisioned.is_under_way
-    return is_moving or any(each.reason == provisioned_condition.CREATING for each in kept)
+    return is_moving or any(each.reason is ConditionReason.CREATING for each in kept)
 
 
 def brokers(route: values.Route) -> list[BrokerQueues]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.groups import GroupStatus
 from contract.names import DRAIN, PAUSED, REBALANCE
 from contract.report import SkipReport
@@ -168,7 +169,7 @@ def test_a_drain_ends_when_the_name_is_removed() -> None:
     assert owners(drained) == {"pod-a": 8, "pod-b": 0}
     back = group_status.decide(of_pods(drained), both, at(2))
     assert owners(back.status) == {"pod-a": 4, "pod-b": 4}
-    assert conditions.find(back.status.conditions, "Drained") is None
+    assert conditions.find(back.status.conditions, ConditionType.DRAINED) is None
 
 
 def test_a_drain_of_all_pods_changes_nothing_and_says_so() -> None:
@@ -304,7 +305,10 @@ def test_what_a_job_has_passed_over_is_told_also_where_nothing_can_be_planned() 
 
 def test_a_conflict_does_not_keep_a_rebalance_waiting_for_ever() -> None:
     found = of_pods(shared("pod-a"), annotations={REBALANCE: "now"})
-    sight = seen(pods=[Member("pod-a")], conflict=Conflict("OlderGroup", "other already reads"))
+    sight = seen(
+        pods=[Member("pod-a")],
+        conflict=Conflict(ConditionReason.OLDER_GROUP, "other already reads"),
+    )
     assert group_status.decide(found, sight, at(1)).status.rebalanced_for == "now"
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.groups import GroupStatus, OwnedQueues
 from contract.names import PAUSED
 from evenkeel import planning
@@ -321,7 +322,7 @@ def test_a_topic_that_is_gone_keeps_the_assignment() -> None:
     assert owners(decision.status) == {"billing-0": 4, "billing-1": 4}
     assert decision.plan is None
     assert condition(decision, "Ready") == ("False", "TopicNotFound")
-    ready = conditions.find(decision.status.conditions, "Ready")
+    ready = conditions.find(decision.status.conditions, ConditionType.READY)
     assert ready is not None
     assert ready.message == (
         "ConsumerGroup billing: there is no Topic orders; create it, or correct spec.topics"
@@ -338,7 +339,7 @@ def test_suspended_is_well_and_says_so() -> None:
 
 
 def test_a_conflict_stops_the_job_and_names_the_other() -> None:
-    conflict = Conflict("OlderGroup", "other already reads")
+    conflict = Conflict(ConditionReason.OLDER_GROUP, "other already reads")
     decision = group_status.decide(
         group(settled()), seen(running(BOTH, 1), conflict=conflict), at(1)
     )
@@ -350,7 +351,7 @@ def test_a_conflict_leaves_nothing_to_follow() -> None:
     listed = {"static": [{"id": "a"}]}
     first = group_status.decide(group(consumers=listed), seen(), START).status
     assert owners(first) == {"a": 8}
-    conflict = Conflict("OlderGroup", "other already reads")
+    conflict = Conflict(ConditionReason.OLDER_GROUP, "other already reads")
     decision = group_status.decide(group(first, consumers=listed), seen(conflict=conflict), at(1))
     assert decision.status.assignments == []
     assert decision.status.epoch == 2
@@ -382,7 +383,7 @@ def test_in_broadcasting_everybody_reads_everything() -> None:
     )
     assert condition(unreadable, "Assigned") == ("False", "NotReadable")
     assert owners(unreadable.status) == {"a": 4, "b": 4}
-    conflict = Conflict("OlderGroup", "other already reads")
+    conflict = Conflict(ConditionReason.OLDER_GROUP, "other already reads")
     nobody = group_status.decide(group(first.status, **asked), seen(conflict=conflict), at(3))
     assert nobody.status.assignments == []
     assert condition(nobody, "Assigned") == ("False", "OlderGroup")

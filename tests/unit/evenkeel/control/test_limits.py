@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from contract.conditions import ConditionType
 from contract.kinds.groups import GroupStatus
 from contract.kinds.parts import MOST_IDS
 from evenkeel import manifests, planning
@@ -58,7 +59,7 @@ def test_more_queues_than_can_be_planned_in_time_are_refused_before_any_plan(
     assert sum(map(len, planning.queues_of(asked, known))) == most
     decision = group_status.decide(asked, seen(route=topic(1_000_000)), START)
     assert condition(decision, "Ready") == ("False", "InvalidSpec")
-    ready = conditions.find(decision.status.conditions, "Ready")
+    ready = conditions.find(decision.status.conditions, ConditionType.READY)
     assert ready is not None
     assert "have 2,000,000 queues" in ready.message
     assert f"may have {most:,} at most" in ready.message
@@ -84,7 +85,7 @@ def test_ids_that_the_schema_takes_and_that_are_none_are_refused_with_their_path
                   strategy={"name": "Config", "config": {"queues": listed}})  # fmt: skip
     decision = group_status.decide(asked, seen(), START)
     assert condition(decision, "Ready") == ("False", "InvalidSpec")
-    ready = conditions.find(decision.status.conditions, "Ready")
+    ready = conditions.find(decision.status.conditions, ConditionType.READY)
     assert ready is not None
     assert ready.message.startswith("spec.strategy.config.queues.a[1].ids: ")
     assert "orders on broker-b" in ready.message
@@ -166,6 +167,6 @@ def test_a_group_with_a_job_whose_name_is_too_long_for_labels_is_refused() -> No
     assert condition(decision, "Ready") == ("False", "InvalidSpec")
     assert msgspec.convert(msgspec.to_builtins(decision.status), GroupStatus) == decision.status
     assert decision.status.assignments == []
-    ready = conditions.find(decision.status.conditions, "Ready")
+    ready = conditions.find(decision.status.conditions, ConditionType.READY)
     assert ready is not None
     assert "its name has 253 letters" in ready.message

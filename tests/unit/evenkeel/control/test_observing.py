@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 import pytest
 
+from contract.conditions import ConditionType
 from contract.kinds.groups import Consumers, JobRecord, StaticConsumer
 from contract.kinds.topics import BrokerQueues, TopicStatus
 from evenkeel.control import conditions
@@ -206,7 +207,7 @@ def test_the_driver_of_a_job_that_a_group_had_is_stopped_before_its_consumers_re
     assert view.drive is not None
     assert view.drive.action is Action.STOP
     waits = group_status.decide(scene.group, view.seen, NOW).status
-    ready = conditions.find(waits.conditions, "Ready")
+    ready = conditions.find(waits.conditions, ConditionType.READY)
     assert ready is not None
     assert (ready.status.value, ready.reason) == ("False", "JobEnds")
     assert waits.epoch == 1

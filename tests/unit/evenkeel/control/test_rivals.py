@@ -6,6 +6,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from contract.conditions import ConditionReason
 from evenkeel import manifests
 from evenkeel.control import rivals
 from evenkeel.control.groups import group_status
@@ -128,7 +129,9 @@ def test_an_older_topic_that_begins_to_provision_waits_for_the_one_that_does(
         topic("new", topic="orders", provision=provision),
         head=replace(ORDERS.head, key=Key("default", "new"), created=NEW),
     )
-    status = topic_status.decide(keeps, Sight(ReadFailure("Away", "away")), START).status
+    status = topic_status.decide(
+        keeps, Sight(ReadFailure(ConditionReason.BROKER_UNAVAILABLE, "away")), START
+    ).status
     keeps = replace(keeps, status=status)
     begins = topic("orders", *name_servers, provision=provision)
     assert rivals.topic_conflict(keeps, [begins]) is None
@@ -137,5 +140,8 @@ def test_an_older_topic_that_begins_to_provision_waits_for_the_one_that_does(
     assert rivals.topic_claims(begins, conflict) == []
     lets_go = replace(keeps, spec=topic("new", topic="orders").spec)
     assert (
-        topic_status.decide(lets_go, Sight(ReadFailure("Away", "away")), START).status.claims == []
+        topic_status.decide(
+            lets_go, Sight(ReadFailure(ConditionReason.BROKER_UNAVAILABLE, "away")), START
+        ).status.claims
+        == []
     )

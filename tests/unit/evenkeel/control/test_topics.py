@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.topics import AwayBroker, BrokerQueues
 from evenkeel import manifests
 from evenkeel.control import conditions, rivals
@@ -23,7 +24,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 A, B = "broker-a", "broker-b"
 COUNTS = QueueCounts(4, 4, 6)
 SHOWN = [BrokerQueues(A, 4, 4)]
-MISSING = ReadFailure("TopicUnknown", "no such topic")
+MISSING = ReadFailure(ConditionReason.TOPIC_UNKNOWN, "no such topic")
 AWAY = errors.ConnectionLostError("refused")
 REFUSED = errors.NotPermittedError("PUT", "a:1", 16, "no right to change topics")
 
@@ -39,7 +40,7 @@ def asking(read: int = 4, write: int = 4, **spec: Any) -> Topic:
 
 
 def condition(decision: TopicDecision, kind: str) -> tuple[str, str, str] | None:
-    found = conditions.find(decision.status.conditions, kind)
+    found = conditions.find(decision.status.conditions, ConditionType(kind))
     return (found.status.value, found.reason, found.message) if found else None
 
 
@@ -130,7 +131,7 @@ def test_a_broker_that_refuses_is_quoted() -> None:
 
 
 def test_what_cannot_be_seen_is_unknown() -> None:
-    gone = ReadFailure("NameServerUnreachable", "mq:9876 does not answer")
+    gone = ReadFailure(ConditionReason.NAME_SERVER_UNREACHABLE, "mq:9876 does not answer")
     decision = said(gone, gone)
     assert condition(decision, "Provisioned") == ("Unknown", gone.reason, gone.message)
     assert condition(decision, "Ready") == ("False", gone.reason, gone.message)

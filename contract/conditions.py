@@ -1,0 +1,89 @@
+"""
+The conditions of both kinds: their types, and the reasons that they have.
+
+docs/operator.md explains every reason, and alerts select by them. A status may also contain words
+of a later version, so whoever reads one compares its strings with these and expects others.
+"""
+
+from enum import StrEnum
+
+
+class ConditionType(StrEnum):
+    """What a condition is about."""
+
+    READY = "Ready"
+    ASSIGNED = "Assigned"
+    BALANCED = "Balanced"
+    JOB_RUNNING = "JobRunning"
+    PINNED = "Pinned"
+    ADVISORY = "Advisory"
+    PAUSED = "Paused"
+    DRAINED = "Drained"
+    CONFLICTED = "Conflicted"
+    PROVISIONED = "Provisioned"
+
+
+class ConditionReason(StrEnum):
+    """Why a condition is as it is, in one word."""
+
+    # Of a group that is ready.
+    RUNNING = "Running"
+    ASSIGNED = "Assigned"
+    NOT_RUNNING = "NotRunning"
+
+    # Of a group that is not.
+    STARTING = "Starting"
+    ROUTE_PENDING = "RoutePending"
+    TOPIC_NOT_FOUND = "TopicNotFound"
+    ROUTE_UNKNOWN = "RouteUnknown"
+    SLICES_MISSING = "SlicesMissing"
+    PODS_UNKNOWN = "PodsUnknown"
+    NAMESPACE_FORBIDDEN = "NamespaceForbidden"
+    UNOWNED = "Unowned"
+    NOT_READABLE = "NotReadable"
+    INVALID_SPEC = "InvalidSpec"
+    OLDER_GROUP = "OlderGroup"
+    OLDER_TOPIC = "OlderTopic"
+    STATUS_UNREADABLE = "StatusUnreadable"
+    STATUS_REFUSED = "StatusRefused"
+    FOREIGN_CONSUMERS = "ForeignConsumers"
+    OTHER_DRIVER = "OtherDriver"
+    JOB_ENDS = "JobEnds"
+    BACKING_OFF = "BackingOff"
+    FAILED = "Failed"
+    ENDED = "Ended"
+    JOB_REPORTS = "JobReports"
+    JOB_CHANGES = "JobChanges"
+
+    # Details of a group.
+    ALL_OWNED = "AllOwned"
+    BROADCASTING = "Broadcasting"
+    EVEN = "Even"
+    UNEVEN = "Uneven"
+    IDLE_CONSUMERS = "IdleConsumers"
+    DEFERRED = "Deferred"
+    NO_CONSUMERS = "NoConsumers"
+    SEEN = "Seen"
+    NOT_SEEN = "NotSeen"
+    NO_JOB = "NoJob"
+    ASKED = "Asked"
+    NOT_UNDERSTOOD = "NotUnderstood"
+    EMPTY = "Empty"
+    DRAINING = "Draining"
+
+    # Of a topic.
+    ROUTE_READ = "RouteRead"
+    BROKER_AWAY = "BrokerAway"
+    TOPIC_UNKNOWN = "TopicUnknown"
+    NAME_SERVER_UNREACHABLE = "NameServerUnreachable"
+    NAME_SERVER_REFUSES = "NameServerRefuses"
+    NAME_SERVER_NOT_ALLOWED = "NameServerNotAllowed"
+    NO_QUEUES = "NoQueues"
+    SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105  a reason
+    SECRET_INCOMPLETE = "SecretIncomplete"  # noqa: S105  a reason
+    SECRET_FORBIDDEN = "SecretForbidden"  # noqa: S105  a reason
+    TLS_NOT_HERE = "TlsNotHere"
+    AS_ASKED = "AsAsked"
+    CREATING = "Creating"
+    REFUSED = "Refused"
+    BROKER_UNAVAILABLE = "BrokerUnavailable"
