@@ -40,6 +40,10 @@ REPORT = "report.json"
 SLICE = "assignments.json"
 """The entry of a ConfigMap that holds a part of an assignment."""
 
+POD_UID = "EVENKEEL_POD_UID"
+ACCESS_KEY, SECRET_KEY = "EVENKEEL_ACCESS_KEY", "EVENKEEL_SECRET_KEY"
+"""Environment of a job's pods: who the driver is, and the credentials for the brokers."""
+
 
 def name_driver(group: str) -> str:
     """Name a ConsumerGroup's driver: its pod, its Lease, and the ConfigMap with its report."""

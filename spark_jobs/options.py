@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 
+from contract.names import ACCESS_KEY, SECRET_KEY
 from mq_client import filters
 from mq_client.acl import Credentials
 from mq_client.blocking import Client
@@ -231,7 +232,7 @@ def _unknown(name: str, known: tuple[str, ...]) -> str:
 
 
 def _of_environment() -> Credentials | None:
-    access, secret = (os.environ.get(f"EVENKEEL_{name}_KEY") for name in ("ACCESS", "SECRET"))
+    access, secret = (os.environ.get(name) for name in (ACCESS_KEY, SECRET_KEY))
     return Credentials(access, secret) if access and secret else None
 
 

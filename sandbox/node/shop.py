@@ -121,7 +121,7 @@ class Shop:
 
     def status(self, plural: str, name: str) -> Document:
         """Read the status of one of our objects; empty before there is one."""
-        path = f"/apis/evenkeel.dev/v1alpha1/namespaces/{SHOP}/{plural}/{name}"
+        path = f"/apis/{names.API_VERSION}/namespaces/{SHOP}/{plural}/{name}"
         answer = self.node.admin.ask("GET", path)
         if answer.status == http.HTTPStatus.NOT_FOUND:
             return {}
@@ -179,9 +179,9 @@ class Group:
         """Find it by its name."""
         self.shop = shop
         self.name = name
-        self.driver = f"{name}-driver"
-        self.executor_pods = f"evenkeel.dev/group={name},spark-role=executor"
-        self.driver_pods = f"evenkeel.dev/group={name},spark-role=driver"
+        self.driver = names.driver(name)
+        self.executor_pods = names.executor_selector(name)
+        self.driver_pods = f"{names.GROUP_LABEL}={name},{names.ROLE_LABEL}={names.DRIVER}"
 
     def status(self) -> Document:
         """Read its status."""

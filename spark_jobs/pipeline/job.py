@@ -6,12 +6,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from contract import job_file
+from contract import job_file, names
 from contract.job_file import JobCluster, JobFile
 from mq_client.errors import UsageError
 from spark_jobs.pipeline import sink_paths
-
-POD_UID = "EVENKEEL_POD_UID"
 
 
 def load(path: str | Path) -> JobFile:
@@ -68,9 +66,9 @@ def _check_paths(path: str | Path, job: JobFile) -> None:
 
 def _named(found: JobCluster) -> JobCluster:
     """Check what a file cannot say of itself, and fill in who the driver is."""
-    holder = found.holder or os.environ.get(POD_UID, "")
+    holder = found.holder or os.environ.get(names.POD_UID, "")
     if not holder:
-        raise UsageError(f"holder is needed, here or in the environment as {POD_UID}")
+        raise UsageError(f"holder is needed, here or in the environment as {names.POD_UID}")
     if not _is_https(found.server):
         raise UsageError(f"server must be https://HOST or https://HOST:PORT, not {found.server!r}")
     for name in ("token", "ca.crt"):

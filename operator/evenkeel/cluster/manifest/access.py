@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from contract.kinds.topics import Tls
+from contract.names import ACCESS_KEY, SECRET_KEY
 from evenkeel.cluster.manifest import places
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
 
 VOLUME = "evenkeel-tls"
-_ENVIRONMENT = {"EVENKEEL_ACCESS_KEY": "accessKey", "EVENKEEL_SECRET_KEY": "secretKey"}
+_ENVIRONMENT = {ACCESS_KEY: "accessKey", SECRET_KEY: "secretKey"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 from typing import Any
 
 from contract.kinds.parts import KeyRef
-from contract.names import JOB
+from contract.names import JOB, POD_UID
 from evenkeel import job_file
 from evenkeel.cluster.manifest import merging, names, places, pods
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.cluster.manifest.pods import Wanted
 
 _JOB, _FILES, _OPTIONS = "evenkeel-job", "evenkeel-files", "evenkeel-options"
-_FROM_THE_POD = {"EVENKEEL_POD_UID": "metadata.uid", "SPARK_LOCAL_HOSTNAME": "status.podIP"}
+_FROM_THE_POD = {POD_UID: "metadata.uid", "SPARK_LOCAL_HOSTNAME": "status.podIP"}
 """The second is where Spark listens, and where executors call: a pod's name leads nobody there."""
 _PORTS = {
     "driver": places.DRIVER_PORT,
