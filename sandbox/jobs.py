@@ -227,7 +227,9 @@ class RunningJob:
             found = plan.plan(self._last, ranges, members)
             if self._last is None or dict(found.assignment) != dict(self._last.assignment):
                 part = self.folder / f".{names.ASSIGNMENT}"  # readers must not see half of it
-                part.write_bytes(msgspec.json.encode(_make_assignment(self.epoch + 1, found.assignment)))
+                part.write_bytes(
+                    msgspec.json.encode(_make_assignment(self.epoch + 1, found.assignment))
+                )
                 part.replace(self.folder / names.ASSIGNMENT)
                 self._last = found
                 self.epoch += 1

@@ -179,8 +179,8 @@ class Group:
         """Find it by its name."""
         self.shop = shop
         self.name = name
-        self.driver = names.driver(name)
-        self.executor_pods = names.executor_selector(name)
+        self.driver = names.name_driver(name)
+        self.executor_pods = names.select_executors(name)
         self.driver_pods = f"{names.GROUP_LABEL}={name},{names.ROLE_LABEL}={names.DRIVER}"
 
     def status(self) -> Document:
