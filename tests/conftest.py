@@ -4,8 +4,8 @@ What all tests share: the seed of random data, how a failure tells it, and the o
 A random test takes the fixture `seed`. It is fresh in each run and `--seed N` sets it; when such a
 test fails, the report ends with the call that shows the same failure again.
 
-`make test ARGS="-n 2 --dist loadfile --no-loadscope-reorder"` runs the tests in two processes
-(pytest-xdist), a file at a time. Each has its own servers, and both have the same seed.
+`make test ARGS="-n 2"` runs the tests in two processes (pytest-xdist), a file at a time. Each has
+its own servers, and both have the same seed.
 """
 
 import random
@@ -21,7 +21,6 @@ hypothesis.settings.register_profile("evenkeel", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("evenkeel")
 
 _SEED = pytest.StashKey[int]()
-SLOW_FIRST = ("tests/real/spark", "tests/real/cluster", "tests/real", "tests/images")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,9 +48,17 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let workers begin with the slow folders, so that none is left alone with one at the end."""
     if hasattr(config, "workerinput"):
-        items.sort(key=_rank)
+        from tests import two_ends
+
+        items[:] = two_ends.in_order(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from tests import two_ends
+
+    return two_ends.FromTwoEnds(config, log)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -78,8 +85,3 @@ def pytest_runtest_makereport(
         again = f".venv/bin/python -m pytest {shlex.quote(item.nodeid)} --seed {number}"
         report.sections.append(("seed", f"seed={number}; the same again:\n{again}"))
     return report
-
-
-def _rank(item: pytest.Item) -> int:
-    ranks = (rank for rank, folder in enumerate(SLOW_FIRST) if item.nodeid.startswith(folder))
-    return next(ranks, len(SLOW_FIRST))
