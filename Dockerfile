@@ -60,6 +60,7 @@ RUN touch --date=1980-01-01T00:00:00Z /opt/spark/jars/*.jar \
 FROM tools AS operator-code
 COPY LICENSE /opt/evenkeel/
 COPY contract/ /opt/evenkeel/code/contract/
+COPY coordinator/ /opt/evenkeel/code/coordinator/
 COPY lb_core/ /opt/evenkeel/code/lb_core/
 COPY mq_client/ /opt/evenkeel/code/mq_client/
 COPY operator/evenkeel/ /opt/evenkeel/code/evenkeel/

@@ -1,7 +1,7 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test e2e chaos histories outages mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
+.PHONY: help setup demo test e2e chaos histories outages simulate mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
 	bench-handover bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
 
@@ -30,6 +30,9 @@ histories: setup ## Play random histories of one queue: deletions, slaves that l
 
 outages: setup ## Test the operator while the API server is away, in three ways of two minutes each; ARGS goes to pytest
 	@$(IN_DEV) pytest tests/real/cluster/test_outages.py --outage-seconds 120 $(ARGS)
+
+simulate: setup ## Play random stories of coordinator and members in virtual time; ARGS="--seconds 600" plays longer
+	@$(IN_DEV) tests.simulation $(ARGS)
 
 mutations: setup ## Break the code line by line, and check that tests fail; minutes
 	@$(IN_DEV) tests.mutations $(ARGS)
@@ -95,7 +98,7 @@ clean: ## Remove what the other targets created
 	@rm -rf .venv .venv-bench .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@rm -rf build *.egg-info
 
-ALL_PARTS = $(patsubst %,requirements/%.in,cli mq arrow spark operator)
+ALL_PARTS = $(patsubst %,requirements/%.in,cli mq arrow spark follower operator)
 LOCK_OPTIONS = --quiet --upgrade --generate-hashes --universal --python-version 3.11 \
 	--no-emit-index-url --custom-compile-command "make lock"
 

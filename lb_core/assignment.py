@@ -56,6 +56,18 @@ def format_ids(ranges: Iterable[QueueRange]) -> str:
     )
 
 
+def write_ids(queues: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], str]:
+    """Write queues, each a topic, a broker and an id, as ids by topic and broker, in order."""
+    ranges: dict[tuple[str, str], list[QueueRange]] = {}
+    for topic, broker, number in sorted(queues):
+        found = ranges.setdefault((topic, broker), [])
+        if found and found[-1].stop == number:
+            found[-1] = QueueRange(topic, broker, found[-1].start, number + 1)
+        else:
+            found.append(QueueRange(topic, broker, number, number + 1))
+    return {source: format_ids(found) for source, found in ranges.items()}
+
+
 def parse_ids(topic: str, broker: str, text: str) -> list[QueueRange]:
     """Parse ids such as "0-3,8". Parts may have spaces around them. An empty text is no queue."""
     return [_parse_part(topic, broker, part) for part in text.split(",")] if text.strip() else []

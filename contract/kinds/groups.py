@@ -157,7 +157,7 @@ class Rebalance(Part, frozen=True):
     debounce: Duration = "300ms"
     """How long to collect changes after the first one. At most 2s."""
     grace: Duration = "60s"
-    """How long a slot may have no executor before its queues move."""
+    """How long a slot may have no executor, or a member no session, before its queues move."""
     paused: bool = False
     """Plan no further moves. Queues without an owner still get one."""
 
@@ -176,15 +176,34 @@ class PodSelector(Part, frozen=True):
     """Labels that a pod must have."""
 
 
+class OnOutage(enum.Enum):
+    STOP = "Stop"
+    KEEP_READING = "KeepReading"
+
+
+class MemberTerms(Part, frozen=True):
+    session: Duration = "10s"
+    """How long a member counts as alive after its last request. At least 1s."""
+    drain: Duration = "30s"
+    """How long a member may take to finish a queue that it must release."""
+    on_outage: OnOutage = OnOutage.STOP
+    """What members do while no coordinator answers: Stop, or KeepReading what they hold."""
+
+
 class Consumers(Part, frozen=True):
     RULES: ClassVar = (
-        Rule("has(self.podSelector) != has(self.static)", "set either podSelector or static"),
+        Rule(
+            "[has(self.podSelector), has(self.static), has(self.members)].filter(x, x).size() == 1",
+            "set one of podSelector, static and members",
+        ),
     )
 
     pod_selector: PodSelector | None = None
     """Pods of the namespace. Each pod is a consumer."""
     static: Annotated[list[StaticConsumer], Meta(max_length=1000), key_by("id")] | None = None
     """A fixed list of consumers."""
+    members: MemberTerms | None = None
+    """Programs that ask which queues they may read. Only with evenkeel run so far."""
 
 
 class GroupSpec(Part, frozen=True):
@@ -208,7 +227,7 @@ class GroupSpec(Part, frozen=True):
     rebalance: Rebalance = Rebalance()
     """When queues move."""
     consumers: Consumers | None = None
-    """Consumers of a group without a job. They must follow the published assignment themselves."""
+    """Consumers of a group without a job. All but members must follow the assignment themselves."""
     job: Job | None = None
     """Spark job that reads the queues."""
     suspend: bool = False

@@ -121,6 +121,12 @@ def _brokers(topic: Topic) -> Sequence[BrokerQueues]:
     return topic.spec.route or topic.status.brokers
 
 
+def has_members(group: ConsumerGroup) -> bool:
+    """Whether a group's consumers are members, which ask what they may read."""
+    consumers = group.spec.consumers
+    return consumers is not None and consumers.members is not None
+
+
 def static_members(group: ConsumerGroup) -> list[Member] | None:
     """List the consumers that the spec itself lists, if it does."""
     consumers = group.spec.consumers

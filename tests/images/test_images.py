@@ -81,6 +81,7 @@ def test_the_operators_image_has_its_own_packages_alone_and_is_small(operator: B
     code = operator.root / "opt/evenkeel/code"
     assert {path.name for path in code.iterdir()} == {
         "contract",
+        "coordinator",
         "evenkeel",
         "evenkeel_cli",
         "lb_core",

@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutations import around, engine, strategies
+from tests.mutations import around, engine, following, strategies
 
 ROOT = Path(__file__).parents[2]
-COPIED = ["lb_core", "mq_client", "tests", "pyproject.toml"]
-ROOMS = {"strategies": strategies, "engine": engine, "around": around}
+COPIED = ["contract", "coordinator", "follower", "lb_core", "mq_client", "tests", "pyproject.toml"]
+ROOMS = {"strategies": strategies, "engine": engine, "around": around, "following": following}
 
 
 def main(names: Sequence[str]) -> int:

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("contract", "evenkeel", "evenkeel_cli", "lb_core", "mq_client", "spark_jobs")
+PACKAGES = (
+    "contract", "coordinator", "evenkeel", "evenkeel_cli", "follower", "lb_core", "mq_client",
+    "spark_jobs",
+)  # fmt: skip
 FOLDERS = {name: ROOT / name for name in PACKAGES} | {"evenkeel": ROOT / "operator" / "evenkeel"}
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 

@@ -111,6 +111,11 @@ def test_the_extra_operator_is_enough_for_the_service() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_the_extra_follower_is_enough_for_a_member() -> None:
+    ended = run("follower", "import follower.command_line")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_the_extra_spark_is_enough_for_the_driver() -> None:
     ended = run("spark", "import mq_client.columns, spark_jobs.pipeline.driver, spark_jobs.source")
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -121,6 +126,7 @@ def test_the_extra_spark_is_enough_for_the_driver() -> None:
     [
         ("cli", {"aiohttp", "kopf", "isal", "lz4", "numpy", "pyarrow", "pyspark"}),
         ("mq", {"numpy", "pyarrow", "pyspark", "msgspec"}),
+        ("follower", {"kopf", "numpy", "pyarrow", "pyspark"}),
         ("operator", {"numpy", "pandas", "pyarrow", "pyspark"}),
     ],
 )

@@ -237,6 +237,8 @@ def _mode(group: ConsumerGroup) -> str:
     """Say who consumes."""
     if group.spec.job is not None:
         return group.spec.job.mode.value
+    if planning.has_members(group):
+        return "Members"
     consumers = group.spec.consumers
     return "Static" if consumers is not None and consumers.static is not None else "PodSelector"
 

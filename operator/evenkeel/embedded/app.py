@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,30 +13,39 @@ from evenkeel.embedded import driver
 from evenkeel.embedded.alone import alone
 from evenkeel.embedded.screen import Screen
 from evenkeel.embedded.world import FileWorld
+from evenkeel.errors import EvenkeelError
+from evenkeel.members import server
 
 LOOK_SECONDS = 0.25
+TOKEN = "members.token"  # noqa: S105 it names the file
 log = logging.getLogger("evenkeel")
 
 
-async def run(file: Path, folder: Path) -> None:
+async def run(file: Path, folder: Path, members_port: int) -> None:
     """Run until Ctrl-C or SIGTERM, then let the batches that run finish."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     screen = Screen()
-    async with running(file, folder, screen):
+    async with running(file, folder, screen, members_port):
         screen.say(f"status and logs are in {folder}")
         await stop.wait()
         screen.say("stopping: batches that run are finished first")
 
 
 @asynccontextmanager
-async def running(file: Path, folder: Path, screen: Screen) -> AsyncIterator[FileWorld]:
-    """Run for as long as this lasts."""
-    driver.refuse_if_missing()
+async def running(
+    file: Path, folder: Path, screen: Screen, members_port: int = 0
+) -> AsyncIterator[FileWorld]:
+    """Run for as long as this lasts. Port 0 is any free one."""
     with alone(file, folder):
         async with _started(FileWorld(file, folder, screen.hear), screen) as world:
-            yield world
+            serving = asyncio.create_task(_serve_members(world, folder, screen, members_port))
+            try:
+                yield world
+            finally:
+                serving.cancel()
+                await asyncio.gather(serving, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -43,6 +53,8 @@ async def _started(world: FileWorld, screen: Screen) -> AsyncIterator[FileWorld]
     loop = Loop(world)
     with screen.showing(world):
         world.attach(loop)
+        if any(group.spec.job is not None for group in world.groups()):
+            driver.refuse_if_missing()
         looking = asyncio.create_task(_keep_looking(world))
         try:
             yield world
@@ -50,6 +62,20 @@ async def _started(world: FileWorld, screen: Screen) -> AsyncIterator[FileWorld]
             looking.cancel()
             await loop.close()
             await world.close()
+
+
+async def _serve_members(world: FileWorld, folder: Path, screen: Screen, port: int) -> None:
+    """Answer members from the moment when a group has some."""
+    await world.coordination.needed.wait()
+    token = folder / TOKEN
+    if not token.exists():  # members that run already know the one of last time
+        driver.write_private(token, secrets.token_urlsafe())
+    try:
+        async with server.serving(world.coordination, token.read_text(), port) as opened:
+            screen.say(f"members ask http://127.0.0.1:{opened}, with the token in {token}")
+            await asyncio.Event().wait()
+    except EvenkeelError as error:
+        log.error("%s", error)
 
 
 async def _keep_looking(world: FileWorld) -> None:

@@ -35,6 +35,7 @@ from evenkeel.embedded.driver import EmbeddedDriver
 from evenkeel.errors import ManifestError
 from evenkeel.job_file import Places
 from evenkeel.manifests import Manifests
+from evenkeel.members.coordination import Coordination
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel.planning import NotReadyError
 from lb_core.model import Member
@@ -49,6 +50,7 @@ class FileWorld:
 
     def __init__(self, file: Path, folder: Path, hear: Hear) -> None:
         """Read the file; an error in it is raised now, and only told later."""
+        self.coordination = Coordination(lambda key: self._changed(key, Loop.group_changed))
         self._file = file
         self._folder = folder
         self._hear = hear
@@ -90,8 +92,8 @@ class FileWorld:
         return None
 
     def pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
-        """There are no pods here."""
-        return None
+        """List members: there are no pods here."""
+        return self.coordination.members(group)
 
     def driver(self, key: Key) -> DriverSeen:
         """Tell how the driver of a group's job is."""
@@ -134,6 +136,7 @@ class FileWorld:
             self._objects.groups[key] = replace(group, status=status)
             if status.epoch != group.status.epoch:
                 self._publish(key)
+                self._coordinate(key)
             for each in (*happened, *_recovered(group.status, status)):
                 self._hear(key, each)
             self._changed(key, Loop.group_changed)
@@ -162,6 +165,7 @@ class FileWorld:
 
     async def close(self) -> None:
         """End all jobs after their batches."""
+        self.coordination.close()
         for each in self._drivers.values():
             await each.ended()
 
@@ -181,6 +185,14 @@ class FileWorld:
             group = self._objects.groups[key]
             found = assignment.make_file(group.status, group.to_drain)
             driver.written(self._drivers[key].folder / names.ASSIGNMENT, found)
+
+    def _coordinate(self, key: Key) -> None:
+        """Let members, if the group has any, know the newest assignment."""
+        group = self._objects.groups.get(key)
+        if group is None:
+            self.coordination.forget(key)
+        else:
+            self.coordination.follow(group, self._objects.topics)
 
     def _changed(self, key: Key, tell: Callable[[Loop, Key], None]) -> None:
         _write_status(self._folder / "status.json", self._objects)
@@ -266,6 +278,7 @@ class FileWorld:
             if old.groups[key].to_drain != found.groups[key].to_drain:
                 self._publish(key)
         for key in old.groups.keys() | found.groups.keys():
+            self._coordinate(key)
             self._changed(key, Loop.group_changed)
 
     def _file_stamp(self) -> tuple[int, int] | None:

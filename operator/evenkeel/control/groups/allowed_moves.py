@@ -29,7 +29,8 @@ def plan_allowed_moves(
     is_behind: bool,
 ) -> Plan:
     """Plan a group; `is_behind` means that its job has not adopted the newest assignment yet."""
-    grace = times.seconds(group.spec.rebalance.grace) if group.spec.job else 0.0
+    can_come_back = group.spec.job is not None or planning.has_members(group)
+    grace = times.seconds(group.spec.rebalance.grace) if can_come_back else 0.0
     policy = planning.policy_of(group.spec.strategy, grace)
     if planning.goes_by_rate(group.spec.strategy):
         policy = replace(policy, weights=seen.weights)

@@ -36,7 +36,7 @@ def _all(
     group: ConsumerGroup, seen: GroupSurroundings, assigned: Finding, balanced: Finding
 ) -> list[Finding]:
     advisory = []
-    if group.spec.job is None:
+    if group.spec.job is None and not planning.has_members(group):
         text = "the assignment is published, and followed by whoever reads it"
         advisory = [Finding(ConditionType.ADVISORY, True, ConditionReason.NO_JOB, text)]
     conflicted = []

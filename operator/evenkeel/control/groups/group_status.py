@@ -204,6 +204,12 @@ class _Taken:
             return cls((), {})
         listed = planning.static_members(group)
         members = seen.pods if listed is None else listed
+        if members is None and planning.has_members(group):
+            raise planning.NotReadyError(
+                "MembersUnknown",
+                f"{group}: its members are not known yet. They are once spec.consumers.members."
+                "session has passed since evenkeel run began; a cluster has no members so far",
+            )
         if members is None:
             raise planning.NotReadyError(
                 ConditionReason.PODS_UNKNOWN,

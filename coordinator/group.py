@@ -1,0 +1,249 @@
+"""
+Grants the queues of one group. Pure: the caller tells the time and carries the answers.
+
+*Who should read* is the published assignment: it names an owner for each queue. This decides only
+*who may read now*. A queue that must go from one member to another passes through three steps, each
+of which the member confirms by its next request:
+
+    granted to a  ->  leaving a: not in a's grants, but in what a may hold  ->  granted to b
+
+Why no two members ever hold one queue:
+
+- A queue is granted only if no live session may hold it. A session may hold what it was granted
+  until a request says that it has seen the withdrawal and no longer holds the queue.
+- A session that has ended holds nothing. The coordinator counts a session as live for
+  `Terms.session` after it *received* the last request; the member counts from when it *sent* that
+  request, less a margin for clocks that drift. So the member stops first.
+- A request that was overtaken by a newer one has a lower number and is refused. So an old `holds`
+  never replaces a newer one.
+- A new leader knows no session, and members may hold what an old one had granted. For as long as
+  such a session may last, it grants only what the one who asks holds already. After that, each
+  member that holds anything has been heard, or has stopped by its own clock.
+
+A queue whose owner has no live session is lent: to the member that holds it, otherwise to the one
+with the fewest grants. The assignment stays as it is, and the owner gets the queue back when it
+lives again.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Generic
+
+from contract.following import FIRST_NUMBER, Asked, Grants, QueueT, Refusal, Terms
+from coordinator.sessions import Ended, Revoked, Session
+
+REMEMBER_SESSIONS = 6.0
+"""An ended session is remembered for so many session times: a late request must not revive it."""
+
+
+class GroupCoordinator(Generic[QueueT]):
+    """The sessions of one group, from the start of a lead to its end."""
+
+    def __init__(self, terms: Terms, now: float, settle_seconds: float) -> None:
+        """
+        Begin to lead: no session is known yet, and no assignment.
+
+        `settle_seconds` is the longest session that an older leader may have promised.
+        """
+        self._terms = terms
+        self._now = now
+        self._settled_at = now + settle_seconds
+        self._is_settled = False
+        self._epoch = -1
+        self._owners: dict[QueueT, str] = {}
+        self._owned: dict[str, list[QueueT]] = {}
+        self._borrowers: frozenset[str] = frozenset()
+        self._sessions: dict[str, Session[QueueT]] = {}
+        """By member; the one heard longest ago comes first."""
+        self._ended: dict[str, Ended] = {}
+        """The last session of members that have none now; the one that ended first comes first."""
+        self._holders: dict[QueueT, set[str]] = {}
+        """Members that may hold a queue. More than one only if a member said what is not so."""
+        self._unheld: set[QueueT] = set()
+        """Queues with an owner that no member may hold."""
+        self._changed: set[str] = set()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the published assignment; -1 before the first."""
+        return self._epoch
+
+    @property
+    def sessions(self) -> Mapping[str, Session[QueueT]]:
+        """The live sessions by member."""
+        return self._sessions
+
+    def take_changed(self) -> set[str]:
+        """Take the members whose answer has changed since this was last called."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def next_change_at(self) -> float | None:
+        """Tell when time alone changes something: the start is over, or a session ends."""
+        oldest = self._oldest()
+        times = [] if self._is_settled else [self._settled_at]
+        if oldest is not None:
+            times.append(oldest.heard_at + self._terms.session)
+        return min(times, default=None)
+
+    def publish(
+        self, epoch: int, owners: Mapping[QueueT, str], borrowers: Iterable[str], now: float
+    ) -> None:
+        """
+        Follow an assignment; one that is older than the last is ignored.
+
+        `borrowers` are the members to which queues of absent owners may be lent.
+        """
+        self.tick(now)
+        if epoch < self._epoch:
+            return
+        self._epoch = epoch
+        self._owners = dict(owners)
+        self._owned = {}
+        for queue, owner in owners.items():
+            self._owned.setdefault(owner, []).append(queue)
+        self._borrowers = frozenset(borrowers)
+        self._unheld = self._owners.keys() - self._holders.keys()
+        self._settle([*self._holders, *self._unheld])
+
+    def ask(self, member: str, asked: Asked[QueueT], now: float) -> Grants[QueueT] | Refusal:
+        """Hear a member, and answer what it may read."""
+        self.tick(now)
+        session = self._sessions.get(member)
+        if session is None:
+            return self._begin(member, asked)
+        if session.id != asked.session:
+            return Refusal.ANOTHER_SESSION
+        if asked.number <= session.number:
+            return Refusal.STALE
+        if asked.revision > session.revision:
+            return Refusal.UNKNOWN_REVISION
+        self._release(session, asked)
+        if session.is_overdue(now - self._terms.drain - self._terms.session):
+            return Refusal.RELEASE_OVERDUE
+        session.number = asked.number
+        session.heard_at = now
+        self._sessions[member] = self._sessions.pop(member)  # the newest comes last
+        return self.answer(session)
+
+    def answer(self, session: Session[QueueT]) -> Grants[QueueT]:
+        """Say what a session may read now."""
+        return Grants(self._epoch, session.revision, frozenset(session.grants))
+
+    def end(self, member: str, session: str | None, now: float) -> None:
+        """End a session: its member leaves, or its process is known to have ended."""
+        self.tick(now)
+        found = self._sessions.get(member)
+        if found is not None and session in (None, found.id):
+            self._end(found)
+
+    def tick(self, now: float) -> None:
+        """Let time pass: end silent sessions, and begin to grant once the start is over."""
+        self._now = now
+        while (oldest := self._oldest()) and now >= oldest.heard_at + self._terms.session:
+            self._end(oldest)
+        while (first := next(iter(self._ended), None)) is not None:
+            if now < self._ended[first].at + REMEMBER_SESSIONS * self._terms.session:
+                break
+            del self._ended[first]
+        if not self._is_settled and now >= self._settled_at:
+            self._is_settled = True
+            self._settle([*self._holders, *self._unheld])
+
+    def _begin(self, member: str, asked: Asked[QueueT]) -> Grants[QueueT] | Refusal:
+        """
+        Begin a session.
+
+        At the start of a lead an older leader may have known it, so what it says it holds is
+        believed. Later a live member cannot be unknown.
+        """
+        ended = self._ended.get(member)
+        is_new = asked.number == FIRST_NUMBER and not asked.holds
+        if (ended and ended.session == asked.session) or (self._is_settled and not is_new):
+            return Refusal.SESSION_OVER
+        self._ended.pop(member, None)
+        session = Session[QueueT](
+            member, asked.session, self._now, asked.number, asked.revision, set(asked.holds)
+        )
+        self._sessions[member] = session
+        for queue in asked.holds:
+            self._add_holder(queue, member)
+        self._settle([*self._owned.get(member, ()), *self._unheld])
+        return self.answer(session)
+
+    def _oldest(self) -> Session[QueueT] | None:
+        return next(iter(self._sessions.values()), None)
+
+    def _end(self, session: Session[QueueT]) -> None:
+        member = session.member
+        del self._sessions[member]
+        self._ended.pop(member, None)
+        self._ended[member] = Ended(session.id, self._now)
+        self._changed.add(member)
+        freed = [*session.grants, *session.leaving]
+        for queue in freed:
+            self._drop_holder(queue, member)
+        self._settle(freed)
+
+    def _release(self, session: Session[QueueT], asked: Asked[QueueT]) -> None:
+        """Note what a member has let go: it knows of the withdrawal, and holds it no longer."""
+        released = [
+            queue
+            for queue, revoked in session.leaving.items()
+            if revoked.revision <= asked.revision and queue not in asked.holds
+        ]
+        for queue in released:
+            del session.leaving[queue]
+            self._drop_holder(queue, session.member)
+        self._settle(released)
+
+    def _settle(self, queues: Iterable[QueueT]) -> None:
+        """Bring the grants of these queues one step towards the members that should read them."""
+        if not self._is_settled:
+            return
+        touched: set[str] = set()
+        for queue in queues:
+            reader = self._reader(queue)
+            holders = self._holders.get(queue)
+            if holders:
+                for each in holders - {reader}:
+                    if self._withdraw(queue, self._sessions[each]):
+                        touched.add(each)
+            elif reader is not None:
+                self._sessions[reader].grants.add(queue)
+                self._add_holder(queue, reader)
+                touched.add(reader)
+        for each in touched:
+            self._sessions[each].revision += 1
+        self._changed |= touched
+
+    def _withdraw(self, queue: QueueT, session: Session[QueueT]) -> bool:
+        """Take a queue out of a session's grants; the member may still hold it."""
+        if queue not in session.grants:
+            return False
+        session.grants.remove(queue)
+        session.leaving[queue] = Revoked(session.revision + 1, self._now)
+        return True
+
+    def _reader(self, queue: QueueT) -> str | None:
+        """Who should read a queue: its owner if it lives, otherwise the one that borrows it."""
+        owner = self._owners.get(queue)
+        if owner is None or owner in self._sessions:
+            return owner
+        for each in self._holders.get(queue, ()):
+            if each in self._borrowers and queue in self._sessions[each].grants:
+                return each
+        able = [each for each in self._sessions.values() if each.member in self._borrowers]
+        found = min(able, key=lambda each: (len(each.grants), each.member), default=None)
+        return found.member if found else None
+
+    def _add_holder(self, queue: QueueT, member: str) -> None:
+        self._holders.setdefault(queue, set()).add(member)
+        self._unheld.discard(queue)
+
+    def _drop_holder(self, queue: QueueT, member: str) -> None:
+        holders = self._holders[queue]
+        holders.remove(member)
+        if not holders:
+            del self._holders[queue]
+            if queue in self._owners:
+                self._unheld.add(queue)

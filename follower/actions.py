@@ -1,0 +1,68 @@
+"""What a follower's core wants done. Each result comes back to the core with the same `life`."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from contract.following import Asked, QueueT
+
+BatchT = TypeVar("BatchT")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Generic[QueueT]):
+    """Send a request to the coordinator. One is under way at a time."""
+
+    asked: Asked[QueueT]
+
+
+@dataclass(frozen=True, slots=True)
+class Locate(Generic[QueueT]):
+    """Find the offset at which reading a queue begins."""
+
+    queue: QueueT
+    life: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pull(Generic[QueueT]):
+    """Pull the next messages of a queue; wait for them if there are none."""
+
+    queue: QueueT
+    life: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Handle(Generic[QueueT, BatchT]):
+    """Give a batch to the user's handler."""
+
+    queue: QueueT
+    life: int
+    batch: BatchT
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Generic[QueueT]):
+    """Store the offset that is read next, at the brokers or with the user's data."""
+
+    queue: QueueT
+    life: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon(Generic[QueueT]):
+    """Give up whatever is under way for a queue. Its results count for nothing."""
+
+    queue: QueueT
+    life: int
+
+
+Action = (
+    Ask[QueueT]
+    | Locate[QueueT]
+    | Pull[QueueT]
+    | Handle[QueueT, BatchT]
+    | Commit[QueueT]
+    | Abandon[QueueT]
+)

@@ -1,0 +1,147 @@
+"""
+Asks the coordinator over HTTP.
+
+Two connections are kept: a newer request is sent while an older one still waits for its answer. The
+token is read again for each request, because whoever provides it renews it.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+
+from contract.following import Asked, MemberAnswer, MemberRefusal, MemberRequest
+from follower.options import FollowerError
+from follower.queues import write_queues
+from mq_client.values import MessageQueue
+
+CONNECTIONS = 2
+MOST_ANSWER_BYTES = 8 * 1024 * 1024
+LEAVE_SECONDS = 3.0
+IDLE_SECONDS = 15.0
+
+
+class NoAnswerError(Exception):
+    """The coordinator cannot be reached, or what answers is no coordinator."""
+
+
+class RefusedError(Exception):
+    """The coordinator refuses a request."""
+
+    def __init__(self, status: int, refusal: MemberRefusal) -> None:
+        """Take over its reason and words."""
+        super().__init__(f"{refusal.message} ({refusal.reason})")
+        self.status = status
+        self.reason = refusal.reason
+
+
+class Coordinator:
+    """The way to a group's coordinator, for one member."""
+
+    def __init__(self, url: str, group: str, member: str, token_file: Path | None) -> None:
+        """Connect to nothing yet."""
+        if not url.startswith(("http://", "https://")):
+            raise FollowerError(f"coordinator {url!r}: give a URL, as http://127.0.0.1:8090")
+        namespace, slash, name = group.partition("/")
+        if not (namespace and slash and name) or "/" in name:
+            raise FollowerError(f"group {group!r}: give NAMESPACE/NAME, as shop/billing")
+        if not member:
+            raise FollowerError("the member's name is empty")
+        self.url = url.rstrip("/")
+        self.group = group
+        self.member = member
+        parts: Sequence[str] = ("v1", "groups", namespace, name, "members", member)
+        self._path = "/".join([self.url, *(quote(part, safe="") for part in parts)])
+        self._token_file = token_file
+        self._http: aiohttp.ClientSession | None = None
+        self.read_token()
+
+    async def __aenter__(self) -> Self:
+        """Prepare the connections."""
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS, keepalive_timeout=IDLE_SECONDS)
+        self._http = aiohttp.ClientSession(connector=connector)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        """Close the connections."""
+        assert self._http is not None
+        await self._http.close()
+
+    async def ask(
+        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
+    ) -> MemberAnswer:
+        """Send a request and wait so many seconds for its answer."""
+        request = MemberRequest(
+            asked.session, asked.number, asked.revision, write_queues(asked.holds), wait_seconds
+        )
+        status, body = await self._send("POST", self._path, msgspec.json.encode(request), seconds)
+        if status != 200:
+            raise RefusedError(status, self._refusal(status, body))
+        try:
+            return msgspec.json.decode(body, type=MemberAnswer)
+        except msgspec.MsgspecError as error:
+            raise NoAnswerError(f"{self.url}: the answer cannot be read: {error}") from error
+
+    async def leave(self, session: str) -> None:
+        """End the session: what it held is free at once."""
+        path = f"{self._path}?session={quote(session, safe='')}"
+        status, body = await self._send("DELETE", path, b"", LEAVE_SECONDS)
+        if status >= 300:
+            raise RefusedError(status, self._refusal(status, body))
+
+    def read_token(self) -> str | None:
+        """Read the token; None if none is needed."""
+        if self._token_file is None:
+            return None
+        try:
+            token = self._token_file.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise FollowerError(f"the token cannot be read: {error}") from error
+        if not token or not token.isascii() or not token.isprintable():
+            raise FollowerError(f"the file {self._token_file} holds no token: one line of text")
+        return token
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/json"}
+        try:
+            token = self.read_token()
+        except FollowerError as error:  # it was there at the start: it is just being renewed
+            raise NoAnswerError(str(error)) from error
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        return headers
+
+    async def _send(self, method: str, path: str, body: bytes, seconds: float) -> tuple[int, bytes]:
+        assert self._http is not None, "enter it first"
+        try:
+            async with self._http.request(
+                method, path, data=body, headers=self._headers(), allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=seconds),
+            ) as response:  # fmt: skip
+                found = bytearray()
+                async for chunk in response.content.iter_any():
+                    found += chunk
+                    if len(found) > MOST_ANSWER_BYTES:
+                        raise NoAnswerError(
+                            f"{self.url} answers with more than {MOST_ANSWER_BYTES:,} bytes"
+                        )
+                return response.status, bytes(found)
+        except TimeoutError as error:
+            raise NoAnswerError(f"{self.url} did not answer within {seconds:.1f} s") from error
+        except (aiohttp.ClientError, ValueError) as error:
+            raise NoAnswerError(f"{self.url} cannot be reached: {error}") from error
+
+    def _refusal(self, status: int, body: bytes) -> MemberRefusal:
+        try:
+            return msgspec.json.decode(body, type=MemberRefusal)
+        except msgspec.MsgspecError:
+            raise NoAnswerError(
+                f"{self.url} answers {status} and no reason: is it a coordinator?"
+            ) from None

@@ -1,0 +1,168 @@
+"""
+What a follower does at RocketMQ's brokers: locate, pull, commit, and store dead letters.
+
+Whatever writes looks at the clock before each request: a process that was frozen on its way must
+not go on where it was.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from typing import TypeVar
+
+from contract.following import Source
+from follower import pieces
+from follower.options import Begin, Options
+from follower.work import Work
+from mq_client import aio, errors, filters, pulling
+from mq_client.acl import Credentials
+from mq_client.directory import Times
+from mq_client.flows import Flow
+from mq_client.messages import Message, StoredMessage, Unreadable
+from mq_client.operations import offsets, sending
+from mq_client.pulling import Batch, Position
+from mq_client.values import MessageQueue, TopicConfig
+
+Value = TypeVar("Value")
+TIMES = Times(patience=5.0)
+"""A broker that is away is named after so long. The queue is tried again by the follower."""
+DLQ_PREFIX = "%DLQ%"
+LARGE_BYTES = 64 * 1024
+"""To decode more than that would hold up the event loop: a thread does it."""
+_ORIGIN_TOPIC, _ORIGIN_ID = "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID"
+"""By which RocketMQ 5 names where a dead letter comes from."""
+_NOT_KEPT = frozenset(
+    ("TAGS", "KEYS", "DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC")
+) | frozenset(("TRAN_MSG", "REAL_TOPIC", "REAL_QID", "INNER_NUM", "INNER_BASE"))
+"""Properties with fields of their own, or that would make brokers do something with the letter."""
+
+
+def guarded(work: Work, flow: Flow[Value]) -> Flow[Value]:
+    """Run a flow, and look before each of its steps whether the queue is still held."""
+    outcome: object = None
+    while True:
+        try:
+            if isinstance(outcome, errors.MqError):
+                step = flow.throw(outcome)
+            else:
+                step = flow.send(outcome)
+        except StopIteration as stop:
+            value: Value = stop.value
+            return value
+        work.check()
+        try:
+            outcome = yield step
+        except errors.MqError as error:
+            outcome = error
+
+
+class Brokers:
+    """The cluster of one group."""
+
+    def __init__(
+        self,
+        source: Source,
+        options: Options,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Connect to nothing yet."""
+        self.source = source
+        self._options = options
+        self._client = aio.Client(
+            source.name_servers, credentials=credentials, tls=tls, times=TIMES
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+    async def locate(self, work: Work) -> int:
+        """
+        Find where reading begins: where the group is, otherwise as `begin` says.
+
+        The second is committed at once: a member that dies before its first commit must not make
+        the next one begin elsewhere.
+        """
+        work.check()
+        group, queue, client = self.source.group, work.queue, self._client
+        found = await client.find_committed(group, queue)
+        if found is None:
+            earliest = self._options.begin is Begin.EARLIEST
+            found = await (
+                client.find_min_offset(queue) if earliest else client.find_max_offset(queue)
+            )
+            await self.commit(work, found)
+        work.position = Position(queue, found, wanted=self._wanted(queue.topic), allow_gaps=True)
+        return found
+
+    async def pull(self, work: Work, queues: int) -> list[tuple[int, int]]:
+        """
+        Pull the next messages into `work.pieces`; wait for them if there are none.
+
+        It returns the gaps: offsets whose messages the broker has deleted.
+        """
+        work.check()
+        position = work.position
+        assert position is not None, "a queue is located before it is pulled"
+        enough = pulling.share(self._options.memory_bytes, queues)
+        batch = await self._client.pull_batch(self.source.group, position, enough)
+        assert batch is not None, "a position without a stop has no end"
+        gaps, position.gaps = position.gaps, []
+        if len(batch.body) > LARGE_BYTES:
+            messages, unreadable = await asyncio.to_thread(_decode, batch)
+        else:
+            messages, unreadable = _decode(batch)
+        work.pieces = pieces.cut(batch.first, batch.stop, messages, unreadable, self._options.batch)
+        return gaps
+
+    async def commit(self, work: Work, offset: int) -> None:
+        """Store the offset that the group reads next."""
+        flow = offsets.commit(self._client.directory, self.source.group, {work.queue: offset})
+        await self._client.run(guarded(work, flow))
+
+    async def bury(self, work: Work, message: StoredMessage) -> None:
+        """Store a message in the dead-letter topic."""
+        topic = self._options.dead_letter or DLQ_PREFIX + self.source.group
+        flow = sending.send(
+            self._client.directory, make_letter(topic, message), sending.RoundRobin(), tries=1
+        )
+        try:
+            await self._client.run(guarded(work, flow))
+        except errors.TopicUnknownError:
+            if self._options.dead_letter is not None:
+                raise
+            # RocketMQ makes this topic as well when it is needed first.
+            await self._client.put_topics([TopicConfig(topic, 1, 1)])
+            raise
+
+    def _wanted(self, topic: str) -> filters.Filter:
+        if topic in self.source.sql:
+            return filters.match_sql(self.source.sql[topic])
+        return filters.match_tags(self.source.tags.get(topic, filters.ALL))
+
+
+def _decode(batch: Batch) -> tuple[Sequence[StoredMessage], list[Unreadable]]:
+    unreadable: list[Unreadable] = []
+    try:
+        return batch.to_messages(), unreadable
+    except errors.CorruptMessageError:
+        return batch.to_messages(unreadable), unreadable
+
+
+def make_letter(topic: str, message: StoredMessage) -> Message:
+    """Make a message that says where it comes from."""
+    kept = {
+        name: value for name, value in message.properties.items() if name not in _NOT_KEPT and value
+    }
+    kept[_ORIGIN_TOPIC] = message.topic
+    kept[_ORIGIN_ID] = message.msg_id
+    return Message(
+        topic, message.body, tags=message.tags, keys=message.keys,
+        properties=kept, flag=message.flag,
+    )  # fmt: skip
+
+
+def place_of(queue: MessageQueue, offset: int) -> str:
+    """Name a message for people."""
+    return f"{queue} offset {offset}"

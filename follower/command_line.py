@@ -1,0 +1,168 @@
+"""
+Follow an assignment with a handler of your own, from the command line.
+
+    python -m follower shop.billing:handle --coordinator http://127.0.0.1:8090 --group shop/billing
+"""
+
+import argparse
+import asyncio
+import importlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from contract import exit_codes
+from follower.handling import Handler
+from follower.member import Follower, default_member
+from follower.options import Begin, FollowerError, OnFailure, Options
+
+MISUSED = 64
+"""Exit code for wrong usage, the same as in `evenkeel`."""
+log = logging.getLogger("evenkeel.follower")
+EPILOG = """
+The handler is a function that takes a list of messages, plain or `async def`. If it returns, they
+are done; if it raises, it is called again.
+
+exit codes: 0 stopped by SIGTERM or Ctrl-C, 64 wrong usage, 78 something must be changed first
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Follow until a signal comes."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+    )
+    try:
+        follower = Follower(
+            import_handler(options.handler),
+            coordinator=options.coordinator,
+            group=options.group,
+            member=options.member,
+            token_file=options.token_file,
+            options=Options(
+                batch=options.batch,
+                threads=options.threads,
+                attempts=options.attempts,
+                on_failure=OnFailure(options.on_failure),
+                dead_letter=options.dead_letter,
+                begin=Begin(options.begin),
+            ),
+            metrics_port=options.metrics_port,
+        )
+        asyncio.run(_run(follower))
+    except FollowerError as error:
+        print(f"follower: {error}", file=sys.stderr)
+        return exit_codes.PERMANENT
+    if follower.stuck:
+        log.warning(
+            "the handler has not returned for %s: the process ends without it",
+            ", ".join(map(str, follower.stuck)),
+        )
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(exit_codes.DONE)  # Python would wait for the threads
+    return exit_codes.DONE
+
+
+async def _run(follower: Follower) -> None:
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, follower.stop)
+    await follower.run()
+
+
+def import_handler(place: str) -> Handler:
+    """Import `package.module:function`, from the current folder too."""
+    module_name, colon, name = place.partition(":")
+    if not (module_name and colon and name):
+        raise FollowerError(f"handler {place!r}: give MODULE:FUNCTION, as shop.billing:handle")
+    if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109  # as sys.path has it
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    try:
+        found = importlib.import_module(module_name)
+    except Exception as error:
+        raise FollowerError(
+            f"handler {place!r}: importing {module_name} failed: {type(error).__name__}: {error}"
+        ) from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise FollowerError(f"handler {place!r}: {module_name} has no {name}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise FollowerError(f"handler {place!r}: {name} cannot be called")
+    handler: Handler = found
+    return handler
+
+
+class _Parser(argparse.ArgumentParser):
+    """Exits with the same code as `evenkeel` on wrong usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the error, and exit."""
+        self.print_usage(sys.stderr)
+        self.exit(MISUSED, f"follower: {message}; see {self.prog} --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m follower",
+        description=__doc__,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("handler", metavar="MODULE:FUNCTION", help="the function that gets the messages")
+    add("--coordinator", required=True, metavar="URL", help="where the coordinator answers")
+    add("--group", required=True, metavar="NAMESPACE/NAME", help="the ConsumerGroup")
+    add(
+        "--member", metavar="NAME",
+        help=f"this member's name; default: $POD_NAME, else host and process: {default_member()}",
+    )  # fmt: skip
+    add("--token-file", metavar="FILE", help="the token for the coordinator; read again each time")
+    default = Options()
+    add(
+        "--batch", type=_count, default=default.batch, metavar="N",
+        help="most messages for one call of the handler; default %(default)s",
+    )  # fmt: skip
+    add(
+        "--threads", type=_count, default=default.threads, metavar="N",
+        help="most calls of a plain handler at once; default %(default)s",
+    )  # fmt: skip
+    add(
+        "--attempts", type=_count, default=default.attempts, metavar="N",
+        help="calls with one message before it has failed for good; default %(default)s",
+    )  # fmt: skip
+    add(
+        "--on-failure", choices=[each.value for each in OnFailure],
+        default=default.on_failure.value,
+        help="then its queue stops, or the message is skipped or sent to the dead-letter topic; "
+        "default %(default)s",
+    )  # fmt: skip
+    add("--dead-letter", metavar="TOPIC", help="that topic; default: %%DLQ%% and the group's name")
+    add(
+        "--begin", choices=[each.value for each in Begin], default=default.begin.value,
+        help="where to begin in a queue that the group has never read; default %(default)s",
+    )  # fmt: skip
+    add(
+        "--metrics-port", type=_port, default=0, metavar="PORT",
+        help="serve /metrics, /healthz and /readyz there; default: do not",
+    )  # fmt: skip
+    return parser
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 100_000):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 100,000")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 65_536):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port from 0 to 65535")
+    return int(text)

@@ -1,0 +1,250 @@
+"""
+What a member does, decided in one place. Pure: facts go in, actions come out, callers tell time.
+
+The caller performs the actions side by side and brings each result back, after as many attempts
+as it takes. A result of an earlier holding of a queue, or of an earlier session, is dropped here.
+
+Rules:
+
+- A member holds a queue from the answer that grants it until what it had in flight is finished and
+  committed. Then it tells the coordinator at once.
+- A new request replaces one that still waits for its answer. Only the answer to the newest counts.
+- A member that stops takes no new queues, and finishes those that it has.
+- When the session is over by the member's own clock, it drops everything before it does anything
+  else: no pull, no handler, no commit. Then it begins a new session, which holds nothing.
+- With `OnOutage.KEEP_READING` it goes on with what it holds instead, until a coordinator answers.
+"""
+
+from collections.abc import Callable
+from typing import Generic
+
+from contract.following import FIRST_NUMBER, Asked, Grants, QueueT, Refusal, Terms
+from contract.kinds.groups import OnOutage
+from follower.actions import Abandon, Action, Ask, Locate
+from follower.lease import SessionLease
+from follower.reading import QueueReading, SpanT
+
+PAUSE_SECONDS = 0.5
+"""Between requests while the coordinator refuses or does not answer."""
+COMMIT_SECONDS = 0.2
+"""Between commits of a queue that stays. What a killed member handled since then comes again."""
+MOST_COMMITS = 100
+"""In a second, over all queues: with more than 20 queues, more time passes between commits."""
+
+
+class FollowerCore(Generic[QueueT, SpanT]):
+    """One member of one group."""
+
+    def __init__(self, make_session: Callable[[], str]) -> None:
+        """Hold nothing yet. `make_session` makes a new random id."""
+        self._make_session = make_session
+        self._begin_session()
+        self._readings: dict[QueueT, QueueReading[QueueT, SpanT]] = {}
+        self._lives = 0
+        self._commit_at = 0.0
+        self._is_stopping = False
+        self._keeps_reading = False
+
+    def _begin_session(self) -> None:
+        self._session = self._make_session()
+        self._lease = SessionLease()
+        self._number = FIRST_NUMBER - 1
+        self._revision = 0
+        self._asked: Asked[QueueT] | None = None
+        """The newest request. Only its answer counts."""
+        self._sent_at = 0.0
+        self._ask_at: float | None = 0.0
+        """When to send the next request; None while an answer is awaited."""
+
+    @property
+    def session(self) -> str:
+        """The id of the present session."""
+        return self._session
+
+    @property
+    def holds(self) -> frozenset[QueueT]:
+        """The queues that it reads, or may still have in flight."""
+        return frozenset(self._readings)
+
+    @property
+    def commit_at(self) -> float:
+        """When what was handled is committed next."""
+        return self._commit_at
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the session has been answered."""
+        return self._lease.until is not None
+
+    def may_act(self, now: float) -> bool:
+        """Whether it may still read what it holds."""
+        return self._keeps_reading or not self._lease.is_over(now)
+
+    def is_newest(self, asked: Asked[QueueT]) -> bool:
+        """Whether the answer to this request counts."""
+        return asked is self._asked
+
+    def is_leaving(self, queue: QueueT) -> bool:
+        """Whether a queue must be released, so its handler should begin nothing new."""
+        reading = self._readings.get(queue)
+        return reading is not None and reading.is_leaving
+
+    def next_change_at(self) -> float | None:
+        """Tell when time alone changes something."""
+        times = [self._ask_at, None if self._keeps_reading else self._lease.until]
+        times += [each.leave_by for each in self._readings.values()]
+        if any(each.is_dirty for each in self._readings.values()):
+            times.append(self._commit_at)
+        return min((each for each in times if each is not None), default=None)
+
+    def tick(self, now: float) -> list[Action[QueueT, SpanT]]:
+        """Let time pass."""
+        found = self._drop_if_over(now)
+        for reading in list(self._readings.values()):
+            if reading.leave_by is not None and now >= reading.leave_by:
+                found += self._drop(reading)
+                self._ask_at = now
+        if now >= self._commit_at:
+            self._commit_at = now + max(COMMIT_SECONDS, len(self._readings) / MOST_COMMITS)
+            for reading in self._readings.values():
+                found += reading.commit()
+        return found + self._ask_if_due(now)
+
+    def answered(
+        self, asked: Asked[QueueT], grants: Grants[QueueT], terms: Terms, now: float
+    ) -> list[Action[QueueT, SpanT]]:
+        """Follow an answer."""
+        found = self._drop_if_over(now)
+        if asked is not self._asked:  # a newer one replaced it, or it is of an earlier session
+            return found + self._ask_if_due(now)
+        self._keeps_reading = terms.on_outage is OnOutage.KEEP_READING
+        self._lease.renew(self._sent_at, terms.session)
+        self._revision = grants.revision
+        self._ask_at = now
+        if not self.may_act(now):
+            return found + self.tick(now)
+        new = frozenset() if self._is_stopping else grants.queues - self._readings.keys()
+        for queue in new:
+            self._lives += 1
+            self._readings[queue] = QueueReading(queue, self._lives)
+            found.append(Locate(queue, self._lives))
+        for queue in self._readings.keys() - grants.queues:
+            reading = self._readings[queue]
+            if not reading.is_leaving:
+                found += reading.leave(now + terms.drain)
+                found += self._release_if_clear(reading, now)
+        return found + self._ask_if_due(now)
+
+    def refused(
+        self, asked: Asked[QueueT], refusal: Refusal, now: float
+    ) -> list[Action[QueueT, SpanT]]:
+        """Do what a refusal asks for."""
+        found = self._drop_if_over(now)
+        if asked is not self._asked:
+            return found + self._ask_if_due(now)
+        is_replaced = refusal is Refusal.ANOTHER_SESSION and self._lease.is_over(now)
+        if is_replaced or refusal in (Refusal.SESSION_OVER, Refusal.UNKNOWN_REVISION):
+            found += self._drop_all()
+            self._begin_session()
+        self._ask_at = now + PAUSE_SECONDS
+        return found
+
+    def failed(self, asked: Asked[QueueT], now: float) -> list[Action[QueueT, SpanT]]:
+        """Ask again soon: the request got no answer."""
+        found = self._drop_if_over(now)
+        if asked is self._asked:
+            self._ask_at = now + PAUSE_SECONDS
+        return found
+
+    def located(
+        self, queue: QueueT, life: int, offset: int, now: float
+    ) -> list[Action[QueueT, SpanT]]:
+        """Begin to read a queue at this offset."""
+        return self._progress(queue, life, now, lambda reading: reading.locate(offset))
+
+    def pulled(
+        self, queue: QueueT, life: int, batch: SpanT | None, now: float
+    ) -> list[Action[QueueT, SpanT]]:
+        """Take what a pull brought; None: nothing yet."""
+        return self._progress(queue, life, now, lambda reading: reading.take(batch))
+
+    def handled(
+        self, queue: QueueT, life: int, stop: int, now: float
+    ) -> list[Action[QueueT, SpanT]]:
+        """Note that the handler has finished everything below `stop`."""
+        return self._progress(queue, life, now, lambda reading: reading.finish(stop))
+
+    def halted(
+        self, queue: QueueT, life: int, stop: int, now: float
+    ) -> list[Action[QueueT, SpanT]]:
+        """Let a queue stand still: everything below `stop` is finished, and the handler gave up."""
+        return self._progress(queue, life, now, lambda reading: reading.halt(stop))
+
+    def committed(
+        self, queue: QueueT, life: int, offset: int, now: float
+    ) -> list[Action[QueueT, SpanT]]:
+        """Note that an offset is stored."""
+        return self._progress(queue, life, now, lambda reading: reading.note_commit(offset))
+
+    def stop(self, drain_seconds: float, now: float) -> list[Action[QueueT, SpanT]]:
+        """Finish what the handler has begun. Once `holds` is empty, the session may be left."""
+        found = self._drop_if_over(now)
+        self._is_stopping = True
+        for reading in list(self._readings.values()):
+            if not reading.is_leaving:
+                found += reading.leave(now + drain_seconds)
+                found += self._release_if_clear(reading, now)
+        return found + self._ask_if_due(now)
+
+    def _progress(
+        self,
+        queue: QueueT,
+        life: int,
+        now: float,
+        step: Callable[[QueueReading[QueueT, SpanT]], list[Action[QueueT, SpanT]]],
+    ) -> list[Action[QueueT, SpanT]]:
+        found = self._drop_if_over(now)
+        reading = self._readings.get(queue)
+        if reading is not None and reading.life == life:
+            found += step(reading)
+            found += self._release_if_clear(reading, now)
+        return found + self._ask_if_due(now)
+
+    def _release_if_clear(
+        self, reading: QueueReading[QueueT, SpanT], now: float
+    ) -> list[Action[QueueT, SpanT]]:
+        """Let go of a queue that is to leave, once nothing of it is in flight."""
+        if not (reading.is_leaving and reading.is_clear):
+            return []
+        self._ask_at = now
+        return self._drop(reading)
+
+    def _ask_if_due(self, now: float) -> list[Action[QueueT, SpanT]]:
+        if self._ask_at is None or now < self._ask_at:
+            return []
+        if self._is_stopping and not self._readings:
+            self._ask_at = None
+            return []
+        self._number += 1
+        self._sent_at = now
+        self._ask_at = None
+        self._asked = Asked(self._session, self._number, self._revision, self.holds)
+        return [Ask(self._asked)]
+
+    def _drop_if_over(self, now: float) -> list[Action[QueueT, SpanT]]:
+        """Stop at once when the session is over: another member may begin any time now."""
+        if self.may_act(now):
+            return []
+        found = self._drop_all()
+        self._begin_session()
+        self._ask_at = now
+        return found
+
+    def _drop_all(self) -> list[Action[QueueT, SpanT]]:
+        return [
+            action for reading in list(self._readings.values()) for action in self._drop(reading)
+        ]
+
+    def _drop(self, reading: QueueReading[QueueT, SpanT]) -> list[Action[QueueT, SpanT]]:
+        del self._readings[reading.queue]
+        return [Abandon(reading.queue, reading.life)]

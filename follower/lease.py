@@ -1,0 +1,29 @@
+"""
+How long a session lasts, by the member's own clock.
+
+The coordinator counts from when it received a request. The member counts from when it sent it,
+which was earlier, and ends sooner by a margin. So the member stops before the coordinator gives its
+queues to another member, as long as their clocks differ by less than the margin.
+"""
+
+from dataclasses import dataclass
+
+MARGIN = 0.05
+"""Of the session's time. Clocks that drift apart by 1 % each stay well within it."""
+
+
+@dataclass(slots=True)
+class SessionLease:
+    """The end of a session as its member sees it."""
+
+    until: float | None = None
+    """None before the first answer: nothing may be read yet."""
+
+    def renew(self, sent_at: float, seconds: float) -> None:
+        """Count from a request that was answered. An answer that comes late shortens nothing."""
+        end = sent_at + seconds * (1 - MARGIN)
+        self.until = end if self.until is None else max(self.until, end)
+
+    def is_over(self, now: float) -> bool:
+        """Whether the member must hold nothing any more."""
+        return self.until is not None and now >= self.until

@@ -1,0 +1,102 @@
+"""
+A member of a group, for programs that consume.
+
+    async def handle(messages): ...
+
+    await Follower(handle, coordinator="http://127.0.0.1:8090", group="shop/billing").run()
+"""
+
+import contextlib
+import os
+import socket
+import ssl
+from pathlib import Path
+
+from contract.following import Source
+from follower import serving
+from follower.asking import Coordinator
+from follower.brokers import Brokers
+from follower.handling import Handler, Handling
+from follower.metrics import Metrics
+from follower.options import FollowerError, Options
+from follower.running import Running
+from mq_client.acl import Credentials
+from mq_client.values import MessageQueue
+
+DEFAULT_OPTIONS = Options()
+
+
+def default_member() -> str:
+    """Name this process: by its pod, or by its host and number."""
+    return os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}"
+
+
+class Follower:
+    """Reads the queues that a coordinator grants, and gives their messages to a handler."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        coordinator: str,
+        group: str,
+        member: str | None = None,
+        token_file: str | Path | None = None,
+        options: Options = DEFAULT_OPTIONS,
+        metrics_port: int = 0,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """
+        Connect to nothing yet; what cannot work is a `FollowerError`.
+
+        `credentials` and `tls` are for the brokers. Port 0 serves no metrics.
+        """
+        if not callable(handler):
+            raise FollowerError(f"the handler {handler!r} cannot be called")
+        token = None if token_file is None else Path(token_file)
+        self.metrics = Metrics()
+        self._options = options
+        self._coordinator = Coordinator(coordinator, group, member or default_member(), token)
+        self._handling = Handling(handler, options, self.metrics)
+        self._metrics_port = metrics_port
+        self._credentials = credentials
+        self._tls = tls
+        self._running: Running | None = None
+        self._is_stopping = False
+
+    @property
+    def stuck(self) -> list[MessageQueue]:
+        """The queues whose handler was still running when `run` ended."""
+        return self._handling.stuck
+
+    async def run(self) -> None:
+        """Follow until `stop` is called. It can be run once."""
+        async with contextlib.AsyncExitStack() as opened:
+            opened.callback(self._handling.close)
+            await opened.enter_async_context(self._coordinator)
+            if self._metrics_port:
+                await opened.enter_async_context(
+                    serving.serve(self._metrics_port, self.metrics.registry, self._trouble)
+                )
+            while not self._is_stopping:
+                self._running = Running(
+                    self._coordinator, self._open_brokers, self._handling, self.metrics
+                )
+                await self._running.run()
+
+    def stop(self) -> None:
+        """
+        Finish what the handler has begun, commit, leave, and let `run` end.
+
+        Call it from the event loop. A second call waits for nothing.
+        """
+        self._is_stopping = True
+        if self._running is not None:
+            self._running.stop()
+
+    def _open_brokers(self, source: Source) -> Brokers:
+        return Brokers(source, self._options, self._credentials, self._tls)
+
+    def _trouble(self) -> str:
+        return self._running.trouble if self._running is not None else "it has not begun"

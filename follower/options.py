@@ -1,0 +1,63 @@
+"""What a follower is told, and by what it goes otherwise."""
+
+import enum
+from dataclasses import dataclass
+
+from mq_client.pulling import READER_BYTES
+
+
+class FollowerError(Exception):
+    """A follower cannot go on before somebody changes something. The message says what."""
+
+
+class Begin(enum.Enum):
+    """Where reading begins in a queue of which the group has committed no offset."""
+
+    EARLIEST = "earliest"
+    """With the first message that is there, so messages of a new queue are never missed."""
+    LATEST = "latest"
+    """With the next message that comes."""
+
+
+class OnFailure(enum.Enum):
+    """What happens with a message once the handler has failed with it `attempts` times."""
+
+    STOP = "stop"
+    """Its queue stands still, until its member starts again or another one gets the queue."""
+    SKIP = "skip"
+    """It is passed over."""
+    DEAD_LETTER = "dead-letter"
+    """It is sent to the dead-letter topic, and passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a member handles messages."""
+
+    batch: int = 32
+    """Most messages for one call of the handler."""
+    threads: int = 256
+    """
+    Most calls of a handler that is no coroutine at once.
+
+    A queue has one call at a time. With fewer threads than queues, slow queues make others wait.
+    """
+    attempts: int = 16
+    """Calls of the handler with one message before it counts as failed. RocketMQ has as many."""
+    on_failure: OnFailure = OnFailure.STOP
+    dead_letter: str | None = None
+    """A topic for messages that failed; None: RocketMQ's own, `%DLQ%` and the group's name."""
+    begin: Begin = Begin.EARLIEST
+    memory_bytes: int = READER_BYTES
+    """What is pulled and not handled yet may have so many bytes, about, over all queues."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        for name in ("batch", "threads", "attempts"):
+            if getattr(self, name) < 1:
+                raise FollowerError(f"{name} is {getattr(self, name)}: it must be 1 or more")
+        if self.dead_letter is not None and self.on_failure is not OnFailure.DEAD_LETTER:
+            raise FollowerError(
+                f"dead_letter names the topic {self.dead_letter!r}, but on_failure is "
+                f"{self.on_failure.value}: set it to dead-letter too"
+            )

@@ -1,0 +1,27 @@
+"""Queues as the exchange writes them, and as the client knows them."""
+
+from collections.abc import Iterable
+
+from contract.assignment import QueueIds
+from lb_core.assignment import parse_ids, write_ids
+from mq_client.values import MessageQueue
+
+
+def read_queues(runs: Iterable[QueueIds]) -> frozenset[MessageQueue]:
+    """Read queues that were written as "0-3,8" by topic and broker."""
+    return frozenset(
+        MessageQueue(queue.topic, queue.broker, queue.id)
+        for run in runs
+        for ids in parse_ids(run.topic, run.broker, run.ids)
+        for queue in ids
+    )
+
+
+def write_queues(queues: Iterable[MessageQueue]) -> list[QueueIds]:
+    """Write queues, the same ones always in the same way."""
+    return [QueueIds(*source, ids) for source, ids in write_ids(queues).items()]
+
+
+def show_queues(queues: Iterable[MessageQueue]) -> str:
+    """Write queues for people: `orders@broker-a 0-3,8, orders@broker-b 1`."""
+    return ", ".join(f"{run.topic}@{run.broker} {run.ids}" for run in write_queues(queues))

@@ -1,0 +1,122 @@
+"""One queue while its member holds it: located, pulled, handled, committed, released."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from contract.following import QueueT
+from follower.actions import Action, Commit, Handle, Pull
+
+MOST_WAITING = 1
+"""Batches that wait while the handler is busy: the next one is there when it has finished."""
+
+
+class Spans(Protocol):
+    """A batch, as far as the core looks at it."""
+
+    @property
+    def stop(self) -> int:
+        """The offset behind its last message."""
+
+
+SpanT = TypeVar("SpanT", bound=Spans)
+
+
+@dataclass(slots=True)
+class QueueReading(Generic[QueueT, SpanT]):
+    """
+    What is under way for one queue.
+
+    At most one pull, one call of the handler and one commit are under way at a time, so order is
+    kept within the queue. Each holding has a number of its own, its `life`: a result that belongs
+    to an earlier holding of the same queue is recognised and dropped.
+    """
+
+    queue: QueueT
+    life: int
+    leave_by: float | None = None
+    """When it must be released at the latest; None while it is granted."""
+    pulled_to: int | None = None
+    """The offset to pull next; None until the beginning is known."""
+    handled_to: int | None = None
+    committed_to: int | None = None
+    waiting: deque[SpanT] = field(default_factory=deque)
+    is_pulling: bool = False
+    is_handling: bool = False
+    is_committing: bool = False
+    is_halted: bool = False
+    """The handler gave up. The queue is held, and stands still."""
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it is to be released."""
+        return self.leave_by is not None
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something was handled that is not committed."""
+        return self.handled_to != self.committed_to
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether nothing is under way that the next holder would have to wait for."""
+        return not (self.is_handling or self.is_committing or self.is_dirty)
+
+    def locate(self, offset: int) -> list[Action[QueueT, SpanT]]:
+        """Begin to read at this offset."""
+        self.pulled_to = self.handled_to = self.committed_to = offset
+        return self.advance()
+
+    def take(self, batch: SpanT | None) -> list[Action[QueueT, SpanT]]:
+        """Take what a pull brought; None if it brought nothing."""
+        self.is_pulling = False
+        if batch is not None and not self.is_leaving and not self.is_halted:
+            self.pulled_to = batch.stop
+            self.waiting.append(batch)
+        return self.advance()
+
+    def finish(self, stop: int) -> list[Action[QueueT, SpanT]]:
+        """Note that the handler has finished everything below `stop`."""
+        self.is_handling = False
+        self.handled_to = stop
+        return self.advance()
+
+    def halt(self, stop: int) -> list[Action[QueueT, SpanT]]:
+        """Stand still: everything below `stop` is finished, and the handler gave up."""
+        self.is_halted = True
+        self.waiting.clear()
+        return self.finish(stop) + self.commit()
+
+    def note_commit(self, offset: int) -> list[Action[QueueT, SpanT]]:
+        """Note that this offset is stored."""
+        self.is_committing = False
+        self.committed_to = offset
+        return self.advance()
+
+    def leave(self, leave_by: float) -> list[Action[QueueT, SpanT]]:
+        """Begin nothing new; what the handler has begun may finish until `leave_by`."""
+        self.leave_by = leave_by
+        self.waiting.clear()
+        return self.commit()
+
+    def commit(self) -> list[Action[QueueT, SpanT]]:
+        """Store how far it is, unless that is stored or being stored."""
+        if self.is_committing or not self.is_dirty or self.handled_to is None:
+            return []
+        self.is_committing = True
+        return [Commit(self.queue, self.life, self.handled_to)]
+
+    def advance(self) -> list[Action[QueueT, SpanT]]:
+        """Begin what can begin now."""
+        if self.is_leaving:
+            return self.commit() if not self.is_handling else []
+        if self.is_halted:
+            return []
+        found: list[Action[QueueT, SpanT]] = []
+        if self.waiting and not self.is_handling:
+            self.is_handling = True
+            found.append(Handle(self.queue, self.life, self.waiting.popleft()))
+        if not self.is_pulling and len(self.waiting) < MOST_WAITING and self.pulled_to is not None:
+            self.is_pulling = True
+            found.append(Pull(self.queue, self.life, self.pulled_to))
+        return found

@@ -1,0 +1,414 @@
+"""
+Performs what the core decides, on one event loop.
+
+Each action becomes a task. A queue's tasks belong to its `Work`, which ends with the holding, so
+whatever goes wrong with one queue is tried again there and holds up no other. Only this module
+steps the core, and always from the event loop.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Protocol, TypeVar
+
+from contract.following import (
+    FIRST_NUMBER,
+    Asked,
+    Grants,
+    MemberAnswer,
+    Refusal,
+    Source,
+    Terms,
+)
+from follower import actions
+from follower.asking import NoAnswerError, RefusedError
+from follower.brake import Brake
+from follower.core import FollowerCore
+from follower.handling import HaltError, Handling
+from follower.metrics import Metrics
+from follower.options import FollowerError
+from follower.pieces import Piece
+from follower.queues import read_queues, show_queues
+from follower.work import OverError, Work
+from lb_core.errors import AllocationError
+from mq_client.messages import StoredMessage
+from mq_client.values import MessageQueue
+
+log = logging.getLogger("evenkeel.follower")
+Value = TypeVar("Value")
+Action = actions.Action[MessageQueue, Piece]
+
+FIRST_SECONDS = 5.0
+"""How long the first answer may take, before the coordinator's terms are known."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
+"""Between attempts at brokers."""
+MOST_REFUSED_PAUSE = 5.0
+"""Between requests that are refused for a reason that somebody must change."""
+_BY_NAME = {each.value: each for each in Refusal}
+_PASSES = frozenset(("NotLeading", Refusal.STALE.value, Refusal.SESSION_OVER.value))
+
+
+class Asks(Protocol):
+    """The way to the coordinator."""
+
+    url: str
+    group: str
+    member: str
+
+    async def ask(
+        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
+    ) -> MemberAnswer:
+        """Send a request and wait so many seconds for its answer."""
+
+    async def leave(self, session: str) -> None:
+        """End the session."""
+
+
+class Serves(Protocol):
+    """The brokers of a group."""
+
+    async def locate(self, work: Work) -> int:
+        """Find where reading begins."""
+
+    async def pull(self, work: Work, queues: int) -> list[tuple[int, int]]:
+        """Pull the next messages into `work.pieces`, and return the gaps before them."""
+
+    async def commit(self, work: Work, offset: int) -> None:
+        """Store the offset that is read next."""
+
+    async def bury(self, work: Work, message: StoredMessage) -> None:
+        """Store a message in the dead-letter topic."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
+def clock() -> float:
+    """Tell the time by a clock that runs while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Running:
+    """One member from its first request until it stops, or its group's source changes."""
+
+    def __init__(
+        self,
+        coordinator: Asks,
+        open_brokers: Callable[[Source], Serves],
+        handling: Handling,
+        metrics: Metrics,
+    ) -> None:
+        """Do nothing yet."""
+        self._coordinator = coordinator
+        self._open_brokers = open_brokers
+        self._handling = handling
+        self._metrics = metrics
+        self._core: FollowerCore[MessageQueue, Piece] = FollowerCore(lambda: secrets.token_hex(16))
+        self._terms: Terms | None = None
+        self._source: Source | None = None
+        self._brokers: Serves | None = None
+        self._works: dict[MessageQueue, Work] = {}
+        self._halted: set[Work] = set()
+        self._asking: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: float | None = None
+        """When the timer is due, by our clock."""
+        self._brake = Brake(log)
+        self._refusals = 0
+        self._trouble = "no coordinator has answered yet"
+        self._session = ""
+        """The session that has been answered, for the log."""
+        self._session_since = 0.0
+        self._shown: frozenset[MessageQueue] = frozenset()
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_stopping = False
+        metrics.show_session_age(self._session_age)
+
+    @property
+    def trouble(self) -> str:
+        """Why it is not ready; empty if it is."""
+        return "" if self._core.is_live and self._core.may_act(clock()) else self._trouble
+
+    async def run(self) -> None:
+        """Follow until `stop` has done its work, or the source has changed."""
+        try:
+            self._tick()
+            await self._over
+        finally:
+            await self._close()
+
+    def stop(self) -> None:
+        """Finish what the handler has begun, then end. A second call waits for nothing."""
+        if self._is_stopping:
+            self._end()
+            return
+        self._is_stopping = True
+        drain = (self._terms or Terms()).drain
+        self._turn(lambda now: self._core.stop(drain, now))
+
+    def _tick(self) -> None:
+        self._turn(self._core.tick)
+
+    def _turn(self, take: Callable[[float], list[Action]]) -> None:
+        """Take a step that is about the member as a whole."""
+        self._step(take)
+        self._look()
+
+    def _step(self, take: Callable[[float], list[Action]]) -> None:
+        """
+        Bring a fact about a queue to the core, and perform what follows.
+
+        A queue makes many, so the member as a whole is looked at only if something of it changed.
+        """
+        if self._over.done():
+            return
+        found = take(clock())
+        for action in found:
+            self._perform(action)
+        if any(isinstance(action, actions.Ask | actions.Abandon) for action in found):
+            self._look()
+        elif self._due is None or self._due > self._core.commit_at:
+            self._wake_at(self._core.commit_at)
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case actions.Ask(asked=asked):
+                task = asyncio.create_task(self._ask(asked))
+                self._asking.add(task)
+                task.add_done_callback(self._asked)
+            case actions.Locate(queue=queue, life=life):
+                work = Work(queue, life, lambda: self._core.may_act(clock()))
+                self._works[queue] = work
+                work.start(self._locate(work, self._cluster))
+            case actions.Pull(queue=queue):
+                work = self._works[queue]
+                work.start(self._pull(work, self._cluster))
+            case actions.Handle(queue=queue, batch=piece):
+                work = self._works[queue]
+                work.start(self._handle(work, piece, self._cluster))
+            case actions.Commit(queue=queue, offset=offset):
+                work = self._works[queue]
+                work.start(self._commit(work, offset, self._cluster))
+            case actions.Abandon(queue=queue):
+                work = self._works.pop(queue)
+                self._halted.discard(work)
+                work.end()
+
+    @property
+    def _cluster(self) -> Serves:
+        assert self._brokers is not None, "an answer names them before it grants anything"
+        return self._brokers
+
+    async def _locate(self, work: Work, brokers: Serves) -> None:
+        queue, life = work.queue, work.life
+        begin = await self._persist(work, "locate", lambda: brokers.locate(work))
+        log.debug("%s: read from offset %d on", queue, begin)
+        self._step(lambda now: self._core.located(queue, life, begin, now))
+
+    async def _pull(self, work: Work, brokers: Serves) -> None:
+        queue, life = work.queue, work.life
+        if not work.pieces:
+            queues = max(1, len(self._works))
+            gaps = await self._persist(work, "pull", lambda: brokers.pull(work, queues))
+            for first, stop in gaps:
+                self._metrics.lost.inc(stop - first)
+                log.error(
+                    "%s: offsets %d to %d are deleted on the broker and were not read: these "
+                    "messages are lost to the group",
+                    queue,
+                    first,
+                    stop - 1,
+                )
+        piece = work.pieces.popleft()
+        self._step(lambda now: self._core.pulled(queue, life, piece, now))
+
+    async def _handle(self, work: Work, piece: Piece, brokers: Serves) -> None:
+        queue, life, core = work.queue, work.life, self._core
+        try:
+            await self._handling.handle(work, piece, brokers.bury)
+        except HaltError as halt:
+            stop = halt.stop
+            work.pieces.clear()
+            self._halted.add(work)
+            self._metrics.stopped.set(len(self._halted))
+            self._step(lambda now: core.halted(queue, life, stop, now))
+        else:
+            self._step(lambda now: core.handled(queue, life, piece.stop, now))
+
+    async def _commit(self, work: Work, offset: int, brokers: Serves) -> None:
+        queue, life = work.queue, work.life
+        await self._persist(work, "commit", lambda: brokers.commit(work, offset))
+        self._step(lambda now: self._core.committed(queue, life, offset, now))
+
+    async def _persist(
+        self, work: Work, what: str, attempt: Callable[[], Awaitable[Value]]
+    ) -> Value:
+        """Try an operation at a broker until it works."""
+        key = (work.queue, what)
+        pauses = _pauses()
+        while True:
+            try:
+                value = await attempt()
+            except OverError:
+                raise
+            except Exception as error:  # noqa: BLE001  # it must hold up this queue alone
+                self._metrics.broker_failures.labels(what).inc()
+                self._brake.say(key, f"{work.queue}: cannot {what}, trying again: {error}")
+                await asyncio.sleep(next(pauses))
+            else:
+                self._brake.over(key, f"{work.queue}: {what} works again")
+                return value
+
+    async def _ask(self, asked: Asked[MessageQueue]) -> None:
+        terms = self._terms
+        is_first = terms is None or asked.number == FIRST_NUMBER
+        wait = 0.0 if is_first or terms is None else terms.poll
+        seconds = FIRST_SECONDS if terms is None else 2 * terms.poll
+        if not self._core.is_newest(asked):
+            return
+        try:
+            answer = await self._coordinator.ask(asked, wait, seconds)
+            queues = read_queues(answer.grants)
+        except RefusedError as error:
+            await self._hear_refusal(asked, error)
+        except (NoAnswerError, AllocationError) as error:
+            if not self._core.is_newest(asked):
+                return
+            self._metrics.refusals.labels("NoAnswer").inc()
+            self._trouble = str(error)
+            self._brake.say("coordinator", f"{error}; trying again")
+            self._turn(lambda now: self._core.failed(asked, now))
+        else:
+            self._hear(asked, answer, queues)
+
+    def _hear(
+        self, asked: Asked[MessageQueue], answer: MemberAnswer, queues: frozenset[MessageQueue]
+    ) -> None:
+        if not self._core.is_newest(asked):
+            return
+        self._brake.over("coordinator", f"{self._coordinator.url} answers again")
+        self._brake.over("refusal", "the coordinator lets this member in")
+        self._refusals = 0
+        if self._source is None:
+            self._source = answer.source
+            self._brokers = self._open_brokers(answer.source)
+        elif answer.source != self._source and not self._is_stopping:
+            log.warning("the group's name servers, name or filters have changed: starting again")
+            self.stop()
+        terms = Terms(answer.session_seconds, answer.drain_seconds, answer.on_outage)
+        grants = Grants(answer.epoch, answer.revision, queues)
+        self._terms = terms
+        self._turn(lambda now: self._core.answered(asked, grants, terms, now))
+
+    async def _hear_refusal(self, asked: Asked[MessageQueue], error: RefusedError) -> None:
+        core = self._core
+        if not core.is_newest(asked):
+            return
+        self._metrics.refusals.labels(error.reason).inc()
+        self._trouble = str(error)
+        if error.reason == "Forbidden" and self._terms is None:
+            raise FollowerError(
+                f"the coordinator at {self._coordinator.url} refuses the token: {error}; "
+                "see --token-file"
+            ) from error
+        refusal = _BY_NAME.get(error.reason)
+        if error.reason not in _PASSES:
+            self._brake.say("refusal", self._refusal_text(error))
+        if refusal is None and error.reason not in _PASSES:
+            self._refusals += 1
+            await asyncio.sleep(min(MOST_REFUSED_PAUSE, 0.1 * 2 ** min(self._refusals, 10)))
+        if refusal is None:
+            self._turn(lambda now: core.failed(asked, now))
+        else:
+            self._turn(lambda now: core.refused(asked, refusal, now))
+
+    def _refusal_text(self, error: RefusedError) -> str:
+        if error.reason == Refusal.ANOTHER_SESSION.value:
+            seconds = self._terms.session if self._terms else Terms().session
+            return (
+                f"another process is member {self._coordinator.member!r} of group "
+                f"{self._coordinator.group} and is alive; this one waits until it leaves, or is "
+                f"silent for its session's time (about {seconds:g} s): {error}"
+            )
+        return f"the coordinator refuses this member, trying again: {error}"
+
+    def _asked(self, task: asyncio.Task[None]) -> None:
+        """Let whatever stands in the way of asking at all end the whole member."""
+        self._asking.discard(task)
+        if not task.cancelled() and (error := task.exception()) and not self._over.done():
+            self._over.set_exception(error)
+
+    def _look(self) -> None:
+        """See what a step has changed for the member as a whole."""
+        if self._over.done():
+            return
+        core = self._core
+        holds = core.holds
+        for work in self._works.values():
+            if core.is_leaving(work.queue):
+                work.leaving.set()
+        self._metrics.held.set(len(holds))
+        self._metrics.stopped.set(len(self._halted))
+        if self._session != core.session:
+            if self._session and self._shown:
+                log.warning(
+                    "the session is over: no request was answered in time; given up: %s",
+                    show_queues(self._shown),
+                )
+            self._session = ""
+        if core.is_live and not self._session:
+            self._session, self._session_since = core.session, clock()
+            self._metrics.sessions.inc()
+            log.info("member %s of group %s: session began", self._coordinator.member,
+                     self._coordinator.group)  # fmt: skip
+        if holds != self._shown:
+            log.info("holds %d queues: %s", len(holds), show_queues(holds) or "none")
+            self._shown = holds
+        if self._is_stopping and not holds:
+            self._end()
+        self._wake_at(core.next_change_at())
+
+    def _wake_at(self, due: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._due = None, due
+        if due is not None and not self._over.done():
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(0.0, due - clock()), self._tick)
+
+    def _session_age(self) -> float:
+        return clock() - self._session_since if self._session else 0.0
+
+    def _end(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    async def _close(self) -> None:
+        """Leave: give up what is still under way, and tell the coordinator."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._over.done():  # it was cancelled
+            self._over.cancel()
+        for work in self._works.values():
+            work.end()
+        asking = [*self._asking]
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        if self._core.is_live:
+            try:
+                await self._coordinator.leave(self._core.session)
+            except (NoAnswerError, RefusedError) as error:
+                log.warning("the coordinator was not told that this member leaves: %s", error)
+        if self._brokers is not None:
+            await self._brokers.close()
+        self._metrics.held.set(0)
+
+
+def _pauses() -> Iterator[float]:
+    pause = FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,0 +1,45 @@
+"""Answers Prometheus and the kubelet: /metrics, /healthz and /readyz."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+
+from follower.options import FollowerError
+
+
+@asynccontextmanager
+async def serve(
+    port: int, registry: CollectorRegistry, trouble: Callable[[], str]
+) -> AsyncIterator[None]:
+    """Answer for as long as this lasts. `trouble` tells why it is not ready, if it is not."""
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), content_type="text/plain")
+
+    async def health(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")  # that it answers shows that the event loop turns
+
+    async def readiness(_: web.Request) -> web.Response:
+        said = trouble()
+        return web.Response(text=f"{said or 'ok'}\n", status=503 if said else 200)
+
+    app = web.Application()
+    app.router.add_get("/metrics", metrics)
+    app.router.add_get("/healthz", health)
+    app.router.add_get("/readyz", readiness)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, port=port).start()
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise FollowerError(
+                f"port {port} cannot be opened: {why}; choose another one with --metrics-port"
+            ) from error
+        yield
+    finally:
+        await runner.cleanup()

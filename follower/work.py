@@ -1,0 +1,71 @@
+"""One holding of one queue, as the event loop sees it."""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from follower.pieces import Piece
+from mq_client.pulling import Position
+from mq_client.values import MessageQueue
+
+log = logging.getLogger("evenkeel.follower")
+
+
+class OverError(Exception):
+    """The holding is over, so what was about to be done must not be done any more."""
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """What is under way for one life of a queue."""
+
+    queue: MessageQueue
+    life: int
+    is_session_live: Callable[[], bool]
+    position: Position | None = None
+    """None until the beginning is known."""
+    pieces: deque[Piece] = field(default_factory=deque)
+    """Pulled, and not given to the core yet."""
+    leaving: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the queue must be released: pauses end."""
+    is_over: bool = False
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def may_act(self) -> bool:
+        """Whether this is still the holder, by the clock at this moment. Any thread may ask."""
+        return not self.is_over and self.is_session_live()
+
+    def check(self) -> None:
+        """Stop whoever is about to act if the holding is over."""
+        if not self.may_act():
+            raise OverError
+
+    def start(self, step: Coroutine[Any, Any, None]) -> None:
+        """Run a step until it ends or the holding does."""
+        task = asyncio.create_task(step)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def end(self) -> None:
+        """Give up everything that is under way."""
+        self.is_over = True
+        self.pieces.clear()
+        for task in self._tasks:
+            task.cancel()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait so long, or until the queue must be released."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.leaving.wait()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, OverError):
+            log.error("%s: a defect of the follower; the queue stands still", self.queue,
+                      exc_info=error)  # fmt: skip

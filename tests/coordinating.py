@@ -1,0 +1,78 @@
+"""A coordinator whose assignments a test publishes: the real one, over HTTP, in a thread."""
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import msgspec
+
+from contract.kinds.groups import Assigned, GroupSpec, GroupStatus, OwnedQueues
+from contract.kinds.topics import TopicSpec, TopicStatus
+from evenkeel.members import server
+from evenkeel.members.coordination import Coordination
+from evenkeel.objects import ConsumerGroup, Head, Key, Topic
+
+TOKEN = "secret"
+GROUP = "shop/billing"
+_KEY, _TOPIC_KEY = Key("shop", "billing"), Key("shop", "orders")
+
+
+@dataclass
+class Coordinator:
+    """Coordinates the group `GROUP` for as long as it is entered."""
+
+    name_server: str
+    topic: str
+    group: str
+    session: str
+    port: int = 0
+    _epoch: int = 0
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+    _ready: threading.Event = field(default_factory=threading.Event)
+    _end: asyncio.Event = field(default_factory=asyncio.Event)
+    _thread: threading.Thread | None = None
+    _coordination: Coordination | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def publish(self, owners: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+        """Publish an assignment: brokers and ids by member."""
+        self._epoch += 1
+        assigned = [
+            Assigned(member, queues=[OwnedQueues(self.topic, broker, ids) for broker, ids in owned])
+            for member, owned in owners.items()
+        ]
+        status = GroupStatus(epoch=self._epoch, assignments=assigned)
+        self._loop.call_soon_threadsafe(self._follow, status)
+
+    def _follow(self, status: GroupStatus) -> None:
+        spec: dict[str, Any] = {"topics": [{"name": "orders"}], "group": self.group}
+        spec["consumers"] = {"members": {"session": self.session, "drain": "10s"}}
+        group = ConsumerGroup(Head(_KEY), msgspec.convert(spec, GroupSpec), status)
+        told = {"nameServers": [self.name_server], "topic": self.topic}
+        topic = Topic(Head(_TOPIC_KEY), msgspec.convert(told, TopicSpec), TopicStatus())
+        assert self._coordination is not None
+        self._coordination.follow(group, {_TOPIC_KEY: topic})
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=[self._serve()])
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._thread is not None
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        self._coordination = Coordination(lambda key: None)
+        async with server.serving(self._coordination, TOKEN, 0) as self.port:
+            self._ready.set()
+            await self._end.wait()
+            self._coordination.close()

@@ -1,0 +1,408 @@
+"""
+Followers in processes of their own on real brokers: they join, leave, are killed and frozen.
+
+The messages are numbered, and each handled one is a line in a file.
+"""
+
+import collections
+import contextlib
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from follower.core import COMMIT_SECONDS
+from mq_client import errors
+from mq_client.blocking import Client
+from mq_client.messages import Message, StoredMessage
+from mq_client.operations.sending import To
+from mq_client.pulling import Position
+from mq_client.values import MessageQueue
+from sandbox import rocketmq
+from sandbox.waiting import eventually
+from tests import coordinating
+from tests.coordinating import Coordinator
+
+log = logging.getLogger(__name__)
+ROOT = Path(__file__).parents[2]
+SESSION_SECONDS = 2.0
+SOON_SECONDS = 2.0
+"""A queue is read again within a session and this."""
+HANDLER = """
+import os, time
+
+OUT = os.open(os.environ["OUT"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+def handle(messages):
+    for each in messages:
+        time.sleep(0.002)
+        if each.body == b"poison":
+            raise ValueError("this order has no customer")
+        place = f"{each.broker} {each.queue_id} {each.queue_offset}"
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        line = f"{os.environ['NAME']} {now} {place} {each.body.decode()}\\n"
+        os.write(OUT, line.encode())
+"""
+
+
+class Line(NamedTuple):
+    """A message that was handled."""
+
+    member: str
+    at: float
+    broker: str
+    queue: int
+    offset: int
+    number: int
+
+
+class Scene:
+    """A coordinator, and followers with their output."""
+
+    def __init__(self, coordinator: Coordinator, client: Client, folder: Path) -> None:
+        self.coordinator = coordinator
+        self.client = client
+        self.folder = folder
+        self.out = folder / "handled"
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.sent = 0
+        self.queues = [
+            MessageQueue(coordinator.topic, broker, each)
+            for broker in ("broker-a", "broker-b")
+            for each in range(2)
+        ]
+        (folder / "handler_of_test.py").write_text(HANDLER)
+        (folder / "token").write_text(coordinating.TOKEN)
+
+    def start(self, name: str, *more: str) -> subprocess.Popen[bytes]:
+        command = [
+            sys.executable, "-m", "follower", "handler_of_test:handle",
+            "--coordinator", self.coordinator.url, "--group", coordinating.GROUP,
+            "--member", name, "--token-file", str(self.folder / "token"), *more,
+        ]  # fmt: skip
+        path = os.pathsep.join(map(str, (self.folder, ROOT)))
+        env = {**os.environ, "OUT": str(self.out), "NAME": name, "PYTHONPATH": path}
+        with self.log(name).open("ab") as log:
+            self.running[name] = subprocess.Popen(command, env=env, stderr=log)
+        return self.running[name]
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def lines(self) -> list[Line]:
+        if not self.out.exists():
+            return []
+        found = [line.split() for line in self.out.read_text().splitlines(keepends=True)
+                 if line.endswith("\n")]  # fmt: skip
+        return [
+            Line(member, float(at), broker, int(queue), int(offset), int(number))
+            for member, at, broker, queue, offset, number in found
+        ]
+
+    def numbers(self) -> list[int]:
+        return [line.number for line in self.lines()]
+
+    def send(self, count: int) -> None:
+        """Send the next numbers, round all queues."""
+        for queue in self.queues:
+            mine = [
+                Message(queue.topic, str(each).encode())
+                for each in range(self.sent, self.sent + count)
+                if self.queues[each % len(self.queues)] == queue
+            ]
+            if mine:
+                self.client.send(mine, To(queue))
+        self.sent += count
+
+    def wait_for(self, is_so: Callable[[list[Line]], bool]) -> list[Line]:
+        found = eventually(self.lines, is_so, pause_seconds=0.05)
+        assert is_so(found), "\n".join(self.log(name).read_text() for name in self.running)
+        return found
+
+    def wait_for_all(self) -> list[Line]:
+        return self.wait_for(lambda lines: len({line.number for line in lines}) == self.sent)
+
+    def twice(self) -> list[Line]:
+        """The second and further lines of numbers."""
+        seen: set[int] = set()
+        found = []
+        for line in self.lines():
+            if line.number in seen:
+                found.append(line)
+            seen.add(line.number)
+        return found
+
+
+@pytest.fixture
+def scene(
+    rocketmq: rocketmq.RocketMq, client: Client, topic: str, group: str, tmp_path: Path
+) -> Iterator[Scene]:
+    """A group without members."""
+    address = rocketmq.name_server.address
+    with Coordinator(address, topic, group, f"{SESSION_SECONDS:g}s") as coordinator:
+        found = Scene(coordinator, client, tmp_path)
+        yield found
+        for each in found.running.values():
+            each.kill()
+            each.wait()
+
+
+BOTH = {"a": [("broker-a", "0-1")], "b": [("broker-b", "0-1")]}
+
+
+def read_by(lines: Sequence[Line], member: str) -> list[Line]:
+    return [line for line in lines if line.member == member]
+
+
+def assert_order_is_kept(lines: Sequence[Line]) -> None:
+    """The lines of one member and queue have growing offsets."""
+    by_queue: dict[tuple[str, str, int], list[int]] = collections.defaultdict(list)
+    for line in lines:
+        by_queue[line.member, line.broker, line.queue].append(line.offset)
+    for offsets in by_queue.values():
+        assert offsets == sorted(offsets)
+
+
+def now() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def test_nothing_is_lost_when_a_follower_is_killed_and_one_joins(scene: Scene) -> None:
+    scene.coordinator.publish(BOTH)
+    scene.start("a")
+    killed = scene.start("b")
+    scene.send(1000)
+    scene.wait_for(lambda lines: len(read_by(lines, "b")) > 100)
+    killed.kill()
+    killed.wait()
+    killed_at = now()
+    scene.coordinator.publish({"a": BOTH["a"], "c": BOTH["b"]})
+    scene.start("c")
+    scene.send(1000)
+    lines = scene.wait_for_all()
+    assert_order_is_kept(lines)
+    in_flight = {
+        line.number for line in read_by(lines, "b") if killed_at - line.at < COMMIT_SECONDS + 0.5
+    }
+    twice = scene.twice()
+    assert {line.number for line in twice} <= in_flight
+    taken_over = min(line.at for line in lines if line.broker == "broker-b" and line.at > killed_at)
+    assert taken_over - killed_at < SESSION_SECONDS + SOON_SECONDS
+    log.info("killed: %d twice, read again after %.2f s", len(twice), taken_over - killed_at)
+
+
+def test_nothing_comes_twice_when_queues_move_and_followers_leave(scene: Scene) -> None:
+    scene.coordinator.publish(BOTH)
+    scene.start("a")
+    leaving = scene.start("b")
+    scene.send(1000)
+    scene.wait_for(lambda lines: len(lines) > 100)
+    moved_at = now()
+    scene.coordinator.publish({"a": BOTH["b"], "b": BOTH["a"]})
+    lines = scene.wait_for(
+        lambda lines: any(line.member == "a" and line.broker == "broker-b" for line in lines)
+    )
+    first = min(line.at for line in lines if line.member == "a" and line.broker == "broker-b")
+    last = max(line.at for line in lines if line.member == "b" and line.broker == "broker-b")
+    leaving.terminate()
+    assert leaving.wait(15) == 0
+    left_at = now()
+    scene.send(1000)
+    lines = scene.wait_for_all()
+    borrowed = min(line.at for line in read_by(lines, "a") if line.at > left_at
+                   and line.broker == "broker-a")  # fmt: skip
+    assert scene.twice() == []
+    assert_order_is_kept(lines)
+    assert first > last
+    log.info(
+        "moved: read after %.3f s, standstill %.3f s; left: read by the other after %.3f s",
+        first - moved_at,
+        first - last,
+        borrowed - left_at,
+    )
+
+
+def test_a_follower_that_is_frozen_loses_its_queues_and_changes_nothing_later(
+    scene: Scene,
+) -> None:
+    scene.coordinator.publish(BOTH)
+    scene.start("a")
+    frozen = scene.start("b")
+    end = threading.Event()
+    stream = threading.Thread(target=keep_sending, args=[scene, end])
+    stream.start()
+    offsets = Offsets(scene)
+    try:
+        scene.wait_for(lambda lines: len(read_by(lines, "b")) > 200)
+        frozen.send_signal(signal.SIGSTOP)
+        frozen_at = now()
+        lines = scene.wait_for(
+            lambda lines: any(line.member == "a" and line.broker == "broker-b" for line in lines)
+        )
+        lent = min(line.at for line in lines if line.member == "a" and line.broker == "broker-b")
+        time.sleep(SESSION_SECONDS)
+        frozen.send_signal(signal.SIGCONT)
+        thawed_at = now()
+        scene.wait_for(  # it gets its queues back
+            lambda lines: max(line.at for line in read_by(lines, "b")) > thawed_at + 0.5
+        )
+    finally:
+        end.set()
+        stream.join()
+    lines = scene.wait_for_all()
+    offsets.stop()
+    assert lent - frozen_at < SESSION_SECONDS + SOON_SECONDS
+    assert offsets.backwards == []
+    twice = {line.number for line in scene.twice()}
+    frozen_work = {line.number for line in read_by(lines, "b")
+                   if frozen_at - COMMIT_SECONDS - 0.5 < line.at < thawed_at + 0.3}  # fmt: skip
+    assert twice <= frozen_work
+    late = [line for line in read_by(lines, "b") if thawed_at < line.at < thawed_at + 0.3]
+    log.info(
+        "frozen: read by the other after %.2f s, %d twice, %d lines within 0.3 s after it went "
+        "on, %d sent",
+        lent - frozen_at,
+        len(twice),
+        len(late),
+        scene.sent,
+    )
+
+
+def test_a_message_that_fails_for_good_becomes_a_dead_letter(scene: Scene, group: str) -> None:
+    scene.coordinator.publish({"a": [("broker-a", "0-1"), ("broker-b", "0-1")]})
+    scene.send(40)
+    scene.client.send(Message(scene.queues[0].topic, b"poison", keys=("o-17",)),
+                      To(scene.queues[0]))  # fmt: skip
+    scene.send(40)
+    scene.start("a", "--attempts", "2", "--on-failure", "dead-letter")
+    scene.wait_for_all()
+    letters = eventually(lambda: read_topic(scene.client, f"%DLQ%{group}"), bool)
+    assert [(each.body, each.keys) for each in letters] == [(b"poison", ("o-17",))]
+    assert letters[0].properties["DLQ_ORIGIN_TOPIC"] == scene.queues[0].topic
+    assert "this order has no customer" in scene.log("a").read_text()
+
+
+def test_a_queue_that_stops_at_a_message_holds_up_no_other(scene: Scene) -> None:
+    scene.coordinator.publish({"a": [("broker-a", "0-1"), ("broker-b", "0-1")]})
+    poisoned = scene.queues[0]
+    scene.send(40)
+    scene.client.send(Message(poisoned.topic, b"poison"), To(poisoned))
+    scene.send(40)
+    scene.start("a", "--attempts", "2")
+    lines = scene.wait_for(lambda lines: len({line.number for line in lines}) == 70)
+    stopped = {line.offset for line in lines if (line.broker, line.queue) == ("broker-a", 0)}
+    assert stopped == {*range(10)}
+    eventually(
+        lambda: scene.client.find_committed(scene.coordinator.group, poisoned), lambda at: at == 10
+    )
+    assert scene.client.find_committed(scene.coordinator.group, poisoned) == 10
+    scene.running["a"].terminate()
+    assert scene.running["a"].wait(5) == 0
+
+
+def read_topic(client: Client, topic: str) -> list[StoredMessage]:
+    try:
+        offsets = client.list_offsets(topic)
+    except errors.MqError:  # it is not there yet
+        return []
+    positions = [Position(queue, each.min, each.max) for queue, each in offsets.items()]
+    return [
+        message for batch in client.read("reader", positions) for message in batch.to_messages()
+    ]
+
+
+def keep_sending(scene: Scene, end: threading.Event) -> None:
+    while not end.wait(0.05):
+        scene.send(20)
+
+
+class Offsets:
+    """Watches what the group has committed: it must never go back."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.backwards: list[tuple[MessageQueue, int, int]] = []
+        self._scene = scene
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        last: dict[MessageQueue, int] = {}
+        while not self._end.wait(0.02):
+            for queue in self._scene.queues:
+                offset = self._scene.client.find_committed(self._scene.coordinator.group, queue)
+                if offset is None:
+                    continue
+                if offset < last.get(queue, 0):
+                    self.backwards.append((queue, last[queue], offset))
+                last[queue] = offset
+
+
+def test_the_page_works_as_it_stands(
+    rocketmq: rocketmq.RocketMq, client: Client, tmp_path: Path
+) -> None:
+    """With `evenkeel run` and two followers, but for addresses that are free here."""
+    page = (ROOT / "docs" / "follower.md").read_text("utf-8")
+    manifest, handler = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)[0]
+                         for kind in ("yaml", "python"))  # fmt: skip
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "billing.py").write_text(handler)
+    address = rocketmq.name_server.address
+    (tmp_path / "members.yaml").write_text(manifest.replace("127.0.0.1:9876", address))
+    rocketmq.create_topics({"orders": 2})
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    path = os.pathsep.join(map(str, (ROOT, ROOT / "operator")))
+    env = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    run = [sys.executable, "-m", "evenkeel", "run", "-f", "members.yaml"]
+    follow = [sys.executable, "-m", "follower", "shop.billing:handle", "--group", "shop/billing"]
+    follow += ["--coordinator", f"http://127.0.0.1:{port}"]
+    follow += ["--token-file", ".evenkeel/members.token"]
+    with contextlib.ExitStack() as begun:
+
+        def begin(name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+            with (tmp_path / name).open("wb") as out:
+                process = subprocess.Popen(
+                    command, cwd=tmp_path, env=env, stdout=out, stderr=subprocess.STDOUT
+                )
+            begun.callback(process.wait)
+            begun.callback(process.kill)
+            return process
+
+        begin("run", [*run, "--members-port", str(port)])
+        assert eventually((tmp_path / ".evenkeel/members.token").exists, bool)
+        members = [begin(name, follow) for name in ("one", "two")]
+        outputs = [tmp_path / "one", tmp_path / "two"]
+        eventually(lambda: [read(each) for each in outputs],
+                   lambda found: all("holds 2 queues" in each for each in found))  # fmt: skip
+        for broker in ("broker-a", "broker-b"):
+            for number in range(2):
+                to = To(MessageQueue("orders", broker, number))
+                client.send([Message("orders", b"order %d" % each) for each in range(5)], to)
+        found = eventually(
+            lambda: [re.findall(r"^orders \d \d+ b'order \d'$", read(each), re.MULTILINE)
+                     for each in outputs],
+            lambda found: sum(map(len, found)) >= 20,
+        )  # fmt: skip
+        assert [len(each) for each in found] == [10, 10], [read(each) for each in outputs]
+        for each in members:
+            each.terminate()
+        assert [each.wait(15) for each in members] == [0, 0]
+
+
+def read(path: Path) -> str:
+    return path.read_text("utf-8") if path.exists() else ""

@@ -1,0 +1,38 @@
+"""Random stories of a coordinator and its members: no two members ever act on one queue."""
+
+from tests.simulation import playing, story
+from tests.simulation.story import Freeze, Publish, Story
+from tests.simulation.world import World
+
+STORIES = 600
+
+
+def test_no_story_breaks_a_promise(seed: int) -> None:
+    steps = sum(playing.play(seed + number) for number in range(STORIES))
+    assert steps > 500 * STORIES  # members poll, pull, handle and commit in each of them
+
+
+def test_a_frozen_member_loses_its_queues_to_one_that_reads_them_while_it_sleeps() -> None:
+    first = Publish(0.0, {0: 0, 1: 1}, 0.0)
+    world = World(Story(1, 2, 2, (first, Freeze(30.0, 0, 25.0))))
+    seen: list[tuple[float, str, frozenset[int]]] = []
+    check = world.check_taken
+
+    def note(process, taken):  # type: ignore[no-untyped-def]
+        seen.append((world.now, process.name, taken))
+        check(process, taken)
+
+    world.check_taken = note  # type: ignore[method-assign]
+    world.play()
+    borrowed = [at for at, name, taken in seen if name == "1" and 0 in taken]
+    returned = [at for at, name, taken in seen if name == "0" and 0 in taken and at > 50]
+    assert len(borrowed) == len(returned) == 1
+    assert 30.0 < borrowed[0] < 41.0  # as soon as its session is over
+    assert returned[0] > 55.0
+
+
+def test_a_story_is_shortened_to_what_it_needs() -> None:
+    told = story.draw(5)
+    needed = told.events[len(told.events) // 2]
+    short = story.shorten(told, lambda each: needed in each.events)
+    assert short.events == (needed,)
