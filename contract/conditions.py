@@ -38,6 +38,7 @@ class ConditionReason(StrEnum):
     ROUTE_UNKNOWN = "RouteUnknown"
     SLICES_MISSING = "SlicesMissing"
     PODS_UNKNOWN = "PodsUnknown"
+    MEMBERS_UNKNOWN = "MembersUnknown"
     NAMESPACE_FORBIDDEN = "NamespaceForbidden"
     UNOWNED = "Unowned"
     NOT_READABLE = "NotReadable"

@@ -86,7 +86,7 @@ class Terms:
         return 0.3 * self.session
 
 
-class Source(msgspec.Struct, frozen=True, rename="camel"):
+class GroupSource(msgspec.Struct, frozen=True, rename="camel"):
     """Where a group's messages are, and which of them it reads."""
 
     group: str
@@ -118,7 +118,7 @@ class MemberAnswer(msgspec.Struct, frozen=True, rename="camel"):
     session_seconds: float
     drain_seconds: float
     on_outage: OnOutage
-    source: Source
+    source: GroupSource
 
 
 class MemberRefusal(msgspec.Struct, frozen=True, rename="camel"):

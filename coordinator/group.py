@@ -77,7 +77,7 @@ class GroupCoordinator(Generic[QueueT]):
         changed, self._changed = self._changed, set()
         return changed
 
-    def next_change_at(self) -> float | None:
+    def find_next_change(self) -> float | None:
         """Tell when time alone changes something: the start is over, or a session ends."""
         oldest = self._oldest()
         times = [] if self._is_settled else [self._settled_at]

@@ -9,7 +9,7 @@ BatchT = TypeVar("BatchT")
 
 
 @dataclass(frozen=True, slots=True)
-class Ask(Generic[QueueT]):
+class AskCoordinator(Generic[QueueT]):
     """Send a request to the coordinator. One is under way at a time."""
 
     asked: Asked[QueueT]
@@ -24,7 +24,7 @@ class Locate(Generic[QueueT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Pull(Generic[QueueT]):
+class PullQueue(Generic[QueueT]):
     """Pull the next messages of a queue; wait for them if there are none."""
 
     queue: QueueT
@@ -59,9 +59,9 @@ class Abandon(Generic[QueueT]):
 
 
 Action = (
-    Ask[QueueT]
+    AskCoordinator[QueueT]
     | Locate[QueueT]
-    | Pull[QueueT]
+    | PullQueue[QueueT]
     | Handle[QueueT, BatchT]
     | Commit[QueueT]
     | Abandon[QueueT]

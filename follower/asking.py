@@ -83,7 +83,7 @@ class Coordinator:
         )
         status, body = await self._send("POST", self._path, msgspec.json.encode(request), seconds)
         if status != 200:
-            raise RefusedError(status, self._refusal(status, body))
+            raise RefusedError(status, self._read_refusal(status, body))
         try:
             return msgspec.json.decode(body, type=MemberAnswer)
         except msgspec.MsgspecError as error:
@@ -94,7 +94,7 @@ class Coordinator:
         path = f"{self._path}?session={quote(session, safe='')}"
         status, body = await self._send("DELETE", path, b"", LEAVE_SECONDS)
         if status >= 300:
-            raise RefusedError(status, self._refusal(status, body))
+            raise RefusedError(status, self._read_refusal(status, body))
 
     def read_token(self) -> str | None:
         """Read the token; None if none is needed."""
@@ -108,7 +108,7 @@ class Coordinator:
             raise FollowerError(f"the file {self._token_file} holds no token: one line of text")
         return token
 
-    def _headers(self) -> dict[str, str]:
+    def _make_headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json"}
         try:
             token = self.read_token()
@@ -122,7 +122,7 @@ class Coordinator:
         assert self._http is not None, "enter it first"
         try:
             async with self._http.request(
-                method, path, data=body, headers=self._headers(), allow_redirects=False,
+                method, path, data=body, headers=self._make_headers(), allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=seconds),
             ) as response:  # fmt: skip
                 found = bytearray()
@@ -138,7 +138,7 @@ class Coordinator:
         except (aiohttp.ClientError, ValueError) as error:
             raise NoAnswerError(f"{self.url} cannot be reached: {error}") from error
 
-    def _refusal(self, status: int, body: bytes) -> MemberRefusal:
+    def _read_refusal(self, status: int, body: bytes) -> MemberRefusal:
         try:
             return msgspec.json.decode(body, type=MemberRefusal)
         except msgspec.MsgspecError:

@@ -31,7 +31,7 @@ class Brake:
             return
         self._said[key] = now
 
-    def over(self, key: object, text: str) -> None:
+    def clear(self, key: object, text: str) -> None:
         """Say that a trouble is over, if it was there."""
         since = self._since.pop(key, None)
         if since is not None:

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Sequence
 from typing import TypeVar
 
-from contract.following import Source
+from contract.following import GroupSource
 from follower import pieces
 from follower.options import Begin, Options
 from follower.work import Work
@@ -37,7 +37,7 @@ _NOT_KEPT = frozenset(
 """Properties with fields of their own, or that would make brokers do something with the letter."""
 
 
-def guarded(work: Work, flow: Flow[Value]) -> Flow[Value]:
+def guard(work: Work, flow: Flow[Value]) -> Flow[Value]:
     """Run a flow, and look before each of its steps whether the queue is still held."""
     outcome: object = None
     while True:
@@ -61,7 +61,7 @@ class Brokers:
 
     def __init__(
         self,
-        source: Source,
+        source: GroupSource,
         options: Options,
         credentials: Credentials | None = None,
         tls: ssl.SSLContext | None = None,
@@ -93,7 +93,9 @@ class Brokers:
                 client.find_min_offset(queue) if earliest else client.find_max_offset(queue)
             )
             await self.commit(work, found)
-        work.position = Position(queue, found, wanted=self._wanted(queue.topic), allow_gaps=True)
+        work.position = Position(
+            queue, found, wanted=self._find_filter(queue.topic), allow_gaps=True
+        )
         return found
 
     async def pull(self, work: Work, queues: int) -> list[tuple[int, int]]:
@@ -119,7 +121,7 @@ class Brokers:
     async def commit(self, work: Work, offset: int) -> None:
         """Store the offset that the group reads next."""
         flow = offsets.commit(self._client.directory, self.source.group, {work.queue: offset})
-        await self._client.run(guarded(work, flow))
+        await self._client.run(guard(work, flow))
 
     async def bury(self, work: Work, message: StoredMessage) -> None:
         """Store a message in the dead-letter topic."""
@@ -128,7 +130,7 @@ class Brokers:
             self._client.directory, make_letter(topic, message), sending.RoundRobin(), tries=1
         )
         try:
-            await self._client.run(guarded(work, flow))
+            await self._client.run(guard(work, flow))
         except errors.TopicUnknownError:
             if self._options.dead_letter is not None:
                 raise
@@ -136,7 +138,7 @@ class Brokers:
             await self._client.put_topics([TopicConfig(topic, 1, 1)])
             raise
 
-    def _wanted(self, topic: str) -> filters.Filter:
+    def _find_filter(self, topic: str) -> filters.Filter:
         if topic in self.source.sql:
             return filters.match_sql(self.source.sql[topic])
         return filters.match_tags(self.source.tags.get(topic, filters.ALL))

@@ -20,7 +20,7 @@ from typing import Generic
 
 from contract.following import FIRST_NUMBER, Asked, Grants, QueueT, Refusal, Terms
 from contract.kinds.groups import OnOutage
-from follower.actions import Abandon, Action, Ask, Locate
+from follower.actions import Abandon, Action, AskCoordinator, Locate
 from follower.lease import SessionLease
 from follower.reading import QueueReading, SpanT
 
@@ -89,7 +89,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         reading = self._readings.get(queue)
         return reading is not None and reading.is_leaving
 
-    def next_change_at(self) -> float | None:
+    def find_next_change(self) -> float | None:
         """Tell when time alone changes something."""
         times = [self._ask_at, None if self._keeps_reading else self._lease.until]
         times += [each.leave_by for each in self._readings.values()]
@@ -110,7 +110,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
                 found += reading.commit()
         return found + self._ask_if_due(now)
 
-    def answered(
+    def hear_answer(
         self, asked: Asked[QueueT], grants: Grants[QueueT], terms: Terms, now: float
     ) -> list[Action[QueueT, SpanT]]:
         """Follow an answer."""
@@ -135,7 +135,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
                 found += self._release_if_clear(reading, now)
         return found + self._ask_if_due(now)
 
-    def refused(
+    def hear_refusal(
         self, asked: Asked[QueueT], refusal: Refusal, now: float
     ) -> list[Action[QueueT, SpanT]]:
         """Do what a refusal asks for."""
@@ -149,38 +149,38 @@ class FollowerCore(Generic[QueueT, SpanT]):
         self._ask_at = now + PAUSE_SECONDS
         return found
 
-    def failed(self, asked: Asked[QueueT], now: float) -> list[Action[QueueT, SpanT]]:
+    def hear_failure(self, asked: Asked[QueueT], now: float) -> list[Action[QueueT, SpanT]]:
         """Ask again soon: the request got no answer."""
         found = self._drop_if_over(now)
         if asked is self._asked:
             self._ask_at = now + PAUSE_SECONDS
         return found
 
-    def located(
+    def note_begin(
         self, queue: QueueT, life: int, offset: int, now: float
     ) -> list[Action[QueueT, SpanT]]:
         """Begin to read a queue at this offset."""
         return self._progress(queue, life, now, lambda reading: reading.locate(offset))
 
-    def pulled(
+    def note_batch(
         self, queue: QueueT, life: int, batch: SpanT | None, now: float
     ) -> list[Action[QueueT, SpanT]]:
         """Take what a pull brought; None: nothing yet."""
         return self._progress(queue, life, now, lambda reading: reading.take(batch))
 
-    def handled(
+    def note_handled(
         self, queue: QueueT, life: int, stop: int, now: float
     ) -> list[Action[QueueT, SpanT]]:
         """Note that the handler has finished everything below `stop`."""
         return self._progress(queue, life, now, lambda reading: reading.finish(stop))
 
-    def halted(
+    def note_halt(
         self, queue: QueueT, life: int, stop: int, now: float
     ) -> list[Action[QueueT, SpanT]]:
         """Let a queue stand still: everything below `stop` is finished, and the handler gave up."""
         return self._progress(queue, life, now, lambda reading: reading.halt(stop))
 
-    def committed(
+    def note_commit(
         self, queue: QueueT, life: int, offset: int, now: float
     ) -> list[Action[QueueT, SpanT]]:
         """Note that an offset is stored."""
@@ -229,7 +229,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         self._sent_at = now
         self._ask_at = None
         self._asked = Asked(self._session, self._number, self._revision, self.holds)
-        return [Ask(self._asked)]
+        return [AskCoordinator(self._asked)]
 
     def _drop_if_over(self, now: float) -> list[Action[QueueT, SpanT]]:
         """Stop at once when the session is over: another member may begin any time now."""

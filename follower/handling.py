@@ -86,7 +86,7 @@ class Handling:
             exc_info=error,
         )  # fmt: skip
         first_failures = 1 if len(piece.messages) == 1 else 0
-        for single in piece.singles():
+        for single in piece.cut_singles():
             await self._handle_one(work, single, first_failures, error, bury)
 
     async def _handle_one(
@@ -94,7 +94,7 @@ class Handling:
     ) -> None:
         """Try one message until it is handled, or has failed too often."""
         (message,) = piece.messages
-        pauses = _pauses()
+        pauses = _make_pauses()
         found: BaseException | None = error if failures else None
         while failures < self._options.attempts:
             if failures:
@@ -103,7 +103,7 @@ class Handling:
                 raise HaltError(message.queue_offset)
             found = await self._call(work, piece.messages)
             if found is None:
-                self._brake.over(work.queue, f"{work.queue}: the handler goes on")
+                self._brake.clear(work.queue, f"{work.queue}: the handler goes on")
                 return
             failures += 1
             where = place_of(work.queue, message.queue_offset)
@@ -139,7 +139,7 @@ class Handling:
         self, work: Work, offset: int, message: StoredMessage, trouble: str, bury: Bury
     ) -> None:
         key = (work.queue, "bury")
-        for pause in _pauses():
+        for pause in _make_pauses():
             try:
                 await bury(work, message)
             except errors.UsageError as error:
@@ -152,7 +152,7 @@ class Handling:
                 if work.leaving.is_set():
                     raise HaltError(offset) from error
             else:
-                self._brake.over(key, f"{work.queue}: the dead letter is stored")
+                self._brake.clear(key, f"{work.queue}: the dead letter is stored")
                 return
 
     async def _call(self, work: Work, messages: Sequence[StoredMessage]) -> BaseException | None:
@@ -231,7 +231,7 @@ async def _end_of(call: Call) -> None:
         await asyncio.wait([call])
 
 
-def _pauses() -> Iterator[float]:
+def _make_pauses() -> Iterator[float]:
     pause = FIRST_PAUSE
     while True:
         yield pause

@@ -12,7 +12,7 @@ import socket
 import ssl
 from pathlib import Path
 
-from contract.following import Source
+from contract.following import GroupSource
 from follower import serving
 from follower.asking import Coordinator
 from follower.brokers import Brokers
@@ -95,7 +95,7 @@ class Follower:
         if self._running is not None:
             self._running.stop()
 
-    def _open_brokers(self, source: Source) -> Brokers:
+    def _open_brokers(self, source: GroupSource) -> Brokers:
         return Brokers(source, self._options, self._credentials, self._tls)
 
     def _trouble(self) -> str:

@@ -22,7 +22,7 @@ class Piece:
     messages: tuple[StoredMessage, ...] = ()
     unreadable: Unreadable | None = None
 
-    def singles(self) -> "Iterable[Piece]":
+    def cut_singles(self) -> "Iterable[Piece]":
         """Cut it into pieces of one message."""
         return cut(self.first, self.stop, self.messages, (), 1)
 
@@ -41,7 +41,7 @@ def cut(
     """
     runs: list[list[StoredMessage] | Unreadable] = []
     items: list[StoredMessage | Unreadable] = [*messages, *unreadable]
-    for item in sorted(items, key=_offset):
+    for item in sorted(items, key=_get_offset):
         last = runs[-1] if runs else None
         if isinstance(item, Unreadable):
             runs.append(item)
@@ -49,7 +49,7 @@ def cut(
             last.append(item)
         else:
             runs.append([item])
-    starts = [_offset(run[0] if isinstance(run, list) else run) for run in runs[1:]]
+    starts = [_get_offset(run[0] if isinstance(run, list) else run) for run in runs[1:]]
     found: deque[Piece] = deque()
     for run, begin, end in zip(runs or [[]], [first, *starts], [*starts, stop], strict=True):
         if isinstance(run, Unreadable):
@@ -59,5 +59,5 @@ def cut(
     return found
 
 
-def _offset(item: StoredMessage | Unreadable) -> int:
+def _get_offset(item: StoredMessage | Unreadable) -> int:
     return item.first if isinstance(item, Unreadable) else item.queue_offset

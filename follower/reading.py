@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from contract.following import QueueT
-from follower.actions import Action, Commit, Handle, Pull
+from follower.actions import Action, Commit, Handle, PullQueue
 
 MOST_WAITING = 1
 """Batches that wait while the handler is busy: the next one is there when it has finished."""
@@ -118,5 +118,5 @@ class QueueReading(Generic[QueueT, SpanT]):
             found.append(Handle(self.queue, self.life, self.waiting.popleft()))
         if not self.is_pulling and len(self.waiting) < MOST_WAITING and self.pulled_to is not None:
             self.is_pulling = True
-            found.append(Pull(self.queue, self.life, self.pulled_to))
+            found.append(PullQueue(self.queue, self.life, self.pulled_to))
         return found

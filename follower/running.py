@@ -17,9 +17,9 @@ from contract.following import (
     FIRST_NUMBER,
     Asked,
     Grants,
+    GroupSource,
     MemberAnswer,
     Refusal,
-    Source,
     Terms,
 )
 from follower import actions
@@ -96,7 +96,7 @@ class Running:
     def __init__(
         self,
         coordinator: Asks,
-        open_brokers: Callable[[Source], Serves],
+        open_brokers: Callable[[GroupSource], Serves],
         handling: Handling,
         metrics: Metrics,
     ) -> None:
@@ -107,7 +107,7 @@ class Running:
         self._metrics = metrics
         self._core: FollowerCore[MessageQueue, Piece] = FollowerCore(lambda: secrets.token_hex(16))
         self._terms: Terms | None = None
-        self._source: Source | None = None
+        self._source: GroupSource | None = None
         self._brokers: Serves | None = None
         self._works: dict[MessageQueue, Work] = {}
         self._halted: set[Work] = set()
@@ -167,22 +167,22 @@ class Running:
         found = take(clock())
         for action in found:
             self._perform(action)
-        if any(isinstance(action, actions.Ask | actions.Abandon) for action in found):
+        if any(isinstance(action, actions.AskCoordinator | actions.Abandon) for action in found):
             self._look()
         elif self._due is None or self._due > self._core.commit_at:
             self._wake_at(self._core.commit_at)
 
     def _perform(self, action: Action) -> None:
         match action:
-            case actions.Ask(asked=asked):
+            case actions.AskCoordinator(asked=asked):
                 task = asyncio.create_task(self._ask(asked))
                 self._asking.add(task)
-                task.add_done_callback(self._asked)
+                task.add_done_callback(self._note_asked)
             case actions.Locate(queue=queue, life=life):
                 work = Work(queue, life, lambda: self._core.may_act(clock()))
                 self._works[queue] = work
                 work.start(self._locate(work, self._cluster))
-            case actions.Pull(queue=queue):
+            case actions.PullQueue(queue=queue):
                 work = self._works[queue]
                 work.start(self._pull(work, self._cluster))
             case actions.Handle(queue=queue, batch=piece):
@@ -205,7 +205,7 @@ class Running:
         queue, life = work.queue, work.life
         begin = await self._persist(work, "locate", lambda: brokers.locate(work))
         log.debug("%s: read from offset %d on", queue, begin)
-        self._step(lambda now: self._core.located(queue, life, begin, now))
+        self._step(lambda now: self._core.note_begin(queue, life, begin, now))
 
     async def _pull(self, work: Work, brokers: Serves) -> None:
         queue, life = work.queue, work.life
@@ -222,7 +222,7 @@ class Running:
                     stop - 1,
                 )
         piece = work.pieces.popleft()
-        self._step(lambda now: self._core.pulled(queue, life, piece, now))
+        self._step(lambda now: self._core.note_batch(queue, life, piece, now))
 
     async def _handle(self, work: Work, piece: Piece, brokers: Serves) -> None:
         queue, life, core = work.queue, work.life, self._core
@@ -233,21 +233,21 @@ class Running:
             work.pieces.clear()
             self._halted.add(work)
             self._metrics.stopped.set(len(self._halted))
-            self._step(lambda now: core.halted(queue, life, stop, now))
+            self._step(lambda now: core.note_halt(queue, life, stop, now))
         else:
-            self._step(lambda now: core.handled(queue, life, piece.stop, now))
+            self._step(lambda now: core.note_handled(queue, life, piece.stop, now))
 
     async def _commit(self, work: Work, offset: int, brokers: Serves) -> None:
         queue, life = work.queue, work.life
         await self._persist(work, "commit", lambda: brokers.commit(work, offset))
-        self._step(lambda now: self._core.committed(queue, life, offset, now))
+        self._step(lambda now: self._core.note_commit(queue, life, offset, now))
 
     async def _persist(
         self, work: Work, what: str, attempt: Callable[[], Awaitable[Value]]
     ) -> Value:
         """Try an operation at a broker until it works."""
         key = (work.queue, what)
-        pauses = _pauses()
+        pauses = _make_pauses()
         while True:
             try:
                 value = await attempt()
@@ -258,7 +258,7 @@ class Running:
                 self._brake.say(key, f"{work.queue}: cannot {what}, trying again: {error}")
                 await asyncio.sleep(next(pauses))
             else:
-                self._brake.over(key, f"{work.queue}: {what} works again")
+                self._brake.clear(key, f"{work.queue}: {what} works again")
                 return value
 
     async def _ask(self, asked: Asked[MessageQueue]) -> None:
@@ -279,7 +279,7 @@ class Running:
             self._metrics.refusals.labels("NoAnswer").inc()
             self._trouble = str(error)
             self._brake.say("coordinator", f"{error}; trying again")
-            self._turn(lambda now: self._core.failed(asked, now))
+            self._turn(lambda now: self._core.hear_failure(asked, now))
         else:
             self._hear(asked, answer, queues)
 
@@ -288,8 +288,8 @@ class Running:
     ) -> None:
         if not self._core.is_newest(asked):
             return
-        self._brake.over("coordinator", f"{self._coordinator.url} answers again")
-        self._brake.over("refusal", "the coordinator lets this member in")
+        self._brake.clear("coordinator", f"{self._coordinator.url} answers again")
+        self._brake.clear("refusal", "the coordinator lets this member in")
         self._refusals = 0
         if self._source is None:
             self._source = answer.source
@@ -300,7 +300,7 @@ class Running:
         terms = Terms(answer.session_seconds, answer.drain_seconds, answer.on_outage)
         grants = Grants(answer.epoch, answer.revision, queues)
         self._terms = terms
-        self._turn(lambda now: self._core.answered(asked, grants, terms, now))
+        self._turn(lambda now: self._core.hear_answer(asked, grants, terms, now))
 
     async def _hear_refusal(self, asked: Asked[MessageQueue], error: RefusedError) -> None:
         core = self._core
@@ -315,16 +315,16 @@ class Running:
             ) from error
         refusal = _BY_NAME.get(error.reason)
         if error.reason not in _PASSES:
-            self._brake.say("refusal", self._refusal_text(error))
+            self._brake.say("refusal", self._describe_refusal(error))
         if refusal is None and error.reason not in _PASSES:
             self._refusals += 1
             await asyncio.sleep(min(MOST_REFUSED_PAUSE, 0.1 * 2 ** min(self._refusals, 10)))
         if refusal is None:
-            self._turn(lambda now: core.failed(asked, now))
+            self._turn(lambda now: core.hear_failure(asked, now))
         else:
-            self._turn(lambda now: core.refused(asked, refusal, now))
+            self._turn(lambda now: core.hear_refusal(asked, refusal, now))
 
-    def _refusal_text(self, error: RefusedError) -> str:
+    def _describe_refusal(self, error: RefusedError) -> str:
         if error.reason == Refusal.ANOTHER_SESSION.value:
             seconds = self._terms.session if self._terms else Terms().session
             return (
@@ -334,7 +334,7 @@ class Running:
             )
         return f"the coordinator refuses this member, trying again: {error}"
 
-    def _asked(self, task: asyncio.Task[None]) -> None:
+    def _note_asked(self, task: asyncio.Task[None]) -> None:
         """Let whatever stands in the way of asking at all end the whole member."""
         self._asking.discard(task)
         if not task.cancelled() and (error := task.exception()) and not self._over.done():
@@ -368,7 +368,7 @@ class Running:
             self._shown = holds
         if self._is_stopping and not holds:
             self._end()
-        self._wake_at(core.next_change_at())
+        self._wake_at(core.find_next_change())
 
     def _wake_at(self, due: float | None) -> None:
         if self._timer is not None:
@@ -407,7 +407,7 @@ class Running:
         self._metrics.held.set(0)
 
 
-def _pauses() -> Iterator[float]:
+def _make_pauses() -> Iterator[float]:
     pause = FIRST_PAUSE
     while True:
         yield pause

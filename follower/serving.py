@@ -16,20 +16,20 @@ async def serve(
 ) -> AsyncIterator[None]:
     """Answer for as long as this lasts. `trouble` tells why it is not ready, if it is not."""
 
-    async def metrics(_: web.Request) -> web.Response:
+    async def answer_metrics(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), content_type="text/plain")
 
-    async def health(_: web.Request) -> web.Response:
+    async def answer_health(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")  # that it answers shows that the event loop turns
 
-    async def readiness(_: web.Request) -> web.Response:
+    async def answer_readiness(_: web.Request) -> web.Response:
         said = trouble()
         return web.Response(text=f"{said or 'ok'}\n", status=503 if said else 200)
 
     app = web.Application()
-    app.router.add_get("/metrics", metrics)
-    app.router.add_get("/healthz", health)
-    app.router.add_get("/readyz", readiness)
+    app.router.add_get("/metrics", answer_metrics)
+    app.router.add_get("/healthz", answer_health)
+    app.router.add_get("/readyz", answer_readiness)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

@@ -48,7 +48,7 @@ class Work:
         """Run a step until it ends or the holding does."""
         task = asyncio.create_task(step)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._note_end)
 
     def end(self) -> None:
         """Give up everything that is under way."""
@@ -63,7 +63,7 @@ class Work:
             async with asyncio.timeout(seconds):
                 await self.leaving.wait()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _note_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, OverError):

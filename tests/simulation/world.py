@@ -143,7 +143,7 @@ class Process:
         self.schedule()
 
     def schedule(self) -> None:
-        at = self.core.next_change_at()
+        at = self.core.find_next_change()
         if at is None:
             return
         due = max((at - self.offset) / self.rate + 1e-6, self.world.now)
@@ -154,7 +154,7 @@ class Process:
     def perform(self, action: Any) -> None:
         world, core = self.world, self.core
         now = self.clock(world.now)
-        if isinstance(action, actions.Ask):
+        if isinstance(action, actions.AskCoordinator):
             world.send(self, action.asked)
             return
         if isinstance(action, actions.Abandon):
@@ -168,18 +168,18 @@ class Process:
         """Begin work at a queue, and return the step that it ends with."""
         core, queue, life = self.core, action.queue, action.life
         if isinstance(action, actions.Locate):
-            return partial(core.located, queue, life, 0)
-        if isinstance(action, actions.Pull):
-            return partial(core.pulled, queue, life, Batch(action.offset + 1))
+            return partial(core.note_begin, queue, life, 0)
+        if isinstance(action, actions.PullQueue):
+            return partial(core.note_batch, queue, life, Batch(action.offset + 1))
         if isinstance(action, actions.Handle):
             self.handling[queue] = (core.session, now)
             return partial(self._finish, queue, life, action.batch.stop)
         assert isinstance(action, actions.Commit)
-        return partial(core.committed, queue, life, action.offset)
+        return partial(core.note_commit, queue, life, action.offset)
 
     def _finish(self, queue: int, life: int, stop: int, now: float) -> list[Any]:
         self.handling.pop(queue, None)
-        return self.core.handled(queue, life, stop, now)
+        return self.core.note_handled(queue, life, stop, now)
 
     def _check_abandoned(self, queue: int, now: float) -> None:
         """A handler at work is given up only with its session, or when its time is over."""
@@ -243,7 +243,7 @@ class World:
 
     def send(self, process: Process, asked: Asked[int]) -> None:
         """Carry a request to the leader and its answer back; the member gives up after a while."""
-        self.later(ANSWER_SECONDS, partial(process.do, partial(process.core.failed, asked)))
+        self.later(ANSWER_SECONDS, partial(process.do, partial(process.core.hear_failure, asked)))
         for _ in range(1 + (self.rng.random() < self.twice)):
             if not self._is_lost(process):
                 self.later(self._delay(), partial(self._arrive, process, asked))
@@ -256,9 +256,9 @@ class World:
         if self._is_lost(process):
             return
         if isinstance(answer, Grants):
-            step = partial(process.core.answered, asked, answer, TERMS)
+            step = partial(process.core.hear_answer, asked, answer, TERMS)
         else:
-            step = partial(process.core.refused, asked, answer)
+            step = partial(process.core.hear_refusal, asked, answer)
         self.later(self._delay(), partial(process.do, step))
 
     def _is_lost(self, process: Process) -> bool:

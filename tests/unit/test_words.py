@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("contract", "evenkeel_cli", "lb_core", "mq_client")
+PACKAGES = ("contract", "coordinator", "evenkeel_cli", "follower", "lb_core", "mq_client")
 LATER = ("lb_core/slots.py",)
 
 NAMESAKES = {

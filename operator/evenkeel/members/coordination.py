@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 
-from contract.following import Asked, MemberAnswer, MemberRequest, Refusal, Source, Terms
+from contract.following import Asked, GroupSource, MemberAnswer, MemberRequest, Refusal, Terms
 from contract.kinds.groups import MemberTerms
 from evenkeel import times
 from evenkeel.errors import EvenkeelError
@@ -31,7 +31,7 @@ class Coordination:
         self._members_changed = members_changed
         self._clock = clock
         self._desks: dict[Key, GroupDesk] = {}
-        self._sources: dict[Key, Source] = {}
+        self._sources: dict[Key, GroupSource] = {}
         self.needed = asyncio.Event()
         """Set once a group has members."""
 
@@ -133,7 +133,7 @@ def read_terms(members: MemberTerms) -> Terms:
     return Terms(session, times.seconds(members.drain), members.on_outage)
 
 
-def find_source(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> Source:
+def find_source(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> GroupSource:
     """Tell members where the messages are, and which of them the group reads."""
     name_servers: list[str] = []
     tags, sql = {}, {}
@@ -146,4 +146,4 @@ def find_source(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> Source:
             tags[topic.topic] = ref.filter.tags
         if ref.filter is not None and ref.filter.sql is not None:
             sql[topic.topic] = ref.filter.sql
-    return Source(group.group, name_servers, tags, sql)
+    return GroupSource(group.group, name_servers, tags, sql)

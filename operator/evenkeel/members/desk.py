@@ -124,7 +124,7 @@ class GroupDesk:
         """Come back when time alone changes something."""
         if self._timer is not None:
             self._timer.cancel()
-        at = self._core.next_change_at()
+        at = self._core.find_next_change()
         seconds = 0.0 if at is None else max(0.0, at - self._clock())
         loop = asyncio.get_running_loop()
         self._timer = None if at is None else loop.call_later(seconds, self._tick)

@@ -62,7 +62,7 @@ def test_a_silent_session_ends_and_its_queues_are_lent() -> None:
     group.ask("a", asked("s", 2, 1, "xy"), SETTLED + 1)
     group.ask("a", asked("s", 3, 2, "x"), SETTLED + 1)
     assert granted(group.ask("b", asked("t", 2), SETTLED + 9)) == "y"
-    assert group.next_change_at() == SETTLED + 11
+    assert group.find_next_change() == SETTLED + 11
     assert granted(group.ask("b", asked("t", 3, 1, "y"), SETTLED + 11)) == "xy"
     assert group.ask("a", asked("s", 4, 2, "x"), SETTLED + 12) is Refusal.SESSION_OVER
 

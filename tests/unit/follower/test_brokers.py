@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from follower.brokers import guarded, make_letter
+from follower.brokers import guard, make_letter
 from follower.work import OverError, Work
 from mq_client import errors
 from mq_client.flows import Flow, Pause
@@ -24,7 +24,7 @@ def two_steps() -> Flow[str]:
 
 
 def test_a_flow_goes_on_through_failures_while_the_queue_is_held() -> None:
-    flow = guarded(Work(QUEUE, 1, lambda: True), two_steps())
+    flow = guard(Work(QUEUE, 1, lambda: True), two_steps())
     assert next(flow) == Pause(1.0)
     assert flow.throw(errors.DeadlineError("late")) == Pause(2.0)
     with pytest.raises(StopIteration) as ended:
@@ -34,7 +34,7 @@ def test_a_flow_goes_on_through_failures_while_the_queue_is_held() -> None:
 
 def test_no_further_request_is_sent_once_the_holding_is_over() -> None:
     work = Work(QUEUE, 1, lambda: True)
-    flow = guarded(work, two_steps())
+    flow = guard(work, two_steps())
     next(flow)
     work.is_over = True
     with pytest.raises(OverError):

@@ -98,7 +98,7 @@ def test_a_lasting_trouble_is_said_once(caplog: pytest.LogCaptureFixture) -> Non
     with caplog.at_level("INFO"):
         for _ in range(5):
             brake.say("broker", "the broker is away")
-        brake.over("broker", "the broker answers")
-        brake.over("broker", "the broker answers")
+        brake.clear("broker", "the broker answers")
+        brake.clear("broker", "the broker answers")
     said = [re.sub(r"[\d.]+ s", "N s", each.getMessage()) for each in caplog.records]
     assert said == ["the broker is away", "the broker answers, after N s"]

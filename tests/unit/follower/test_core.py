@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from contract.following import Asked, Grants, Refusal, Terms
 from contract.kinds.groups import OnOutage
-from follower.actions import Abandon, Action, Ask, Commit, Handle, Locate, Pull
+from follower.actions import Abandon, Action, AskCoordinator, Commit, Handle, Locate, PullQueue
 from follower.core import PAUSE_SECONDS, FollowerCore
 
 TERMS = Terms(session=10.0, drain=6.0)
@@ -29,7 +29,7 @@ class Member:
 
     def note(self, actions: Actions) -> Actions:
         for each in actions:
-            if isinstance(each, Ask):
+            if isinstance(each, AskCoordinator):
                 self.asked = each.asked
         return actions
 
@@ -37,12 +37,12 @@ class Member:
         assert self.asked is not None
         self.revision += 1
         grants = Grants(1, self.revision, frozenset(queues))
-        return self.note(self.core.answered(self.asked, grants, self.terms, now))
+        return self.note(self.core.hear_answer(self.asked, grants, self.terms, now))
 
     def reading(self, now: float = 1.0) -> int:
         """Get queue x and begin at offset 5; the life of the holding."""
         life = only(self.granted("x", now), Locate).life
-        self.note(self.core.located("x", life, 5, now))
+        self.note(self.core.note_begin("x", life, 5, now))
         return int(life)
 
 
@@ -62,30 +62,30 @@ def test_it_asks_at_once_and_holds_nothing() -> None:
 def test_a_granted_queue_is_located_pulled_handled_and_committed() -> None:
     member = Member()
     located = only(member.granted("x", 1.0), Locate)
-    pull = only(member.core.located("x", located.life, 5, 1.0), Pull)
+    pull = only(member.core.note_begin("x", located.life, 5, 1.0), PullQueue)
     assert (pull.queue, pull.offset) == ("x", 5)
-    found = member.core.pulled("x", pull.life, Span(8), 1.1)
+    found = member.core.note_batch("x", pull.life, Span(8), 1.1)
     assert only(found, Handle).batch == Span(8)
-    assert only(found, Pull).offset == 8  # the next messages come while the handler works
-    member.core.handled("x", pull.life, 8, 1.2)
+    assert only(found, PullQueue).offset == 8  # the next messages come while the handler works
+    member.core.note_handled("x", pull.life, 8, 1.2)
     assert only(member.core.tick(5.5), Commit).offset == 8
 
 
 def test_messages_wait_while_the_handler_is_at_work_and_no_more_are_pulled() -> None:
     member = Member()
     life = member.reading()
-    member.core.pulled("x", life, Span(8), 1.1)
-    assert kinds(member.core.pulled("x", life, Span(9), 1.2)) == []
-    found = member.core.handled("x", life, 8, 1.3)
+    member.core.note_batch("x", life, Span(8), 1.1)
+    assert kinds(member.core.note_batch("x", life, Span(9), 1.2)) == []
+    found = member.core.note_handled("x", life, 8, 1.3)
     assert only(found, Handle).batch == Span(9)
-    assert only(found, Pull).offset == 9
+    assert only(found, PullQueue).offset == 9
 
 
 def test_an_idle_queue_is_released_at_once() -> None:
     member = Member()
     member.reading()
     found = member.granted("", 2.0)
-    assert kinds(found) == ["Abandon", "Ask"]
+    assert kinds(found) == ["Abandon", "AskCoordinator"]
     assert member.asked is not None
     assert (member.asked.holds, member.asked.revision) == (frozenset(), 2)
 
@@ -93,33 +93,33 @@ def test_an_idle_queue_is_released_at_once() -> None:
 def test_a_busy_queue_is_released_when_its_work_is_committed() -> None:
     member = Member()
     life = member.reading()
-    member.core.pulled("x", life, Span(8), 1.1)
+    member.core.note_batch("x", life, Span(8), 1.1)
     member.granted("", 2.0)
     assert member.core.holds == {"x"}
-    commit = only(member.note(member.core.handled("x", life, 8, 3.0)), Commit)
+    commit = only(member.note(member.core.note_handled("x", life, 8, 3.0)), Commit)
     assert member.core.holds == {"x"}
-    found = member.note(member.core.committed("x", life, commit.offset, 3.1))
-    assert kinds(found) == ["Abandon", "Ask"]
+    found = member.note(member.core.note_commit("x", life, commit.offset, 3.1))
+    assert kinds(found) == ["Abandon", "AskCoordinator"]
     assert member.core.holds == frozenset()
 
 
 def test_messages_that_wait_are_not_begun_when_their_queue_is_to_leave() -> None:
     member = Member()
     life = member.reading()
-    member.core.pulled("x", life, Span(8), 1.1)
-    member.core.pulled("x", life, Span(9), 1.1)
+    member.core.note_batch("x", life, Span(8), 1.1)
+    member.core.note_batch("x", life, Span(9), 1.1)
     member.granted("", 2.0)
-    assert "Handle" not in kinds(member.core.handled("x", life, 8, 3.0))
+    assert "Handle" not in kinds(member.core.note_handled("x", life, 8, 3.0))
 
 
 def test_a_handler_that_does_not_return_is_given_up_after_the_drain() -> None:
     member = Member()
     life = member.reading()
-    member.core.pulled("x", life, Span(8), 1.1)
+    member.core.note_batch("x", life, Span(8), 1.1)
     member.granted("", 2.0)
     assert "Abandon" not in kinds(member.core.tick(7.9))
     assert "Abandon" in kinds(member.note(member.core.tick(8.0)))
-    assert kinds(member.core.handled("x", life, 8, 8.1)) == []
+    assert kinds(member.core.note_handled("x", life, 8, 8.1)) == []
 
 
 def test_a_session_counts_from_when_the_request_was_sent() -> None:
@@ -132,10 +132,10 @@ def test_a_session_counts_from_when_the_request_was_sent() -> None:
 def test_when_the_session_is_over_everything_is_dropped_and_a_new_one_begins() -> None:
     member = Member()
     life = member.reading(1.0)
-    found = member.note(member.core.pulled("x", life, Span(8), 30.0))  # it woke up late
-    assert kinds(found) == ["Abandon", "Ask"]
+    found = member.note(member.core.note_batch("x", life, Span(8), 30.0))  # it woke up late
+    assert kinds(found) == ["Abandon", "AskCoordinator"]
     assert member.asked == Asked("s2", 1, 0, frozenset())
-    assert member.core.handled("x", life, 8, 30.1) == []
+    assert member.core.note_handled("x", life, 8, 30.1) == []
 
 
 def test_an_answer_that_comes_after_its_session_is_over_grants_nothing() -> None:
@@ -151,7 +151,7 @@ def test_an_answer_to_a_request_that_was_replaced_counts_for_nothing() -> None:
     old = member.asked
     assert old is not None
     member.granted("", 2.0)  # x is released, which is news
-    found = member.core.answered(old, Grants(1, 9, frozenset("xy")), TERMS, 2.1)
+    found = member.core.hear_answer(old, Grants(1, 9, frozenset("xy")), TERMS, 2.1)
     assert (found, member.core.holds, life) == ([], frozenset(), 1)
 
 
@@ -161,24 +161,24 @@ def test_a_queue_that_comes_back_begins_a_new_life() -> None:
     member.granted("", 2.0)
     second = only(member.granted("x", 2.2), Locate).life
     assert second != first
-    assert member.core.located("x", first, 99, 2.3) == []
+    assert member.core.note_begin("x", first, 99, 2.3) == []
 
 
 def test_a_refusal_that_ends_the_session_drops_everything() -> None:
     member = Member()
     member.reading()
     assert member.asked is not None
-    found = member.core.refused(member.asked, Refusal.SESSION_OVER, 2.0)
+    found = member.core.hear_refusal(member.asked, Refusal.SESSION_OVER, 2.0)
     assert kinds(found) == ["Abandon"]
-    assert kinds(member.note(member.core.tick(2.0 + PAUSE_SECONDS))) == ["Ask"]
+    assert kinds(member.note(member.core.tick(2.0 + PAUSE_SECONDS))) == ["AskCoordinator"]
     assert member.asked == Asked("s2", 1, 0, frozenset())
 
 
 def test_a_request_without_an_answer_is_repeated_after_a_pause() -> None:
     member = Member()
     assert member.asked is not None
-    assert member.core.failed(member.asked, 1.0) == []
-    assert member.core.next_change_at() == 1.0 + PAUSE_SECONDS
+    assert member.core.hear_failure(member.asked, 1.0) == []
+    assert member.core.find_next_change() == 1.0 + PAUSE_SECONDS
     member.note(member.core.tick(1.0 + PAUSE_SECONDS))
     assert member.asked.number == 2
 
@@ -196,7 +196,7 @@ def test_with_keep_reading_a_member_goes_on_while_no_coordinator_answers() -> No
     member = Member()
     member.terms = KEEP_READING
     life = member.reading(1.0)
-    found = member.core.pulled("x", life, Span(8), 30.0)
+    found = member.core.note_batch("x", life, Span(8), 30.0)
     assert only(found, Handle).batch == Span(8)
     assert member.core.holds == {"x"}
 
@@ -206,7 +206,7 @@ def test_with_keep_reading_a_member_stops_when_another_process_has_its_name() ->
     member.terms = KEEP_READING
     member.reading(1.0)
     assert member.asked is not None
-    assert member.core.refused(member.asked, Refusal.ANOTHER_SESSION, 5.0) == []
+    assert member.core.hear_refusal(member.asked, Refusal.ANOTHER_SESSION, 5.0) == []
     member.note(member.core.tick(30.0))
-    found = member.core.refused(member.asked, Refusal.ANOTHER_SESSION, 30.1)
+    found = member.core.hear_refusal(member.asked, Refusal.ANOTHER_SESSION, 30.1)
     assert kinds(found) == ["Abandon"]

@@ -3,7 +3,7 @@
 import itertools
 
 from contract.following import Grants, Terms
-from follower.actions import Abandon, Action, Ask, Commit, Handle, Locate, Pull
+from follower.actions import Abandon, Action, AskCoordinator, Commit, Handle, Locate, PullQueue
 from follower.core import FollowerCore
 from follower.pieces import Piece
 
@@ -21,33 +21,33 @@ class Member:
         self.revision = 0
         self.actions = self.core.tick(0.0)
         self.grant("x", 0.0)
-        self.note(self.core.located("x", self.life, 5, 0.0))
-        self.note(self.core.pulled("x", self.life, Piece(5, 8), 0.0))
+        self.note(self.core.note_begin("x", self.life, 5, 0.0))
+        self.note(self.core.note_batch("x", self.life, Piece(5, 8), 0.0))
 
     def note(self, actions: Actions) -> Actions:
         self.actions += actions
         return actions
 
     def grant(self, queues: str, now: float) -> Actions:
-        asked = [each for each in self.actions if isinstance(each, Ask)][-1].asked
+        asked = [each for each in self.actions if isinstance(each, AskCoordinator)][-1].asked
         self.revision += 1
         grants = Grants(1, self.revision, frozenset(queues))
-        return self.note(self.core.answered(asked, grants, TERMS, now))
+        return self.note(self.core.hear_answer(asked, grants, TERMS, now))
 
 
 def find(actions: Actions, *kinds: type) -> list[str]:
     return [type(each).__name__ for each in actions if isinstance(each, kinds)]
 
 
-WORK = (Locate, Pull, Handle, Commit, Abandon)
+WORK = (Locate, PullQueue, Handle, Commit, Abandon)
 
 
 def test_a_member_that_stops_finishes_and_commits_what_its_handler_has_begun() -> None:
     member = Member()
     assert member.core.stop(6.0, 1.0) == []
     assert member.core.is_leaving("x")
-    assert member.core.handled("x", 1, 8, 2.0) == [Commit("x", 1, 8)]
-    assert find(member.core.committed("x", 1, 8, 2.1), *WORK) == ["Abandon"]
+    assert member.core.note_handled("x", 1, 8, 2.0) == [Commit("x", 1, 8)]
+    assert find(member.core.note_commit("x", 1, 8, 2.1), *WORK) == ["Abandon"]
     assert member.core.holds == frozenset()
 
 
@@ -61,9 +61,9 @@ def test_a_member_that_stops_takes_no_new_queue() -> None:
 def test_a_member_that_has_stopped_asks_no_more() -> None:
     member = Member()
     member.core.stop(6.0, 1.0)
-    member.core.handled("x", 1, 8, 2.0)
-    assert find(member.core.committed("x", 1, 8, 2.1), Ask) == []
-    assert find(member.core.tick(5.0), Ask) == []
+    member.core.note_handled("x", 1, 8, 2.0)
+    assert find(member.core.note_commit("x", 1, 8, 2.1), AskCoordinator) == []
+    assert find(member.core.tick(5.0), AskCoordinator) == []
 
 
 def test_a_handler_that_does_not_end_is_given_up_after_the_drain() -> None:
@@ -76,15 +76,15 @@ def test_a_handler_that_does_not_end_is_given_up_after_the_drain() -> None:
 
 def test_a_queue_that_halts_stores_what_was_finished_and_stands_still() -> None:
     member = Member()
-    assert member.core.halted("x", 1, 6, 1.0) == [Commit("x", 1, 6)]
-    assert member.core.committed("x", 1, 6, 1.1) == []
-    assert member.core.pulled("x", 1, Piece(8, 9), 1.2) == []
+    assert member.core.note_halt("x", 1, 6, 1.0) == [Commit("x", 1, 6)]
+    assert member.core.note_commit("x", 1, 6, 1.1) == []
+    assert member.core.note_batch("x", 1, Piece(8, 9), 1.2) == []
     assert find(member.core.tick(5.0), *WORK) == []
     assert member.core.holds == {"x"}
 
 
 def test_a_queue_that_stands_still_is_released_at_once() -> None:
     member = Member()
-    member.core.halted("x", 1, 6, 1.0)
-    member.core.committed("x", 1, 6, 1.1)
+    member.core.note_halt("x", 1, 6, 1.0)
+    member.core.note_commit("x", 1, 6, 1.1)
     assert find(member.grant("", 2.0), *WORK) == ["Abandon"]

@@ -46,7 +46,7 @@ def test_a_message_that_cannot_be_read_is_a_piece_of_its_own() -> None:
 
 def test_singles_are_about_the_same_offsets() -> None:
     piece = Piece(0, 9, tuple(map(message, (2, 5))))
-    assert shape([*piece.singles()]) == [(0, 5, [2]), (5, 9, [5])]
+    assert shape([*piece.cut_singles()]) == [(0, 5, [2]), (5, 9, [5])]
 
 
 def test_pieces_of_anything_make_up_all_offsets(rng: random.Random) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from contract.following import (
     Asked,
+    GroupSource,
     MemberAnswer,
     MemberRefusal,
     Refusal,
-    Source,
     Terms,
 )
 from contract.kinds.groups import OnOutage
@@ -44,7 +44,7 @@ class Coordinator:
     url, group, member = "http://coordinator", "shop/billing", "a"
 
     def __init__(self) -> None:
-        self.source = Source("billing", ["mq:9876"])
+        self.source = GroupSource("billing", ["mq:9876"])
         self.desk = GroupDesk(TERMS, 0.0, lambda: None)
         self.is_away = False
         self.reason: str | None = None
@@ -132,7 +132,7 @@ class Scene:
     def __init__(self) -> None:
         self.coordinator = Coordinator()
         self.brokers = Brokers()
-        self.opened: list[Source] = []
+        self.opened: list[GroupSource] = []
         self.handled: dict[MessageQueue, list[int]] = collections.defaultdict(list)
         self.bad: set[tuple[MessageQueue, int]] = set()
         self.gate = asyncio.Event()
@@ -143,7 +143,7 @@ class Scene:
             Handling(self.handle, Options(attempts=1), self.metrics), self.metrics,
         )  # fmt: skip
 
-    def _open(self, source: Source) -> Brokers:
+    def _open(self, source: GroupSource) -> Brokers:
         self.opened.append(source)
         return self.brokers
 
@@ -352,7 +352,7 @@ def test_another_source_ends_the_run_after_what_was_begun() -> None:
         scene.coordinator.publish(FIRST)
         async with scene.begun() as task:
             await until(lambda: len(scene.handled[FIRST]) == 5)
-            scene.coordinator.source = Source("billing", ["mq:9876"], {"orders": "paid"})
+            scene.coordinator.source = GroupSource("billing", ["mq:9876"], {"orders": "paid"})
             async with asyncio.timeout(2):
                 await task
         assert scene.brokers.commits[FIRST][-1] == 5

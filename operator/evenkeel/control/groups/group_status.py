@@ -206,7 +206,7 @@ class _Taken:
         members = seen.pods if listed is None else listed
         if members is None and planning.has_members(group):
             raise planning.NotReadyError(
-                "MembersUnknown",
+                ConditionReason.MEMBERS_UNKNOWN,
                 f"{group}: its members are not known yet. They are once spec.consumers.members."
                 "session has passed since evenkeel run began; a cluster has no members so far",
             )
