@@ -118,7 +118,7 @@ class Demo:
     async def _kill(self, world: FileWorld, slot: str) -> None:
         group = _find_group(world)
         before = {each.consumer: each.executor for each in group.status.assignments}[slot]
-        driver = world.process(BILLING)
+        driver = world.find_process(BILLING)
         pid = executors.find(driver.pid, before) if driver and driver.pid else None
         if pid is None:
             raise StuckError(f"the executor of {slot} has no process")
@@ -163,7 +163,7 @@ def has_given_up(job: JobRecord) -> bool:
 
 
 def _find_group(world: FileWorld) -> ConsumerGroup:
-    found = world.group(BILLING)
+    found = world.find_group(BILLING)
     assert found is not None
     return found
 
@@ -172,7 +172,7 @@ def _is_settled(world: FileWorld, group: ConsumerGroup, slots: int) -> bool:
     """Whether this many slots are filled and the job follows the newest epoch."""
     status = group.status
     filled = [each for each in status.assignments if each.executor and not each.empty_since]
-    report = world.driver(BILLING).report
+    report = world.observe_driver(BILLING).report
     is_reported = report is not None and len(report.slots) == slots
     return is_reported and len(filled) == slots and status.adopted_epoch == status.epoch
 
@@ -189,7 +189,7 @@ async def main() -> int:
             sender = Sender(client, "orders")
             demo = Demo(Path(place), client, name_server, sender)
             demo.edit(2)
-            async with sender, app.running(demo.file, demo.state, demo.screen) as world:
+            async with sender, app.run_world(demo.file, demo.state, demo.screen) as world:
                 await demo.play(world)
         found = counting.count(sender.sent, counting.read_numbers(demo.rows))
     print(found)

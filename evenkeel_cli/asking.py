@@ -7,7 +7,7 @@ Each sets one annotation, which the operator follows; `requests` defines the det
 import argparse
 from datetime import UTC, datetime
 
-from evenkeel.cluster import paths
+from evenkeel.cluster.api import paths
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup, Key
 from evenkeel_cli import options as told

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from evenkeel.cluster import paths
+from evenkeel.cluster.api import paths
 from evenkeel.errors import EvenkeelError
 from evenkeel_cli.cluster import access, kubeconfig, reading
 from evenkeel_cli.cluster.client import ClusterClient

@@ -7,20 +7,15 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from evenkeel.cluster import paths
-from evenkeel.cluster.paths import Resource
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.api.api_errors import ForbiddenError, NotFoundError
+from evenkeel.cluster.api.paths import Resource
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup, Key
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading, waiting
-from evenkeel_cli.cluster.client import (
-    ClusterClient,
-    Document,
-    ForbiddenError,
-    MissingError,
-    NotInstalledError,
-)
+from evenkeel_cli.cluster.client import ClusterClient, Document, NotInstalledError
 from evenkeel_cli.codes import DONE
 from evenkeel_cli.facts import checking, requests
 
@@ -97,7 +92,7 @@ def _delete(cluster: ClusterClient, resource: Resource, key: Key, left: list[str
     """Delete an object; a failure must not hide an earlier error."""
     try:
         cluster.delete(resource, key)
-    except MissingError:
+    except NotFoundError:
         return
     except EvenkeelError as error:
         saying.print_error(f"{resource[2]} {key} is left behind; delete it yourself: {error}")

@@ -4,13 +4,14 @@ import argparse
 from collections.abc import Iterable
 
 from contract.names import DRAIN
-from evenkeel.cluster import paths
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.api.api_errors import ConflictError, ForbiddenError, NotFoundError
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading, waiting
-from evenkeel_cli.cluster.client import ClusterClient, ConflictError, ForbiddenError, MissingError
+from evenkeel_cli.cluster.client import ClusterClient
 from evenkeel_cli.codes import DONE
 from evenkeel_cli.facts import draining
 
@@ -99,8 +100,8 @@ def _find_deleted_pods(cluster: ClusterClient, group: ConsumerGroup) -> set[str]
     gone = set()
     for name in group.to_drain - draining.find_readers(group).keys():
         try:
-            cluster.get(paths.PODS, group.beside(name))
-        except MissingError:
+            cluster.get(paths.PODS, group.find_key(name))
+        except NotFoundError:
             gone.add(name)
         except ForbiddenError:  # names that remain do no harm
             break

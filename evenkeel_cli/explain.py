@@ -4,12 +4,13 @@ import argparse
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from evenkeel.cluster import paths
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.api.api_errors import ForbiddenError
 from evenkeel.objects import ConsumerGroup, Key
 from evenkeel_cli import options as told
 from evenkeel_cli import saying
 from evenkeel_cli.cluster import connecting, reading
-from evenkeel_cli.cluster.client import ClusterClient, Document, ForbiddenError
+from evenkeel_cli.cluster.client import ClusterClient, Document
 from evenkeel_cli.codes import DONE
 from evenkeel_cli.facts import explaining, sentences
 from evenkeel_cli.facts.past import Past

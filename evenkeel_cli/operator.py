@@ -2,8 +2,8 @@
 
 import argparse
 
-from evenkeel.cluster import staging
-from evenkeel.cluster.terms import LeaderTerms, find_fault
+from evenkeel.cluster.drivers import restart_turns
+from evenkeel.cluster.leader.lease_terms import LeaderTerms, find_fault
 from evenkeel.control.topics import allowed_name_servers
 from evenkeel.errors import ManifestError
 from evenkeel_cli import options as told
@@ -49,7 +49,7 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
     )
     parser.add_argument("--image", default="", help="image of the jobs that name none")
     parser.add_argument(
-        "--restarts-at-once", type=_parse_count, default=staging.AT_ONCE, metavar="N",
+        "--restarts-at-once", type=_parse_count, default=restart_turns.AT_ONCE, metavar="N",
         help="how many drivers restart at the same time after an upgrade. Default: %(default)s",
     )  # fmt: skip
     parser.add_argument(
@@ -97,7 +97,7 @@ def _parse_count(text: str) -> int:
 
 def _parse_pattern(text: str) -> str:
     try:
-        return allowed_name_servers.checked(text)
+        return allowed_name_servers.check_pattern(text)
     except ManifestError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

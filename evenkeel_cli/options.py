@@ -96,4 +96,4 @@ def parse_namespace(text: str) -> str:
 def _parse_duration(text: str) -> float:
     if not re.fullmatch("([0-9]+(ms|s|m|h))+", text):
         raise argparse.ArgumentTypeError(f"{text!r} must be a duration such as 90s or 2m")
-    return times.seconds(text)
+    return times.parse_duration(text)

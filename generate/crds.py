@@ -12,4 +12,4 @@ def write(root: Path) -> None:
     for folder in FOLDERS:
         for kind in crds.KINDS:
             file = root / folder / f"{kind.crd_name}.yaml"
-            file.write_text(crds.text(kind), encoding="utf-8")
+            file.write_text(crds.render_yaml(kind), encoding="utf-8")

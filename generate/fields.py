@@ -49,7 +49,7 @@ class Field(NamedTuple):
 def make_page(name: str) -> str:
     """Write the page of a kind."""
     kind = KINDS[name]
-    (version,) = crds.definition(kind)["spec"]["versions"]
+    (version,) = crds.build_definition(kind)["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]["properties"]
     written = [HEAD.format(name=name, singular=kind.name.lower(), short=kind.short)]
     of_spec, of_status = (list(_list_fields(part, schema[part])) for part in ("spec", "status"))

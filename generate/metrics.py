@@ -7,7 +7,7 @@ from typing import Any, cast
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
-from evenkeel.cluster.calls import Calls
+from evenkeel.cluster.process_metrics import ProcessMetrics
 from evenkeel.control import metrics
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.facts import Facts
@@ -27,16 +27,16 @@ TABLE = "| metric | type | labels | meaning |\n|---|---|---|---|\n"
 def make_page() -> str:
     """Write the page."""
     registry = CollectorRegistry()
-    registry.register(metrics.Objects(list, list))
+    registry.register(metrics.ObjectMetrics(list, list))
     idle: Any = SimpleNamespace(
-        counts={}, name_server_requests={}, moved=SimpleNamespace(counts={})
+        queues={}, name_server_requests={}, moved=SimpleNamespace(counts={})
     )
-    registry.register(metrics.Service(lambda: idle))
+    registry.register(metrics.LoopMetrics(lambda: idle))
     api: Any = SimpleNamespace(writes=0)
-    scopes = SimpleNamespace(refused=lambda: {})
+    scopes = SimpleNamespace(list_refused=lambda: {})
     resync: Any = SimpleNamespace(missed=0, age=0.0, scopes=scopes)
-    staging: Any = SimpleNamespace(waiting=0, restarting=0)
-    registry.register(Calls(api, resync, staging))
+    restart_turns: Any = SimpleNamespace(waiting=0, restarting=0)
+    registry.register(ProcessMetrics(api, resync, restart_turns))
     of_operator, of_job = list(registry.collect()), list(_list_job_metrics().registry.collect())
     parts = {
         "Groups": _make_section("evenkeel_group_", of_operator),

@@ -11,7 +11,7 @@ from evenkeel.control import conditions
 from evenkeel.control.groups import group_status
 from evenkeel.control.groups.group_status import GroupDecision
 from evenkeel.control.groups.surroundings import GroupSurroundings
-from evenkeel.control.jobs.states import JobSeen, JobState, Report, Seat
+from evenkeel.control.jobs.states import JobSeen, JobState, Report, SlotExecutor
 from evenkeel.objects import ConsumerGroup, Key, Topic
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -48,7 +48,7 @@ def group(
 def running(
     slots: Mapping[str, str], adopted: int, error: str | None = None, coming: Sequence[str] = ()
 ) -> JobSeen:
-    seats = {slot: Seat(executor) for slot, executor in slots.items()}
+    seats = {slot: SlotExecutor(executor) for slot, executor in slots.items()}
     return JobSeen(JobState.RUNNING, "", Report(adopted, seats, True, error, frozenset(coming)))
 
 

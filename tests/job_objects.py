@@ -9,7 +9,7 @@ import pytest
 from contract import job_file
 from contract.job_file import JobFile
 from evenkeel import manifests
-from evenkeel.cluster.manifest import merging, whole
+from evenkeel.cluster.manifest import job_objects, pod_templates
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
 
@@ -71,7 +71,7 @@ def known(*topics: Topic) -> dict[Key, Topic]:
 
 
 def objects(group: ConsumerGroup, *topics: Topic) -> dict[tuple[str, str], Document]:
-    found = whole.of(group, known(*topics), IMAGE).objects
+    found = job_objects.build_job_objects(group, known(*topics), IMAGE).objects
     return {(each["kind"], each["metadata"]["name"]): each for each in found}
 
 
@@ -90,7 +90,7 @@ def spark(group: ConsumerGroup) -> dict[str, str]:
 
 
 def main(pod: Document) -> Document:
-    return merging.container(pod["spec"])
+    return pod_templates.find_container(pod["spec"])
 
 
 def mounted(pod: Document) -> dict[str, str]:
@@ -120,5 +120,5 @@ def of(who: str, **process: Any) -> Document:
 
 def refused(group: ConsumerGroup, *topics: Topic) -> str:
     with pytest.raises(ManifestError) as refusal:
-        whole.of(group, known(*topics), IMAGE)
+        job_objects.build_job_objects(group, known(*topics), IMAGE)
     return str(refusal.value)

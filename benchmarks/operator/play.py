@@ -11,7 +11,7 @@ from benchmarks.operator.events import Events
 from benchmarks.operator.sizes import Size
 from benchmarks.operator.stage import fill
 from benchmarks.operator.told import Watch
-from evenkeel.cluster import paths
+from evenkeel.cluster.api import paths
 from sandbox.operator import RunningOperator
 
 COLD_PATIENCE_SECONDS = 300.0

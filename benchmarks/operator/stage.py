@@ -10,8 +10,9 @@ from benchmarks.operator import objects
 from benchmarks.operator.api import MERGE, Client, side_by_side
 from benchmarks.operator.sizes import Size
 from evenkeel import crds, manifests
-from evenkeel.cluster import events, paths
-from evenkeel.control.groups.group_status import Happened
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.events import event_documents
+from evenkeel.control.groups.group_status import Notice
 from evenkeel.objects import Key
 from sandbox import kubernetes
 from sandbox.kubernetes import Cluster, RefusedError
@@ -38,31 +39,33 @@ class Stage:
 
     async def make_pod(self, key: Key, app: str) -> None:
         """Make a pod, which is not ready yet."""
-        path = paths.listed(paths.PODS, key.namespace)
+        path = paths.build_list_path(paths.PODS, key.namespace)
         await self._client.ask("POST", path, objects.pod(key, app))
 
     async def set_ready(self, key: Key, *, ready: bool) -> None:
         """Set the readiness of a running pod."""
-        path = f"{paths.one(paths.PODS, key)}/status"
+        path = f"{paths.build_path(paths.PODS, key)}/status"
         await self._client.ask("PATCH", path, objects.pod_status(ready=ready), MERGE)
 
     async def kill_pod(self, key: Key) -> None:
         """Delete a pod without a grace period."""
-        await self._client.ask("DELETE", paths.one(paths.PODS, key), _AT_ONCE)
+        await self._client.ask("DELETE", paths.build_path(paths.PODS, key), _AT_ONCE)
 
     async def pin(self, key: Key, pods: Iterable[Key]) -> None:
         """Pin a group to these pods."""
-        await self._client.ask("PATCH", paths.one(paths.GROUPS, key), _pin(pods), MERGE)
+        await self._client.ask("PATCH", paths.build_path(paths.GROUPS, key), _pin(pods), MERGE)
 
     async def follow_pin(self, key: Key, pods: Iterable[Key]) -> None:
         """Pin groups, and write what an operator would, as fast as the API server accepts it."""
-        path = paths.one(paths.GROUPS, key)
+        path = paths.build_path(paths.GROUPS, key)
         found = msgspec.json.decode(await self._client.ask("PATCH", path, _pin(pods), MERGE))
         found["status"]["epoch"] += 1
         found["status"]["observedGeneration"] = found["metadata"]["generation"]
         await self._client.ask("PUT", f"{path}/status", found)
-        told = events.event(manifests.read_group(found), Happened("Rebalanced", "it moved"))
-        await self._client.ask("POST", paths.listed(paths.EVENTS, key.namespace), told)
+        told = event_documents.build_event(
+            manifests.read_group(found), Notice("Rebalanced", "it moved")
+        )
+        await self._client.ask("POST", paths.build_list_path(paths.EVENTS, key.namespace), told)
 
     def _list_all(self) -> Iterator[Awaitable[None]]:
         for key in self._size.topic_keys():
@@ -73,7 +76,7 @@ class Stage:
                 yield self._make_ready_pod(pod, group.name)
 
     async def _make(self, resource: paths.Resource, key: Key, body: objects.Document) -> None:
-        await self._client.ask("POST", paths.listed(resource, key.namespace), body)
+        await self._client.ask("POST", paths.build_list_path(resource, key.namespace), body)
 
     async def _make_ready_pod(self, key: Key, app: str) -> None:
         await self.make_pod(key, app)
@@ -86,12 +89,12 @@ class Stage:
 
     async def _define(self, kind: crds.CrdKind) -> None:
         """Create a definition, and wait until the API server serves the kind."""
-        await self._client.ask("POST", _DEFINITIONS, crds.definition(kind))
+        await self._client.ask("POST", _DEFINITIONS, crds.build_definition(kind))
         resource = next(each for each in (paths.TOPICS, paths.GROUPS) if each[2] == kind.plural)
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while True:
                 with contextlib.suppress(RefusedError):
-                    await self._client.ask("GET", paths.listed(resource, None))
+                    await self._client.ask("GET", paths.build_list_path(resource, None))
                     return
                 await asyncio.sleep(_PAUSE_SECONDS)
 

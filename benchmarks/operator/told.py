@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.operator.api import Client
-from evenkeel.cluster import paths
+from evenkeel.cluster.api import paths
 from evenkeel.objects import Key
 from lb_core.assignment import parse_ids
 from sandbox.process import SandboxError
@@ -94,7 +94,7 @@ class Watch:
     def __init__(self, client: Client, resource: paths.Resource) -> None:
         """Prepare the watch."""
         self._client = client
-        self._path = paths.listed(resource, None)
+        self._path = paths.build_list_path(resource, None)
         self._versions: dict[Key, str] = {}
         self._awaited: dict[Key, tuple[Wanted, asyncio.Future[float]]] = {}
         self.changes = 0

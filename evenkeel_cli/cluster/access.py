@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenkeel.cluster import reaching
+from evenkeel.cluster.api import kubeconfig_checks
+from evenkeel.cluster.api.api_errors import NoClusterError
 from evenkeel.objects import DEFAULT_NAMESPACE
 from evenkeel_cli.cluster import kubeconfig, proofs
-from evenkeel_cli.cluster.kubeconfig import ClusterEntry, NoClusterError, User
+from evenkeel_cli.cluster.kubeconfig import ClusterEntry, User
 from evenkeel_cli.cluster.proofs import Proof
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -58,14 +59,14 @@ def find(named: str | None = None, context: str | None = None) -> ServerAccess:
             f"the kubeconfig has no user {chosen.user}, which context {name} names"
         )
     cluster, folder = config.clusters[chosen.cluster]
-    if not reaching.is_address(cluster.server):
+    if not kubeconfig_checks.is_address(cluster.server):
         raise NoClusterError(
             f"the server of cluster {chosen.cluster} in the kubeconfig is {cluster.server!r}; it "
             "must be an address such as https://10.0.0.1:6443"
         )
     user, users_folder = config.users.get(chosen.user, (User(), folder))
     proof = proofs.find_proof(user, cluster, users_folder)
-    if proof.token is not None and not reaching.is_token(proof.token):
+    if proof.token is not None and not kubeconfig_checks.is_token(proof.token):
         raise NoClusterError(
             f"the token of user {chosen.user} in the kubeconfig has characters that a token cannot "
             "have, such as a line break: correct it, or log in again"
@@ -79,7 +80,7 @@ def _use_service_account() -> ServerAccess:
     place = ACCOUNT / "namespace"
     namespace = place.read_text().strip() if place.exists() else DEFAULT_NAMESPACE
     proof = proofs.find_proof(user, cluster, ACCOUNT)
-    if proof.token is not None and not reaching.is_token(proof.token):
+    if proof.token is not None and not kubeconfig_checks.is_token(proof.token):
         raise NoClusterError(
             f"the token in {ACCOUNT} has characters that a token cannot have, such as a line break"
         )

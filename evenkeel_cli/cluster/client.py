@@ -16,9 +16,15 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from contract.kinds import parts
-from evenkeel.cluster import paths
-from evenkeel.cluster.paths import Resource
-from evenkeel.errors import EvenkeelError
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.api.api_errors import (
+    ApiError,
+    AwayError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+)
+from evenkeel.cluster.api.paths import Resource
 from evenkeel.objects import Key
 from evenkeel_cli.cluster import fetching
 from evenkeel_cli.cluster.access import ServerAccess
@@ -33,26 +39,6 @@ ANSWER_BYTES, POD_BYTES = 256 * 2**20, 32 * 2**20
 """Enough for 500 objects, and for the metrics of a driver that reads 100,000 queues."""
 A_PAGE = "500"
 LONGEST_COMPLAINT = 200
-
-
-class AwayError(EvenkeelError):
-    """The API server did not answer, or something answered that is not an API server."""
-
-
-class ApiError(EvenkeelError):
-    """The API server refused the request."""
-
-
-class ForbiddenError(ApiError):
-    """The user lacks a right."""
-
-
-class MissingError(ApiError):
-    """The object does not exist."""
-
-
-class ConflictError(ApiError):
-    """The object has changed since it was read, or exists already."""
 
 
 class NotInstalledError(ApiError):
@@ -76,13 +62,15 @@ class ClusterClient:
 
     def get(self, resource: Resource, key: Key) -> Document:
         """Read an object."""
-        return _parse_document(self._ask("get", resource, key.namespace, paths.one(resource, key)))
+        return _parse_document(
+            self._ask("get", resource, key.namespace, paths.build_path(resource, key))
+        )
 
     def list_objects(
         self, resource: Resource, namespace: str | None, **selectors: str
     ) -> Iterator[Document]:
         """List the objects of a kind, in one namespace or in all, page by page."""
-        place, more = paths.listed(resource, namespace), ""
+        place, more = paths.build_list_path(resource, namespace), ""
         while True:
             query = urlencode({**selectors, "limit": A_PAGE, "continue": more})
             page = _parse_document(self._ask("list", resource, namespace, f"{place}?{query}"))
@@ -93,22 +81,22 @@ class ClusterClient:
 
     def create(self, resource: Resource, namespace: str, document: Document) -> Document:
         """Create an object."""
-        place = paths.listed(resource, namespace)
+        place = paths.build_list_path(resource, namespace)
         return _parse_document(self._ask("create", resource, namespace, place, "POST", document))
 
     def merge(self, resource: Resource, key: Key, change: Document) -> Document:
         """Apply a merge patch to an object."""
-        place = paths.one(resource, key)
+        place = paths.build_path(resource, key)
         return _parse_document(self._ask("patch", resource, key.namespace, place, "PATCH", change))
 
     def delete(self, resource: Resource, key: Key) -> None:
         """Delete an object."""
-        self._ask("delete", resource, key.namespace, paths.one(resource, key), "DELETE")
+        self._ask("delete", resource, key.namespace, paths.build_path(resource, key), "DELETE")
 
     def read_page(self, pod: Key, port: int, path: str) -> str:
         """Read a page that a pod serves, through the API server's proxy."""
         name = quote(f"{pod.name}:{port}", safe=":")
-        place = f"{paths.listed(paths.PODS, pod.namespace)}/{name}/proxy{path}"
+        place = f"{paths.build_list_path(paths.PODS, pod.namespace)}/{name}/proxy{path}"
         resource = ("", "v1", "pods/proxy")
         limits = (POD_SECONDS, POD_BYTES)
         found = self._ask("get", resource, pod.namespace, place, limits=limits)
@@ -184,7 +172,7 @@ class ClusterClient:
                 "Install its Helm chart, or at least its CRDs with kubectl apply -f crds/"
             )
         if status == HTTPStatus.NOT_FOUND:
-            return MissingError(message)
+            return NotFoundError(message)
         kind_of_error = ConflictError if status == HTTPStatus.CONFLICT else ApiError
         return kind_of_error(f"{self.server} refuses to {asked}: {message}")
 

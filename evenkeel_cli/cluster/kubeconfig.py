@@ -13,13 +13,9 @@ from typing import TypeVar
 import msgspec
 import yaml
 
-from evenkeel.cluster import reaching
-from evenkeel.errors import EvenkeelError
+from evenkeel.cluster.api import kubeconfig_checks
+from evenkeel.cluster.api.api_errors import NoClusterError
 from evenkeel.objects import DEFAULT_NAMESPACE
-
-
-class NoClusterError(EvenkeelError):
-    """No kubeconfig says how to reach a cluster, or it is invalid."""
 
 
 class ClusterEntry(msgspec.Struct, frozen=True, rename="kebab"):
@@ -144,6 +140,8 @@ def _read_file(path: Path) -> _File:
     except OSError as error:
         raise NoClusterError(f"the kubeconfig {path} cannot be read: {error.strerror}") from error
     except yaml.YAMLError as error:
-        raise NoClusterError(f"{path} is not a kubeconfig: {reaching.no_yaml(error)}") from error
+        raise NoClusterError(
+            f"{path} is not a kubeconfig: {kubeconfig_checks.describe_yaml_error(error)}"
+        ) from error
     except (UnicodeDecodeError, msgspec.ValidationError) as error:
         raise NoClusterError(f"{path} is not a kubeconfig: {error}") from error

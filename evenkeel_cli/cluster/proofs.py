@@ -14,7 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from evenkeel_cli.cluster.kubeconfig import ClusterEntry, NoClusterError, Plugin, User
+from evenkeel.cluster.api.api_errors import NoClusterError
+from evenkeel_cli.cluster.kubeconfig import ClusterEntry, Plugin, User
 
 PLUGIN_SECONDS = 120.0
 """A plugin may ask a person to log in."""

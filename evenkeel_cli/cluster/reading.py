@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 from contract.kinds.groups import Assigned
 from evenkeel import manifests
-from evenkeel.cluster import paths, slices
+from evenkeel.cluster import assignment_slices
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.api.api_errors import NotFoundError
 from evenkeel.errors import EvenkeelError
 from evenkeel.manifests import Manifests
 from evenkeel.objects import ConsumerGroup, Key, Topic
-from evenkeel_cli.cluster.client import ClusterClient, MissingError
+from evenkeel_cli.cluster.client import ClusterClient
 
 MOST_NAMED = 10
 
@@ -42,7 +44,7 @@ def read_group(cluster: ClusterClient, key: Key) -> ConsumerGroup:
     """Read one group; if it is missing, the error lists the existing ones."""
     try:
         document = cluster.get(paths.GROUPS, key)
-    except MissingError as error:
+    except NotFoundError as error:
         names = [
             item["metadata"]["name"] for item in cluster.list_objects(paths.GROUPS, key.namespace)
         ]
@@ -66,8 +68,8 @@ def _complete(cluster: ClusterClient, found: ConsumerGroup) -> ConsumerGroup:
 
     def find(key: Key) -> list[Assigned] | None:
         try:
-            return slices.read(cluster.get(paths.CONFIG_MAPS, key))
-        except MissingError:
+            return assignment_slices.read(cluster.get(paths.CONFIG_MAPS, key))
+        except NotFoundError:
             return None
 
-    return slices.whole(found, find)
+    return assignment_slices.join_slices(found, find)

@@ -7,11 +7,12 @@ from typing import Protocol
 from rich.text import Text
 
 from contract.conditions import ConditionType
-from evenkeel.cluster.manifest import names, places
+from evenkeel.cluster.api.api_errors import ApiError, AwayError
+from evenkeel.cluster.manifest import names, pod_paths
 from evenkeel.control import conditions
 from evenkeel.objects import ConsumerGroup, Key
 from evenkeel_cli.cluster import reading
-from evenkeel_cli.cluster.client import ApiError, AwayError, ClusterClient
+from evenkeel_cli.cluster.client import ClusterClient
 from evenkeel_cli.facts import measured, picture
 from evenkeel_cli.facts.measured import Measured
 from evenkeel_cli.facts.picture import Look
@@ -112,9 +113,9 @@ class OfOne:
         running = conditions.find(group.status.conditions, ConditionType.JOB_RUNNING)
         if running is None or not running.holds:
             return None, f"{NOT_KNOWN}: the driver is not running"
-        driver = group.beside(names.driver(group))
+        driver = group.find_key(names.name_driver(group))
         try:
-            page = self._cluster.read_page(driver, places.METRICS_PORT, "/metrics")
+            page = self._cluster.read_page(driver, pod_paths.METRICS_PORT, "/metrics")
             return measured.parse(page, time.monotonic()), ""
         except ApiError as error:
             return None, f"{NOT_KNOWN}: {error}"

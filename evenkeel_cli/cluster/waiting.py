@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from evenkeel_cli.cluster.client import AwayError
+from evenkeel.cluster.api.api_errors import AwayError
 
 PAUSE_SECONDS = 0.3
 Value = TypeVar("Value")

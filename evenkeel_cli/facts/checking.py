@@ -49,7 +49,7 @@ def find_fault(found: ConsumerGroup, name: str) -> str:
     """Describe what is wrong with the assignment; empty if it is right."""
     queues = [QueueRange(name, broker, 0, QUEUES) for broker in BROKERS]
     wanted = plan.plan(None, queues, list(map(Member, CONSUMERS))).assignment
-    owned = {each.consumer: tuple(planning.owned(each)) for each in found.status.assignments}
+    owned = {each.consumer: tuple(planning.read_owned(each)) for each in found.status.assignments}
     if owned == {consumer: wanted[consumer] for consumer in wanted}:
         return ""
     return f"it must be {_format_shares(dict(wanted))}, but is {_format_shares(owned)}"
@@ -57,7 +57,7 @@ def find_fault(found: ConsumerGroup, name: str) -> str:
 
 def describe_share(assigned: Assigned) -> str:
     """Write a consumer and its queues."""
-    return _format_shares({assigned.consumer: tuple(planning.owned(assigned))})
+    return _format_shares({assigned.consumer: tuple(planning.read_owned(assigned))})
 
 
 def _format_shares(owned: dict[str, tuple[QueueRange, ...]]) -> str:

@@ -81,7 +81,7 @@ def describe_effect(group: ConsumerGroup, pod: str, *, undo: bool) -> str:
 
 
 def _count_queues(assigned: Assigned) -> str:
-    return words.count(sum(map(len, planning.owned(assigned))), "queue")
+    return words.count(sum(map(len, planning.read_owned(assigned))), "queue")
 
 
 def is_done(group: ConsumerGroup, pods: Iterable[str], *, undo: bool) -> bool:

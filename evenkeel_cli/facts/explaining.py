@@ -109,9 +109,9 @@ def _is_broadcast(group: ConsumerGroup) -> bool:
 def _list_queues(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[QueueRange]:
     """List all queues; if the Topics do not show them, those that have owners."""
     try:
-        return planning.queues_of(group, topics)
+        return planning.list_queues(group, topics)
     except EvenkeelError:
-        owned = {each for one in group.status.assignments for each in planning.owned(one)}
+        owned = {each for one in group.status.assignments for each in planning.read_owned(one)}
         return sorted(owned, key=lambda each: (each.topic, each.broker, each.start))
 
 
@@ -124,7 +124,7 @@ def _make_rows(
     owners = {
         queue: assigned
         for assigned in group.status.assignments
-        for run in planning.owned(assigned)
+        for run in planning.read_owned(assigned)
         for queue in run
     }
 
@@ -153,19 +153,21 @@ def _find_futures(foreseen: Foresight | None) -> dict[Queue, Future]:
 
 
 def _make_policy(group: ConsumerGroup) -> Policy:
-    grace = times.seconds(group.spec.rebalance.grace) if group.spec.job else 0.0
-    return planning.policy_of(group.spec.strategy, grace)
+    grace = times.parse_duration(group.spec.rebalance.grace) if group.spec.job else 0.0
+    return planning.build_policy(group.spec.strategy, grace)
 
 
 def _list_members(group: ConsumerGroup, now: datetime) -> list[Member]:
-    listed = {each.id: each for each in planning.static_members(group) or ()}
+    listed = {each.id: each for each in planning.list_static_members(group) or ()}
     return [
         Member(
             each.consumer,
             each.zone or None,
             listed[each.consumer].capacity if each.consumer in listed else 1,
             each.draining,
-            times.since(each.empty_since, now) if each.empty_since and each.executor else None,
+            times.measure_since(each.empty_since, now)
+            if each.empty_since and each.executor
+            else None,
         )
         for each in group.status.assignments
     ]

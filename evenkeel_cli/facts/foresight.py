@@ -20,7 +20,7 @@ from evenkeel.control import conditions
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import findings, group_status
 from evenkeel.control.groups.surroundings import GroupSurroundings
-from evenkeel.control.jobs.states import JobSeen, JobState, Report, Seat
+from evenkeel.control.jobs.states import JobSeen, JobState, Report, SlotExecutor
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from lb_core.model import Member
@@ -46,7 +46,7 @@ def foresee(
 ) -> Foresight:
     """Plan as the operator would; `executors` overrides the number in the job's spec."""
     notes = [PAUSED_NOW] if findings.is_paused(group) else []
-    if planning.goes_by_rate(group.spec.strategy):
+    if planning.uses_rates(group.spec.strategy):
         notes.append(NO_RATES)
     group = _add_slots(_set_executors(_remove_pause(group), executors), now)
     decision = group_status.decide(group, _make_seen(group, topics), now)
@@ -79,9 +79,9 @@ def _add_slots(group: ConsumerGroup, now: datetime) -> ConsumerGroup:
     known = {each.consumer for each in group.status.assignments}
     if group.spec.job is None or not known:
         return group
-    unused = (name for name in map(group.slot, count()) if name not in known)
+    unused = (name for name in map(group.name_slot, count()) if name not in known)
     added = [
-        Assigned(name, empty_since=times.shown(now))
+        Assigned(name, empty_since=times.format_time(now))
         for name in islice(unused, max(0, group.spec.job.executors - len(known)))
     ]
     assignments = [*group.status.assignments, *added]
@@ -104,7 +104,7 @@ def _make_job(group: ConsumerGroup) -> JobSeen | None:
         return JobSeen(JobState.STARTING, record=group.status.job)
     is_anybody_there = any(each.executor and not each.empty_since for each in slots)
     filled = {
-        each.consumer: Seat(each.executor or f"of {each.consumer}", each.pod, each.zone)
+        each.consumer: SlotExecutor(each.executor or f"of {each.consumer}", each.pod, each.zone)
         for each in slots
         # If no executor is there, none is taken as lost; missing executors count as present.
         if not (each.empty_since or (is_anybody_there and not each.executor))
@@ -115,7 +115,7 @@ def _make_job(group: ConsumerGroup) -> JobSeen | None:
 
 
 def _list_pods(group: ConsumerGroup) -> list[Member] | None:
-    if group.spec.job is not None or planning.static_members(group) is not None:
+    if group.spec.job is not None or planning.list_static_members(group) is not None:
         return None
     if not group.status.epoch:
         raise ManifestError(f"{group}: its consumers are pods, and its status lists none yet")

@@ -118,7 +118,7 @@ def _describe_consumer(look: Look, assigned: Assigned) -> dict[str, object]:
                 "ids": format_ids([run]),
                 "lags": look.measured and [look.measured.lags.get(queue) for queue in run],
             }
-            for run in planning.owned(assigned)
+            for run in planning.read_owned(assigned)
         ],
     }
 
@@ -179,7 +179,7 @@ def _sum_lag(look: Look, assigned: Assigned) -> int | None:
 
 
 def _list_queues(assigned: Assigned) -> list[Queue]:
-    return [queue for run in planning.owned(assigned) for queue in run]
+    return [queue for run in planning.read_owned(assigned) for queue in run]
 
 
 def _describe_state(group: ConsumerGroup, assigned: Assigned) -> Text:
@@ -198,7 +198,7 @@ def _describe_ready(group: ConsumerGroup) -> dict[str, Text]:
 
 def _draw_map(look: Look, assigned: Assigned) -> Iterator[Text]:
     """Draw the queues of each topic and broker: name, ids, and one character per queue."""
-    for run in planning.owned(assigned):
+    for run in planning.read_owned(assigned):
         name = Text(tables.to_one_line(f"{run.topic}@{run.broker} {format_ids([run])}"))
         if look.measured is not None:
             name.append(" ")

@@ -224,7 +224,7 @@ def _explain_exclusion(explained: Explanation, name: str) -> str:
 
 def _describe_loads(explained: Explanation) -> str:
     owned = {each.consumer: each for each in explained.group.status.assignments}
-    loads = [sum(map(len, planning.owned(owned[name]))) for name in explained.people.eligible]
+    loads = [sum(map(len, planning.read_owned(owned[name]))) for name in explained.people.eligible]
     if not loads:
         return ""
     least, most = min(loads), max(loads)
@@ -241,7 +241,7 @@ def _describe_loads(explained: Explanation) -> str:
 
 def _describe_zone(explained: Explanation, row: Row) -> Iterator[str]:
     """Write how zones affect the queue, if the strategy uses them and its zone is known."""
-    policy, zone = planning.policy_of(explained.group.spec.strategy), row.queues.zone
+    policy, zone = planning.build_policy(explained.group.spec.strategy), row.queues.zone
     has_zones = "zones" in strategies.find(policy.strategy).uses
     if not has_zones or policy.zones is Zones.IGNORE or not zone:
         return

@@ -42,7 +42,7 @@ _MEANINGS: Mapping[tuple[str, str], str] = {
 def format_age(moment: str, now: datetime) -> str:
     """Write how much time has passed."""
     try:
-        seconds = int(times.since(moment, now))
+        seconds = int(times.measure_since(moment, now))
     except (ValueError, TypeError):  # an Event may have any text here
         return "an unknown time"
     for most, unit, name in _STEPS:
@@ -73,7 +73,7 @@ def explain_reason(reason: str, source: str | None, target: str | None) -> str:
 def describe_strategy(chosen: StrategyChoice) -> str:
     """Write the strategy and its settings."""
     found = planning.find_strategy(chosen)
-    return f"{found.title}: {found.describe(planning.policy_of(chosen))}"
+    return f"{found.title}: {found.describe(planning.build_policy(chosen))}"
 
 
 def explain_condition(condition: Condition) -> str:

@@ -1,9 +1,9 @@
 """
-Make the CustomResourceDefinitions from the types; `make generate` writes them.
+Builds the CustomResourceDefinitions from the types; `make generate` writes them.
 
-Kubernetes wants a structural schema: no references, no alternatives, a type everywhere. So what
-msgspec says about a type is written out in place, with the field's text as description and the
-type's rules beside it.
+Kubernetes needs a structural schema: no references, no alternatives, and a type for each field. So
+the schema from msgspec is expanded, with the docstrings of fields as descriptions and the rules of
+types.
 """
 
 import ast
@@ -48,11 +48,11 @@ class CrdKind:
 
     @property
     def crd_name(self) -> str:
-        """Name the definition, and its file."""
+        """The name of the definition and of its file."""
         return f"{self.plural}.{parts.GROUP}"
 
 
-def _condition(kind: ConditionType, part: str = "status") -> str:
+def _build_condition_path(kind: ConditionType, part: str = "status") -> str:
     return f".status.conditions[?(@.type=='{kind}')].{part}"
 
 
@@ -66,8 +66,8 @@ TOPIC = CrdKind(
     (
         Column("Read", ".status.readQueues", "integer"),
         Column("Write", ".status.writeQueues", "integer"),
-        Column("Ready", _condition(ConditionType.READY)),
-        Column("Reason", _condition(ConditionType.READY, "reason"), is_wide=True),
+        Column("Ready", _build_condition_path(ConditionType.READY)),
+        Column("Reason", _build_condition_path(ConditionType.READY, "reason"), is_wide=True),
         AGE,
     ),
 )
@@ -86,8 +86,8 @@ CONSUMER_GROUP = CrdKind(
         Column("Lag", ".status.lag", "integer"),
         Column("Epoch", ".status.epoch", "integer"),
         Column("Adopted", ".status.adoptedEpoch", "integer", is_wide=True),
-        Column("Ready", _condition(ConditionType.READY)),
-        Column("Reason", _condition(ConditionType.READY, "reason"), is_wide=True),
+        Column("Ready", _build_condition_path(ConditionType.READY)),
+        Column("Reason", _build_condition_path(ConditionType.READY, "reason"), is_wide=True),
         AGE,
     ),
     {
@@ -99,15 +99,15 @@ CONSUMER_GROUP = CrdKind(
 KINDS = (TOPIC, CONSUMER_GROUP)
 
 
-def definition(kind: CrdKind) -> Schema:
-    """Make the CustomResourceDefinition of a kind."""
+def build_definition(kind: CrdKind) -> Schema:
+    """Build the CustomResourceDefinition of a kind."""
     version = {
         "name": parts.VERSION,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": _object(kind)},
+        "schema": {"openAPIV3Schema": _build_object_schema(kind)},
         "subresources": {"status": {}, **({"scale": dict(kind.scale)} if kind.scale else {})},
-        "additionalPrinterColumns": [_column(each) for each in kind.columns],
+        "additionalPrinterColumns": [_build_column(each) for each in kind.columns],
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -128,20 +128,20 @@ def definition(kind: CrdKind) -> Schema:
     }
 
 
-def text(kind: CrdKind) -> str:
-    """Write the definition as YAML."""
+def render_yaml(kind: CrdKind) -> str:
+    """Render the definition as YAML."""
     head = "# Made from the types in contract/kinds by `make generate`.\n"
-    return head + yaml.dump(definition(kind), Dumper=_Plain, sort_keys=False, width=100)
+    return head + yaml.dump(build_definition(kind), Dumper=_Plain, sort_keys=False, width=100)
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes equal things twice, for people read it."""
+    """Writes equal values twice instead of YAML aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
 
-def _object(kind: CrdKind) -> Schema:
+def _build_object_schema(kind: CrdKind) -> Schema:
     return {
         "type": "object",
         "description": inspect.getdoc(inspect.getmodule(kind.spec)) or "",
@@ -150,43 +150,43 @@ def _object(kind: CrdKind) -> Schema:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
-            "spec": structural(kind.spec),
-            "status": structural(kind.status),
+            "spec": build_schema(kind.spec),
+            "status": build_schema(kind.status),
         },
     }
 
 
-def _column(column: Column) -> Schema:
+def _build_column(column: Column) -> Schema:
     wide = {"priority": 1} if column.is_wide else {}
     return {"name": column.name, "type": column.type, "jsonPath": column.path, **wide}
 
 
 @functools.cache
-def structural_of(kind: type[parts.Part]) -> Schema:
-    """Make the schema of a type once, for who only reads it."""
-    return structural(kind)
+def find_schema(kind: type[parts.Part]) -> Schema:
+    """Find the cached schema of a type; callers must not change it."""
+    return build_schema(kind)
 
 
-def structural(kind: type[parts.Part]) -> Schema:
-    """Make the schema of a type, with all that it is made of."""
+def build_schema(kind: type[parts.Part]) -> Schema:
+    """Build the schema of a type, with all nested types."""
     (root,), components = msgspec.json.schema_components([kind])
-    known = {each.__name__: each for each in _all_parts(parts.Part)}
-    return _written_out(root, components, known)
+    known = {each.__name__: each for each in _list_parts(parts.Part)}
+    return _expand(root, components, known)
 
 
-def _written_out(
+def _expand(
     schema: Schema, components: Mapping[str, Schema], known: Mapping[str, type[parts.Part]]
 ) -> Schema:
     beside = {name: value for name, value in schema.items() if name not in ("$ref", "anyOf")}
-    if "anyOf" in schema:  # something, or nothing
+    if "anyOf" in schema:  # an optional value
         (some,) = [each for each in schema["anyOf"] if each != {"type": "null"}]
         beside.pop("default", None)
-        return _written_out(some, components, known) | beside
+        return _expand(some, components, known) | beside
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        found = _written_out(components[name], components, known)
-        found = (_ruled(found, known[name]) if name in known else found) | beside
-        if found.get("default") == {}:  # rules see a default as it stands here
+        found = _expand(components[name], components, known)
+        found = (_add_rules(found, known[name]) if name in known else found) | beside
+        if found.get("default") == {}:  # rules see this default
             found["default"] = {
                 field: each["default"]
                 for field, each in found["properties"].items()
@@ -202,23 +202,24 @@ def _written_out(
         beside["format"] = "int64"
     if "properties" in beside:
         beside["properties"] = {
-            name: _written_out(each, components, known)
-            for name, each in beside["properties"].items()
+            name: _expand(each, components, known) for name, each in beside["properties"].items()
         }
         if not beside.get("required"):
             beside.pop("required", None)
     if "items" in beside:
-        beside["items"] = _written_out(beside["items"], components, known)
+        beside["items"] = _expand(beside["items"], components, known)
     if inner := beside.get("additionalProperties"):
-        beside["additionalProperties"] = _written_out(inner, components, known)
+        beside["additionalProperties"] = _expand(inner, components, known)
     elif beside.get("type") == "object" and "properties" not in beside:
-        beside["x-kubernetes-preserve-unknown-fields"] = True  # else they would be dropped
+        beside["x-kubernetes-preserve-unknown-fields"] = True  # else the API server would drop them
     return beside
 
 
-def _ruled(schema: Schema, kind: type[parts.Part]) -> Schema:
-    """Add what the type's fields mean, and its rules."""
-    texts = {name: text for each in reversed(kind.__mro__) for name, text in _texts(each).items()}
+def _add_rules(schema: Schema, kind: type[parts.Part]) -> Schema:
+    """Add the descriptions of fields, and the rules of the type."""
+    texts = {
+        name: text for each in reversed(kind.__mro__) for name, text in _read_texts(each).items()
+    }
     by_name = {
         field.encode_name: texts.get(field.name, "") for field in msgspec.structs.fields(kind)
     }
@@ -239,8 +240,8 @@ def _ruled(schema: Schema, kind: type[parts.Part]) -> Schema:
     return schema
 
 
-def _texts(kind: type) -> dict[str, str]:
-    """Read the texts below the fields that a type adds."""
+def _read_texts(kind: type) -> dict[str, str]:
+    """Read the docstrings below the fields of a type."""
     if not issubclass(kind, parts.Part):
         return {}
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
@@ -255,7 +256,7 @@ def _texts(kind: type) -> dict[str, str]:
     return found
 
 
-def _all_parts(kind: type[parts.Part]) -> Iterator[type[parts.Part]]:
+def _list_parts(kind: type[parts.Part]) -> Iterator[type[parts.Part]]:
     for each in kind.__subclasses__():
         yield each
-        yield from _all_parts(each)
+        yield from _list_parts(each)

@@ -1,9 +1,9 @@
-"""What goes wrong, as users may have to decide about it."""
+"""The base errors of this package."""
 
 
 class EvenkeelError(Exception):
-    """The base of all: its text says what happened, to which object, and what to do."""
+    """The base of all errors: the text says what happened, to which object, and what to do."""
 
 
 class ManifestError(EvenkeelError):
-    """A manifest says what cannot be."""
+    """A manifest is invalid."""

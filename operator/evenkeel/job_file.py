@@ -60,7 +60,7 @@ def build(
         dead_letter=_sink(job.dead_letter, places) if job.dead_letter else None,
         executors=executors,
         mode=job.mode,
-        trigger_seconds=times.seconds(job.trigger),
+        trigger_seconds=times.parse_duration(job.trigger),
         skip=group.head.annotations.get(SKIP, ""),
         metrics_port=places.metrics_port,
         spark=dict(spark),
@@ -106,7 +106,7 @@ def _source(group: ConsumerGroup, job: Job, topics: Mapping[Key, Topic]) -> dict
             "startFrom": job.start_from.value.lower(),
             "startTimestamp": job.start_timestamp,
             "maxMessagesPerBatch": None if most is None else str(most),
-            "fetchDeadline": f"{times.seconds(job.fetch_deadline):g}s",
+            "fetchDeadline": f"{times.parse_duration(job.fetch_deadline):g}s",
             "fetchMemory": str(_fetch_bytes(job)),
             "failOnDataLoss": str(job.fail_on_data_loss).lower(),
             **_filter(group),
@@ -117,8 +117,8 @@ def _source(group: ConsumerGroup, job: Job, topics: Mapping[Key, Topic]) -> dict
 def _fetch_bytes(job: Job) -> int:
     """Tell what a task may hold: each core of an executor has a task, and Java most of the rest."""
     if job.fetch_memory is not None:
-        return max(1, quantities.mib(job.fetch_memory)) * MIB
-    part = quantities.mib(job.executor.memory) // (16 * job.executor.cores)
+        return max(1, quantities.parse_mib(job.fetch_memory)) * MIB
+    part = quantities.parse_mib(job.executor.memory) // (16 * job.executor.cores)
     return min(max(part, LEAST_FETCH_MIB), MOST_FETCH_MIB) * MIB
 
 

@@ -1,8 +1,8 @@
 """
-Reads manifests: files of YAML documents, as kubectl takes and gives them.
+Reads manifests: files of YAML documents, as for kubectl.
 
-Of other kinds only ConfigMaps and Secrets are read, for ours name them; the rest is passed over.
-What an API server would refuse is refused.
+Topics, ConsumerGroups, and the ConfigMaps and Secrets that they name are read; other kinds are
+skipped. Objects that an API server would refuse are refused.
 """
 
 import base64
@@ -31,14 +31,14 @@ KINDS = {
     ("v1", "Secret"),
 }
 LIKENESS = 0.85
-"""Similarity from which another API group counts as ours, misspelt."""
+"""From this similarity on, another API group counts as a misspelling of ours."""
 Document = Mapping[str, Any]
 Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """What a file holds."""
+    """The objects of a file."""
 
     topics: dict[Key, Topic] = field(default_factory=dict)
     groups: dict[Key, ConsumerGroup] = field(default_factory=dict)
@@ -47,10 +47,10 @@ class Manifests:
 
 
 def read(path: Path) -> Manifests:
-    """Read a file."""
+    """Read a manifest file."""
     try:
         text = path.read_text(encoding="utf-8")
-        documents = list(_objects(list(yaml.load_all(text, _Loader)), path))
+        documents = list(_list_objects(list(yaml.load_all(text, _Loader)), path))
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -60,42 +60,48 @@ def read(path: Path) -> Manifests:
     found = Manifests()
     seen = set()
     for document in documents:
-        who = _identity(document, path)
+        who = _read_identity(document, path)
         if who in seen:
             raise ManifestError(f"{path}: there are two of {document['kind']} {who[1]}")
         seen.add(who)
         match document.get("kind"):
             case "Topic":
-                topic = read_topic(_known(document, TopicSpec))
+                topic = read_topic(_refuse_unknown_fields(document, TopicSpec))
                 _follow_rules(document, TopicSpec)
                 found.topics[topic.head.key] = topic
             case "ConsumerGroup":
-                group = read_group(_known(document, GroupSpec))
+                group = read_group(_refuse_unknown_fields(document, GroupSpec))
                 _follow_rules(document, GroupSpec)
                 found.groups[group.head.key] = group
             case "ConfigMap":
-                key = objects.head(document["metadata"]).key
-                found.config_maps[key] = _entries(document, "data")
+                key = objects.read_head(document["metadata"]).key
+                found.config_maps[key] = _read_entries(document, "data")
             case _:
-                key = objects.head(document["metadata"]).key
-                found.secrets[key] = _secret(document)
+                key = objects.read_head(document["metadata"]).key
+                found.secrets[key] = _read_secret(document)
     return found
 
 
 def read_topic(document: Document) -> Topic:
-    """Read one object, as a file or the API server gives it."""
-    spec, status = _part(document, "spec", TopicSpec), _part(document, "status", TopicStatus)
-    return Topic(objects.head(document["metadata"]), spec, status)
+    """Read one object from a file or from the API server."""
+    spec, status = (
+        _read_part(document, "spec", TopicSpec),
+        _read_part(document, "status", TopicStatus),
+    )
+    return Topic(objects.read_head(document["metadata"]), spec, status)
 
 
 def read_group(document: Document) -> ConsumerGroup:
-    """Read one object, as a file or the API server gives it."""
-    spec, status = _part(document, "spec", GroupSpec), _part(document, "status", GroupStatus)
-    return ConsumerGroup(objects.head(document["metadata"]), spec, status)
+    """Read one object from a file or from the API server."""
+    spec, status = (
+        _read_part(document, "spec", GroupSpec),
+        _read_part(document, "status", GroupStatus),
+    )
+    return ConsumerGroup(objects.read_head(document["metadata"]), spec, status)
 
 
 class _Loader(yaml.SafeLoader):
-    """Leaves times as strings, as kubectl does."""
+    """Keeps times as strings, as kubectl does."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -104,20 +110,20 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _objects(documents: list[Any], path: Path) -> Iterator[Document]:
-    """Find ours, in lists too, which is how kubectl gives several."""
+def _list_objects(documents: list[Any], path: Path) -> Iterator[Document]:
+    """List the objects of known kinds, including those in objects of kind List."""
     for document in documents:
         if isinstance(document, dict) and document.get("kind") == "List":
             items = document.get("items")
-            yield from _objects(items if isinstance(items, list) else [], path)
+            yield from _list_objects(items if isinstance(items, list) else [], path)
         elif isinstance(document, dict):
             _refuse_strange_kind(document, path)
-            if _kind(document) in KINDS:
+            if _read_kind(document) in KINDS:
                 yield document
 
 
 def _refuse_strange_kind(document: Document, path: Path) -> None:
-    """Refuse a document without a kind, and one whose apiVersion or kind is nearly ours."""
+    """Refuse a document without a kind, or with a misspelt apiVersion or kind of ours."""
     version, kind = document.get("apiVersion"), document.get("kind")
     metadata = document.get("metadata")
     name = metadata.get("name", "") if isinstance(metadata, dict) else ""
@@ -140,41 +146,41 @@ def _resembles_ours(group: str) -> bool:
 
 
 def _follow_rules(document: Document, kind: type[parts.Part]) -> None:
-    """Refuse an object that the API server would refuse though its types are right."""
-    if found := rules.broken(document.get("spec") or {}, kind, "spec"):
+    """Refuse an object that the API server would refuse although its types are right."""
+    if found := rules.find_faults(document.get("spec") or {}, kind, "spec"):
         raise ManifestError(
             f"{document['kind']} {document['metadata']['name']}: {'; '.join(found)}"
         )
 
 
-def _known(document: Document, kind: type[parts.Part]) -> Document:
-    """Refuse a file's object that has fields of no meaning."""
-    for where in unknown_fields.found(document.get("spec"), kind, "spec"):
+def _refuse_unknown_fields(document: Document, kind: type[parts.Part]) -> Document:
+    """Refuse an object with unknown fields."""
+    for where in unknown_fields.find_unknown_fields(document.get("spec"), kind, "spec"):
         raise ManifestError(
             f"{document['kind']} {document['metadata']['name']}: there is no field {where}"
         )
     return document
 
 
-def _kind(document: Document) -> tuple[str, str]:
+def _read_kind(document: Document) -> tuple[str, str]:
     return str(document.get("apiVersion")), str(document.get("kind"))
 
 
-def _secret(document: Document) -> dict[str, str]:
+def _read_secret(document: Document) -> dict[str, str]:
     try:
-        encoded = _entries(document, "data").items()
+        encoded = _read_entries(document, "data").items()
         found = {name: base64.b64decode(value).decode() for name, value in encoded}
     except ValueError as error:
         raise ManifestError(f"Secret {document['metadata']['name']}: data: {error}") from error
-    return found | _entries(document, "stringData")
+    return found | _read_entries(document, "stringData")
 
 
-def _entries(document: Document, part: str) -> dict[str, str]:
-    return _part(document, part, dict[str, str])
+def _read_entries(document: Document, part: str) -> dict[str, str]:
+    return _read_part(document, part, dict[str, str])
 
 
 class _Metadata(msgspec.Struct):
-    """What is read of it, and must be what it is in Kubernetes."""
+    """The metadata that is read, with the types of Kubernetes."""
 
     name: parts.ObjectName
     namespace: parts.ObjectName | None = None
@@ -182,7 +188,7 @@ class _Metadata(msgspec.Struct):
     annotations: dict[str, str] | None = None
 
 
-def _identity(document: Document, path: Path) -> tuple[str, Key]:
+def _read_identity(document: Document, path: Path) -> tuple[str, Key]:
     kind, metadata = str(document["kind"]), document.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         raise ManifestError(f"{path}: a {kind} has no metadata.name")
@@ -194,7 +200,7 @@ def _identity(document: Document, path: Path) -> tuple[str, Key]:
     return kind, Key(found.namespace or objects.DEFAULT_NAMESPACE, found.name)
 
 
-def _part(document: Document, part: str, kind: type[Kind]) -> Kind:
+def _read_part(document: Document, part: str, kind: type[Kind]) -> Kind:
     try:
         return msgspec.convert(document.get(part) or {}, kind)
     except msgspec.ValidationError as error:

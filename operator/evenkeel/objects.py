@@ -1,4 +1,4 @@
-"""The two kinds of objects as the service holds them, wherever they are kept."""
+"""The two kinds of objects in memory, from a cluster or from a file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,39 +13,39 @@ DEFAULT_NAMESPACE = "default"
 
 
 class Key(NamedTuple):
-    """Which object of a kind."""
+    """The namespace and name of an object."""
 
     namespace: str
     name: str
 
     def __str__(self) -> str:
-        """Say it as briefly as kubectl takes it."""
+        """Leave out the namespace `default`."""
         return self.name if self.namespace == DEFAULT_NAMESPACE else f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What both kinds have in common."""
+    """The metadata of both kinds."""
 
     key: Key
     generation: int = 0
     """Grows with each change of the spec."""
     version: str = ""
-    """Changes with every change."""
+    """The resource version: it changes with every write."""
     created: str = ""
     uid: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
     is_going: bool = False
-    """Whether it is being deleted, and only waits for what others do before."""
+    """Whether it is being deleted, and waits for finalizers."""
 
     @property
     def age_order(self) -> tuple[str, Key]:
-        """Sort the oldest first."""
+        """A sort key: oldest first."""
         return self.created, self.key
 
     @property
     def origin(self) -> str:
-        """Tell this object from all others, in other clusters too; of two the lower is older."""
+        """Identifies the object across clusters; the older of two has the lower origin."""
         return f"{self.created}/{self.uid}"
 
 
@@ -61,11 +61,11 @@ class Topic:
 
     @property
     def topic(self) -> str:
-        """RocketMQ's name of it."""
+        """Its name in RocketMQ."""
         return self.spec.topic or self.head.key.name
 
     def __str__(self) -> str:
-        """Name it in a message."""
+        """Name the object for messages."""
         return f"{self.KIND} {self.head.key}"
 
 
@@ -81,39 +81,39 @@ class ConsumerGroup:
 
     @property
     def group(self) -> str:
-        """RocketMQ's name of it."""
+        """Its name in RocketMQ."""
         return self.spec.group or self.head.key.name
 
-    def beside(self, name: str) -> Key:
-        """Find an object that the spec names: it is in the same namespace."""
+    def find_key(self, name: str) -> Key:
+        """Find the key of an object that the spec names, in the same namespace."""
         return Key(self.head.key.namespace, name)
 
     @property
     def topic_keys(self) -> list[Key]:
         """All topics that the spec names."""
-        return [self.beside(each.name) for each in self.spec.topics]
+        return [self.find_key(each.name) for each in self.spec.topics]
 
     @property
     def rebalance_asked(self) -> str:
-        """Tell what asks for a plan at once that was not made yet; empty if nothing does."""
+        """The value of a rebalance request that was not done yet; empty if there is none."""
         asked = self.head.annotations.get(REBALANCE, "")
         return "" if asked == self.status.rebalanced_for else asked
 
     @property
     def to_drain(self) -> frozenset[str]:
-        """Name the pods that are to be emptied, as asked by hand; some may be gone already."""
+        """Names of the pods to drain on a user's request; some may be gone already."""
         return frozenset(assignment.list_drained(self.head.annotations))
 
-    def slot(self, number: int) -> str:
+    def name_slot(self, number: int) -> str:
         """Name a slot of its job."""
         return f"{self.group}-{number}"
 
     def __str__(self) -> str:
-        """Name it in a message."""
+        """Name the object for messages."""
         return f"{self.KIND} {self.head.key}"
 
 
-def head(metadata: Mapping[str, Any]) -> Head:
+def read_head(metadata: Mapping[str, Any]) -> Head:
     """Read an object's metadata."""
     return Head(
         Key(str(metadata.get("namespace") or DEFAULT_NAMESPACE), str(metadata["name"])),

@@ -1,8 +1,7 @@
 """
-From what objects say to a plan: `lb_core`, asked in its own words. Pure.
+Translates objects into the terms of the engine `lb_core`, and plans. Pure.
 
-Here each name of ours meets the engine's: strategies, zones, slots as members, a status as the
-plan of last time.
+Strategies, zones and members are translated here, and a status into the previous plan.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,34 +28,34 @@ from lb_core.plan import Plan
 from lb_core.policy import Policy, Zones, read_share
 
 MOST_LETTERS = 63
-"""Of a label's value."""
+"""The longest value of a label."""
 MOST_POINTS = 100_000
-"""Of all consumers on a ring of hashes. More would take too long, as with too many queues."""
+"""Limit of all points on a hash ring: more would take too long to plan."""
 
 
 class NotReadyError(ManifestError):
-    """An object that a group needs is not there, or says too little yet."""
+    """An object that a group needs is missing or not ready."""
 
     def __init__(self, reason: ConditionReason, message: str) -> None:
-        """`reason` is one word for programs."""
+        """`reason` becomes the reason of a condition."""
         super().__init__(message)
         self.reason = reason
 
 
 def refuse_long_name(group: ConsumerGroup) -> None:
-    """Refuse a name that no label takes: a job's pods bear it, and slots are called by it."""
+    """Refuse a name that is too long for a label: the pods of a job have it as a label."""
     name = group.head.key.name
     if len(name) > MOST_LETTERS:
         raise ManifestError(
-            f"{group}: its name has {len(name)} letters, and the labels of what belongs to it "
-            f"take {MOST_LETTERS}: make it anew with a shorter metadata.name; spec.group may stay"
+            f"{group}: its name has {len(name)} letters, but labels hold at most {MOST_LETTERS}: "
+            "create it again with a shorter metadata.name and the same spec.group"
         )
 
 
 def plan_group(
     group: ConsumerGroup, queues: Sequence[QueueRange], members: Sequence[Member], policy: Policy
 ) -> Plan:
-    """Plan a group anew, from who owns what by its status."""
+    """Plan a group, from the owners in its status."""
     dealer = strategies.find(policy.strategy).dealer
     points = dealer.count_points(policy.config) * len(members) if dealer is not None else 0
     if points > MOST_POINTS:
@@ -65,14 +64,14 @@ def plan_group(
             f"makes {points:,} points; at most {MOST_POINTS:,} are allowed; ask for fewer"
         )
     try:
-        return plan.plan(last(group.status), queues, members, policy)
+        return plan.plan(read_last_plan(group.status), queues, members, policy)
     except AllocationError as error:
         raise ManifestError(f"{group}: {error}") from error
 
 
-def queues_of(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[QueueRange]:
-    """List the queues that may be read. More than can be planned in time are refused."""
-    found = [each for key in group.topic_keys for each in _queues(group, key, topics)]
+def list_queues(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[QueueRange]:
+    """List the readable queues; refuse more than can be planned in time."""
+    found = [each for key in group.topic_keys for each in _list_topic_queues(group, key, topics)]
     count, chosen = sum(map(len, found)), find_strategy(group.spec.strategy)
     most = chosen.most_queues
     if count > most:
@@ -84,40 +83,41 @@ def queues_of(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[QueueRa
     return found
 
 
-def _queues(group: ConsumerGroup, key: Key, topics: Mapping[Key, Topic]) -> Iterator[QueueRange]:
-    """List those of one topic: of its route, else those last seen."""
+def _list_topic_queues(
+    group: ConsumerGroup, key: Key, topics: Mapping[Key, Topic]
+) -> Iterator[QueueRange]:
+    """List the queues of one topic: from its spec's route, or as last read."""
     topic = topics.get(key)
     if topic is None:
         raise NotReadyError(
             ConditionReason.TOPIC_NOT_FOUND,
             f"{group}: there is no Topic {key}; create it, or correct spec.topics",
         )
-    brokers = _brokers(topic)
+    brokers = _list_brokers(topic)
     if not brokers:
         raise NotReadyError(
             ConditionReason.ROUTE_UNKNOWN
             if topic.status.observed_generation
             else ConditionReason.ROUTE_PENDING,
-            f"{topic}: its queues are not known; give spec.route, or see its status for why "
-            "the name server does not tell",
+            f"{topic}: its queues are not known; set spec.route, or see its status for the reason",
         )
     for each in brokers:
         if each.perm is not Perm.WRITE and each.read_queues:
             yield QueueRange(topic.topic, each.broker, 0, each.read_queues, each.zone)
 
 
-def unreadable(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> dict[str, list[str]]:
-    """Name topics that may be written but not read, each with the brokers where that is so."""
+def find_unreadable(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> dict[str, list[str]]:
+    """Find topics that may be written but not read, with their brokers."""
     found = [topics[key] for key in group.topic_keys if key in topics]
     named = {
-        str(topic): [each.broker for each in _brokers(topic) if each.perm is Perm.WRITE]
+        str(topic): [each.broker for each in _list_brokers(topic) if each.perm is Perm.WRITE]
         for topic in found
     }
     return {topic: brokers for topic, brokers in named.items() if brokers}
 
 
-def _brokers(topic: Topic) -> Sequence[BrokerQueues]:
-    """List what is known of a topic's queues; empty if nothing is."""
+def _list_brokers(topic: Topic) -> Sequence[BrokerQueues]:
+    """List the brokers of a topic, from its spec or its status; empty if unknown."""
     return topic.spec.route or topic.status.brokers
 
 
@@ -127,8 +127,8 @@ def has_members(group: ConsumerGroup) -> bool:
     return consumers is not None and consumers.members is not None
 
 
-def static_members(group: ConsumerGroup) -> list[Member] | None:
-    """List the consumers that the spec itself lists, if it does."""
+def list_static_members(group: ConsumerGroup) -> list[Member] | None:
+    """List the consumers in `consumers.static`; None if there is no such list."""
     consumers = group.spec.consumers
     if consumers is None or consumers.static is None:
         return None
@@ -136,15 +136,15 @@ def static_members(group: ConsumerGroup) -> list[Member] | None:
 
 
 def find_strategy(strategy: StrategyChoice) -> strategies.Strategy:
-    """Find the engine's strategy that a spec names."""
+    """Find the engine's strategy for a spec."""
     return strategies.find_by_title(strategy.name.value)
 
 
-def policy_of(strategy: StrategyChoice, grace_seconds: float = 0.0) -> Policy:
+def build_policy(strategy: StrategyChoice, grace_seconds: float = 0.0) -> Policy:
     """Translate a strategy and its settings for the engine."""
     chosen = find_strategy(strategy)
     pinned = frozenset(strategy.pinned_consumers)
-    policy = Policy(chosen.name, _config(strategy), pinned, grace_seconds=grace_seconds)
+    policy = Policy(chosen.name, _build_config(strategy), pinned, grace_seconds=grace_seconds)
     sticky = strategy.sticky
     if sticky is None or not chosen.is_sticky:
         return policy
@@ -157,13 +157,13 @@ def policy_of(strategy: StrategyChoice, grace_seconds: float = 0.0) -> Policy:
     )
 
 
-def goes_by_rate(strategy: StrategyChoice) -> bool:
-    """Whether a queue weighs as much as the rate at which messages arrive on it."""
+def uses_rates(strategy: StrategyChoice) -> bool:
+    """Whether the weight of a queue is its rate of messages."""
     sticky = strategy.sticky if "weights" in find_strategy(strategy).uses else None
     return sticky is not None and sticky.weights is Weights.RATE
 
 
-def _config(strategy: StrategyChoice) -> dict[str, object]:
+def _build_config(strategy: StrategyChoice) -> dict[str, object]:
     """Translate the settings of RocketMQ's strategies for the engine."""
     chosen = find_strategy(strategy)
     found: dict[str, object] = {}
@@ -176,7 +176,9 @@ def _config(strategy: StrategyChoice) -> dict[str, object]:
         found["inner"] = strategies.find_by_title(nearby.inner.value).name
     if strategy.config is not None:
         runs = {
-            consumer: [run for at, each in enumerate(its) for run in _listed(consumer, at, each)]
+            consumer: [
+                run for at, each in enumerate(its) for run in _parse_owned(consumer, at, each)
+            ]
             for consumer, its in strategy.config.queues.items()
         }
         count = sum(len(run) for each in runs.values() for run in each)
@@ -191,8 +193,8 @@ def _config(strategy: StrategyChoice) -> dict[str, object]:
     return found
 
 
-def _listed(consumer: str, at: int, owned: OwnedQueues) -> list[QueueRange]:
-    """Read which queues the spec gives a consumer."""
+def _parse_owned(consumer: str, at: int, owned: OwnedQueues) -> list[QueueRange]:
+    """Parse the queues that the spec gives to a consumer."""
     try:
         return parse_ids(owned.topic, owned.broker, owned.ids)
     except AllocationError as error:
@@ -201,32 +203,34 @@ def _listed(consumer: str, at: int, owned: OwnedQueues) -> list[QueueRange]:
 
 
 def is_whole(status: GroupStatus) -> bool:
-    """Whether a status has its assignments with it, and does not only name what holds them."""
+    """Whether a status contains its assignments, and not only the names of slices."""
     return bool(status.assignments) or not status.slices
 
 
-def last(status: GroupStatus) -> dict[str, list[QueueRange]] | None:
-    """Read who owned what, where anything was published."""
+def read_last_plan(status: GroupStatus) -> dict[str, list[QueueRange]] | None:
+    """Read the published owners of queues; None if nothing was published."""
     if not status.epoch:
         return None
     if not is_whole(status):
         raise NotReadyError(
             ConditionReason.SLICES_MISSING,
-            f"the assignment is in ConfigMaps that are not there: {', '.join(status.slices)}; "
-            "restore them, or empty status.slices to assign everything anew",
+            f"the ConfigMaps of the assignment are missing: {', '.join(status.slices)}; "
+            "restore them, or empty status.slices to assign everything again",
         )
     return {
-        each.consumer: owned(each) for each in status.assignments if not waits_for_its_first(each)
+        each.consumer: read_owned(each)
+        for each in status.assignments
+        if not waits_for_its_first(each)
     }
 
 
 def waits_for_its_first(assigned: Assigned) -> bool:
-    """Whether this is a slot that was never filled, and joins the others when it is."""
+    """Whether this is a slot that was never filled and owns no queues."""
     return bool(assigned.empty_since) and not assigned.executor and not assigned.queues
 
 
-def entries(topic: str, broker: str, ids: str) -> Iterator[OwnedQueues]:
-    """Write ids down in as many entries as the schema asks for; `owned` puts them together."""
+def split_entries(topic: str, broker: str, ids: str) -> Iterator[OwnedQueues]:
+    """Split ids into entries that are short enough for the schema; `read_owned` joins them."""
     while len(ids) > MOST_IDS:
         cut = ids.rindex(",", 0, MOST_IDS + 1)
         yield OwnedQueues(topic, broker, ids[:cut])
@@ -234,8 +238,8 @@ def entries(topic: str, broker: str, ids: str) -> Iterator[OwnedQueues]:
     yield OwnedQueues(topic, broker, ids)
 
 
-def owned(assigned: Assigned) -> list[QueueRange]:
-    """Read what a consumer owns."""
+def read_owned(assigned: Assigned) -> list[QueueRange]:
+    """Read the queues that a consumer owns."""
     try:
         return [
             run for each in assigned.queues for run in parse_ids(each.topic, each.broker, each.ids)
@@ -244,5 +248,5 @@ def owned(assigned: Assigned) -> list[QueueRange]:
         raise NotReadyError(
             ConditionReason.STATUS_UNREADABLE,
             f"status.assignments cannot be read: {error}; correct it, or empty it to assign "
-            "everything anew",
+            "everything again",
         ) from error

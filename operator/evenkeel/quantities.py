@@ -1,4 +1,4 @@
-"""Amounts of memory as Kubernetes writes them: 1500Mi, 1.5G."""
+"""Quantities of memory as in Kubernetes: 1500Mi, 1.5G."""
 
 import re
 
@@ -8,8 +8,8 @@ _MIB = {
 }  # fmt: skip
 
 
-def mib(quantity: str) -> int:
-    """Read a quantity of Kubernetes, rounded down."""
+def parse_mib(quantity: str) -> int:
+    """Parse a quantity to MiB, rounded down."""
     match = re.fullmatch(r"([0-9.]+)([a-zA-Z]*)", quantity)
-    assert match is not None  # the schema takes nothing else
+    assert match is not None  # the schema allows nothing else
     return int(float(match[1]) * _MIB[match[2]])

@@ -87,7 +87,7 @@ def _make_move(move: Move) -> QueueMove:
 
 def _list_entries(move: Move) -> Iterator[OwnedQueues]:
     for (topic, broker), runs in groupby(move.queues, lambda each: (each.topic, each.broker)):
-        yield from planning.entries(topic, broker, format_ids(runs))
+        yield from planning.split_entries(topic, broker, format_ids(runs))
 
 
 def _size(part: QueueMove | OwnedQueues) -> int:

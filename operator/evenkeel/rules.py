@@ -1,9 +1,9 @@
 """
-Finds what an API server would refuse in an object of a file although its types are right.
+Finds errors in an object of a file that an API server would refuse although the types are right.
 
-That is: rules of the schema in CEL, list entries with the same key, and invalid times. The schema
-and the defaults that rules see are those of `crds/`. Rules about changes are left out, because a
-file does not say what there was before.
+These are CEL rules of the schema, list entries with the same key, and invalid times. The schema
+and its defaults are those of `crds/`. Rules about changes are left out, because a file has no old
+version.
 """
 
 import functools
@@ -19,25 +19,23 @@ OF_A_CHANGE = "oldSelf"
 Holds = Callable[[Any], bool]
 
 
-def broken(spec: object, kind: type[Part], path: str) -> list[str]:
-    """Tell for each refused value where it is, and why."""
+def find_faults(spec: object, kind: type[Part], path: str) -> list[str]:
+    """List the path of each invalid value, and the reason."""
     found: list[str] = []
-    _filled(spec, crds.structural_of(kind), path, found)
+    _fill(spec, crds.find_schema(kind), path, found)
     return found
 
 
-def _filled(value: object, schema: Schema, path: str, found: list[str]) -> object:
-    """Write out the defaults of a value, and note what is wrong with it, the innermost first."""
+def _fill(value: object, schema: Schema, path: str, found: list[str]) -> object:
+    """Fill in the defaults of a value, and collect its faults, innermost first."""
     if isinstance(value, dict) and "properties" in schema:
-        value = _with_defaults(value, schema["properties"], path, found)
+        value = _add_defaults(value, schema["properties"], path, found)
     elif isinstance(value, dict) and "additionalProperties" in schema:
         inner = schema["additionalProperties"]
-        value = {
-            name: _filled(each, inner, f"{path}.{name}", found) for name, each in value.items()
-        }
+        value = {name: _fill(each, inner, f"{path}.{name}", found) for name, each in value.items()}
     elif isinstance(value, list) and "items" in schema:
         value = [
-            _filled(each, schema["items"], f"{path}[{number}]", found)
+            _fill(each, schema["items"], f"{path}[{number}]", found)
             for number, each in enumerate(value)
         ]
         _note_duplicates(value, schema.get("x-kubernetes-list-map-keys", ()), path, found)
@@ -46,19 +44,19 @@ def _filled(value: object, schema: Schema, path: str, found: list[str]) -> objec
     found += [
         f"{path}: {rule['message']}"
         for rule in schema.get("x-kubernetes-validations", ())
-        if OF_A_CHANGE not in rule["rule"] and not _test(rule["rule"])(value)
+        if OF_A_CHANGE not in rule["rule"] and not _compile_rule(rule["rule"])(value)
     ]
     return value
 
 
-def _with_defaults(
+def _add_defaults(
     value: dict[str, Any], fields: Schema, path: str, found: list[str]
 ) -> dict[str, object]:
-    """A null counts as nothing said, as it does for the API server."""
+    """Fill in defaults; null counts as not set, as for the API server."""
     said = {name: each for name, each in value.items() if each is not None}
     defaults = {name: each["default"] for name, each in fields.items() if "default" in each}
     return {
-        name: _filled(each, fields.get(name, {}), f"{path}.{name}", found)
+        name: _fill(each, fields.get(name, {}), f"{path}.{name}", found)
         for name, each in (defaults | said).items()
     }
 
@@ -82,24 +80,24 @@ def _is_moment(value: object) -> bool:
 
 
 @functools.cache
-def _test(rule: str) -> Holds:
-    from celpy.adapter import json_to_cel  # which commands that read no file need not wait for
+def _compile_rule(rule: str) -> Holds:
+    from celpy.adapter import json_to_cel  # loaded only by commands that read files
     from celpy.evaluation import CELEvalError
 
-    environment = _environment()
+    environment = _make_environment()
     program = environment.program(environment.compile(rule))
 
     def holds(value: Any) -> bool:
         try:
             return bool(program.evaluate({"self": json_to_cel(value)}))
-        except CELEvalError:  # of a field that is not there
+        except CELEvalError:  # such as a missing field
             return False
 
     return holds
 
 
 @functools.cache
-def _environment() -> Any:
+def _make_environment() -> Any:
     import celpy
 
     return celpy.Environment()

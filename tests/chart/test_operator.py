@@ -80,7 +80,7 @@ def test_name_servers_that_topics_may_name_are_told_one_by_one(helm: Helm) -> No
     assert [word for word in args if word.startswith("--allow")] == [
         f"--allow-name-servers={pattern}" for pattern in patterns
     ]
-    assert [allowed_name_servers.checked(pattern) for pattern in patterns] == patterns
+    assert [allowed_name_servers.check_pattern(pattern) for pattern in patterns] == patterns
 
 
 def breaches(pod: Document) -> list[str]:

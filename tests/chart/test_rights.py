@@ -88,7 +88,7 @@ def test_the_operator_may_do_this_and_nothing_else(helm: Helm) -> None:
 
 def test_the_operator_has_every_right_that_a_driver_gets(helm: Helm, group: ConsumerGroup) -> None:
     """Kubernetes lets nobody give what they have not."""
-    given = set(all_rights(rights.role(group)["rules"]))
+    given = set(all_rights(rights.build_role(group)["rules"]))
     assert ("", "pods", "deletecollection") in given
     assert given <= rights_of(helm.template(), "ClusterRole")
     for role in helm.template(EVERYTHING).of("Role"):

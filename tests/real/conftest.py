@@ -45,7 +45,7 @@ def _kubernetes() -> Iterator[kubernetes.Cluster]:
         except jars.JarsError as error:
             pytest.skip(f"NO REAL KUBERNETES: {error}")
         for kind in crds.KINDS:
-            made = cluster.admin.ask("POST", DEFINITIONS, crds.definition(kind))
+            made = cluster.admin.ask("POST", DEFINITIONS, crds.build_definition(kind))
             assert made.status == 201, made.body
             path = f"/apis/{parts.GROUP}/{parts.VERSION}/{kind.plural}"
             found = eventually(

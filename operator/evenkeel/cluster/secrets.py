@@ -1,8 +1,8 @@
 """
-Secrets, read again only after a while: each look at a topic or group asks for them.
+Caches Secrets for a short time, because each reconcile of a topic or group needs them.
 
-They cannot be watched, for that would need the right to read all Secrets. So a new password is
-followed within `KEPT_SECONDS`, and what is missing is looked for again sooner.
+They cannot be watched: that would need the right to read all Secrets. So a new password is used
+within `KEPT_SECONDS`, and missing Secrets are read again sooner.
 """
 
 import asyncio
@@ -10,25 +10,26 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from evenkeel.cluster import paths
-from evenkeel.cluster.api import Api, Document, ForbiddenError, GoneError
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.api.api_client import Api, Document
+from evenkeel.cluster.api.api_errors import ForbiddenError, NotFoundError
 from evenkeel.objects import Key
 
 KEPT_SECONDS = 60.0
 MISSING_SECONDS = 5.0
-"""What is not there, may not be read or is incomplete."""
+"""For Secrets that are missing, forbidden or incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was answered, or is about to be."""
+    """An answer, or a request in flight."""
 
     answer: asyncio.Task[Document]
     until: float
 
 
 class Secrets:
-    """Those that were read a short while ago."""
+    """The Secrets that were read recently."""
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         """Read nothing yet."""
@@ -38,16 +39,16 @@ class Secrets:
         self._cleared_at = clock()
 
     async def get(self, key: Key) -> Document:
-        """Read a Secret; whoever asks meanwhile gets the same answer."""
+        """Read a Secret; requests in parallel share one answer."""
         now = self._clock()
         self._clear(now)
         found = self._read.get(key)
         if found is None or found.until <= now:
-            asking = asyncio.create_task(self._api.get(paths.one(paths.SECRETS, key)))
+            asking = asyncio.create_task(self._api.get(paths.build_path(paths.SECRETS, key)))
             found = self._read[key] = _Read(asking, now + KEPT_SECONDS)
         try:
             return await asyncio.shield(found.answer)
-        except (GoneError, ForbiddenError):
+        except (NotFoundError, ForbiddenError):
             self.doubt(key)
             raise
         except BaseException:
@@ -56,14 +57,14 @@ class Secrets:
             raise
 
     def doubt(self, key: Key) -> None:
-        """Read it again soon: what it holds is of no use."""
+        """Read a Secret again soon, because its content is unusable."""
         found = self._read.get(key)
         soon = self._clock() + MISSING_SECONDS
         if found is not None and found.until > soon:
             self._read[key] = _Read(found.answer, soon)
 
     def _clear(self, now: float) -> None:
-        """Keep no password that nobody asks for any more."""
+        """Drop passwords that are no longer used."""
         if now - self._cleared_at < KEPT_SECONDS:
             return
         self._cleared_at = now

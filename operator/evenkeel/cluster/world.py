@@ -1,13 +1,12 @@
-"""The world of a cluster: objects as they were heard of, and writes to the API server."""
+"""The world of a Kubernetes cluster: reads from the cache, writes to the API server."""
 
 import base64
 import contextlib
 import logging
 import ssl
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from http import HTTPStatus
 
 import msgspec
 
@@ -18,19 +17,29 @@ from contract.kinds.topics import TopicStatus
 from contract.names import API_VERSION, GROUP_LABEL
 from contract.names import name_driver as driver_name
 from evenkeel import planning
-from evenkeel.cluster import paths, pods, reports, slices, staging, starting
-from evenkeel.cluster.api import Api, ApiError, ConflictError, Document, ForbiddenError, GoneError
-from evenkeel.cluster.expiry import Expiry
-from evenkeel.cluster.fence import Fence
-from evenkeel.cluster.heard import Heard
-from evenkeel.cluster.manifest import names, rights, whole
+from evenkeel.cluster import assignment_slices
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.api.api_client import Api, Document
+from evenkeel.cluster.api.api_errors import (
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+)
+from evenkeel.cluster.drivers import driver_start, restart_turns
+from evenkeel.cluster.drivers.lease_expiry import LeaseExpiry
+from evenkeel.cluster.drivers.restart_turns import RestartTurns
+from evenkeel.cluster.events.event_writer import EventWriter
+from evenkeel.cluster.leader.fence import Fence
+from evenkeel.cluster.manifest import job_objects, names, rights
 from evenkeel.cluster.secrets import Secrets
-from evenkeel.cluster.staging import Staging
-from evenkeel.cluster.telling import Telling
+from evenkeel.cluster.watch import driver_reports, pods
+from evenkeel.cluster.watch.cluster_cache import ClusterCache
 from evenkeel.control import conditions
 from evenkeel.control.brokers import ClusterAddress, Trust
 from evenkeel.control.conditions import Finding
-from evenkeel.control.groups.group_status import Happened
+from evenkeel.control.groups.group_status import Notice
 from evenkeel.control.jobs.states import ABSENT, DriverSeen
 from evenkeel.control.topics import allowed_name_servers
 from evenkeel.errors import ManifestError
@@ -42,139 +51,158 @@ from mq_client.acl import Credentials
 log = logging.getLogger("evenkeel")
 
 
+@dataclass(frozen=True, slots=True)
+class _DriverIdentity:
+    """The identity that a group's driver must have, cached because it takes long to compute."""
+
+    basis: object
+    """What it was computed from."""
+    identity: str
+    wish: str
+    """What the user asks for, as far as it needs a new driver."""
+
+
 class ClusterWorld:
-    """A cluster, for the loop."""
+    """A Kubernetes cluster, for the control loop."""
 
     def __init__(
-        self, api: Api, heard: Heard, image: str, restarts_at_once: int = staging.AT_ONCE
+        self,
+        api: Api,
+        cache: ClusterCache,
+        image: str,
+        restarts_at_once: int = restart_turns.AT_ONCE,
     ) -> None:
-        """Write nothing yet. `image` is for jobs that name none."""
+        """Write nothing yet. `image` is the image of jobs that name none."""
         self._image = image
-        self.staging = Staging(restarts_at_once, self._is_away)
-        self._identities: dict[Key, tuple[object, str, str]] = {}
-        """What groups said when their drivers' identities were worked out, which takes long."""
+        self.restart_turns = RestartTurns(restarts_at_once, self._is_away)
+        self._identities: dict[Key, _DriverIdentity] = {}
         self._api = api
-        self._expiry = Expiry(api)
-        self._heard = heard
+        self._expiry = LeaseExpiry(api)
+        self._cache = cache
         self._secrets = Secrets(api)
-        self.telling = Telling(api)
+        self.event_writer = EventWriter(api)
         self.allowed: Sequence[str] = ()
-        """Name servers that Topics may name, as patterns; none: any."""
+        """Patterns of name servers that Topics may name; empty: any."""
         self.topic_written: Callable[[Key], None] = lambda key: None
         self.group_written: Callable[[Key], None] = lambda key: None
         self.fence = Fence()
         self.why_unseen: Callable[[str], str | None] = lambda namespace: None
 
-    def topic(self, key: Key) -> Topic | None:
+    def find_topic(self, key: Key) -> Topic | None:
         """Find a topic; None if it is gone."""
-        return self._heard.topics.get(key)
+        return self._cache.topics.get(key)
 
-    def group(self, key: Key) -> ConsumerGroup | None:
+    def find_group(self, key: Key) -> ConsumerGroup | None:
         """Find a group; None if it is gone."""
-        return self._heard.group(key)
+        return self._cache.find_group(key)
 
-    def groups(self) -> Iterable[ConsumerGroup]:
+    def list_groups(self) -> Iterable[ConsumerGroup]:
         """List all groups."""
-        return self._heard.all_groups()
+        return self._cache.list_groups()
 
-    def unseen(self, namespace: str) -> str | None:
-        """Say why what is in a namespace cannot be seen as a whole; None if it can."""
+    def explain_unseen(self, namespace: str) -> str | None:
+        """Explain why a namespace cannot be observed completely; None if it can."""
         return self.why_unseen(namespace)
 
-    def pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
+    def list_pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
         """List the pods that `podSelector` selects."""
         consumers = group.spec.consumers
         if consumers is None or consumers.pod_selector is None:
             return None
         wanted = consumers.pod_selector.match_labels.items()
-        found = self._heard.pods.bearing(group.head.key.namespace, wanted)
-        return pods.members(found, self._heard.zone)
+        found = self._cache.pods.find_by_marks(group.head.key.namespace, wanted)
+        return pods.list_members(found, self._cache.find_zone)
 
-    def driver(self, key: Key) -> DriverSeen:
-        """Tell how the driver of a group's job is."""
+    def observe_driver(self, key: Key) -> DriverSeen:
+        """Observe the driver of a group's job."""
         name = Key(key.namespace, driver_name(key.name))
-        pod = self._heard.pods.get(name)
+        pod = self._cache.pods.get(name)
         if pod is None or pod.driver is None:
             return ABSENT
-        executors = self._heard.pods.bearing(key.namespace, [(GROUP_LABEL, key.name)])
-        return reports.with_report(pod, self._heard.report(name), executors, self._heard.zone)
+        executors = self._cache.pods.find_by_marks(key.namespace, [(GROUP_LABEL, key.name)])
+        return driver_reports.add_report(
+            pod, self._cache.find_report(name), executors, self._cache.find_zone
+        )
 
-    def identity(self, group: ConsumerGroup) -> str:
-        """Tell as what a group's driver is to run now."""
-        wanted, wish = self._identity(group)
-        key = group.head.key
-        return self.staging.identity(key, wanted, wish, self.driver(key))
+    def compute_identity(self, group: ConsumerGroup) -> str:
+        """Fingerprint that the group's driver must have now."""
+        key, wanted = group.head.key, self._find_identity(group)
+        return self.restart_turns.choose_identity(
+            key, wanted.identity, wanted.wish, self.observe_driver(key)
+        )
 
     def _is_away(self, key: Key) -> bool:
-        group = self.group(key)
+        group = self.find_group(key)
         wanted = self._identities.get(key)
-        return staging.is_away(group, self.driver(key), wanted[1] if wanted else "")
+        return restart_turns.is_away(
+            group, self.observe_driver(key), wanted.identity if wanted else ""
+        )
 
-    def _identity(self, group: ConsumerGroup) -> tuple[str, str]:
-        """Tell as what its driver is to run in the end, and what its user wishes."""
+    def _find_identity(self, group: ConsumerGroup) -> _DriverIdentity:
+        """Find the identity that the driver must have after all restarts, from the cache."""
         if not (self._image or (group.spec.job and group.spec.job.image)):
             raise ManifestError(f"{group}: give spec.job.image, for the operator has no --image")
-        topics = self._topics(group)
+        topics = self._find_topics(group)
         said = (group.spec, group.head.annotations, [each.spec for each in topics.values()])
         known = self._identities.get(group.head.key)
-        if known is None or known[0] != said:
-            new = whole.restart_hash(group, topics, self._image)
-            known = (said, new, staging.asked(group, topics))
+        if known is None or known.basis != said:
+            new = job_objects.compute_restart_hash(group, topics, self._image)
+            known = _DriverIdentity(said, new, restart_turns.hash_wish(group, topics))
             self._identities[group.head.key] = known
-        return known[1], known[2]
+        return known
 
     def forget(self, key: Key) -> None:
-        """Keep nothing of a group that is gone."""
+        """Drop all state of a deleted group."""
         self._identities.pop(key, None)
         self._expiry.forget(key)
-        self.staging.forget(key)
-        self._heard.forget(key)
+        self.restart_turns.forget(key)
+        self._cache.forget(key)
 
     async def start_driver(self, group: ConsumerGroup) -> None:
-        """Make all that a job needs; the driver's pod is the last."""
-        await starting.start_driver(self._api, group, self._topics(group), self._image)
+        """Create all objects of a job; the driver's pod is the last."""
+        await driver_start.start_driver(self._api, group, self._find_topics(group), self._image)
 
     async def stop_driver(self, group: ConsumerGroup) -> None:
-        """Let the driver end after its batch."""
+        """Tell the driver to end after its batch."""
         await self._delete_driver(group)
 
     async def clear_driver(self, group: ConsumerGroup) -> None:
-        """Clear away a driver that has ended, and what it could not give back itself."""
-        pod = self._heard.pods.get(_driver_of(group))
+        """Remove a driver that has ended, and release its Lease if the driver could not."""
+        pod = self._cache.pods.get(_find_driver_key(group))
         ending = pod.driver.ending if pod is not None and pod.driver is not None else None
         if pod is not None and ending is not None and ending.is_certain:
-            await starting.free_lease(self._api, group, pod.uid)
+            await driver_start.free_lease(self._api, group, pod.uid)
         await self._delete_driver(group, grace_seconds=0)
 
     async def _delete_driver(self, group: ConsumerGroup, grace_seconds: int | None = None) -> None:
-        """Delete the driver that was seen, and no other one of its name."""
-        key = _driver_of(group)
-        uid = self._heard.pods.uid(key)
+        """Delete the cached driver, and no later one of its name."""
+        key = _find_driver_key(group)
+        uid = self._cache.pods.find_uid(key)
         if uid is not None:
-            await self._api.delete(paths.one(paths.PODS, key), uid, grace_seconds)
+            await self._api.delete(paths.build_path(paths.PODS, key), uid, grace_seconds)
 
     async def give_up_driver(self, group: ConsumerGroup) -> None:
-        """Remove by force a driver that nobody tells of, once its Lease has run out."""
-        key = _driver_of(group)
-        pod = self._heard.pods.get(key)
+        """Remove by force a driver whose state is unknown, once its Lease has expired."""
+        key = _find_driver_key(group)
+        pod = self._cache.pods.get(key)
         if pod is not None and await self._expiry.take_back(group, pod.uid):
-            await self._api.delete(paths.one(paths.PODS, key), pod.uid, grace_seconds=0)
+            await self._api.delete(paths.build_path(paths.PODS, key), pod.uid, grace_seconds=0)
 
-    def _topics(self, group: ConsumerGroup) -> dict[Key, Topic]:
-        found = {key: self._heard.topics.get(key) for key in group.topic_keys}
+    def _find_topics(self, group: ConsumerGroup) -> dict[Key, Topic]:
+        found = {key: self._cache.topics.get(key) for key in group.topic_keys}
         return {key: topic for key, topic in found.items() if topic is not None}
 
-    async def cluster(self, topic: Topic) -> ClusterAddress:
-        """Tell how to reach a topic's cluster, credentials included."""
+    async def find_cluster(self, topic: Topic) -> ClusterAddress:
+        """Find the address and the credentials of a topic's cluster."""
         allowed_name_servers.refuse_others(topic, self.allowed)
         servers = tuple(topic.spec.name_servers or ())
         ref, credentials = topic.spec.credentials_secret_ref, None
         if ref is not None:
-            found = await self._secret(topic, ref.name, "accessKey", "secretKey")
+            found = await self._read_secret(topic, ref.name, "accessKey", "secretKey")
             credentials = Credentials(found["accessKey"], found["secretKey"])
-        return ClusterAddress(servers, credentials, await self._trust(topic))
+        return ClusterAddress(servers, credentials, await self._find_trust(topic))
 
-    async def _trust(self, topic: Topic) -> Trust | None:
+    async def _find_trust(self, topic: Topic) -> Trust | None:
         tls = topic.spec.tls
         if tls is None:
             return None
@@ -182,7 +210,7 @@ class ClusterWorld:
             return Trust(None, tls.insecure_skip_verify)
         name = tls.ca_secret_ref.name
         found = Trust(
-            (await self._secret(topic, name, "ca.crt"))["ca.crt"], tls.insecure_skip_verify
+            (await self._read_secret(topic, name, "ca.crt"))["ca.crt"], tls.insecure_skip_verify
         )
         try:
             found.context()
@@ -193,60 +221,60 @@ class ClusterWorld:
         return found
 
     def refuse_unless_leading(self) -> None:
-        """Raise if somebody else may lead by now."""
-        self.fence.seconds_left()
+        """Raise if another replica may lead by now."""
+        self.fence.count_seconds_left()
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status, unless the object has changed meanwhile."""
         answer = await self._write_status(paths.TOPICS, topic, status)
-        if answer is not None and self._heard.topics.take(answer):
+        if answer is not None and self._cache.topics.take(answer):
             self.topic_written(topic.head.key)
 
     async def write_group(
-        self, group: ConsumerGroup, status: GroupStatus, happened: Sequence[Happened]
+        self, group: ConsumerGroup, status: GroupStatus, happened: Sequence[Notice]
     ) -> None:
         """Replace a group's status, unless the object has changed meanwhile."""
         written = status
         if planning.is_whole(status):
-            cut = slices.cut(group, status)
-            written = slices.sliced(status, cut)
+            cut = assignment_slices.cut_assignments(group, status)
+            written = assignment_slices.name_slices(status, cut)
             await self._make_slices(group, written, cut)
         answer = await self._write_status(paths.GROUPS, group, written)
         if answer is None:
             return
-        if self._heard.groups.take(answer):
+        if self._cache.groups.take(answer):
             self.group_written(group.head.key)
-        _log(group, status)
+        _log_epoch(group, status)
         for each in happened:
-            self.telling.tell(group, each)
+            self.event_writer.announce(group, each)
         if written.slices or group.status.slices:
             await self._clear_slices(group, written)
 
     async def _make_slices(
         self, group: ConsumerGroup, status: GroupStatus, cut: Sequence[Document]
     ) -> None:
-        """Make slices and let the driver read them, before a status names them."""
-        place = paths.listed(paths.CONFIG_MAPS, group.head.key.namespace)
+        """Create slices and let the driver read them, before a status names them."""
+        place = paths.build_list_path(paths.CONFIG_MAPS, group.head.key.namespace)
         for each in cut:
-            if self._heard.config_maps.get(group.beside(each["metadata"]["name"])) is None:
-                with contextlib.suppress(ConflictError):  # it was made before a crash
-                    self._heard.config_maps.take(await self._api.create(place, each))
+            if self._cache.config_maps.get(group.find_key(each["metadata"]["name"])) is None:
+                with contextlib.suppress(ConflictError):  # it was created before a crash
+                    self._cache.config_maps.take(await self._api.create(place, each))
         if group.spec.job is not None and status.slices != group.status.slices:
-            role = rights.role(replace(group, status=status))
-            await starting.refuse_unless_ours(self._api, group, role)
-            await self._api.apply(paths.of(role), role)
+            role = rights.build_role(replace(group, status=status))
+            await driver_start.refuse_unless_ours(self._api, group, role)
+            await self._api.apply(paths.build_path_of(role), role)
 
     async def _clear_slices(self, group: ConsumerGroup, written: GroupStatus) -> None:
         """
-        Delete what the status does not name that was written; who reads an older one looks again.
+        Delete slices that the written status does not name; readers of older ones read again.
 
-        A slice of a later epoch is somebody else's who leads by now, and may not be named yet.
+        A slice of a later epoch belongs to a newer leader, whose status may not name it yet.
         """
-        for key in self._heard.slices_of(group.head.key):
-            uid = self._heard.config_maps.uid(key)
-            is_later = slices.epoch_of(key.name) > written.epoch
+        for key in self._cache.list_slices(group.head.key):
+            uid = self._cache.config_maps.find_uid(key)
+            is_later = assignment_slices.read_epoch(key.name) > written.epoch
             if key.name not in written.slices and not is_later and uid is not None:
-                await self._api.delete(paths.one(paths.CONFIG_MAPS, key), uid)
+                await self._api.delete(paths.build_path(paths.CONFIG_MAPS, key), uid)
 
     async def _write_status(
         self,
@@ -254,7 +282,7 @@ class ClusterWorld:
         found: Topic | ConsumerGroup,
         status: TopicStatus | GroupStatus,
     ) -> Document | None:
-        """Write; None if the object has changed, for then it is looked at again anyway."""
+        """Write a status; None if the object has changed, because it is reconciled again then."""
         key = found.head.key
         document = {
             "apiVersion": API_VERSION,
@@ -268,32 +296,31 @@ class ClusterWorld:
             "spec": msgspec.to_builtins(found.spec),
             "status": msgspec.to_builtins(status),
         }
-        place = f"{paths.one(resource, key)}/status"
+        place = f"{paths.build_path(resource, key)}/status"
         try:
             return await self._api.replace(place, document)
-        except (ConflictError, GoneError):
+        except (ConflictError, NotFoundError):
             return None
-        except ApiError as error:
-            if error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
-                await self._tell_refusal(place, found, document, error)
+        except InvalidError as error:
+            await self._tell_refusal(place, found, document, error)
             raise
 
     async def _tell_refusal(
         self, place: str, found: Topic | ConsumerGroup, document: Document, error: ApiError
     ) -> None:
-        """Say in the status that was there that the next one cannot be published, once."""
-        told = _refused(found, error)
+        """Report once, in the old status, that the new status cannot be published."""
+        told = _build_refusal(found, error)
         if told != found.status.conditions:
             kept = msgspec.structs.replace(found.status, conditions=told)
             if isinstance(kept, GroupStatus) and kept.slices:
-                kept = msgspec.structs.replace(kept, assignments=[])  # they are in the slices
+                kept = msgspec.structs.replace(kept, assignments=[])  # the slices have them
             await self._api.replace(place, {**document, "status": msgspec.to_builtins(kept)})
 
-    async def _secret(self, topic: Topic, name: str, *entries: str) -> dict[str, str]:
+    async def _read_secret(self, topic: Topic, name: str, *entries: str) -> dict[str, str]:
         key = Key(topic.head.key.namespace, name)
         try:
             found = await self._secrets.get(key)
-        except GoneError as error:
+        except NotFoundError as error:
             raise NotReadyError(
                 ConditionReason.SECRET_NOT_FOUND, f"{topic}: there is no Secret {key}"
             ) from error
@@ -315,21 +342,21 @@ class ClusterWorld:
             raise NotReadyError(ConditionReason.SECRET_INCOMPLETE, text) from error
 
 
-def _driver_of(group: ConsumerGroup) -> Key:
-    return group.beside(names.driver(group))
+def _find_driver_key(group: ConsumerGroup) -> Key:
+    return group.find_key(names.name_driver(group))
 
 
-def _refused(found: Topic | ConsumerGroup, error: ApiError) -> list[Condition]:
-    """Say that what follows cannot be published, beside what was so before."""
+def _build_refusal(found: Topic | ConsumerGroup, error: ApiError) -> list[Condition]:
+    """Build the old conditions, and a Ready condition that says why nothing is published."""
     old = found.status.conditions
     text = f"what follows cannot be published: {error}"
     ready = Finding(ConditionType.READY, False, ConditionReason.STATUS_REFUSED, text)
-    written = conditions.merged(old, [ready], found.head.generation, datetime.now(UTC))
+    written = conditions.merge(old, [ready], found.head.generation, datetime.now(UTC))
     return [*written, *(each for each in old if each.type != ConditionType.READY)]
 
 
-def _log(group: ConsumerGroup, status: GroupStatus) -> None:
-    """Say of each new assignment what it is and what it came from."""
+def _log_epoch(group: ConsumerGroup, status: GroupStatus) -> None:
+    """Log each new epoch and its trigger."""
     if status.epoch == group.status.epoch:
         return
     rebalance = status.last_rebalance if status.moved != group.status.moved else None

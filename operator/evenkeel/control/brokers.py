@@ -1,7 +1,7 @@
 """
-Asks RocketMQ: one client for each cluster, whoever asks.
+Requests to RocketMQ: all topics and groups of a cluster share one client.
 
-Credentials that have changed make another client. One that is not used any more is closed.
+Changed credentials get a new client. A client that is no longer used is closed.
 """
 
 import asyncio
@@ -26,27 +26,27 @@ from mq_client.aio import Client
 from mq_client.values import GroupMember, Lag
 
 ANSWER_SECONDS = 10.0
-"""For all servers together that must be asked about a topic."""
+"""Time limit for all servers that must be asked about a topic."""
 IDLE_SECONDS = 300.0
-"""After this a client is closed. Whatever is looked at less often than that is worth a new one."""
+"""A client that is idle for this long is closed."""
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whom to trust when speaking TLS."""
+    """Which certificates to trust in TLS connections."""
 
     authorities: str | None = None
-    """In PEM; None: the system's."""
+    """Certificates in PEM; None: those of the system."""
     anybody: bool = False
 
     def context(self) -> ssl.SSLContext:
-        """Say it as Python takes it."""
-        return _context(self.authorities, anybody=self.anybody)
+        """The same as an `ssl.SSLContext`."""
+        return _make_context(self.authorities, anybody=self.anybody)
 
 
-@functools.lru_cache(maxsize=64)  # it is asked for at each look, and making one takes long
-def _context(authorities: str | None, *, anybody: bool) -> ssl.SSLContext:
+@functools.lru_cache(maxsize=64)  # each reconcile needs one, and creating one is slow
+def _make_context(authorities: str | None, *, anybody: bool) -> ssl.SSLContext:
     found = ssl.create_default_context(cadata=authorities)
     if anybody:
         found.check_hostname = False
@@ -56,7 +56,7 @@ def _context(authorities: str | None, *, anybody: bool) -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True)
 class ClusterAddress:
-    """How to reach a cluster. Two that say the same share their connections."""
+    """How to reach a cluster. Equal addresses share their connections."""
 
     name_servers: tuple[str, ...]
     credentials: Credentials | None = None
@@ -64,23 +64,32 @@ class ClusterAddress:
     """None: no TLS."""
 
 
+@dataclass(slots=True)
+class _OpenClient:
+    """The client of one cluster."""
+
+    client: Client
+    used_at: float
+
+
 class Brokers:
-    """All clusters that objects name."""
+    """The clients of all RocketMQ clusters that objects name."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Connect to nothing yet."""
+        """Open no connection yet."""
         self._clock = clock
-        self._clients: dict[ClusterAddress, Client] = {}
-        self._used_at: dict[ClusterAddress, float] = {}
+        self._clients: dict[ClusterAddress, _OpenClient] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self.requests: Counter[str] = Counter()
-        """Name server requests by how they ended."""
+        """Name server requests by outcome."""
 
-    async def route(self, cluster: ClusterAddress, topic: str) -> list[BrokerQueues] | ReadFailure:
-        """Read where a topic's queues are, or say why that cannot be told."""
+    async def fetch_route(
+        self, cluster: ClusterAddress, topic: str
+    ) -> list[BrokerQueues] | ReadFailure:
+        """Fetch the route of a topic, or return why it could not be read."""
         silent = errors.NoNameServerError(f"no name server has answered for {ANSWER_SECONDS:g} s")
         try:
-            route = await _in_time(self._client(cluster).find_route(topic, max_age=0), silent)
+            route = await _wait(self._client(cluster).find_route(topic, max_age=0), silent)
         except errors.TopicUnknownError as error:
             self.requests["unknown"] += 1
             return ReadFailure(
@@ -88,60 +97,64 @@ class Brokers:
             )
         except errors.MqError as error:
             self.requests["failed"] += 1
-            return _unread(error)
+            return _explain_failure(error)
         self.requests["answered"] += 1
-        return topic_status.brokers(route)
+        return topic_status.list_brokers(route)
 
     async def provision(
         self, cluster: ClusterAddress, task: TopicWish
     ) -> StepOutcome | ReadFailure:
-        """Take a topic one step further to what is wanted, or say why that cannot be tried."""
+        """Take the next step to provision a topic, or return why it cannot be tried."""
         client = self._client(cluster)
         try:
-            return await _in_time(client.run(conversation.step(client.directory, task)), _silent())
+            return await _wait(
+                client.run(conversation.take_step(client.directory, task)), _build_timeout_error()
+            )
         except errors.MqError as error:
-            return _unread(error)
+            return _explain_failure(error)
 
-    async def lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
-        """Tell how far a group is behind on each queue of a topic."""
-        return await _in_time(self._client(cluster).measure_lag(group, topic), _silent())
+    async def fetch_lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
+        """Fetch the lag of a group on each queue of a topic."""
+        return await _wait(self._client(cluster).measure_lag(group, topic), _build_timeout_error())
 
-    async def members(self, cluster: ClusterAddress, group: str, topic: str) -> list[GroupMember]:
-        """List the clients that read in a group's name."""
+    async def fetch_members(
+        self, cluster: ClusterAddress, group: str, topic: str
+    ) -> list[GroupMember]:
+        """Fetch the clients that are members of a group."""
         try:
             asked = self._client(cluster).list_members(group, topic)
-            return list((await _in_time(asked, _silent())).members)
+            return list((await _wait(asked, _build_timeout_error())).members)
         except (errors.GroupUnknownError, errors.GroupEmptyError):
             return []
 
     async def close(self) -> None:
         """Close all connections."""
-        for client in self._clients.values():
-            await client.close()
+        for each in self._clients.values():
+            await each.client.close()
         await asyncio.gather(*self._closing)
 
     def _client(self, cluster: ClusterAddress) -> Client:
-        self._used_at[cluster] = self._clock()
-        self._close_idle()
-        if cluster not in self._clients:
+        now = self._clock()
+        found = self._clients.get(cluster)
+        if found is None:
             tls = None if cluster.trust is None else cluster.trust.context()
-            self._clients[cluster] = Client(
-                cluster.name_servers, credentials=cluster.credentials, tls=tls
-            )
-        return self._clients[cluster]
+            client = Client(cluster.name_servers, credentials=cluster.credentials, tls=tls)
+            found = self._clients[cluster] = _OpenClient(client, now)
+        found.used_at = now
+        self._close_idle()
+        return found.client
 
     def _close_idle(self) -> None:
-        """Close what nobody has used for long: nothing takes so long that it is still in use."""
+        """Close idle clients. No request takes this long, so none is in flight."""
         before = self._clock() - IDLE_SECONDS
-        for cluster in [each for each, used_at in self._used_at.items() if used_at < before]:
-            del self._used_at[cluster]
-            closing = asyncio.create_task(self._clients.pop(cluster).close())
+        for cluster in [key for key, each in self._clients.items() if each.used_at < before]:
+            closing = asyncio.create_task(self._clients.pop(cluster).client.close())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
 
-async def _in_time(answer: Awaitable[Value], silent: errors.MqError) -> Value:
-    """Wait for an answer, but not for ever: then raise `silent`."""
+async def _wait(answer: Awaitable[Value], silent: errors.MqError) -> Value:
+    """Wait for an answer; raise `silent` after the time limit."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             return await answer
@@ -149,13 +162,13 @@ async def _in_time(answer: Awaitable[Value], silent: errors.MqError) -> Value:
         raise silent from error
 
 
-def _silent() -> errors.MqError:
+def _build_timeout_error() -> errors.MqError:
     return errors.NoBrokerError(
         f"name servers and brokers have not all answered for {ANSWER_SECONDS:g} s"
     )
 
 
-def _unread(error: errors.MqError) -> ReadFailure:
+def _explain_failure(error: errors.MqError) -> ReadFailure:
     if isinstance(error, errors.NoNameServerError):
         return ReadFailure(
             ConditionReason.NAME_SERVER_UNREACHABLE, f"{error}; see spec.nameServers"

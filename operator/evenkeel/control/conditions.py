@@ -1,4 +1,4 @@
-"""How conditions change: pure."""
+"""Updates the conditions of a status. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _STATUS = {True: ConditionStatus.TRUE, False: ConditionStatus.FALSE, None: Condi
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is found about one condition; `holds` is None where it cannot be known."""
+    """The new state of one condition; `holds` is None if it is unknown."""
 
     type: ConditionType
     holds: bool | None
@@ -22,22 +22,23 @@ class Finding:
     message: str = ""
 
 
-def merged(
+def merge(
     old: Iterable[Condition], found: Iterable[Finding], generation: int, now: datetime
 ) -> list[Condition]:
-    """Write findings down. A status that stays keeps the time since when it is so."""
+    """Make conditions from findings. An unchanged status keeps its transition time."""
     known = {each.type: each for each in old}
-    return [_written(each, known.get(each.type), generation, now) for each in found]
+    return [_write(each, known.get(each.type), generation, now) for each in found]
 
 
-def _written(finding: Finding, old: Condition | None, generation: int, now: datetime) -> Condition:
+def _write(finding: Finding, old: Condition | None, generation: int, now: datetime) -> Condition:
     status = _STATUS[finding.holds]
     is_same = old is not None and old.status is status
+    since = old.last_transition_time if old and is_same else times.format_time(now)
     return Condition(
         type=finding.type.value,
         status=status,
         reason=finding.reason.value,
-        last_transition_time=old.last_transition_time if old and is_same else times.shown(now),
+        last_transition_time=since,
         message=finding.message[:MOST_TEXT],
         observed_generation=generation,
     )

@@ -7,9 +7,9 @@ from contract.conditions import ConditionReason
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why a group must not run: somebody else reads in its name."""
+    """Why an object must not act: another one already does the same."""
 
     reason: ConditionReason
     message: str
     stops: bool = True
-    """Whether it ends a job that runs; if not, it keeps one from starting."""
+    """Whether it stops a running job; if not, it only prevents a start."""

@@ -1,14 +1,15 @@
 """
-The loop: look at an object and what is around it, decide, publish. It always looks again.
+The control loop: observe an object and its surroundings, decide, publish, and repeat.
 
-A group is looked at when it, one of its topics or what its job reports has changed, and at least
-every `rebalance.interval`; a topic every `refreshInterval`. Nothing that is needed lives only here.
+A group is reconciled when it, one of its topics or its job's report has changed, and at least every
+`rebalance.interval`; a topic every `refreshInterval`. All state that matters is in the objects, so
+the process can be restarted at any time.
 """
 
 import asyncio
 import random
-from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from contract.kinds.topics import Provision, TopicSpec
@@ -32,7 +33,8 @@ from evenkeel.control.provisioning.conversation import TopicWish
 from evenkeel.control.rivals import Rivals
 from evenkeel.control.topics import topic_keys, topic_status
 from evenkeel.control.topics.topic_status import ReadFailure, Sight
-from evenkeel.control.work_queue import WorkCounts, WorkPace, WorkQueue
+from evenkeel.control.topics.topic_users import TopicUsers
+from evenkeel.control.work_queue import WorkPace, WorkQueue
 from evenkeel.control.world import World
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup, Key, Topic
@@ -40,67 +42,76 @@ from evenkeel.planning import NotReadyError
 
 MOST_DEBOUNCE_SECONDS = 2.0
 LEAST_SECONDS = 0.1
-"""Nothing is looked at more often without a cause."""
+"""The shortest time between two reconciles that nothing has triggered."""
 WAITING = WorkPace(at_once=256)
-"""For what waits for servers elsewhere: slow ones must not take the place of others."""
+"""For work that waits for RocketMQ: a slow cluster must not delay the others."""
 
 
-def _utc() -> datetime:
+def _read_clock() -> datetime:
     return datetime.now(UTC)
 
 
-def _about(seconds: float) -> float:
-    """Make a period a little shorter, so that what began together does not come together again."""
+def _shorten(seconds: float) -> float:
+    """Shorten a period at random, so that objects do not stay in step."""
     return max(seconds, LEAST_SECONDS) * random.uniform(0.8, 1.0)  # noqa: S311 nothing secret
 
 
-def _interval(group: ConsumerGroup) -> float:
-    return _about(times.seconds(group.spec.rebalance.interval))
+def _choose_interval(group: ConsumerGroup) -> float:
+    return _shorten(times.parse_duration(group.spec.rebalance.interval))
+
+
+@dataclass(slots=True)
+class _TopicNotes:
+    """What the loop remembers of one topic."""
+
+    spec: TopicSpec
+    """The last spec: a change of the status alone needs no reconcile."""
+    quiet: Quiet = field(default_factory=Quiet)
+    """How long its closing queues have received no messages."""
 
 
 class Loop:
-    """Keeps all topics and groups of a world."""
+    """Reconciles all topics and groups of a world."""
 
-    def __init__(self, world: World, clock: Clock = _utc) -> None:
-        """Look at nothing yet: the world says what is there."""
+    def __init__(self, world: World, clock: Clock = _read_clock) -> None:
+        """Start without any objects: the world reports them."""
         self._world = world
         self._clock = clock
         self._brokers = Brokers()
         self._observer = GroupObserver(world, clock, self._brokers)
-        self._topics: WorkQueue[Key] = WorkQueue(self._look_at_topic, WAITING)
-        self._groups: WorkQueue[Key] = WorkQueue(self._look_at_group, rests=self._group_rests)
+        self._topics: WorkQueue[Key] = WorkQueue(self._reconcile_topic, WAITING)
+        self._groups: WorkQueue[Key] = WorkQueue(self._reconcile_group, rests=self._find_rest)
         self._censuses: WorkQueue[Key] = WorkQueue(self._ask_brokers, WAITING)
-        self._rival_topics: Rivals[Topic] = Rivals(rivals.topic_claim)
+        self._rival_topics: Rivals[Topic] = Rivals(rivals.build_topic_claim)
         self.moved = MoveCounts()
-        self._quiet: dict[Key, Quiet] = defaultdict(Quiet)
-        """Of topics whose queues close."""
-        self._specs: dict[Key, TopicSpec] = {}
-        self._settled: dict[Key, GroupView | None] = {}
-        """What groups looked like when there was nothing to do, and time changes nothing."""
-        self._users: dict[Key, set[Key]] = defaultdict(set)
-        """Groups by the topics that they name."""
-        self._named: dict[Key, set[Key]] = {}
+        self._topic_notes: dict[Key, _TopicNotes] = {}
+        self._settled: dict[Key, GroupView] = {}
+        """The last view of each group that needed no action, if time alone changes nothing."""
+        self._users = TopicUsers()
 
     def topic_changed(self, key: Key) -> None:
-        """Say that a topic was made, changed or deleted."""
-        topic = self._world.topic(key)
-        for other in self._rival_topics.changed(key, topic):
+        """Note that a topic was created, changed or deleted."""
+        topic = self._world.find_topic(key)
+        for other in self._rival_topics.note_change(key, topic):
             self._topics.touch(other)
+        known = self._topic_notes.get(key)
         if topic is None:
             self._topics.forget(key)
-            self._specs.pop(key, None)
-            self._quiet.pop(key, None)
-        elif self._specs.get(key) != topic.spec:  # and not what this loop has written itself
-            self._specs[key] = topic.spec
+            self._topic_notes.pop(key, None)
+        elif known is None:
+            self._topic_notes[key] = _TopicNotes(topic.spec)
             self._topics.touch(key)
-        for user in list(self._users[key]):  # a look at them may change the set
+        elif known.spec != topic.spec:  # not only a status that this loop has written itself
+            known.spec = topic.spec
+            self._topics.touch(key)
+        for user in self._users.list_groups(key):
             self.group_changed(user)
 
     def group_changed(self, key: Key) -> None:
-        """Say that a group, or what is seen of it, was made, changed or deleted."""
-        group = self._world.group(key)
-        self._name(key, set(group.topic_keys) if group else set())
-        for other in self._observer.changed(key, group):
+        """Note that a group, or its pods or driver, was created, changed or deleted."""
+        group = self._world.find_group(key)
+        self._users.note(key, group.topic_keys if group else ())
+        for other in self._observer.note_change(key, group):
             self._touch_group(other)
         if group is None:
             self._groups.forget(key)
@@ -109,84 +120,78 @@ class Loop:
             return
         self._touch_group(key)
         is_known = self._observer.knows_readers(group)
-        self._censuses.touch(key, _about(CENSUS_SECONDS if is_known else SOON_SECONDS))
+        self._censuses.touch(key, _shorten(CENSUS_SECONDS if is_known else SOON_SECONDS))
 
     @property
-    def counts(self) -> dict[str, WorkCounts]:
-        """What was done, by kind."""
-        return {
-            "Topic": self._topics.counts,
-            "ConsumerGroup": self._groups.counts,
-            "census": self._censuses.counts,
-        }
+    def queues(self) -> dict[str, WorkQueue[Key]]:
+        """The work queues by kind."""
+        return {"Topic": self._topics, "ConsumerGroup": self._groups, "census": self._censuses}
 
     @property
     def name_server_requests(self) -> Mapping[str, int]:
-        """Routes that were asked for, by how that ended."""
+        """Route requests by outcome."""
         return self._brokers.requests
 
     @property
     def lags(self) -> Mapping[Key, int]:
-        """Messages behind, of each group that brokers tell of."""
+        """The lag in messages of each group whose brokers have reported it."""
         return self._observer.lags
 
     async def close(self) -> None:
-        """Finish what has begun."""
+        """Finish the work in progress."""
         await asyncio.gather(self._topics.close(), self._groups.close(), self._censuses.close())
         await self._brokers.close()
 
     def _touch_group(self, key: Key) -> None:
-        group = self._world.group(key)
+        group = self._world.find_group(key)
         if group is not None:
-            debounce = times.seconds(group.spec.rebalance.debounce)
+            debounce = times.parse_duration(group.spec.rebalance.debounce)
             most = 0.0 if group.rebalance_asked else MOST_DEBOUNCE_SECONDS
             self._groups.touch(key, min(debounce, most))
 
-    def _name(self, key: Key, named: set[Key]) -> None:
-        for gone in self._named.get(key, set()) - named:
-            self._users[gone].discard(key)
-        for each in named:
-            self._users[each].add(key)
-        self._named[key] = named
-
-    async def _look_at_topic(self, key: Key) -> float | None:
-        topic = self._world.topic(key)
+    async def _reconcile_topic(self, key: Key) -> float | None:
+        topic = self._world.find_topic(key)
         if topic is None:
             return None
-        conflict = rivals.topic_conflict(topic, self._rival_topics.of(topic))
-        decision = topic_status.decide(topic, await self._sight(topic, conflict), self._clock())
+        conflict = rivals.find_topic_conflict(topic, self._rival_topics.list_others(topic))
+        decision = topic_status.decide(
+            topic, await self._observe_topic(topic, conflict), self._clock()
+        )
         if decision.status != topic.status:
             await self._world.write_topic(topic, decision.status)
-        return _about(decision.look_again_seconds)
+        return _shorten(decision.look_again_seconds)
 
-    async def _sight(self, topic: Topic, conflict: Conflict | None) -> Sight:
-        """Take a topic one step further if that is asked for, and see where it is then."""
+    async def _observe_topic(self, topic: Topic, conflict: Conflict | None) -> Sight:
+        """Take the next provisioning step if there is one, then read the route."""
         if topic.spec.route is not None:
             return Sight(topic.spec.route)
         try:
-            cluster = await self._world.cluster(topic)
+            cluster = await self._world.find_cluster(topic)
         except NotReadyError as error:
             return Sight(ReadFailure(error.reason, str(error)), conflict=conflict)
         outcome = None
-        spec = topic_status.to_follow(topic, conflict)
+        spec = topic_status.choose_provision(topic, conflict)
+        notes = self._topic_notes.get(topic.head.key) or _TopicNotes(topic.spec)
         if spec is not None:
-            outcome = await self._brokers.provision(cluster, self._task(topic, spec))
+            outcome = await self._brokers.provision(
+                cluster, self._build_wish(topic, spec, notes.quiet)
+            )
         else:
-            self._quiet.pop(topic.head.key, None)  # others may write to its queues meanwhile
-        return Sight(await self._brokers.route(cluster, topic.topic), outcome, conflict)
+            notes.quiet = Quiet()  # messages may arrive in its queues meanwhile
+        return Sight(await self._brokers.fetch_route(cluster, topic.topic), outcome, conflict)
 
-    def _task(self, topic: Topic, spec: Provision) -> TopicWish:
-        def readers() -> list[str]:
-            place = topic_keys.of_topic(topic)
-            return topic_keys.readers(place, self._world.groups(), self._world.topic)
+    def _build_wish(self, topic: Topic, spec: Provision, quiet: Quiet) -> TopicWish:
+        def list_readers() -> list[str]:
+            place = topic_keys.build_key(topic)
+            return topic_keys.list_readers(place, self._world.list_groups(), self._world.find_topic)
 
-        goal = steps.wanted(spec)
+        goal = steps.build_goal(spec)
         refuse = self._world.refuse_unless_leading
-        return TopicWish(topic.topic, goal, readers, self._quiet[topic.head.key], refuse)
+        return TopicWish(topic.topic, goal, list_readers, quiet, refuse)
 
-    def _group_rests(self, key: Key) -> float | None:
-        """Tell when to come again, if all is as it was when there was nothing to do."""
-        group, last = self._world.group(key), self._settled.get(key)
+    def _find_rest(self, key: Key) -> float | None:
+        """Return when to look again, if nothing has changed since no action was needed."""
+        group, last = self._world.find_group(key), self._settled.get(key)
         if (
             group is None
             or last is None
@@ -194,10 +199,10 @@ class Loop:
             or self._observer.view(group) != last
         ):
             return None
-        return _interval(group)
+        return _choose_interval(group)
 
-    async def _look_at_group(self, key: Key) -> float | None:
-        group = self._world.group(key)
+    async def _reconcile_group(self, key: Key) -> float | None:
+        group = self._world.find_group(key)
         if group is None:
             return None
         view = self._observer.view(group)
@@ -206,31 +211,34 @@ class Loop:
         soon = (decision.look_again_seconds, drive.look_again_seconds if drive else None)
         is_written = decision.status == group.status
         is_idle = drive is None or drive.action is Action.NOTHING
-        self._settled[key] = view if is_written and is_idle and soon == (None, None) else None
+        if is_written and is_idle and soon == (None, None):
+            self._settled[key] = view
+        else:
+            self._settled.pop(key, None)
         if not is_written:
             await self._world.write_group(group, decision.status, decision.happened)
             self._note_moves(group, decision)
         if drive is not None:
             await self._act(drive.action, group, view.seen.conflict)
-            self._observer.note_trouble(group, None)
-        return min([_interval(group), *(each for each in soon if each is not None)])
+            self._observer.note_start_error(group, None)
+        return min([_choose_interval(group), *(each for each in soon if each is not None)])
 
     def _note_moves(self, group: ConsumerGroup, decision: group_status.GroupDecision) -> None:
-        """Count what moved, unless the object had changed and nothing was written."""
-        written = self._world.group(group.head.key)
+        """Count the moves, if the status was written: a conflict means that it was not."""
+        written = self._world.find_group(group.head.key)
         is_published = written is not None and written.status.moved == decision.status.moved
         if decision.plan and is_published and decision.status.moved > group.status.moved:
             self.moved.note(decision.plan)
 
     async def _act(self, action: Action, group: ConsumerGroup, conflict: Conflict | None) -> None:
-        """Do it; a driver starts with something to follow, and when others are known."""
+        """Act on the driver. It starts only with a published plan and a known list of readers."""
         is_known = group.status.epoch > 0 and self._observer.knows_readers(group)
         match action:
             case Action.START if is_known and conflict is None:
                 try:
                     await self._world.start_driver(group)
                 except EvenkeelError as error:
-                    self._observer.note_trouble(group, str(error))
+                    self._observer.note_start_error(group, str(error))
                     raise
             case Action.STOP:
                 await self._world.stop_driver(group)
@@ -242,10 +250,10 @@ class Loop:
                 pass
 
     async def _ask_brokers(self, key: Key) -> float | None:
-        group = self._world.group(key)
+        group = self._world.find_group(key)
         if group is None:
             return None
-        if await self._observer.ask(group):
+        if await self._observer.ask_brokers(group):
             self._touch_group(key)
         seconds = self._observer.ask_again_seconds(group)
-        return None if seconds is None else _about(seconds)
+        return None if seconds is None else _shorten(seconds)

@@ -6,6 +6,7 @@ cached until it changes. Metrics are yielded one by one, so that other tasks can
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -56,8 +57,16 @@ Figures = dict[str, list[tuple[tuple[str, ...], float]]]
 """Figures of one group by metric: additional labels and the value."""
 
 
-class Objects(Collector):
-    """All topics and groups."""
+@dataclass(frozen=True, slots=True)
+class _GroupFigures:
+    """The figures of one group, cached until its object changes."""
+
+    group: ConsumerGroup
+    figures: Figures
+
+
+class ObjectMetrics(Collector):
+    """Metrics of all topics and groups."""
 
     def __init__(
         self,
@@ -74,61 +83,61 @@ class Objects(Collector):
         self._topics = topics
         self._groups = groups
         self._lags = lags
-        self._known: dict[Key, tuple[ConsumerGroup, Figures]] = {}
+        self._known: dict[Key, _GroupFigures] = {}
 
     def collect(self) -> Iterable[Metric]:
         """Make all metrics."""
-        groups, lags = self._worked_out(), self._lags()
+        groups, lags = self._compute_figures(), self._lags()
         for name, text in _GROUPS.items():
-            family = _gauge(f"group_{name}", text, _MORE_LABELS.get(name, ()))
-            for group, figures in groups:
-                key = group.head.key
+            family = _build_gauge(f"group_{name}", text, _MORE_LABELS.get(name, ()))
+            for each in groups:
+                key = each.group.head.key
                 if name == "lag_messages" and key in lags:
                     family.add_metric(key, lags[key])
-                for labels, value in figures.get(name, ()):
+                for labels, value in each.figures.get(name, ()):
                     family.add_metric((*key, *labels), value)
             yield family
         moved = CounterMetricFamily(
             "evenkeel_group_moved_queues", "Queues that changed their owner", labels=LABELS
         )
-        for group, _ in groups:
-            moved.add_metric(group.head.key, group.status.moved)
+        for each in groups:
+            moved.add_metric(each.group.head.key, each.group.status.moved)
         yield moved
-        yield from self._of_topics()
+        yield from self._collect_topics()
 
-    def _worked_out(self) -> list[tuple[ConsumerGroup, Figures]]:
-        """Work out what is new; a group whose status somebody has broken is left out."""
+    def _compute_figures(self) -> list[_GroupFigures]:
+        """Compute figures of changed groups; a group with an invalid status is left out."""
         before, self._known = self._known, {}
         for group in self._groups():
             known = before.get(group.head.key)
-            if known is None or known[0] is not group:
+            if known is None or known.group is not group:
                 try:
-                    known = (group, _figures(group))
+                    known = _GroupFigures(group, _read_figures(group))
                 except (ValueError, EvenkeelError):
                     continue
             self._known[group.head.key] = known
         return list(self._known.values())
 
-    def _of_topics(self) -> Iterable[Metric]:
-        read = _gauge("topic_read_queues", "Readable queues on all brokers")
-        write = _gauge("topic_write_queues", "Writable queues on all brokers")
-        ready = _gauge("topic_ready", "1 if the route is known")
+    def _collect_topics(self) -> Iterable[Metric]:
+        read = _build_gauge("topic_read_queues", "Readable queues on all brokers")
+        write = _build_gauge("topic_write_queues", "Writable queues on all brokers")
+        ready = _build_gauge("topic_ready", "1 if the route is known")
         text = "Always 1; the reason of the topic's condition Ready"
-        why = _gauge("topic_ready_reason", text, ("reason",))
+        why = _build_gauge("topic_ready_reason", text, ("reason",))
         for topic in self._topics():
             key, status = topic.head.key, topic.status
             read.add_metric(key, status.read_queues)
             write.add_metric(key, status.write_queues)
-            ready.add_metric(key, _holds(topic, ConditionType.READY))
-            why.add_metric((*key, _reason(topic)), 1)
+            ready.add_metric(key, _read_condition(topic, ConditionType.READY))
+            why.add_metric((*key, _read_reason(topic)), 1)
         return read, write, ready, why
 
 
-class Service(Collector):
-    """What the loop itself does."""
+class LoopMetrics(Collector):
+    """Metrics of the control loop."""
 
     def __init__(self, loop: Callable[[], Loop | None]) -> None:
-        """The loop is asked for at each scrape: there is none while another process leads."""
+        """`loop` is called at each scrape; it returns None while another replica leads."""
         self._loop = loop
 
     def collect(self) -> Iterable[Metric]:
@@ -155,11 +164,11 @@ class Service(Collector):
                 ("queue_age_seconds", "Age of the oldest object in the work queue"),
             )
         )
-        for kind, each in loop.counts.items():
-            done.add_metric([kind], each.done)
-            failed.add_metric([kind], each.failed)
-            seconds.add_metric([kind], each.seconds)
-            waits = each.waits()
+        for kind, queue in loop.queues.items():
+            done.add_metric([kind], queue.counts.done)
+            failed.add_metric([kind], queue.counts.failed)
+            seconds.add_metric([kind], queue.counts.seconds)
+            waits = queue.list_waits()
             depth.add_metric([kind], len(waits))
             age.add_metric([kind], max(waits, default=0.0))
         yield from (done, failed, seconds, depth, age)
@@ -178,34 +187,34 @@ class Service(Collector):
         yield moved
 
 
-def _gauge(name: str, text: str, more: tuple[str, ...] = ()) -> GaugeMetricFamily:
+def _build_gauge(name: str, text: str, more: tuple[str, ...] = ()) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"evenkeel_{name}", text, labels=(*LABELS, *more))
 
 
-def _figures(group: ConsumerGroup) -> Figures:
-    """Tell what is known of a group."""
+def _read_figures(group: ConsumerGroup) -> Figures:
+    """Read the figures of a group from its spec and status."""
     status, strategy = group.status, group.spec.strategy.name
-    owned = [found for each in status.assignments for found in _owned(each)]
+    owned = [found for each in status.assignments for found in _list_owned(each)]
     found: dict[str, float | None] = {
         "queues": status.queues,
         "consumers": status.consumers,
         "idle_consumers": sum(not each.queues for each in status.assignments),
-        "unowned_queues": _unowned(status, sum(count for _, count in owned)),
+        "unowned_queues": _count_unowned(status, sum(count for _, count in owned)),
         "imbalance": float(status.imbalance or 1),
         "best_imbalance": float(status.best_imbalance or 1),
         "epoch": status.epoch,
-        "ready": _holds(group, ConditionType.READY),
+        "ready": _read_condition(group, ConditionType.READY),
         "paused": findings.is_paused(group),
     }
     if (job := group.spec.job) is not None:
         found["adopted_epoch"] = status.adopted_epoch
-        found["job_running"] = _holds(group, ConditionType.JOB_RUNNING)
+        found["job_running"] = _read_condition(group, ConditionType.JOB_RUNNING)
         found["job_slots"] = status.executors
         if job.mode is Mode.STREAMING:
-            found["job_trigger_seconds"] = times.seconds(job.trigger)
+            found["job_trigger_seconds"] = times.parse_duration(job.trigger)
     figures: Figures = {name: [((), value)] for name, value in found.items() if value is not None}
-    figures["ready_reason"] = [((_reason(group),), 1)]
-    figures["info"] = [((group.group, strategy.value, _mode(group)), 1)]
+    figures["ready_reason"] = [((_read_reason(group),), 1)]
+    figures["info"] = [((group.group, strategy.value, _name_mode(group)), 1)]
     figures["owned_queues"] = owned
     if (last := status.last_rebalance) is not None:
         at = datetime.fromisoformat(last.at).timestamp()
@@ -213,28 +222,28 @@ def _figures(group: ConsumerGroup) -> Figures:
     return figures
 
 
-def _owned(assigned: Assigned) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Tell what a consumer owns; one that owns nothing is shown as well."""
+def _list_owned(assigned: Assigned) -> Iterator[tuple[tuple[str, ...], float]]:
+    """List what a consumer owns; a consumer without queues has one row of 0."""
     if not assigned.queues:
         yield (assigned.consumer, "", "", ""), 0
     for part in assigned.queues:
-        runs = planning.owned(Assigned(assigned.consumer, queues=[part]))
+        runs = planning.read_owned(Assigned(assigned.consumer, queues=[part]))
         ids = part.ids if len(part.ids) <= MOST_IDS else f"{part.ids[: MOST_IDS - 3]}..."
         yield (assigned.consumer, part.topic, part.broker, ids), sum(map(len, runs))
 
 
-def _unowned(status: GroupStatus, owned: float) -> float:
-    """Count the queues that nobody reads though somebody should."""
+def _count_unowned(status: GroupStatus, owned: float) -> float:
+    """Count the queues without an owner, while the group should run."""
     assigned = conditions.find(status.conditions, ConditionType.ASSIGNED)
     if assigned is None or assigned.reason == ConditionReason.NOT_RUNNING:
         return 0
     if not planning.is_whole(status):
-        return 0  # it cannot be told now
-    return max(0, status.queues - owned)  # where all read everything, more are owned
+        return 0  # unknown until the slices are read
+    return max(0, status.queues - owned)  # a broadcast group owns each queue several times
 
 
-def _mode(group: ConsumerGroup) -> str:
-    """Say who consumes."""
+def _name_mode(group: ConsumerGroup) -> str:
+    """Name the kind of consumers."""
     if group.spec.job is not None:
         return group.spec.job.mode.value
     if planning.has_members(group):
@@ -243,11 +252,11 @@ def _mode(group: ConsumerGroup) -> str:
     return "Static" if consumers is not None and consumers.static is not None else "PodSelector"
 
 
-def _holds(found: Topic | ConsumerGroup, kind: ConditionType) -> float:
+def _read_condition(found: Topic | ConsumerGroup, kind: ConditionType) -> float:
     condition = conditions.find(found.status.conditions, kind)
     return float(condition is not None and condition.holds)
 
 
-def _reason(found: Topic | ConsumerGroup) -> str:
+def _read_reason(found: Topic | ConsumerGroup) -> str:
     condition = conditions.find(found.status.conditions, ConditionType.READY)
     return condition.reason if condition is not None else ""

@@ -1,8 +1,8 @@
 """
-Finds objects that would do the same at the brokers: the one that began first wins. Pure.
+Finds objects that would do the same at the brokers: the first one to claim a topic wins. Pure.
 
-What an object was given is written in its status, as its claims. Objects whose specs come to name
-the same later wait, however old they are. Where no claim is written yet, the older one wins.
+The claims of an object are in its status. An object that comes to name a claimed topic later has to
+wait, even if it is older. If neither object has a claim yet, the older one wins.
 """
 
 from collections import defaultdict
@@ -21,25 +21,25 @@ Value = TypeVar("Value", ConsumerGroup, Topic)
 
 
 class Claim(NamedTuple):
-    """What an object lays claim to."""
+    """What an object claims."""
 
     name: str
-    """The name that brokers know it by: only objects with the same one can be rivals."""
+    """Its name in RocketMQ: only objects with the same name can be rivals."""
     about: object
-    """What else decides whether two are rivals."""
+    """Everything else that decides whether two objects are rivals."""
 
 
 class Rivals(Generic[Value]):
-    """All objects of a kind, by the name that brokers know them by."""
+    """All objects of a kind, by their name in RocketMQ."""
 
     def __init__(self, claim: Callable[[Value], Claim | None]) -> None:
-        """Know of nobody yet."""
+        """Start without any objects."""
         self._claim: Callable[[Value], Claim | None] = claim
         self._by_name: dict[str, dict[Key, Value]] = defaultdict(dict)
         self._claims: dict[Key, Claim] = {}
 
-    def changed(self, key: Key, found: Value | None) -> set[Key]:
-        """Note an object, or that it is gone; the others that this may concern."""
+    def note_change(self, key: Key, found: Value | None) -> set[Key]:
+        """Note that an object has changed or is gone; return the others that this may affect."""
         concerned: set[Key] = set()
         old, new = self._claims.pop(key, None), self._claim(found) if found is not None else None
         if old is not None:
@@ -55,8 +55,8 @@ class Rivals(Generic[Value]):
             self._by_name[new.name][key] = found
         return concerned - {key}
 
-    def of(self, found: Value) -> list[Value]:
-        """List the other objects of the same name, the oldest first."""
+    def list_others(self, found: Value) -> list[Value]:
+        """List the other objects of the same name, oldest first."""
         claim = self._claim(found)
         same = self._by_name.get(claim.name, {}) if claim else {}
         return sorted(
@@ -65,30 +65,30 @@ class Rivals(Generic[Value]):
         )
 
 
-def group_claim(group: ConsumerGroup) -> Claim:
-    """Say in whose name a group reads, and what."""
+def build_group_claim(group: ConsumerGroup) -> Claim:
+    """Claim a RocketMQ group and its topics."""
     return Claim(group.group, (group.spec.topics, group.status.claims))
 
 
-def topic_claim(topic: Topic) -> Claim | None:
-    """Say which topic is kept by this object; none if it is only read."""
-    place = topic_keys.of_topic(topic)
+def build_topic_claim(topic: Topic) -> Claim | None:
+    """Claim the topic that an object provisions; None if it only reads the route."""
+    place = topic_keys.build_key(topic)
     return Claim(place.topic, (place, topic.status.claims)) if topic.spec.provision else None
 
 
-def group_conflict(
+def find_group_conflict(
     group: ConsumerGroup, others: Iterable[ConsumerGroup], topics: Topics
 ) -> Conflict | None:
-    """Find another group that reads one of the same topics in the same name, and was first."""
-    ours = topic_keys.of_group(group, topics.get)
+    """Find another group that reads one of the topics under the same name, and was first."""
+    ours = topic_keys.list_keys(group, topics.get)
     for other in others:
-        theirs = topic_keys.of_group(other, topics.get)
+        theirs = topic_keys.list_keys(other, topics.get)
         shared = sorted(
             {
                 our.topic
                 for our in ours
                 for their in theirs
-                if our.is_also(their) and _is_first(other, group, our.shared_with(their), our.topic)
+                if our.is_also(their) and _is_first(other, group, our.find_shared(their), our.topic)
             }
         )
         if shared:
@@ -100,11 +100,11 @@ def group_conflict(
     return None
 
 
-def topic_conflict(topic: Topic, others: Iterable[Topic]) -> Conflict | None:
-    """Find another object that keeps the same topic, and was first."""
-    place = topic_keys.of_topic(topic)
+def find_topic_conflict(topic: Topic, others: Iterable[Topic]) -> Conflict | None:
+    """Find another object that provisions the same topic, and was first."""
+    place = topic_keys.build_key(topic)
     for other in others:
-        shared = place.shared_with(topic_keys.of_topic(other))
+        shared = place.find_shared(topic_keys.build_key(other))
         if shared and _is_first(other, topic, shared, place.topic):
             return Conflict(
                 ConditionReason.OLDER_TOPIC,
@@ -114,46 +114,50 @@ def topic_conflict(topic: Topic, others: Iterable[Topic]) -> Conflict | None:
     return None
 
 
-def group_claims(group: ConsumerGroup, rival: Conflict | None, topics: Topics) -> list[TopicClaim]:
-    """Say which topics are this group's. While others are in its way it gets no more of them."""
+def update_group_claims(
+    group: ConsumerGroup, rival: Conflict | None, topics: Topics
+) -> list[TopicClaim]:
+    """List the topics that a group has claimed. With a rival it gets no new claims."""
     before = {each.name: each for each in group.status.claims}
     found = []
     for key in group.topic_keys:
         topic, kept = topics.get(key), before.get(key.name)
         if topic is not None:
-            place = topic_keys.of_topic(topic)
-            told_by = _claimed(place, [_place(kept)] if kept else [], rival)
+            place = topic_keys.build_key(topic)
+            told_by = _claim(place, [_read_key(kept)] if kept else [], rival)
             kept = TopicClaim(key.name, place.topic, told_by) if told_by else None
-        if kept is not None:  # a Topic that is missing for a while is not given away
+        if kept is not None:  # a claim is kept while the Topic object is missing
             found.append(kept)
     return found
 
 
-def topic_claims(topic: Topic, rival: Conflict | None) -> list[str]:
-    """Say at which name servers it is this object that keeps the topic."""
+def update_topic_claims(topic: Topic, rival: Conflict | None) -> list[str]:
+    """List the name servers at which this object has claimed its topic."""
     if topic.spec.provision is None:
         return []
-    return _claimed(topic_keys.of_topic(topic), _held(topic), rival)
+    return _claim(topic_keys.build_key(topic), _list_held(topic), rival)
 
 
-def _claimed(place: TopicKey, held: Iterable[TopicKey], rival: Conflict | None) -> list[str]:
+def _claim(place: TopicKey, held: Iterable[TopicKey], rival: Conflict | None) -> list[str]:
     if rival is None:
         return sorted(place.told_by)
-    return sorted({name for each in held for name in place.shared_with(each)})
+    return sorted({name for each in held for name in place.find_shared(each)})
 
 
 def _is_first(one: Value, other: Value, shared: frozenset[str], topic: str) -> bool:
-    """Whether the first of two that share a place has the better claim to it."""
+    """Whether the first of two objects has the better claim to a shared topic."""
     place = TopicKey(topic, shared)
-    has_one, has_other = (any(place.is_also(it) for it in _held(each)) for each in (one, other))
+    has_one, has_other = (
+        any(place.is_also(it) for it in _list_held(each)) for each in (one, other)
+    )
     return has_one if has_one != has_other else one.head.age_order < other.head.age_order
 
 
-def _held(found: ConsumerGroup | Topic) -> list[TopicKey]:
+def _list_held(found: ConsumerGroup | Topic) -> list[TopicKey]:
     if isinstance(found, Topic):
         return [TopicKey(found.topic, frozenset(found.status.claims))]
-    return [_place(each) for each in found.status.claims]
+    return [_read_key(each) for each in found.status.claims]
 
 
-def _place(claim: TopicClaim) -> TopicKey:
+def _read_key(claim: TopicClaim) -> TopicKey:
     return TopicKey(claim.topic, frozenset(claim.told_by))

@@ -1,12 +1,12 @@
 """
-A queue of work: each key is worked on by one at a time, and a bad or slow one holds up nobody.
+A work queue: one task at a time works on a key, and a slow or failing key delays no other.
 
-The first `touch` after a quiet time acts at once. What comes within `debounce` of the last work on
-a key is gathered. Work that fails is tried again, later each time; work that takes too long has
-failed. Work may ask to be called again after some seconds, and a touch comes first.
+The first `touch` of an idle key starts work at once. Touches within `debounce` of the last work are
+combined. Failed work is retried with growing pauses; work that exceeds its time limit has failed.
+Work returns after how many seconds to repeat it; a touch starts it earlier.
 
-What rests costs little, for it is only glanced at. And what is to come again comes at a whole
-second: waking up takes a process longer than a glance, so it wakes up once for many.
+Repeats are cheap: `rests` checks first whether there is anything to do. They are due on whole
+seconds, so the process wakes up once for many keys.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from evenkeel.errors import EvenkeelError
@@ -22,26 +22,26 @@ from mq_client.errors import MqError
 
 K = TypeVar("K", bound=Hashable)
 Do = Callable[[K], Awaitable[float | None]]
-"""Works on a key, and says after how many seconds to come again."""
+"""Works on a key; returns after how many seconds to repeat it, or None."""
 Rests = Callable[[K], float | None]
-"""Says after how many seconds to come again, if there is no work."""
+"""Returns after how many seconds to look again, or None if there is work to do."""
 log = logging.getLogger("evenkeel")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkPace:
-    """How patient the work is."""
+    """Time limits and retries."""
 
     limit_seconds: float = 30.0
     first_pause: float = 1.0
     longest_pause: float = 60.0
     at_once: int = 16
-    """Keys that are worked on side by side."""
+    """Keys that are worked on in parallel."""
 
 
 @dataclass(slots=True)
 class _State:
-    """What is known of one key."""
+    """The state of one key."""
 
     debounce: float
     last_work: float = float("-inf")
@@ -50,30 +50,26 @@ class _State:
     task: asyncio.Task[None] | None = None
     was_touched: bool = False
     failures: int = 0
+    waiting_since: float | None = None
+    """When its work was due, until it begins; it may be in the future."""
 
 
 @dataclass(slots=True)
 class WorkCounts:
-    """What has been done, for metrics."""
+    """Counters for metrics."""
 
     done: int = 0
     failed: int = 0
     seconds: float = 0.0
-    waiting_since: dict[Hashable, float] = field(default_factory=dict)
-
-    def waits(self) -> list[float]:
-        """Tell for how many seconds each that is due waits."""
-        now = time.monotonic()
-        return [now - since for since in self.waiting_since.values() if since <= now]
 
 
 class WorkQueue(Generic[K]):
-    """The queue; it belongs to one event loop."""
+    """A work queue of one event loop."""
 
     def __init__(
         self, do: Do[K], pace: WorkPace | None = None, rests: Rests[K] = lambda key: None
     ) -> None:
-        """Start with nothing to do."""
+        """Start empty."""
         self._do = do
         self._rests = rests
         self._pace = pace or WorkPace()
@@ -82,28 +78,34 @@ class WorkQueue(Generic[K]):
         self._is_closed = False
         self.counts = WorkCounts()
 
+    def list_waits(self) -> list[float]:
+        """List for how many seconds each due key has been waiting."""
+        now = time.monotonic()
+        since = (each.waiting_since for each in self._states.values())
+        return [now - each for each in since if each is not None and each <= now]
+
     def touch(self, key: K, debounce: float = 0.0) -> None:
-        """Say that something about a key may have changed."""
+        """Note that something about a key may have changed."""
         if self._is_closed:
             return
         state = self._states.setdefault(key, _State(debounce))
         state.debounce = debounce
         due = max(asyncio.get_running_loop().time(), state.last_work + debounce)
-        self.counts.waiting_since.setdefault(key, due)
+        if state.waiting_since is None:
+            state.waiting_since = due
         if state.task is not None:
             state.was_touched = True
             return
         self._schedule(key, state, due)
 
     def forget(self, key: K) -> None:
-        """Leave a key alone: its object is gone."""
+        """Drop a key whose object is gone."""
         state = self._states.pop(key, None)
-        self.counts.waiting_since.pop(key, None)
         if state is not None and state.timer is not None:
             state.timer.cancel()
 
     async def close(self) -> None:
-        """Let what runs end, and begin nothing more."""
+        """Finish the running work, and start no more."""
         self._is_closed = True
         running = [state.task for state in self._states.values() if state.task is not None]
         for key in list(self._states):
@@ -124,26 +126,26 @@ class WorkQueue(Generic[K]):
 
     def _begin(self, key: K, state: _State) -> None:
         state.timer, state.due = None, float("inf")
-        again = self._rested(key)
+        again = self._glance(key)
         if again is None:
             state.task = asyncio.create_task(self._work(key, state), name=f"work on {key}")
             return
         self.counts.done += 1
-        self.counts.waiting_since.pop(key, None)
+        state.waiting_since = None
         self._come_again(key, state, again)
 
-    def _rested(self, key: K) -> float | None:
+    def _glance(self, key: K) -> float | None:
         try:
             return self._rests(key)
-        except Exception:  # noqa: BLE001 the work will fail as well, and is told of with its pauses
+        except Exception:  # noqa: BLE001 the work fails as well, and its error is logged
             return None
 
     async def _work(self, key: K, state: _State) -> None:
         async with self._room:
             begun = time.monotonic()
             state.was_touched = False
-            self.counts.waiting_since.pop(key, None)
-            again = await self._once(key, state)
+            state.waiting_since = None
+            again = await self._try_once(key, state)
             self.counts.seconds += time.monotonic() - begun
         state.task = None
         state.last_work = asyncio.get_running_loop().time()
@@ -154,17 +156,17 @@ class WorkQueue(Generic[K]):
         if state.was_touched and not state.failures:
             self._schedule(key, state, state.last_work + state.debounce)
 
-    async def _once(self, key: K, state: _State) -> float | None:
+    async def _try_once(self, key: K, state: _State) -> float | None:
         self.counts.done += 1
         try:
             async with asyncio.timeout(self._pace.limit_seconds):
                 again = await self._do(key)
         except TimeoutError:
-            log.warning("%s: it took longer than %g s", key, self._pace.limit_seconds)
+            log.warning("%s: the work took longer than %g s", key, self._pace.limit_seconds)
         except (EvenkeelError, MqError, OSError) as error:
             log.warning("%s: %s", key, error)
-        except Exception:  # whatever it is, others must go on
-            log.exception("%s: this is a defect of Evenkeel; the object is tried again", key)
+        except Exception:  # the other keys must go on
+            log.exception("%s: this is a defect of Evenkeel; the object is retried", key)
         else:
             state.failures = 0
             return again

@@ -1,7 +1,7 @@
 """
-What the loop needs of the world around it. Kubernetes is one such world, a file the other.
+The interface between the control loop and its world: a Kubernetes cluster, or a file.
 
-Reading is from what the world has already heard, so it costs nothing; writing is to the real thing.
+Reads are answered from memory and cost nothing; writes go to the API server or the file.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,47 +10,47 @@ from typing import Protocol
 from contract.kinds.groups import GroupStatus
 from contract.kinds.topics import TopicStatus
 from evenkeel.control.brokers import ClusterAddress
-from evenkeel.control.groups.group_status import Happened
+from evenkeel.control.groups.group_status import Notice
 from evenkeel.control.jobs.states import DriverSeen
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from lb_core.model import Member
 
 
 class World(Protocol):
-    """Objects, pods and jobs."""
+    """Objects, pods and drivers."""
 
-    def topic(self, key: Key) -> Topic | None:
+    def find_topic(self, key: Key) -> Topic | None:
         """Find a topic; None if it is gone."""
 
-    def group(self, key: Key) -> ConsumerGroup | None:
+    def find_group(self, key: Key) -> ConsumerGroup | None:
         """Find a group; None if it is gone."""
 
-    def groups(self) -> Iterable[ConsumerGroup]:
+    def list_groups(self) -> Iterable[ConsumerGroup]:
         """List all groups."""
 
-    def unseen(self, namespace: str) -> str | None:
-        """Say why what is in a namespace cannot be seen as a whole; None if it can."""
+    def explain_unseen(self, namespace: str) -> str | None:
+        """Explain why a namespace cannot be observed completely; None if it can."""
 
-    def pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
-        """List the pods that `podSelector` selects; None while they cannot be seen."""
+    def list_pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
+        """List the pods that `podSelector` selects; None if they are unknown."""
 
-    def driver(self, key: Key) -> DriverSeen:
-        """Tell how the driver of a group's job is."""
+    def observe_driver(self, key: Key) -> DriverSeen:
+        """Observe the driver of a group's job."""
 
-    def identity(self, group: ConsumerGroup) -> str:
-        """Tell as what a group's driver is to run: another text means that it starts anew."""
+    def compute_identity(self, group: ConsumerGroup) -> str:
+        """Fingerprint of the driver; a change restarts it."""
 
-    async def cluster(self, topic: Topic) -> ClusterAddress:
-        """Tell how to reach a topic's cluster, credentials included."""
+    async def find_cluster(self, topic: Topic) -> ClusterAddress:
+        """Find the address and the credentials of a topic's cluster."""
 
     def refuse_unless_leading(self) -> None:
-        """Raise if somebody else may lead by now: asked before what nothing else would refuse."""
+        """Raise if another replica may lead; checked before writes that no server refuses."""
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status, unless the object has changed meanwhile."""
 
     async def write_group(
-        self, group: ConsumerGroup, status: GroupStatus, happened: Sequence[Happened]
+        self, group: ConsumerGroup, status: GroupStatus, happened: Sequence[Notice]
     ) -> None:
         """Replace a group's status, unless the object has changed meanwhile."""
 
@@ -58,10 +58,10 @@ class World(Protocol):
         """Start the driver of a group's job."""
 
     async def stop_driver(self, group: ConsumerGroup) -> None:
-        """Let the driver end after its batch."""
+        """Tell the driver to end after its batch."""
 
     async def clear_driver(self, group: ConsumerGroup) -> None:
-        """Clear away a driver that has ended."""
+        """Remove a driver that has ended."""
 
     async def give_up_driver(self, group: ConsumerGroup) -> None:
-        """Clear away a driver that nobody tells of, if nothing of it can run any more."""
+        """Remove a driver whose state is unknown, once it cannot be running any more."""

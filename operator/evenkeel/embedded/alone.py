@@ -1,8 +1,8 @@
 """
-Keeps two `evenkeel run` apart: of one state folder, and of one file on this machine.
+Locks that prevent two `evenkeel run` with the same state folder or the same file.
 
-Both would start drivers of the same groups, which would read everything twice. The kernel gives a
-lock back when its process ends, however that ends.
+Two processes would start drivers for the same groups, which would read everything twice. The
+kernel releases a lock when its process ends in any way.
 """
 
 import contextlib
@@ -17,28 +17,28 @@ from evenkeel.errors import EvenkeelError
 
 
 class NotAloneError(EvenkeelError):
-    """Another process runs the same."""
+    """Another process holds a lock."""
 
 
 @contextlib.contextmanager
-def alone(file: Path, folder: Path) -> Iterator[None]:
-    """Hold both locks until left; an error that names the other process if one of them is held."""
+def hold_locks(file: Path, folder: Path) -> Iterator[None]:
+    """Hold both locks in the block; raise an error with the other process if one is taken."""
     folder.mkdir(parents=True, exist_ok=True)
     with (
-        _locked(folder / ".lock", f"the state folder {folder}", "give another one by --state"),
-        _locked(_beside(file), f"the file {file}", "end that one first"),
+        _hold_lock(folder / ".lock", f"the state folder {folder}", "give another one by --state"),
+        _hold_lock(_find_lock(file), f"the file {file}", "end that one first"),
     ):
         yield
 
 
-def _beside(file: Path) -> Path:
-    """Name the lock of a file: editors replace files, and may not be let into their folders."""
+def _find_lock(file: Path) -> Path:
+    """Find the lock of a file, outside its folder: the folder may not be writable."""
     name = hashlib.sha256(os.fsencode(file.resolve())).hexdigest()[:16]
     return Path(tempfile.gettempdir(), f"evenkeel-run-{name}.lock")
 
 
 @contextlib.contextmanager
-def _locked(path: Path, what: str, advice: str) -> Iterator[None]:
+def _hold_lock(path: Path, what: str, advice: str) -> Iterator[None]:
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`evenkeel run -f FILE`: the same loop as in a cluster, over a file and processes."""
+"""`evenkeel run -f FILE`: the same control loop as in a cluster, for a file and processes."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evenkeel.control.loop import Loop
 from evenkeel.embedded import driver
-from evenkeel.embedded.alone import alone
+from evenkeel.embedded.alone import hold_locks
 from evenkeel.embedded.screen import Screen
 from evenkeel.embedded.world import FileWorld
 from evenkeel.errors import EvenkeelError
@@ -22,24 +22,24 @@ log = logging.getLogger("evenkeel")
 
 
 async def run(file: Path, folder: Path, members_port: int) -> None:
-    """Run until Ctrl-C or SIGTERM, then let the batches that run finish."""
+    """Run until Ctrl-C or SIGTERM, then finish the batches in progress."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     screen = Screen()
-    async with running(file, folder, screen, members_port):
+    async with run_world(file, folder, screen, members_port):
         screen.say(f"status and logs are in {folder}")
         await stop.wait()
-        screen.say("stopping: batches that run are finished first")
+        screen.say("stopping: batches in progress are finished first")
 
 
 @asynccontextmanager
-async def running(
+async def run_world(
     file: Path, folder: Path, screen: Screen, members_port: int = 0
 ) -> AsyncIterator[FileWorld]:
     """Run for as long as this lasts. Port 0 is any free one."""
-    with alone(file, folder):
-        async with _started(FileWorld(file, folder, screen.hear), screen) as world:
+    with hold_locks(file, folder):
+        async with _start(FileWorld(file, folder, screen.hear), screen) as world:
             serving = asyncio.create_task(_serve_members(world, folder, screen, members_port))
             try:
                 yield world
@@ -49,11 +49,11 @@ async def running(
 
 
 @asynccontextmanager
-async def _started(world: FileWorld, screen: Screen) -> AsyncIterator[FileWorld]:
+async def _start(world: FileWorld, screen: Screen) -> AsyncIterator[FileWorld]:
     loop = Loop(world)
-    with screen.showing(world):
+    with screen.show_world(world):
         world.attach(loop)
-        if any(group.spec.job is not None for group in world.groups()):
+        if any(group.spec.job is not None for group in world.list_groups()):
             driver.refuse_if_missing()
         looking = asyncio.create_task(_keep_looking(world))
         try:
@@ -82,6 +82,6 @@ async def _keep_looking(world: FileWorld) -> None:
     while True:
         try:
             world.look()
-        except Exception:  # whatever it is, jobs go on and the next edit is seen
+        except Exception:  # jobs continue, and the next edit is read
             log.exception("this is a defect of Evenkeel; the file is looked at again")
         await asyncio.sleep(LOOK_SECONDS)

@@ -1,7 +1,7 @@
 """
-A job's driver as a child process, with Spark's local-cluster as executors.
+A job's driver as a child process, with Spark's local-cluster for executors.
 
-It ends with this process, however that ends, and its JVM and executors follow it.
+The driver, its JVM and its executors end with this process in any case.
 """
 
 import asyncio
@@ -28,35 +28,42 @@ from contract.job_file import JobFile
 from contract.kinds.jobs import Process
 from contract.report import DriverReport, Filler
 from evenkeel import quantities, times
-from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Ending, Report, Seat
+from evenkeel.control.jobs.states import (
+    ABSENT,
+    DriverSeen,
+    DriverState,
+    Ending,
+    Report,
+    SlotExecutor,
+)
 from evenkeel.errors import EvenkeelError
 
 SPARE = 1
-"""Executors that a local cluster can have more than the job begins with; it cannot grow."""
+"""Spare executors of a local cluster: it cannot grow after its start."""
 STOP_SECONDS = 60.0
 RATE_SECONDS = 5.0
 HEAP_SHARE = 0.6
-"""Of an executor's memory; the rest is for Python and for Java's own needs."""
+"""Share of an executor's memory for the heap; the rest is for Python and the JVM."""
 LEAST_HEAP_MIB = 480
 _LIBC = ctypes.CDLL(None)
 _SET_SIGNAL_AT_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 
 
 class MissingToolError(EvenkeelError):
-    """Something that embedded mode needs is not installed."""
+    """A tool that embedded mode needs is not installed."""
 
 
 class EmbeddedDriver:
-    """One job's driver. It is started, ends, is cleared away, and may then be started again."""
+    """One job's driver. After it has ended and was cleared, it can be started again."""
 
     def __init__(self, folder: Path, changed: Callable[[], None]) -> None:
-        """Start nothing yet. `changed` is called when `seen` is another one."""
+        """Start nothing yet. `changed` is called when `seen` has changed."""
         self.folder = folder
         self.seen = ABSENT
         self.workers = 0
-        """How many executors there is room for."""
+        """The number of workers of the local cluster."""
         self._rows: deque[tuple[float, Mapping[str, int]]] = deque()
-        """Rows that each slot has pulled, as the last reports say."""
+        """Rows that each slot has pulled, from the last reports."""
         self._changed = changed
         self._process: asyncio.subprocess.Process | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -64,49 +71,49 @@ class EmbeddedDriver:
 
     @property
     def pid(self) -> int | None:
-        """Its process, while there is one."""
+        """The process id while it runs."""
         return self._process.pid if self._process else None
 
     @property
     def log(self) -> Path:
-        """Where it writes what it does."""
+        """Its log file."""
         return self.folder / "log"
 
-    def room_for(self, executors: int) -> int:
-        """Tell how many workers it takes: those that there are, if they are enough."""
+    def choose_executor_count(self, executors: int) -> int:
+        """Choose the number of workers: as before if they are enough, else with spares."""
         return self.workers if executors <= self.workers else executors + SPARE
 
     async def start(self, job: JobFile, identity: str) -> None:
-        """Start it."""
+        """Start the driver."""
         self.workers = int(job.spark["spark.evenkeel.workers"])
         self._stamp = None
         self._rows.clear()
         (self.folder / names.REPORT).unlink(missing_ok=True)
         file = self.folder / names.JOB
-        master = {"spark.master": _master(self.workers, job.spark)}
+        master = {"spark.master": _build_master(self.workers, job.spark)}
         whole = msgspec.structs.replace(job, spark=master | job.spark)
         write_private(file, job_file.encode(whole))  # it holds the credentials
         with self.log.open("ab") as log_file:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "spark_jobs.pipeline", str(file),
-                env=_environment(), stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file,
-                start_new_session=True, preexec_fn=_die_with_parent,
+                env=_build_environment(), stdin=subprocess.DEVNULL, stdout=log_file,
+                stderr=log_file, start_new_session=True, preexec_fn=_die_with_parent,
             )  # fmt: skip
-        self._watch = asyncio.create_task(self._until_ended(self._process, identity))
+        self._watch = asyncio.create_task(self._wait_for_end(self._process, identity))
         self._see(DriverSeen(DriverState.STARTING, identity))
 
     def stop(self) -> None:
-        """Tell it to end after its batch."""
+        """Tell the driver to end after its batch."""
         if self._process is not None and self.seen.state is not DriverState.STOPPING:
             self._process.terminate()
             self._see(replace(self.seen, state=DriverState.STOPPING))
 
     def clear(self) -> None:
-        """Be ready for the next one."""
+        """Forget the ended driver."""
         self._see(ABSENT)
 
-    async def ended(self) -> None:
-        """End it, by force if its batch takes too long."""
+    async def end(self) -> None:
+        """End the driver, by force if its batch takes too long."""
         if self._watch is None or self._process is None:
             return
         self.stop()
@@ -116,7 +123,7 @@ class EmbeddedDriver:
             await asyncio.wait([self._watch])
 
     def look(self) -> None:
-        """Read the report, if there is a new one."""
+        """Read the report if it is new."""
         path = self.folder / names.REPORT
         if self._process is None:
             return
@@ -131,11 +138,11 @@ class EmbeddedDriver:
                 self._rows.append((time.monotonic(), found.rows))
                 is_told = self.seen.state is DriverState.STOPPING
                 state = DriverState.STOPPING if is_told else DriverState.RUNNING
-                seen = replace(self.seen, state=state, report=_report(found, found.slots))
+                seen = replace(self.seen, state=state, report=_to_report(found, found.slots))
                 self._see(replace(seen, skipped=found.skipped))
 
     def rate(self, slot: str) -> float:
-        """Tell how many rows a second a slot has pulled in the last seconds."""
+        """Measure how many rows a second a slot has pulled recently."""
         now = time.monotonic()
         while len(self._rows) > 1 and now - self._rows[0][0] > RATE_SECONDS:
             self._rows.popleft()
@@ -144,18 +151,18 @@ class EmbeddedDriver:
         (begun, first), (ended, last) = self._rows[0], self._rows[-1]
         return max(0.0, (last.get(slot, 0) - first.get(slot, 0)) / (ended - begun))
 
-    async def _until_ended(self, process: asyncio.subprocess.Process, identity: str) -> None:
+    async def _wait_for_end(self, process: asyncio.subprocess.Process, identity: str) -> None:
         begun = time.monotonic()
         code = await process.wait()
         self._process = None
-        last = self._last_report()
+        last = self._read_last_report()
         message = last.error or f"the driver ended with code {code}; see {self.log}"
-        now, ran = times.shown(datetime.now(UTC)), time.monotonic() - begun
+        now, ran = times.format_time(datetime.now(UTC)), time.monotonic() - begun
         ending = Ending(code, now, ran, message if code else "")
         self._see(DriverSeen(DriverState.ENDED, identity, ending=ending, skipped=last.skipped))
 
-    def _last_report(self) -> DriverReport:
-        """Read what the driver reported last; nothing if it did not."""
+    def _read_last_report(self) -> DriverReport:
+        """Read the driver's last report; an empty one if there is none."""
         with contextlib.suppress(OSError, ValueError):
             return contract_report.read((self.folder / names.REPORT).read_bytes())
         return DriverReport()
@@ -166,23 +173,23 @@ class EmbeddedDriver:
             self._changed()
 
 
-def settings(executor: Process, workers: int) -> dict[str, str]:
-    """Say how Spark shall run on this machine."""
-    heap = max(LEAST_HEAP_MIB, int(quantities.mib(executor.memory) * HEAP_SHARE))
+def build_settings(executor: Process, workers: int) -> dict[str, str]:
+    """Build Spark's settings for this machine."""
+    heap = max(LEAST_HEAP_MIB, int(quantities.parse_mib(executor.memory) * HEAP_SHARE))
     return {
         "spark.evenkeel.workers": str(workers),
         "spark.executor.cores": str(executor.cores),
         "spark.executor.memory": f"{heap}m",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executorEnv.PYTHONPATH": _packages(),
+        "spark.executorEnv.PYTHONPATH": _find_packages(),
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.showConsoleProgress": "false",
     }
 
 
 def refuse_if_missing() -> None:
-    """Say what has to be installed, before anything is tried."""
+    """Raise an error that says what must be installed."""
     if importlib.util.find_spec("pyspark") is None:
         raise MissingToolError("jobs need PySpark here: pip install 'evenkeel[spark]'")
     home = os.environ.get("JAVA_HOME")
@@ -193,8 +200,8 @@ def refuse_if_missing() -> None:
         )
 
 
-def _report(found: DriverReport, slots: Mapping[str, Filler]) -> Report:
-    seats = {name: Seat(each.executor) for name, each in slots.items()}
+def _to_report(found: DriverReport, slots: Mapping[str, Filler]) -> Report:
+    seats = {name: SlotExecutor(each.executor) for name, each in slots.items()}
     return Report(
         adopted_epoch=found.adopted_epoch,
         slots=seats,
@@ -204,26 +211,26 @@ def _report(found: DriverReport, slots: Mapping[str, Filler]) -> Report:
     )
 
 
-def _master(workers: int, spark: Mapping[str, str]) -> str:
+def _build_master(workers: int, spark: Mapping[str, str]) -> str:
     cores = spark["spark.executor.cores"]
     heap = int(spark["spark.executor.memory"].removesuffix("m"))
     return f"local-cluster[{workers},{cores},{heap + 384}]"
 
 
-def _packages() -> str:
-    """Find where the executors' Python finds our packages."""
+def _find_packages() -> str:
+    """Find the folder of our packages, for the executors' Python."""
     found = importlib.util.find_spec("spark_jobs")
     assert found is not None
     assert found.origin is not None
     return str(Path(found.origin).parents[1])
 
 
-def _environment() -> dict[str, str]:
+def _build_environment() -> dict[str, str]:
     return {
         **os.environ,
-        "PYTHONPATH": _packages(),
+        "PYTHONPATH": _find_packages(),
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_SCALA_VERSION": "2.13",  # executors of a local cluster look for jars by it
+        "SPARK_SCALA_VERSION": "2.13",  # executors find their jars with it
     }
 
 
@@ -232,14 +239,14 @@ def _die_with_parent() -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that nobody else on this machine may read, also if it was there before."""
+    """Write a file that no other user can read, even if it existed before."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600, exist_ok=False)
     path.write_text(text, encoding="utf-8")
 
 
-def written(path: Path, document: object) -> None:
-    """Write a file that readers see whole, or not at all."""
+def write_atomically(path: Path, document: object) -> None:
+    """Write a file atomically."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     part.write_bytes(msgspec.json.encode(document))
     part.replace(path)

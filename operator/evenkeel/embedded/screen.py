@@ -1,4 +1,4 @@
-"""What a person sees of embedded mode: who reads which queue, how fast, and what has happened."""
+"""The terminal output of embedded mode: owners of queues, rates and notices."""
 
 import logging
 from collections import deque
@@ -14,7 +14,7 @@ from rich.text import Text
 from contract.conditions import ConditionType
 from evenkeel import objects
 from evenkeel.control import conditions
-from evenkeel.control.groups.group_status import Happened
+from evenkeel.control.groups.group_status import Notice
 from evenkeel.embedded.world import FileWorld
 from evenkeel.objects import Key
 
@@ -24,7 +24,7 @@ REFRESHES_A_SECOND = 4
 
 
 class Screen:
-    """A live picture on a terminal; elsewhere a line for each thing that happens."""
+    """A live picture on a terminal; elsewhere one line for each notice."""
 
     def __init__(self, console: Console | None = None) -> None:
         """Show nothing yet."""
@@ -35,34 +35,36 @@ class Screen:
         self._tables: Callable[[], RenderableType] = lambda: Text()
 
     @contextmanager
-    def showing(self, world: FileWorld) -> Iterator[None]:
-        """Show a world for as long as this lasts."""
+    def show_world(self, world: FileWorld) -> Iterator[None]:
+        """Show a world while the block runs."""
         handler = _ToScreen(self)
         logger = logging.getLogger("evenkeel")
         logger.addHandler(handler)
-        self._tables = lambda: Group(*(self._group(world, group) for group in world.groups()))
+        self._tables = lambda: Group(
+            *(self._draw_group(world, group) for group in world.list_groups())
+        )
         try:
             if not self._console.is_terminal:
                 yield
                 return
             with Live(
-                get_renderable=self._whole,
+                get_renderable=self._draw,
                 console=self._console,
                 refresh_per_second=REFRESHES_A_SECOND,
                 transient=True,
             ):
                 yield
-            self._console.print(self._whole())
+            self._console.print(self._draw())
         finally:
             logger.removeHandler(handler)
 
     def show(self) -> None:
-        """Print who reads what now, where there is no live picture."""
+        """Print the current owners, if there is no live picture."""
         if not self._console.is_terminal:
             self._console.print(self._tables(), Text())
 
-    def hear(self, key: Key, what: Happened) -> None:
-        """Take up what has happened to a group."""
+    def hear(self, key: Key, what: Notice) -> None:
+        """Show a notice of an object."""
         self.say(f"{key}: {what.message}", "yellow" if what.is_warning else "green")
 
     def say(self, text: str, style: str = "") -> None:
@@ -72,11 +74,11 @@ class Screen:
         if not self._console.is_terminal:
             self._console.print(line, soft_wrap=True)
 
-    def _whole(self) -> RenderableType:
-        """Draw all groups, and below what has happened."""
+    def _draw(self) -> RenderableType:
+        """Draw all groups, with the last lines below."""
         return Group(self._tables(), Text(), *self._lines)
 
-    def _group(self, world: FileWorld, group: objects.ConsumerGroup) -> RenderableType:
+    def _draw_group(self, world: FileWorld, group: objects.ConsumerGroup) -> RenderableType:
         status = group.status
         ready = conditions.find(status.conditions, ConditionType.READY)
         title = Text.assemble(
@@ -89,7 +91,7 @@ class Screen:
         for name in ("consumer", "executor", "queues"):
             table.add_column(name.upper())
         table.add_column("ROWS/S", justify="right")
-        driver = world.process(group.head.key)
+        driver = world.find_process(group.head.key)
         for each in status.assignments:
             rate = driver.rate(each.consumer) if driver else 0.0
             queues = ", ".join(f"{part.topic}@{part.broker} {part.ids}" for part in each.queues)
@@ -101,7 +103,7 @@ class Screen:
 
 
 class _ToScreen(logging.Handler):
-    """Shows what is logged."""
+    """Shows log lines on the screen."""
 
     def __init__(self, screen: Screen) -> None:
         super().__init__(logging.WARNING)

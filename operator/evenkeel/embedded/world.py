@@ -1,7 +1,7 @@
 """
-A world without Kubernetes: a file of manifests, which may be edited at any time.
+A world without Kubernetes: a file of manifests, which can be edited at any time.
 
-Status is kept in memory, and in a file that the next run begins with, so that epochs go on.
+Statuses are kept in memory and in a file, with which the next run continues the epochs.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from contract.names import RESTART
 from evenkeel import job_file, manifests
 from evenkeel.control import conditions
 from evenkeel.control.brokers import ClusterAddress
-from evenkeel.control.groups.group_status import Happened
+from evenkeel.control.groups.group_status import Notice
 from evenkeel.control.jobs.states import ABSENT, DriverSeen
 from evenkeel.control.loop import Loop
 from evenkeel.embedded import driver
@@ -42,15 +42,15 @@ from lb_core.model import Member
 from mq_client.acl import Credentials
 
 log = logging.getLogger("evenkeel")
-Hear = Callable[[Key, Happened], None]
+Hear = Callable[[Key, Notice], None]
 
 
 class FileWorld:
-    """Objects of a file, and drivers as processes."""
+    """The objects of a file, and drivers as processes."""
 
     def __init__(self, file: Path, folder: Path, hear: Hear) -> None:
-        """Read the file; an error in it is raised now, and only told later."""
-        self.coordination = Coordination(lambda key: self._changed(key, Loop.group_changed))
+        """Create the state folder and read the last statuses."""
+        self.coordination = Coordination(lambda key: self._note_change(key, Loop.group_changed))
         self._file = file
         self._folder = folder
         self._hear = hear
@@ -62,73 +62,73 @@ class FileWorld:
         self._kept = _read_status(folder / "status.json")
 
     def attach(self, loop: Loop) -> None:
-        """Tell this loop from now on what changes."""
+        """Read the file, and report changes to this loop from now on."""
         self._loop = loop
         self._read_file()
 
     def look(self) -> None:
-        """See whether the file or a report has changed."""
+        """Read the file and the reports if they have changed."""
         try:
             self._read_file()
         except ManifestError as error:
-            log.error("%s; everything stays as it was", error)
+            log.error("%s; the old objects stay in use", error)
         for each in list(self._drivers.values()):
             each.look()
 
-    def topic(self, key: Key) -> Topic | None:
+    def find_topic(self, key: Key) -> Topic | None:
         """Find a topic; None if it is gone."""
         return self._objects.topics.get(key)
 
-    def group(self, key: Key) -> ConsumerGroup | None:
+    def find_group(self, key: Key) -> ConsumerGroup | None:
         """Find a group; None if it is gone."""
         return self._objects.groups.get(key)
 
-    def groups(self) -> Iterable[ConsumerGroup]:
+    def list_groups(self) -> Iterable[ConsumerGroup]:
         """List all groups."""
         return self._objects.groups.values()
 
-    def unseen(self, namespace: str) -> str | None:
-        """Everything is seen here."""
+    def explain_unseen(self, namespace: str) -> str | None:
+        """Everything can be observed here."""
         return None
 
-    def pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
+    def list_pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
         """List members: there are no pods here."""
         return self.coordination.members(group)
 
-    def driver(self, key: Key) -> DriverSeen:
-        """Tell how the driver of a group's job is."""
+    def observe_driver(self, key: Key) -> DriverSeen:
+        """Observe the driver of a group's job."""
         found = self._drivers.get(key)
         return found.seen if found else ABSENT
 
-    def process(self, key: Key) -> EmbeddedDriver | None:
+    def find_process(self, key: Key) -> EmbeddedDriver | None:
         """Find the process of a group's job."""
         return self._drivers.get(key)
 
-    async def cluster(self, topic: Topic) -> ClusterAddress:
-        """Tell how to reach a topic's cluster."""
+    async def find_cluster(self, topic: Topic) -> ClusterAddress:
+        """Find the address and the credentials of a topic's cluster."""
         if topic.spec.tls is not None:
             raise NotReadyError(
                 ConditionReason.TLS_NOT_HERE,
-                f"{topic}: spec.tls needs Kubernetes; embedded mode speaks plainly",
+                f"{topic}: spec.tls needs Kubernetes; embedded mode does not use TLS",
             )
-        secrets = self._credentials(topic)
+        secrets = self._find_credentials(topic)
         credentials = Credentials(secrets["accessKey"], secrets["secretKey"]) if secrets else None
         return ClusterAddress(tuple(topic.spec.name_servers or ()), credentials)
 
     def refuse_unless_leading(self) -> None:
-        """Nobody else leads here."""
+        """There is no other replica here."""
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status."""
         key = topic.head.key
         if self._objects.topics.get(key) is topic:
-            for each in _trouble(topic, status):
+            for each in _announce_trouble(topic, status):
                 self._hear(key, each)
             self._objects.topics[key] = replace(topic, status=status)
-            self._changed(key, Loop.topic_changed)
+            self._note_change(key, Loop.topic_changed)
 
     async def write_group(
-        self, group: ConsumerGroup, status: GroupStatus, happened: Sequence[Happened]
+        self, group: ConsumerGroup, status: GroupStatus, happened: Sequence[Notice]
     ) -> None:
         """Replace a group's status."""
         key = group.head.key
@@ -137,54 +137,54 @@ class FileWorld:
             if status.epoch != group.status.epoch:
                 self._publish(key)
                 self._coordinate(key)
-            for each in (*happened, *_recovered(group.status, status)):
+            for each in (*happened, *_announce_recovery(group.status, status)):
                 self._hear(key, each)
-            self._changed(key, Loop.group_changed)
+            self._note_change(key, Loop.group_changed)
 
-    def identity(self, group: ConsumerGroup) -> str:
-        """Tell as what a group's driver is to run."""
-        return _identity(self._job(group, self._prepared(group.head.key)))
+    def compute_identity(self, group: ConsumerGroup) -> str:
+        """Fingerprint of the driver; a change restarts it."""
+        return _hash_job(self._build_job(group, self._prepare_driver(group.head.key)))
 
     async def start_driver(self, group: ConsumerGroup) -> None:
         """Start the driver of a group's job."""
-        found = self._prepared(group.head.key)
-        job = self._job(group, found)
+        found = self._prepare_driver(group.head.key)
+        job = self._build_job(group, found)
         self._publish(group.head.key)
-        await found.start(job, _identity(job))
+        await found.start(job, _hash_job(job))
 
     async def stop_driver(self, group: ConsumerGroup) -> None:
-        """Let the driver end after its batch."""
-        self._prepared(group.head.key).stop()
+        """Tell the driver to end after its batch."""
+        self._prepare_driver(group.head.key).stop()
 
     async def clear_driver(self, group: ConsumerGroup) -> None:
-        """Clear away a driver that has ended."""
-        self._prepared(group.head.key).clear()
+        """Remove a driver that has ended."""
+        self._prepare_driver(group.head.key).clear()
 
     async def give_up_driver(self, group: ConsumerGroup) -> None:
-        """Let it be: a process always tells how it is."""
+        """Do nothing: the state of a process is always known."""
 
     async def close(self) -> None:
         """End all jobs after their batches."""
         self.coordination.close()
         for each in self._drivers.values():
-            await each.ended()
+            await each.end()
 
-    def _prepared(self, key: Key) -> EmbeddedDriver:
-        """Find the driver of a group, or make one that was never started."""
+    def _prepare_driver(self, key: Key) -> EmbeddedDriver:
+        """Find the driver of a group, or create one that is not started."""
         found = self._drivers.get(key)
         if found is None:
             folder = self._folder / key.namespace / key.name
             folder.mkdir(parents=True, exist_ok=True)
-            found = EmbeddedDriver(folder, lambda: self._changed(key, Loop.group_changed))
+            found = EmbeddedDriver(folder, lambda: self._note_change(key, Loop.group_changed))
             self._drivers[key] = found
         return found
 
     def _publish(self, key: Key) -> None:
-        """Let a job, if there is one, know the newest assignment."""
+        """Write the newest assignment for the job, if there is one."""
         if key in self._drivers:
             group = self._objects.groups[key]
             found = assignment.make_file(group.status, group.to_drain)
-            driver.written(self._drivers[key].folder / names.ASSIGNMENT, found)
+            driver.write_atomically(self._drivers[key].folder / names.ASSIGNMENT, found)
 
     def _coordinate(self, key: Key) -> None:
         """Let members, if the group has any, know the newest assignment."""
@@ -194,12 +194,12 @@ class FileWorld:
         else:
             self.coordination.follow(group, self._objects.topics)
 
-    def _changed(self, key: Key, tell: Callable[[Loop, Key], None]) -> None:
+    def _note_change(self, key: Key, tell: Callable[[Loop, Key], None]) -> None:
         _write_status(self._folder / "status.json", self._objects)
         if self._loop is not None:
             tell(self._loop, key)
 
-    def _job(self, group: ConsumerGroup, process: EmbeddedDriver) -> JobFile:
+    def _build_job(self, group: ConsumerGroup, process: EmbeddedDriver) -> JobFile:
         folder = process.folder
         job = group.spec.job
         assert job is not None
@@ -212,19 +212,19 @@ class FileWorld:
             str(folder / names.ASSIGNMENT),
             str(folder / names.REPORT),
             job.checkpoint.url,
-            {ref: self._python_file(group, ref, folder) for ref in job_file.refs(group)},
-            {name: self._options_folder(group, name, folder) for name in job_file.secrets(group)},
-            self._credentials(topics[group.topic_keys[0]]),
+            {ref: self._write_python_file(group, ref, folder) for ref in job_file.refs(group)},
+            {name: self._write_options(group, name, folder) for name in job_file.secrets(group)},
+            self._find_credentials(topics[group.topic_keys[0]]),
         )
-        workers = process.room_for(job.executors)
-        spark = driver.settings(job.executor, workers) | job.spark_conf
+        workers = process.choose_executor_count(job.executors)
+        spark = driver.build_settings(job.executor, workers) | job.spark_conf
         if RESTART in group.head.annotations:
             spark["spark.evenkeel.restart"] = group.head.annotations[RESTART]
         # The assignment says how many executors there are, without a restart.
         return job_file.build(group, topics, places, spark, workers - driver.SPARE)
 
-    def _python_file(self, group: ConsumerGroup, ref: KeyRef, folder: Path) -> str:
-        key = group.beside(ref.name)
+    def _write_python_file(self, group: ConsumerGroup, ref: KeyRef, folder: Path) -> str:
+        key = group.find_key(ref.name)
         text = self._objects.config_maps.get(key, {}).get(ref.key)
         if text is None:
             raise ManifestError(f"{group}: there is no ConfigMap {key} with an entry {ref.key}")
@@ -232,9 +232,9 @@ class FileWorld:
         path.write_text(text, encoding="utf-8")
         return str(path)
 
-    def _options_folder(self, group: ConsumerGroup, name: str, folder: Path) -> str:
-        """Write a Secret as a volume of a pod has it."""
-        key = group.beside(name)
+    def _write_options(self, group: ConsumerGroup, name: str, folder: Path) -> str:
+        """Write a Secret to files, as in a volume of a pod."""
+        key = group.find_key(name)
         if key not in self._objects.secrets:
             raise ManifestError(f"{group}: there is no Secret {key}, which a sink names")
         path = folder / f"options-{name}"
@@ -244,7 +244,7 @@ class FileWorld:
             driver.write_private(path / entry, text)
         return str(path)
 
-    def _credentials(self, topic: Topic) -> dict[str, str]:
+    def _find_credentials(self, topic: Topic) -> dict[str, str]:
         ref = topic.spec.credentials_secret_ref
         if ref is None:
             return {}
@@ -259,7 +259,7 @@ class FileWorld:
         return {name: found[name] for name in ("accessKey", "secretKey")}
 
     def _read_file(self) -> None:
-        """Take over what has changed in the file; status stays, and a new spec is a generation."""
+        """Read a changed file; statuses stay, and a changed spec gets a new generation."""
         stamp = self._file_stamp()
         if stamp == self._stamp:
             return
@@ -267,28 +267,34 @@ class FileWorld:
         found = manifests.read(self._file)
         old = self._objects
         self._objects = Manifests(
-            {key: self._aged(topic, old.topics.get(key)) for key, topic in found.topics.items()},
-            {key: self._aged(group, old.groups.get(key)) for key, group in found.groups.items()},
+            {
+                key: self._keep_status(topic, old.topics.get(key))
+                for key, topic in found.topics.items()
+            },
+            {
+                key: self._keep_status(group, old.groups.get(key))
+                for key, group in found.groups.items()
+            },
             found.config_maps,
             found.secrets,
         )
         for key in old.topics.keys() | found.topics.keys():
-            self._changed(key, Loop.topic_changed)
+            self._note_change(key, Loop.topic_changed)
         for key in old.groups.keys() & found.groups.keys():
             if old.groups[key].to_drain != found.groups[key].to_drain:
                 self._publish(key)
         for key in old.groups.keys() | found.groups.keys():
             self._coordinate(key)
-            self._changed(key, Loop.group_changed)
+            self._note_change(key, Loop.group_changed)
 
     def _file_stamp(self) -> tuple[int, int] | None:
         try:
             facts = self._file.stat()
         except OSError:
-            return None  # reading it says why
+            return None  # reading it raises the reason
         return facts.st_mtime_ns, facts.st_ino
 
-    def _aged(self, found: Any, old: Any) -> Any:
+    def _keep_status(self, found: Any, old: Any) -> Any:
         if old is None:
             kept = self._kept.get((found.KIND, str(found.head.key)), {})
             status = msgspec.convert(kept.get("status", {}), type(found.status))
@@ -325,26 +331,26 @@ def _write_status(path: Path, objects: Manifests) -> None:
         }
         for each in both
     ]
-    driver.written(path, found)
+    driver.write_atomically(path, found)
 
 
-def _trouble(topic: Topic, new: TopicStatus) -> Iterator[Happened]:
-    """Tell what keeps a topic from being ready, once; groups say no more than that it is not."""
+def _announce_trouble(topic: Topic, new: TopicStatus) -> Iterator[Notice]:
+    """Make a notice when a topic becomes unready or the reason changes."""
     before, now = (
         conditions.find(each.conditions, ConditionType.READY) for each in (topic.status, new)
     )
     if now is None or now.holds or (before is not None and before.reason == now.reason):
         return
-    yield Happened(now.reason, f"{topic}: {now.message}", is_warning=True)
+    yield Notice(now.reason, f"{topic}: {now.message}", is_warning=True)
 
 
-def _recovered(old: GroupStatus, new: GroupStatus) -> Iterator[Happened]:
-    """Tell that all is well, once; what is not is told of as it happens."""
+def _announce_recovery(old: GroupStatus, new: GroupStatus) -> Iterator[Notice]:
+    """Make a notice when a group becomes ready."""
     before, now = (conditions.find(each.conditions, ConditionType.READY) for each in (old, new))
     if now is not None and now.holds and not (before is not None and before.holds):
         who = f"{new.queues} queues, {new.consumers} consumers"
-        yield Happened(now.reason, f"{now.reason}: epoch {new.epoch}, {who}")
+        yield Notice(now.reason, f"{now.reason}: epoch {new.epoch}, {who}")
 
 
-def _identity(job: JobFile) -> str:
+def _hash_job(job: JobFile) -> str:
     return hashlib.sha256(contract_job_file.encode(job).encode()).hexdigest()[:16]

@@ -68,7 +68,7 @@ class Coordination:
         if desk is None or not desk.is_settled:
             return None
         live = desk.live
-        grace = times.seconds(group.spec.rebalance.grace)
+        grace = times.parse_duration(group.spec.rebalance.grace)
         missing = {each.consumer: desk.lost_for(each.consumer) for each in group.status.assignments}
         return [
             *map(Member, live),
@@ -129,8 +129,8 @@ class Coordination:
 
 def read_terms(members: MemberTerms) -> Terms:
     """Read the times that a spec gives."""
-    session = max(LEAST_SESSION_SECONDS, times.seconds(members.session))
-    return Terms(session, times.seconds(members.drain), members.on_outage)
+    session = max(LEAST_SESSION_SECONDS, times.parse_duration(members.session))
+    return Terms(session, times.parse_duration(members.drain), members.on_outage)
 
 
 def find_source(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> GroupSource:

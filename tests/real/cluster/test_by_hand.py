@@ -122,4 +122,4 @@ def test_a_job_that_stopped_for_lost_messages_starts_when_it_is_asked_to_skip_th
     told = namespace.until(GROUPS, "billing", lambda it: it.get("lastSkip"))["lastSkip"]
     assert {name: told[name] for name in skipped} == skipped
     events = eventually(namespace.events, lambda found: "Skipped" in dict(found))
-    assert dict(events)["Skipped"] == f"39 messages were passed over as asked: {lost}"
+    assert dict(events)["Skipped"] == f"39 messages were skipped as requested: {lost}"

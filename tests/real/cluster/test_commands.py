@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.cluster import paths
-from evenkeel.cluster.manifest import places
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.manifest import pod_paths
 from evenkeel_cli import frame
 from evenkeel_cli.codes import DONE, FAILED, NOTHING_MOVES, SOMETHING_MOVES
 from sandbox import go, jars, ports, process, programs
@@ -160,7 +160,7 @@ def test_a_pod_that_redirects_top_gets_no_token(
     with answering("127.0.0.1", 200) as (elsewhere, stolen):
         place_to_steal = f"http://127.0.0.1:{elsewhere}/"
         with answering(own_address, 302, place_to_steal) as (port, asked):
-            monkeypatch.setattr(places, "METRICS_PORT", port)
+            monkeypatch.setattr(pod_paths, "METRICS_PORT", port)
             code, shown = run("top", "billing", user=user)
     assert asked, "the API server asks the pod"
     assert stolen == []
@@ -365,7 +365,7 @@ def own_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             pytest.skip("NO REAL PAGE OF METRICS: API servers ask no pod on loopback")
         address: str = asked.getsockname()[0]
     claim = ports.claim()
-    monkeypatch.setattr(places, "METRICS_PORT", claim.port)
+    monkeypatch.setattr(pod_paths, "METRICS_PORT", claim.port)
     with process.folder("evenkeel-page-") as folder:
         command = [sys.executable, "-m", "tests.real.cluster.drivers_page", str(claim.port)]
         page = process.Process("page", command, folder, {"PYTHONPATH": str(ROOT)})

@@ -17,10 +17,10 @@ from typing import Any
 import kopf
 import pytest
 
-from evenkeel.cluster import api
-from evenkeel.cluster.api import Api, ApiRequest, Document
+from evenkeel.cluster.api import api_client
+from evenkeel.cluster.api.api_client import Api, ApiRequest, Document
 from evenkeel.cluster.operator import Operator
-from evenkeel.cluster.resync import Resync, ResyncPace
+from evenkeel.cluster.watch.resync import Resync, ResyncPace
 from sandbox.kubernetes import Cluster
 from sandbox.kubernetes_users import User
 from sandbox.rocketmq import RocketMq
@@ -169,7 +169,7 @@ def run(user: User, story: Story, dies_at: int, *, after: bool = False) -> list[
     settings = kopf.OperatorSettings()
 
     def connect() -> kopf.ConnectionInfo:
-        return api.connection(settings)
+        return api_client.find_connection(settings)
 
     async def main() -> list[str]:
         asked: list[str] = []

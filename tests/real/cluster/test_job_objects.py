@@ -16,8 +16,8 @@ import pytest
 
 from contract import job_file
 from evenkeel import manifests
-from evenkeel.cluster.api import APPLY
-from evenkeel.cluster.manifest import whole
+from evenkeel.cluster.api.api_client import APPLY
+from evenkeel.cluster.manifest import job_objects
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from images.spark import entrypoint
 from sandbox import jars, process
@@ -94,7 +94,7 @@ class Made:
 
     @property
     def objects(self) -> list[Document]:
-        return whole.of(self.group, self.topics, "registry/job:1").objects
+        return job_objects.build_job_objects(self.group, self.topics, "registry/job:1").objects
 
     def path(self, document: Document) -> str:
         root, plural = PATHS[document["kind"]]

@@ -288,7 +288,7 @@ def test_a_job_waits_until_nobody_else_is_seen_to_read_in_its_name(
         assert words in json.dumps(status["conditions"])
         assert namespace.found(namespace.core("pods", DRIVER)) is None
 
-    waits("BackingOff", f"until all brokers tell who else reads as '{group}': none of 1 name")
+    waits("BackingOff", f"until all brokers have listed the readers of '{group}': none of 1 name")
     servers = {"nameServers": [rocketmq.name_server.address]}
     namespace.change("topics", "orders", {"spec": servers})
     waits("OtherDriver", elsewhere)

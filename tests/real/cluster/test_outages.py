@@ -103,7 +103,7 @@ def test_what_ends_a_watch_ends_the_process_which_says_why_and_a_new_one_works(
         proxy.drop_watches()
         assert eventually(lambda: operator.exit_code, lambda it: it is not None, 60) == 1
         assert "kopf's multidimensional multitasker has ended: " in operator.log
-        assert "ended by force" not in operator.log
+        assert "exits by force" not in operator.log
         proxy.fault = lambda call: None
         operator.start()
         operator.until_ready()

@@ -21,12 +21,12 @@ TYPES = {"object", "array", "string", "integer", "boolean"}
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_the_files_follow_from_the_types(folder: str) -> None:
     found = {file.stem: file.read_text("utf-8") for file in (ROOT / folder).iterdir()}
-    assert found == {kind.crd_name: crds.text(kind) for kind in KINDS}, "run `make generate`"
+    assert found == {kind.crd_name: crds.render_yaml(kind) for kind in KINDS}, "run `make generate`"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_definition_is_far_from_what_kubectl_takes_at_most(kind: CrdKind) -> None:
-    assert len(crds.text(kind).encode()) < MOST_BYTES / 2
+    assert len(crds.render_yaml(kind).encode()) < MOST_BYTES / 2
 
 
 def parts_of(schema: dict[str, Any]) -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ def parts_of(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_every_part_of_a_schema_has_a_type_and_stands_in_place(kind: CrdKind) -> None:
-    for schema in (crds.structural(kind.spec), crds.structural(kind.status)):
+    for schema in (crds.build_schema(kind.spec), crds.build_schema(kind.status)):
         for part in parts_of(schema):
             assert part["type"] in TYPES
             assert not part.keys() & {"$ref", "anyOf", "oneOf", "allOf", "title"}
@@ -45,7 +45,7 @@ def test_every_part_of_a_schema_has_a_type_and_stands_in_place(kind: CrdKind) ->
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_every_field_says_what_it_means(kind: CrdKind) -> None:
-    schema = crds.structural(kind.spec)
+    schema = crds.build_schema(kind.spec)
     silent = [
         name
         for part in parts_of(schema)
@@ -56,18 +56,18 @@ def test_every_field_says_what_it_means(kind: CrdKind) -> None:
 
 
 def test_a_rule_stands_beside_the_part_it_is_about() -> None:
-    schema = crds.structural(groups.GroupSpec)
+    schema = crds.build_schema(groups.GroupSpec)
     strategy = schema["properties"]["strategy"]
     assert {
         "rule": "!has(self.sticky) || self.name == 'Sticky'",
         "message": "sticky requires name: Sticky",
     } in strategy["x-kubernetes-validations"]
-    (rule,) = crds.structural(groups.GroupStatus)["x-kubernetes-validations"]
+    (rule,) = crds.build_schema(groups.GroupStatus)["x-kubernetes-validations"]
     assert rule["message"] == "epoch must not decrease"
 
 
 def test_a_field_that_may_be_missing_has_no_null() -> None:
-    schema = crds.structural(topics.TopicSpec)
+    schema = crds.build_schema(topics.TopicSpec)
     assert schema["properties"]["tls"]["type"] == "object"
     assert "default" not in schema["properties"]["tls"]
     assert schema["properties"]["refreshInterval"]["default"] == "30s"
@@ -110,7 +110,7 @@ def test_an_empty_route_is_refused() -> None:
 
 def test_defaults_are_those_of_the_schema() -> None:
     spec = msgspec.convert({"topics": [{"name": "orders"}]}, groups.GroupSpec)
-    shown = crds.structural(groups.GroupSpec)["properties"]
+    shown = crds.build_schema(groups.GroupSpec)["properties"]
     assert shown["messageModel"]["default"] == spec.message_model.value == "Clustering"
     interval = shown["rebalance"]["properties"]["interval"]["default"]
     assert interval == spec.rebalance.interval == "20s"

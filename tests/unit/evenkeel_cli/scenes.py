@@ -8,7 +8,7 @@ from typing import Any
 from evenkeel import manifests
 from evenkeel.control.groups import group_status
 from evenkeel.control.groups.surroundings import GroupSurroundings
-from evenkeel.control.jobs.states import JobSeen, JobState, Report, Seat
+from evenkeel.control.jobs.states import JobSeen, JobState, Report, SlotExecutor
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel_cli.facts import explaining
 from evenkeel_cli.facts.explaining import Explanation
@@ -48,7 +48,7 @@ def members(*names: str, zones: Mapping[str, str] | None = None) -> list[Member]
 def running(adopted: int = 1, **executors: str) -> JobSeen:
     """A job whose executors, each in a pod, fill slots 0, 1, and so on, given as `slot_0`."""
     seats = {
-        f"billing-{slot.removeprefix('slot_')}": Seat(executor, f"billing-exec-{executor}")
+        f"billing-{slot.removeprefix('slot_')}": SlotExecutor(executor, f"billing-exec-{executor}")
         for slot, executor in executors.items()
     }
     return JobSeen(JobState.RUNNING, "", Report(adopted, seats, is_pinned=True))

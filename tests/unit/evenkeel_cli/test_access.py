@@ -11,9 +11,9 @@ import pytest
 import trustme
 import yaml
 
+from evenkeel.cluster.api.api_errors import NoClusterError
 from evenkeel_cli.cluster import access
 from evenkeel_cli.cluster.access import ServerAccess
-from evenkeel_cli.cluster.kubeconfig import NoClusterError
 
 PLUGIN = """\
 import json, os, sys

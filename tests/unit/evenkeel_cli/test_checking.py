@@ -2,18 +2,14 @@
 
 import pytest
 
-from evenkeel.cluster import paths
-from evenkeel.cluster.paths import Resource
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.api.api_errors import AwayError, ForbiddenError
+from evenkeel.cluster.api.paths import Resource
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import Key
 from evenkeel_cli import frame
 from evenkeel_cli.cluster import connecting
-from evenkeel_cli.cluster.client import (
-    AwayError,
-    Document,
-    ForbiddenError,
-    NotInstalledError,
-)
+from evenkeel_cli.cluster.client import Document, NotInstalledError
 from evenkeel_cli.codes import FAILED
 
 

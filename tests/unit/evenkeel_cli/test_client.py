@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from evenkeel.cluster import paths
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.api.api_errors import ApiError, AwayError
 from evenkeel.objects import Key
 from evenkeel_cli.cluster import client
 from evenkeel_cli.cluster.access import ServerAccess
-from evenkeel_cli.cluster.client import ApiError, AwayError, ClusterClient
+from evenkeel_cli.cluster.client import ClusterClient
 from tests.http_answers import answering, redirect
 
 TOKEN = "Bearer of-an-admin"

@@ -9,8 +9,8 @@ import pytest
 
 from contract import names
 from contract.kinds.groups import GroupStatus, OwnedQueues, QueueMove
-from evenkeel.cluster import events
-from evenkeel.control.groups.group_status import Happened
+from evenkeel.cluster.events import event_documents
+from evenkeel.control.groups.group_status import Notice
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import explaining, sentences
@@ -78,7 +78,7 @@ def event(found: ConsumerGroup, **changes: Any) -> dict[str, Any]:
     last = found.status.last_rebalance
     assert last is not None
     last = msgspec.structs.replace(last, **changes)
-    return events.event(found, Happened("Rebalanced", "in words", rebalance=last))
+    return event_documents.build_event(found, Notice("Rebalanced", "in words", rebalance=last))
 
 
 def test_an_event_knows_a_move_that_the_status_no_longer_does() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenkeel.cluster import paths
+from evenkeel.cluster.api import paths
 from evenkeel.objects import Key
 from evenkeel_cli import frame, grammar
 from evenkeel_cli.codes import MISUSED
@@ -44,7 +44,10 @@ def test_names_that_kubernetes_takes_are_taken(name: str) -> None:
 
 
 def test_a_name_leads_nowhere_else_in_the_api() -> None:
-    assert paths.one(paths.PODS, Key("a/b?", "c/d?")) == "/api/v1/namespaces/a%2Fb%3F/pods/c%2Fd%3F"
+    assert (
+        paths.build_path(paths.PODS, Key("a/b?", "c/d?"))
+        == "/api/v1/namespaces/a%2Fb%3F/pods/c%2Fd%3F"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,29 +1,29 @@
 """
-The template that Spark makes executors' pods from.
+Builds the template from which Spark creates executors' pods.
 
 Spark adds name, image, resources, environment and local folders to it, calls the image with the
 argument `executor`, and lets the driver's pod own them.
 """
 
-from evenkeel.cluster.manifest import merging, places, pods
+from evenkeel.cluster.manifest import pod_paths, pod_templates, pods
 from evenkeel.cluster.manifest.names import Document
-from evenkeel.cluster.manifest.pods import Wanted
+from evenkeel.cluster.manifest.pods import WantedPods
 
 
-def template(wanted: Wanted) -> Document:
-    """Make it. Executors see the claim only where a sink writes to it, for not all can share."""
+def build_template(wanted: WantedPods) -> Document:
+    """Build it. Executors mount the claim only if a sink writes to it: it may not be shared."""
     job = wanted.job
     has_state = job.checkpoint.persistent_volume_claim is not None and any(
-        sink is not None and places.is_state(sink.path) for sink in (job.sink, job.dead_letter)
+        sink is not None and pod_paths.is_state(sink.path) for sink in (job.sink, job.dead_letter)
     )
     ours = {
-        "metadata": pods.metadata(wanted, "executor"),
+        "metadata": pods.build_metadata(wanted, "executor"),
         "spec": {
-            **pods.spec(wanted, has_state=has_state),
+            **pods.build_spec(wanted, has_state=has_state),
             "automountServiceAccountToken": False,  # they never call the API
         },
     }
     path = f"{wanted.group}: spec.job.executor.podTemplate"
-    defaults = pods.defaults(wanted, has_state=has_state)
-    found = merging.pod(job.executor.pod_template, defaults, ours, path)
+    defaults = pods.build_defaults(wanted, has_state=has_state)
+    found = pod_templates.merge_pod(job.executor.pod_template, defaults, ours, path)
     return {"apiVersion": "v1", "kind": "Pod", **found}

@@ -8,14 +8,14 @@ from contract.job_file import JobCluster, JobFile
 from contract.kinds.jobs import Mode
 from contract.names import ASSIGNMENT, REPORT
 from evenkeel import job_file
-from evenkeel.cluster.manifest import places, settings
+from evenkeel.cluster.manifest import pod_paths, spark_settings
 from evenkeel.cluster.manifest.names import Document
-from evenkeel.cluster.manifest.pods import Wanted
+from evenkeel.cluster.manifest.pods import WantedPods
 from evenkeel.job_file import Places
 from evenkeel.objects import Key, Topic
 
 
-def build(wanted: Wanted, topics: Mapping[Key, Topic], executor: Document) -> JobFile:
+def build(wanted: WantedPods, topics: Mapping[Key, Topic], executor: Document) -> JobFile:
     """
     Build it; `executor` is the template of executors.
 
@@ -24,16 +24,18 @@ def build(wanted: Wanted, topics: Mapping[Key, Topic], executor: Document) -> Jo
     """
     count = max(wanted.job.executors, 1)
     at_first = 0 if wanted.job.mode is Mode.SCHEDULED else count
-    spark = settings.settings(wanted, executor) | {settings.INSTANCES: str(at_first)}
+    spark = spark_settings.build_settings(wanted, executor) | {
+        spark_settings.INSTANCES: str(at_first)
+    }
     key = wanted.group.head.key
     inside = Places(
-        assignments=f"{places.WORK}/{ASSIGNMENT}",
-        report=f"{places.WORK}/{REPORT}",
-        checkpoint=places.checkpoint(wanted.group, wanted.job),
-        files={ref: places.file(ref) for ref in job_file.refs(wanted.group)},
-        options={name: places.options(name) for name in job_file.secrets(wanted.group)},
+        assignments=f"{pod_paths.WORK}/{ASSIGNMENT}",
+        report=f"{pod_paths.WORK}/{REPORT}",
+        checkpoint=pod_paths.find_checkpoint(wanted.group, wanted.job),
+        files={ref: pod_paths.find_file(ref) for ref in job_file.refs(wanted.group)},
+        options={name: pod_paths.find_options(name) for name in job_file.secrets(wanted.group)},
         secrets={"tls": wanted.access.option} if wanted.access.option else {},
-        metrics_port=places.METRICS_PORT,
+        metrics_port=pod_paths.METRICS_PORT,
         cluster=JobCluster(key.namespace, key.name),
     )
     return job_file.build(wanted.group, topics, inside, spark, count)
@@ -41,5 +43,5 @@ def build(wanted: Wanted, topics: Mapping[Key, Topic], executor: Document) -> Jo
 
 def reset_what_may_change(job: JobFile) -> JobFile:
     """Reset what may change while a driver runs: the number of executors, and the object's uid."""
-    spark = {name: value for name, value in job.spark.items() if name != settings.INSTANCES}
+    spark = {name: value for name, value in job.spark.items() if name != spark_settings.INSTANCES}
     return msgspec.structs.replace(job, executors=1, origin="", spark=spark)

@@ -1,4 +1,4 @@
-"""How a job's objects are called, labelled and owned."""
+"""Names, labels and owners of a job's objects."""
 
 from typing import Any
 
@@ -9,24 +9,24 @@ from evenkeel.objects import ConsumerGroup
 Document = dict[str, Any]
 
 
-def driver(group: ConsumerGroup) -> str:
-    """Name the pod, and all that is only the driver's."""
+def name_driver(group: ConsumerGroup) -> str:
+    """Name the driver's pod and the other objects of the driver."""
     return names.name_driver(group.head.key.name)
 
 
-def job(group: ConsumerGroup) -> str:
-    """Name the ConfigMap with what the driver and Spark read."""
+def name_job(group: ConsumerGroup) -> str:
+    """Name the ConfigMap that the driver and Spark read."""
     return f"{group.head.key.name}-job"
 
 
-def labels(group: ConsumerGroup) -> dict[str, str]:
-    """Label whatever belongs to a group."""
+def build_labels(group: ConsumerGroup) -> dict[str, str]:
+    """Build the labels of a group's objects."""
     planning.refuse_long_name(group)
     return {"app.kubernetes.io/managed-by": "evenkeel", names.GROUP_LABEL: group.head.key.name}
 
 
-def metadata(group: ConsumerGroup, name: str) -> Document:
-    """Say whose an object is; it goes when the group goes."""
+def build_metadata(group: ConsumerGroup, name: str) -> Document:
+    """Build the metadata of an object that is owned by the group and deleted with it."""
     owner = {
         "apiVersion": names.API_VERSION,
         "kind": "ConsumerGroup",
@@ -38,6 +38,6 @@ def metadata(group: ConsumerGroup, name: str) -> Document:
     return {
         "name": name,
         "namespace": group.head.key.namespace,
-        "labels": labels(group),
+        "labels": build_labels(group),
         "ownerReferences": [owner],
     }

@@ -1,32 +1,32 @@
-"""What the pods of driver and executors have in common."""
+"""The common parts of the pods of driver and executors."""
 
 from dataclasses import dataclass
 
 from contract.kinds.jobs import Job
 from contract.names import ROLE_LABEL
 from evenkeel import times
-from evenkeel.cluster.manifest import merging, names, places
-from evenkeel.cluster.manifest.access import ClusterAccess
+from evenkeel.cluster.manifest import names, pod_paths, pod_templates
 from evenkeel.cluster.manifest.names import Document
+from evenkeel.cluster.manifest.rocketmq_access import ClusterAccess
 from evenkeel.objects import ConsumerGroup
 
 STATE_VOLUME = "evenkeel-state"
 BEYOND_FETCH_SECONDS = 90
-"""A batch that fetches as long as it may has so long to be written, and the driver to report it."""
+"""Time after the fetch deadline to write a batch, and for the driver to report it."""
 STATE_GROUP = 185
-"""Owns the claim's files where the user's template names no other: any number would do."""
+"""Default group of the claim's files; any number would do."""
 _RESTRICTED = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
     "readOnlyRootFilesystem": True,
     "runAsNonRoot": True,
 }
-_WRITABLE = {"evenkeel-tmp": places.TMP, "evenkeel-work": places.WORK}
+_WRITABLE = {"evenkeel-tmp": pod_paths.TMP, "evenkeel-work": pod_paths.WORK}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A job, and what its pods are made from."""
+class WantedPods:
+    """A job, and what its pods are built from."""
 
     group: ConsumerGroup
     job: Job
@@ -35,17 +35,17 @@ class Wanted:
 
     @property
     def stop_seconds(self) -> int:
-        """Tell how long a batch may take to its end, once it is to stop."""
-        return int(times.seconds(self.job.fetch_deadline)) + BEYOND_FETCH_SECONDS
+        """How long a stopping pod may take to finish its batch."""
+        return int(times.parse_duration(self.job.fetch_deadline)) + BEYOND_FETCH_SECONDS
 
 
-def defaults(wanted: Wanted, *, has_state: bool) -> Document:
-    """Say what a user's template may say otherwise."""
+def build_defaults(wanted: WantedPods, *, has_state: bool) -> Document:
+    """Build the defaults that a user's template may change."""
     security: Document = {"seccompProfile": {"type": "RuntimeDefault"}}
     if has_state:
         security |= {"fsGroup": STATE_GROUP, "fsGroupChangePolicy": "OnRootMismatch"}
     spec = {
-        "containers": [{"name": merging.CONTAINER, "imagePullPolicy": "IfNotPresent"}],
+        "containers": [{"name": pod_templates.CONTAINER, "imagePullPolicy": "IfNotPresent"}],
         "enableServiceLinks": False,
         "securityContext": security,
         "terminationGracePeriodSeconds": wanted.stop_seconds,
@@ -53,17 +53,17 @@ def defaults(wanted: Wanted, *, has_state: bool) -> Document:
     return {"metadata": {}, "spec": spec}
 
 
-def metadata(wanted: Wanted, role: str) -> Document:
-    """Label a pod."""
-    labels = names.labels(wanted.group) | {ROLE_LABEL: role}
+def build_metadata(wanted: WantedPods, role: str) -> Document:
+    """Build the labels of a pod."""
+    labels = names.build_labels(wanted.group) | {ROLE_LABEL: role}
     return {"labels": labels, "annotations": {}}
 
 
-def spec(wanted: Wanted, *, has_state: bool) -> Document:
-    """Say what both need."""
+def build_spec(wanted: WantedPods, *, has_state: bool) -> Document:
+    """Build the spec that both need."""
     container = {
-        "name": merging.CONTAINER,
-        "workingDir": places.WORK,
+        "name": pod_templates.CONTAINER,
+        "workingDir": pod_paths.WORK,
         "env": wanted.access.environment,
         "securityContext": _RESTRICTED,
         "volumeMounts": [
@@ -80,13 +80,13 @@ def spec(wanted: Wanted, *, has_state: bool) -> Document:
             *wanted.access.volumes,
         ],
     }
-    return merging.merged(found, _state(wanted), "") if has_state else found
+    return pod_templates.merge(found, _build_state(wanted), "") if has_state else found
 
 
-def _state(wanted: Wanted) -> Document:
+def _build_state(wanted: WantedPods) -> Document:
     claim = {"claimName": wanted.job.checkpoint.persistent_volume_claim}
-    mounts = [{"name": STATE_VOLUME, "mountPath": places.STATE}]
+    mounts = [{"name": STATE_VOLUME, "mountPath": pod_paths.STATE}]
     return {
-        "containers": [{"name": merging.CONTAINER, "volumeMounts": mounts}],
+        "containers": [{"name": pod_templates.CONTAINER, "volumeMounts": mounts}],
         "volumes": [{"name": STATE_VOLUME, "persistentVolumeClaim": claim}],
     }

@@ -1,8 +1,8 @@
 """
-Who the driver is, and what it may do.
+Builds the driver's service account and its role.
 
-Spark needs pods and nothing else, for `settings` turns off what else it would touch. All other
-rights are to objects by name.
+Spark needs only pods: `spark_settings` turns off everything else. All other rights are for single
+objects by name.
 """
 
 from contract.kinds import parts
@@ -14,50 +14,50 @@ _RBAC = "rbac.authorization.k8s.io"
 _OF_SPARK = ["create", "get", "list", "watch", "patch", "delete", "deletecollection"]
 
 
-def objects(group: ConsumerGroup) -> list[Document]:
-    """Make account, role and binding."""
-    name = names.driver(group)
+def build_rights(group: ConsumerGroup) -> list[Document]:
+    """Build the service account, the role and the binding."""
+    name = names.name_driver(group)
     account: Document = {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": names.metadata(group, name),
+        "metadata": names.build_metadata(group, name),
         "automountServiceAccountToken": False,  # the driver's pod asks for it
     }
     binding: Document = {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "RoleBinding",
-        "metadata": names.metadata(group, name),
+        "metadata": names.build_metadata(group, name),
         "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
         "subjects": [
             {"kind": "ServiceAccount", "name": name, "namespace": group.head.key.namespace}
         ],
     }
-    return [account, role(group), binding]
+    return [account, build_role(group), binding]
 
 
-def role(group: ConsumerGroup) -> Document:
-    """Make the role alone: it changes with what holds the assignments."""
+def build_role(group: ConsumerGroup) -> Document:
+    """Build the role alone: it changes with the names of the slices."""
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "Role",
-        "metadata": names.metadata(group, names.driver(group)),
-        "rules": _rules(group),
+        "metadata": names.build_metadata(group, names.name_driver(group)),
+        "rules": _list_rules(group),
     }
 
 
-def _rules(group: ConsumerGroup) -> list[Document]:
-    driver, own = names.driver(group), group.head.key.name
+def _list_rules(group: ConsumerGroup) -> list[Document]:
+    driver, own = names.name_driver(group), group.head.key.name
     found = [
-        _rule("", "pods", _OF_SPARK),
-        _rule(parts.GROUP, "consumergroups", ["get", "list", "watch"], own),
-        _rule("", "configmaps", ["get", "patch"], driver),
-        _rule("coordination.k8s.io", "leases", ["get", "update"], driver),
+        _build_rule("", "pods", _OF_SPARK),
+        _build_rule(parts.GROUP, "consumergroups", ["get", "list", "watch"], own),
+        _build_rule("", "configmaps", ["get", "patch"], driver),
+        _build_rule("coordination.k8s.io", "leases", ["get", "update"], driver),
     ]
     if group.status.slices:
-        found.append(_rule("", "configmaps", ["get"], *group.status.slices))
+        found.append(_build_rule("", "configmaps", ["get"], *group.status.slices))
     return found
 
 
-def _rule(group: str, resource: str, verbs: list[str], *only: str) -> Document:
+def _build_rule(group: str, resource: str, verbs: list[str], *only: str) -> Document:
     rule: Document = {"apiGroups": [group], "resources": [resource], "verbs": verbs}
     return rule | ({"resourceNames": list(only)} if only else {})

@@ -30,9 +30,9 @@ def plan_allowed_moves(
 ) -> Plan:
     """Plan a group; `is_behind` means that its job has not adopted the newest assignment yet."""
     can_come_back = group.spec.job is not None or planning.has_members(group)
-    grace = times.seconds(group.spec.rebalance.grace) if can_come_back else 0.0
-    policy = planning.policy_of(group.spec.strategy, grace)
-    if planning.goes_by_rate(group.spec.strategy):
+    grace = times.parse_duration(group.spec.rebalance.grace) if can_come_back else 0.0
+    policy = planning.build_policy(group.spec.strategy, grace)
+    if planning.uses_rates(group.spec.strategy):
         policy = replace(policy, weights=seen.weights)
     if group.rebalance_asked:
         policy = replace(policy, max_moves=None, min_gain=0.0)

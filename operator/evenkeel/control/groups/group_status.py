@@ -1,8 +1,8 @@
 """
-What follows from what is seen around a group: its next status, and what people should hear. Pure.
+Decides the next status of a group, and which Events to write. Pure.
 
-Called again with the status that it made, it makes the same one, and then nothing is written. What
-cannot be seen or planned leaves the assignment as it is, and says so in the conditions.
+Deciding is idempotent: with its own result as input it returns the same status, and nothing is
+written. If something cannot be observed or planned, the assignment stays and the conditions say so.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ from evenkeel.control.conditions import Finding
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import allowed_moves, findings, measured_figures, rebalance_trigger
 from evenkeel.control.groups.surroundings import GroupSurroundings
-from evenkeel.control.jobs.job_slots import JobSlot, places
-from evenkeel.control.jobs.states import JobSeen, Seat
+from evenkeel.control.jobs.job_slots import JobSlot, update_slots
+from evenkeel.control.jobs.states import JobSeen, SlotExecutor
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup
 from lb_core.assignment import format_ids
@@ -41,14 +41,14 @@ from lb_core.plan import Plan
 MOST_TEXT = 4000
 MOST_OF_AN_EVENT = 1000
 MOST_PLACES = 100_000
-"""Entries of queues in an assignment. With the longest names they are still written in time."""
+"""Limit of queue entries in an assignment: with the longest names it can be written in time."""
 PASSING = (ConditionReason.STARTING, ConditionReason.ROUTE_PENDING, ConditionReason.JOB_ENDS)
-"""Reasons that groups have at their start, or while what was asked for comes about."""
+"""Reasons that are normal while a group starts or changes; they get no Event."""
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
-    """What people should hear of: an Event in Kubernetes."""
+class Notice:
+    """Something to tell the user; an Event in Kubernetes."""
 
     reason: str
     message: str
@@ -59,43 +59,43 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class GroupDecision:
-    """What follows."""
+    """The next status of a group, and what to do with it."""
 
     status: GroupStatus
-    happened: Sequence[Happened] = ()
+    happened: Sequence[Notice] = ()
     look_again_seconds: float | None = None
-    """When the same sight brings something else, as a grace ends."""
+    """When to decide again even if nothing changes, such as at the end of a grace."""
     plan: Plan | None = None
-    """None where there could be none."""
+    """None if the group could not be planned."""
 
 
 def decide(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> GroupDecision:
-    """Decide what a group's status shall be."""
+    """Decide the next status of a group."""
     group = replace(group, status=replace_status(group.status, claims=list(seen.claims)))
     if seen.job is not None:
         group = replace(group, status=replace_status(group.status, job=seen.job.record))
-    skip = _news_of_skip(group.status, seen.skipped, now)
+    skip = _find_new_skip(group.status, seen.skipped, now)
     if skip is not None:
         group = replace(group, status=replace_status(group.status, last_skip=skip))
     try:
-        decision = _planned(group, seen, now)
+        decision = _plan(group, seen, now)
     except ManifestError as problem:
         reason = ConditionReason.INVALID_SPEC
         if isinstance(problem, planning.NotReadyError):
             reason = problem.reason
-        found = findings.stuck(group, seen, reason, str(problem))
-        decision = _decided(group, group.status, found, now, lag=seen.lag)
-    return decision if skip is None else _told(decision, skip)
+        found = findings.report_problem(group, seen, reason, str(problem))
+        decision = _finish(group, group.status, found, now, lag=seen.lag)
+    return decision if skip is None else _announce_skip(decision, skip)
 
 
 def is_wanted(group: ConsumerGroup, conflict: Conflict | None) -> bool:
-    """Whether the group's job shall run now."""
+    """Whether the group's job must run now."""
     job = group.spec.job
     is_asked = bool(job and job.executors and not group.spec.suspend and not group.head.is_going)
     return is_asked and not (conflict is not None and conflict.stops)
 
 
-def _planned(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> GroupDecision:
+def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> GroupDecision:
     if seen.unseen is not None:
         raise planning.NotReadyError(ConditionReason.NAMESPACE_FORBIDDEN, f"{group}: {seen.unseen}")
     if group.spec.job is not None:
@@ -103,28 +103,30 @@ def _planned(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Gr
     elif seen.job is not None:
         raise planning.NotReadyError(
             ConditionReason.JOB_ENDS,
-            f"{group}: the driver of the job that it had still reads; its consumers get queues "
-            "when that has ended",
+            f"{group}: the driver of its former job still runs; consumers get queues when it has "
+            "ended",
         )
-    queues = planning.queues_of(group, seen.topics)
-    taken = _Taken.of(group, seen, now)
+    queues = planning.list_queues(group, seen.topics)
+    taken = _Participants.find(group, seen, now)
     if group.spec.message_model is MessageModel.BROADCASTING:
         return _broadcast(group, seen, queues, taken.members, now)
     kept = group.status
-    adopted = _adopted(kept, seen.job)
+    adopted = _find_adopted(kept, seen.job)
     is_behind = findings.is_running(seen.job) and adopted < kept.epoch
     plan = allowed_moves.plan_allowed_moves(group, seen, queues, taken.members, is_behind=is_behind)
-    assignments = taken.assignments(plan)
+    assignments = taken.list_assignments(plan)
     _refuse_too_long(group, assignments)
-    # A job whose checkpoint is older than this object knows a higher epoch, and follows none below.
-    has_changed = _shares(assignments) != _shares(kept.assignments) or adopted > kept.epoch
+    # A job whose checkpoint is older than this object follows only epochs above its own.
+    has_changed = (
+        _collect_shares(assignments) != _collect_shares(kept.assignments) or adopted > kept.epoch
+    )
     moved = plan.moved if has_changed else 0
     status = replace_status(
         kept,
         epoch=max(kept.epoch, adopted) + has_changed,
         queues=sum(map(len, queues)),
         consumers=len(taken.members),
-        executors=len(taken.places),
+        executors=len(taken.slots),
         selector=names.select_executors(group.head.key.name) if group.spec.job else "",
         moved=kept.moved + moved,
         rebalanced_for=group.rebalance_asked or kept.rebalanced_for,
@@ -136,11 +138,14 @@ def _planned(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Gr
     happened = []
     if moved:
         trigger = rebalance_trigger.find_trigger(group, status, queues)
-        last = rebalances.record(plan, times.shown(now), status.epoch, trigger)
+        last = rebalances.record(plan, times.format_time(now), status.epoch, trigger)
         status = replace_status(status, last_rebalance=last)
         happened.append(_tell_rebalance(last))
-    found = [*findings.all_about(group, seen, plan), *findings.drained(group, seen, assignments)]
-    decision = _decided(group, status, found, now, happened, seen.lag)
+    found = [
+        *findings.check_group(group, seen, plan),
+        *findings.check_drained(group, seen, assignments),
+    ]
+    decision = _finish(group, status, found, now, happened, seen.lag)
     return replace(decision, look_again_seconds=plan.look_again_seconds, plan=plan)
 
 
@@ -151,7 +156,7 @@ def _broadcast(
     members: Sequence[Member],
     now: datetime,
 ) -> GroupDecision:
-    """Give every queue to everybody: there is nothing to plan, and nothing moves."""
+    """Give every queue to each consumer: nothing is planned, and nothing moves."""
     kept = group.status
     everything = [OwnedQueues(each.topic, each.broker, format_ids([each])) for each in queues]
     has_others = not all(each.draining for each in members)
@@ -165,7 +170,7 @@ def _broadcast(
         for each in sorted(members, key=lambda each: each.id)
     ]
     _refuse_too_long(group, assignments)
-    has_changed = _shares(assignments) != _shares(kept.assignments)
+    has_changed = _collect_shares(assignments) != _collect_shares(kept.assignments)
     status = replace_status(
         kept,
         epoch=kept.epoch + has_changed,
@@ -176,33 +181,33 @@ def _broadcast(
         best_imbalance="1.00",
         assignments=assignments,
     )
-    found = findings.about_broadcast(group, seen, has_readers=bool(members))
-    found += findings.drained(group, seen, assignments)
-    return _decided(group, status, found, now, lag=seen.lag)
+    found = findings.check_broadcast(group, seen, has_readers=bool(members))
+    found += findings.check_drained(group, seen, assignments)
+    return _finish(group, status, found, now, lag=seen.lag)
 
 
 def replace_status(status: GroupStatus, **changes: object) -> GroupStatus:
-    """Make a status that differs in this."""
+    """Copy a status with these changes."""
     return msgspec.structs.replace(status, **changes)
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
-    """Who takes part, and for a job the slots behind the names."""
+class _Participants:
+    """The consumers of a group, and for a job their slots."""
 
     members: Sequence[Member]
-    places: dict[str, JobSlot]
+    slots: dict[str, JobSlot]
 
     @classmethod
-    def of(cls, group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> "_Taken":
+    def find(cls, group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> "_Participants":
         job = group.spec.job
         if job is not None:
             report = seen.job.report if seen.job else None
-            found = places(group, job.executors, report, now)
+            found = update_slots(group, job.executors, report, now)
             return cls(found.members, dict(found.by_name))
-        if seen.conflict is not None:  # who follows the assignment would read what others read
+        if seen.conflict is not None:  # else consumers would read messages twice
             return cls((), {})
-        listed = planning.static_members(group)
+        listed = planning.list_static_members(group)
         members = seen.pods if listed is None else listed
         if members is None and planning.has_members(group):
             raise planning.NotReadyError(
@@ -213,27 +218,27 @@ class _Taken:
         if members is None:
             raise planning.NotReadyError(
                 ConditionReason.PODS_UNKNOWN,
-                f"{group}: its pods could not be listed; it is tried again",
+                f"{group}: its pods could not be listed, which is retried",
             )
         return cls([replace(each, draining=each.id in group.to_drain) for each in members], {})
 
-    def assignments(self, plan: Plan) -> list[Assigned]:
-        """Write the plan down; a slot that drained is gone."""
+    def list_assignments(self, plan: Plan) -> list[Assigned]:
+        """List the assignments of a plan, without slots that are drained."""
         by_id = {member.id: member for member in self.members}
         found = []
         for name in plan.assignment:
             queues = [
                 entry
                 for (topic, broker), ids in plan.assignment.list_ids(name).items()
-                for entry in planning.entries(topic, broker, ids)
+                for entry in planning.split_entries(topic, broker, ids)
             ]
-            place = self.places.get(name)
+            place = self.slots.get(name)
             if place is None:
                 member = by_id[name]
                 zone = member.zone or ""
                 found.append(Assigned(name, zone=zone, draining=member.draining, queues=queues))
             elif queues or not place.is_draining:
-                seat: Seat = place.seat
+                seat: SlotExecutor = place.seat
                 found.append(
                     Assigned(
                         name, seat.executor, seat.pod, seat.zone,
@@ -243,78 +248,82 @@ class _Taken:
         return found
 
 
-def _adopted(status: GroupStatus, job: JobSeen | None) -> int:
+def _find_adopted(status: GroupStatus, job: JobSeen | None) -> int:
     report = job.report if job else None
     return max(status.adopted_epoch, report.adopted_epoch) if report else status.adopted_epoch
 
 
-def _shares(assignments: Sequence[Assigned]) -> dict[str, list[OwnedQueues]]:
-    """What a job needs to hear of: its slots and their queues."""
+def _collect_shares(assignments: Sequence[Assigned]) -> dict[str, list[OwnedQueues]]:
+    """Collect the queues of each consumer: a change of these is a new epoch."""
     return {each.consumer: each.queues for each in assignments}
 
 
 def _refuse_too_long(group: ConsumerGroup, assignments: Sequence[Assigned]) -> None:
-    """Refuse what the status cannot hold, before the API server does."""
+    """Refuse assignments that are too long for the status, before the API server does."""
     for each in assignments:
         if len(each.queues) > MOST_OWNED:
             raise ManifestError(
-                f"{group}: {each.consumer} would have queues in {len(each.queues):,} places, of "
-                f"{MOST_OWNED:,} that a status can name; give the group fewer topics"
+                f"{group}: {each.consumer} would have {len(each.queues):,} entries of queues; a "
+                f"status can hold {MOST_OWNED:,}; give the group fewer topics"
             )
     count = sum(len(each.queues) for each in assignments)
-    if count > MOST_PLACES:  # in Broadcasting: else there are not even so many queues
+    if count > MOST_PLACES:  # only Broadcasting can have so many
         raise ManifestError(
-            f"{group}: {len(assignments):,} consumers would have queues in {count:,} places, of "
-            f"{MOST_PLACES:,} that can be published; give the group fewer topics or consumers"
+            f"{group}: {len(assignments):,} consumers would have {count:,} entries of queues; "
+            f"{MOST_PLACES:,} can be published; give the group fewer topics or consumers"
         )
 
 
-def _tell_rebalance(last: LastRebalance) -> Happened:
+def _tell_rebalance(last: LastRebalance) -> Notice:
     about = f"epoch {last.epoch}, {last.trigger}: "
     message = about + rebalances.describe(last, MOST_OF_AN_EVENT - len(about))
-    return Happened("Rebalanced", message, rebalance=last)
+    return Notice("Rebalanced", message, rebalance=last)
 
 
-def _decided(
+def _finish(
     group: ConsumerGroup,
     status: GroupStatus,
     found: Sequence[Finding],
     now: datetime,
-    happened: Sequence[Happened] = (),
+    happened: Sequence[Notice] = (),
     lag: int | None = None,
 ) -> GroupDecision:
-    """Finish a status: conditions, generation, and the lag if that is worth a write."""
+    """Complete a status with conditions, generation and lag."""
     generation = group.head.generation
     status = replace_status(
         status,
         observed_generation=generation,
-        conditions=conditions.merged(group.status.conditions, found, generation, now),
+        conditions=conditions.merge(group.status.conditions, found, generation, now),
     )
     status = measured_figures.set_lag(group.status, status, lag)
-    return GroupDecision(status, [*happened, *_turned(group.status.conditions, status.conditions)])
+    return GroupDecision(
+        status, [*happened, *_announce_trouble(group.status.conditions, status.conditions)]
+    )
 
 
-def _news_of_skip(
+def _find_new_skip(
     status: GroupStatus, skipped: SkipReport | None, now: datetime
 ) -> LastSkip | None:
     known = status.last_skip
     if skipped is None or (known is not None and known.value == skipped.value):
         return None
-    return LastSkip(times.shown(now), skipped.value, skipped.messages, skipped.lost[:MOST_TEXT])
+    return LastSkip(
+        times.format_time(now), skipped.value, skipped.messages, skipped.lost[:MOST_TEXT]
+    )
 
 
-def _told(decision: GroupDecision, skip: LastSkip) -> GroupDecision:
-    """Let people hear of what the job has passed over."""
-    text = f"{skip.messages} messages were passed over as asked: {skip.lost or 'none was lost'}"
-    heard = Happened("Skipped", text[:MOST_OF_AN_EVENT], is_warning=bool(skip.lost))
+def _announce_skip(decision: GroupDecision, skip: LastSkip) -> GroupDecision:
+    """Add a notice about the messages that the job has skipped."""
+    text = f"{skip.messages} messages were skipped as requested: {skip.lost or 'none was lost'}"
+    heard = Notice("Skipped", text[:MOST_OF_AN_EVENT], is_warning=bool(skip.lost))
     return replace(decision, happened=[*decision.happened, heard])
 
 
-def _turned(old: Sequence[Condition], new: Sequence[Condition]) -> list[Happened]:
-    """Tell of trouble once, when it begins or changes its nature."""
+def _announce_trouble(old: Sequence[Condition], new: Sequence[Condition]) -> list[Notice]:
+    """Make a notice when the group becomes unready or the reason changes."""
     before, after = (conditions.find(each, ConditionType.READY) for each in (old, new))
     if after is None or after.status is ConditionStatus.TRUE:
         return []
     if after.reason in PASSING or (before and before.reason == after.reason):
         return []
-    return [Happened(after.reason, after.message or after.reason, is_warning=True)]
+    return [Notice(after.reason, after.message or after.reason, is_warning=True)]

@@ -1,4 +1,4 @@
-"""How many messages a second arrive on each queue, from the brokers' offsets. Pure."""
+"""Measures how many messages a second arrive on each queue, from broker offsets. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from lb_core import model
 from mq_client.values import Lag
 
 HALF_LIFE_SECONDS = 120.0
-"""After so long, what was measured counts half: bursts must not move queues."""
+"""After this time a measurement counts half: bursts must not move queues."""
 LEAST = 1.0
-"""Messages a second that a silent queue counts: all of them on one consumer would be no plan."""
+"""Rate of an idle queue: with 0, one consumer could get all idle queues."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What was measured so far."""
+    """The measurements so far."""
 
     at: float = 0.0
     offsets: Mapping[model.Queue, int] = field(default_factory=dict)
@@ -22,12 +22,12 @@ class Rates:
 
     @property
     def weights(self) -> dict[model.Queue, float] | None:
-        """Tell what each queue counts; None before anything was measured."""
+        """The weight of each queue; None before the first measurement."""
         return {queue: LEAST + rate for queue, rate in self.by_queue.items()} or None
 
 
-def measured(before: Rates, lags: Sequence[Lag], at: float) -> Rates:
-    """Take another look, at this time of a clock that only goes forward."""
+def update_rates(before: Rates, lags: Sequence[Lag], at: float) -> Rates:
+    """Add a measurement at the time `at` of a monotonic clock."""
     offsets = {model.Queue(*each.queue): each.broker_offset for each in lags}
     passed = at - before.at
     if passed <= 0 or not before.offsets:

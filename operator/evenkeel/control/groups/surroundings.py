@@ -1,7 +1,7 @@
 """
-What is seen around a group. A decision depends on this, on the group itself and on the clock.
+What is observed around a group. A decision depends on this, on the group and on the clock.
 
-None always means that something could not be seen, never that there is nothing.
+None always means unknown, never empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,19 +18,19 @@ from lb_core.model import Member
 
 @dataclass(frozen=True, slots=True)
 class GroupSurroundings:
-    """What is seen around a group."""
+    """What is observed around a group."""
 
     topics: Mapping[Key, Topic]
     job: JobSeen | None = None
-    """None: there is none, and no driver of one that there was."""
+    """None: there is no job, and no driver of an earlier job."""
     pods: Sequence[Member] | None = None
-    """Those that `podSelector` selects."""
+    """The pods that `podSelector` selects."""
     lag: int | None = None
     weights: Mapping[model.Queue, float] | None = None
-    """What each queue counts, where its rate shall."""
+    """The weight of each queue, for strategies with weights by rate."""
     conflict: Conflict | None = None
     claims: Sequence[TopicClaim] = ()
-    """Which topics are the group's and no other's."""
+    """The topics that the group has claimed."""
     unseen: str | None = None
-    """Why what is around it cannot be seen, for a missing right."""
+    """Why the namespace cannot be observed: a right is missing."""
     skipped: SkipReport | None = None

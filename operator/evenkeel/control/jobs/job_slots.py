@@ -1,7 +1,8 @@
 """
-A job's slots: from what its status says and its driver reports, to the engine's members. Pure.
+Computes a job's slots from its status and its driver's report. Pure.
 
-The status is the only memory: who fills a slot, since when nobody does, and whether it is to go.
+The status is the only memory: which executor fills a slot, since when it is empty, and whether it
+is draining.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from datetime import datetime
 
 from contract.kinds.groups import Assigned
 from evenkeel import planning, times
-from evenkeel.control.jobs.states import Report, Seat
+from evenkeel.control.jobs.states import Report, SlotExecutor
 from evenkeel.objects import ConsumerGroup
 from lb_core import slots
 from lb_core.model import Member
@@ -19,52 +20,60 @@ from lb_core.slots import Slot, Slots
 
 @dataclass(frozen=True, slots=True)
 class JobSlot:
-    """A slot as the next status shows it, queues apart."""
+    """A slot of the next status, without its queues."""
 
     name: str
-    seat: Seat
-    """Who fills it, or filled it last."""
+    seat: SlotExecutor
+    """The executor that fills it, or filled it last."""
     empty_since: str
     is_draining: bool
 
 
 @dataclass(frozen=True, slots=True)
 class JobSlots:
-    """All slots of a job, and how `plan` takes them."""
+    """All slots of a job, and the members for the plan."""
 
     by_name: Mapping[str, JobSlot]
     members: Sequence[Member]
 
 
-def places(group: ConsumerGroup, wanted: int, report: Report | None, now: datetime) -> JobSlots:
+def update_slots(
+    group: ConsumerGroup, wanted: int, report: Report | None, now: datetime
+) -> JobSlots:
     """
-    See who fills which slot, and how many slots there shall be.
+    Update which executor fills which slot, and how many slots there are.
 
-    Without a report nobody is taken to have gone: the driver is not there to tell.
+    Without a report no executor counts as lost, because no driver could report it.
     """
     known = {each.consumer: each for each in group.status.assignments if _is_slot(group, each)}
-    found = {name: _place(each, report, now) for name, each in known.items()}
-    before = Slots(group.group, tuple(_slot(each, report, now) for each in found.values()))
+    found = {name: _read_slot(each, report, now) for name, each in known.items()}
+    before = Slots(
+        group.group, tuple(_to_engine_slot(each, report, now) for each in found.values())
+    )
     warm = [slot.executor for slot in before.slots if slot.executor is not None]
-    step = slots.step(before, wanted, warm, 0.0, leave_first=_least_first(known, found))
-    grace = times.seconds(group.spec.rebalance.grace)
+    step = slots.step(before, wanted, warm, 0.0, leave_first=_sort_by_cost(known, found))
+    grace = times.parse_duration(group.spec.rebalance.grace)
     zones = {each.seat.executor: each.seat.zone for each in found.values() if each.seat.zone}
     coming = report.coming if report else ()
     taken = slots.members(
-        step.slots, zones, grace, coming=len(coming), entitled=_entitled(known, report)
+        step.slots, zones, grace, coming=len(coming), entitled=_find_entitled(known, report)
     )
     after = {step.slots.name(slot): slot for slot in step.slots.slots}
     return JobSlots(
-        {name: _after(name, slot, found.get(name), report, now) for name, slot in after.items()},
-        [_unless_leaving(member) for member in taken],
+        {
+            name: _build_slot(name, slot, found.get(name), report, now)
+            for name, slot in after.items()
+        },
+        [_drop_grace(member) for member in taken],
     )
 
 
-def _entitled(known: Mapping[str, Assigned], report: Report | None) -> set[str] | None:
+def _find_entitled(known: Mapping[str, Assigned], report: Report | None) -> set[str] | None:
     """
-    Name the slots that may own queues though nobody is seen to have filled them.
+    Name the slots that may own queues although no executor has been seen in them.
 
-    Those of the first plan own theirs. Without a report nobody is seen, also who was there.
+    Slots of the first plan own queues before they are filled. Without a report, slots with a
+    last executor keep their queues.
     """
     owners = {name for name, each in known.items() if each.queues}
     if not owners:
@@ -72,8 +81,8 @@ def _entitled(known: Mapping[str, Assigned], report: Report | None) -> set[str] 
     return owners if report is not None else owners | {n for n, it in known.items() if it.executor}
 
 
-def _unless_leaving(member: Member) -> Member:
-    """Wait for nobody to come back to a slot that is to go."""
+def _drop_grace(member: Member) -> Member:
+    """Drop the grace of a draining slot: no executor will return to it."""
     return replace(member, lost_for_seconds=None) if member.draining else member
 
 
@@ -82,22 +91,22 @@ def _is_slot(group: ConsumerGroup, assigned: Assigned) -> bool:
     return name == group.group and number.isascii() and number.isdigit()
 
 
-def _place(old: Assigned, report: Report | None, now: datetime) -> JobSlot:
-    seat = Seat(old.executor, old.pod, old.zone)
+def _read_slot(old: Assigned, report: Report | None, now: datetime) -> JobSlot:
+    seat = SlotExecutor(old.executor, old.pod, old.zone)
     if report is None:
         return JobSlot(old.consumer, seat, "", old.draining)
     filled = report.slots.get(old.consumer)
     if filled is not None:
         return JobSlot(old.consumer, filled, "", old.draining)
-    return JobSlot(old.consumer, seat, old.empty_since or times.shown(now), old.draining)
+    return JobSlot(old.consumer, seat, old.empty_since or times.format_time(now), old.draining)
 
 
-def _slot(place: JobSlot, report: Report | None, now: datetime) -> Slot:
+def _to_engine_slot(place: JobSlot, report: Report | None, now: datetime) -> Slot:
     number = int(place.name.rpartition("-")[2])
     if place.empty_since:
         return Slot(
             number,
-            empty_for_seconds=times.since(place.empty_since, now),
+            empty_for_seconds=times.measure_since(place.empty_since, now),
             is_draining=place.is_draining,
             was_filled=bool(place.seat.executor),
         )
@@ -105,17 +114,17 @@ def _slot(place: JobSlot, report: Report | None, now: datetime) -> Slot:
     return Slot(number, executor or None, is_draining=place.is_draining)
 
 
-def _least_first(known: Mapping[str, Assigned], found: Mapping[str, JobSlot]) -> list[str]:
-    """Order slots as they may go: empty ones, then those whose leaving moves the fewest queues."""
+def _sort_by_cost(known: Mapping[str, Assigned], found: Mapping[str, JobSlot]) -> list[str]:
+    """Order slots for removal: empty slots first, then those with the fewest queues."""
 
     def cost(name: str) -> tuple[bool, int, int]:
-        load = sum(map(len, planning.owned(known[name])))
+        load = sum(map(len, planning.read_owned(known[name])))
         return not found[name].empty_since, load, -int(name.rpartition("-")[2])
 
     return sorted(found, key=cost)
 
 
-def _after(
+def _build_slot(
     name: str, slot: Slot, before: JobSlot | None, report: Report | None, now: datetime
 ) -> JobSlot:
     if before is not None:
@@ -123,4 +132,9 @@ def _after(
     filled = report.slots.get(name) if report is not None else None
     if filled is not None:
         return JobSlot(name, filled, "", slot.is_draining)
-    return JobSlot(name, Seat(""), times.shown(now) if report is not None else "", slot.is_draining)
+    return JobSlot(
+        name,
+        SlotExecutor(""),
+        times.format_time(now) if report is not None else "",
+        slot.is_draining,
+    )

@@ -1,8 +1,8 @@
 """
-When a job that goes by the clock runs. Pure.
+Decides when a scheduled job runs. Pure.
 
-Which run is on stands in the status before its driver starts: so whoever goes on after a crash
-neither loses a run nor begins one twice. Of starts that were missed, the last one counts.
+The start of a run is written to the status before its driver starts, so a restart of the operator
+neither loses a run nor starts it twice. Only the latest missed start is caught up.
 """
 
 from dataclasses import dataclass
@@ -19,55 +19,57 @@ from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup
 
 FIELDS = 5
-"""The library takes seconds too; nobody expects them here."""
+"""The library also accepts a field for seconds, which CronJobs do not have."""
 A_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """Whether a run is on, and if not, when the next one is."""
+class ScheduleTurn:
+    """Whether a run is in progress, and if not, when the next one starts."""
 
     record: JobRecord | None
-    """What the status is to say of runs."""
+    """The record of runs for the status."""
     next_at: datetime | None = None
-    """When the next one begins; None while one is on."""
+    """When the next run starts; None while one is in progress."""
 
     @property
     def is_on(self) -> bool:
-        """Whether the job is to run now."""
+        """Whether the job must run now."""
         return self.next_at is None
 
 
-def turn(group: ConsumerGroup, now: datetime, *, may_begin: bool) -> Turn:
-    """See whether a run is on, or begins now if it may; a job without a schedule is always on."""
+def find_turn(group: ConsumerGroup, now: datetime, *, may_begin: bool) -> ScheduleTurn:
+    """Find the current run, or start one that is due; without a schedule a job always runs."""
     schedule = group.spec.job.schedule if group.spec.job else None
     record = group.status.job
     if schedule is None:
-        return Turn(record)
+        return ScheduleTurn(record)
     known = record or JobRecord()
     if known.run_at:
-        return Turn(record)
-    due = _due(group, schedule, known.last_run_at or group.head.created, now)
+        return ScheduleTurn(record)
+    due = _find_due(group, schedule, known.last_run_at or group.head.created, now)
     if due is not None and may_begin:
-        return Turn(msgspec.structs.replace(known, run_at=times.shown(due)))
-    return Turn(record, next(_starts(group, schedule, now)))
+        return ScheduleTurn(msgspec.structs.replace(known, run_at=times.format_time(due)))
+    return ScheduleTurn(record, next(_list_starts(group, schedule, now)))
 
 
-def _due(group: ConsumerGroup, schedule: Schedule, since: str, now: datetime) -> datetime | None:
-    """Find the last start that has passed, unless it was before, or is too long ago."""
-    last = next(_starts(group, schedule, now + A_SECOND, is_backwards=True))
+def _find_due(
+    group: ConsumerGroup, schedule: Schedule, since: str, now: datetime
+) -> datetime | None:
+    """Find the latest start after `since`, unless the deadline for it has passed."""
+    last = next(_list_starts(group, schedule, now + A_SECOND, is_backwards=True))
     if not since or last <= datetime.fromisoformat(since):
         return None
     if schedule.deadline is not None:
         late = (now - last).total_seconds()
-        return last if late <= times.seconds(schedule.deadline) else None
+        return last if late <= times.parse_duration(schedule.deadline) else None
     return last
 
 
-def _starts(
+def _list_starts(
     group: ConsumerGroup, schedule: Schedule, moment: datetime, *, is_backwards: bool = False
 ) -> CronSim:
-    """List the starts after a moment, or those before it."""
+    """List the starts after a moment, or backwards before it."""
     if len(schedule.cron.split()) != FIELDS:
         raise ManifestError(
             f"{group}: spec.job.schedule.cron: {schedule.cron!r} has not five fields: minute, "
@@ -88,6 +90,6 @@ def _starts(
         ) from error
 
 
-def waits_until(moment: datetime) -> str:
-    """Say when the next run begins."""
-    return f"the next run begins at {times.shown(moment.astimezone(UTC))}"
+def describe_wait(moment: datetime) -> str:
+    """Say when the next run starts."""
+    return f"the next run begins at {times.format_time(moment.astimezone(UTC))}"

@@ -10,7 +10,7 @@ from contract.report import SkipReport
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class SlotExecutor:
     """An executor that fills a slot."""
 
     executor: str
@@ -20,84 +20,84 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a job's driver says of itself."""
+    """What a driver reports about itself."""
 
     adopted_epoch: int = 0
-    slots: Mapping[str, Seat] = field(default_factory=dict)
+    slots: Mapping[str, SlotExecutor] = field(default_factory=dict)
     is_pinned: bool = False
     error: str | None = None
     coming: frozenset[str] = frozenset()
-    """Executors, by their ids, that start or make room for one, and have not failed."""
+    """Ids of executors that are starting, or ending to be replaced, and have not failed."""
 
 
 class DriverState(Enum):
-    """How a driver is, as the world sees it."""
+    """The observed state of a driver."""
 
     ABSENT = "Absent"
     STARTING = "Starting"
     RUNNING = "Running"
     STOPPING = "Stopping"
-    """It was told to end after its batch."""
+    """It ends after its batch."""
     ENDED = "Ended"
-    """It has ended, and can be looked at before it is cleared away."""
+    """It has ended and was not removed yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a driver has ended."""
+    """How a driver ended."""
 
     code: int
     at: str
     ran_seconds: float
     message: str = ""
     is_certain: bool = True
-    """Whether nothing of it can run any more, or that is only to be thought."""
+    """True if it is known to be dead; False if presumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriverSeen:
-    """A driver: a pod, or a process."""
+    """An observed driver: a pod or a process."""
 
     state: DriverState
     identity: str = ""
-    """What it was started as."""
+    """The fingerprint with which it was started."""
     message: str = ""
     report: Report | None = None
     ending: Ending | None = None
     skipped: SkipReport | None = None
-    """By this driver."""
+    """What this driver has skipped."""
     is_silent: bool = False
-    """Whether whoever should tell of it does not answer, as when its node is lost."""
+    """Whether its state is unknown, such as after its node was lost."""
     ends_by: str = ""
-    """By when it is gone, or must be, once it was told to end."""
+    """When it must have ended, once it is stopping."""
     image: str = ""
-    """What it runs, where that is known."""
+    """Its image, if known."""
     asked: str = ""
-    """What its user had asked for when it was started: another text is another wish."""
+    """Fingerprint of what the user asked for when it was started."""
 
 
 ABSENT = DriverSeen(DriverState.ABSENT)
 
 
 class JobState(Enum):
-    """How a job is. The values are reasons of the condition `JobRunning`."""
+    """The state of a job. The values are reasons of the condition `JobRunning`."""
 
     RUNNING = ConditionReason.RUNNING
     STARTING = ConditionReason.STARTING
     BACKING_OFF = ConditionReason.BACKING_OFF
     FAILED = ConditionReason.FAILED
-    """Somebody must change something."""
+    """It does not start again before the user changes something."""
     ENDED = ConditionReason.ENDED
-    """It is not to run now: suspended, or between two runs."""
+    """It must not run now: it is suspended, or between two runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSeen:
-    """A job, as it is now."""
+    """A job as observed now."""
 
     state: JobState
     message: str = ""
     report: Report | None = None
-    """Of the driver that runs; None before its first."""
+    """The running driver's report; None before its first one."""
     record: JobRecord | None = None
-    """How the last driver ended."""
+    """How the last driver ended, and the current run."""

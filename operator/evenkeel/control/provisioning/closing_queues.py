@@ -1,9 +1,9 @@
 """
-Which of the queues that close are drained: read to the end by all, and written to by nobody. Pure.
+Finds closing queues that are drained: all groups have read them, and no producer writes. Pure.
 
-That a queue may not be written to any more reaches producers only with their next route, and until
-then a broker takes their messages. So a queue is drained only when its end has stood still for
-longer than producers go without asking.
+Producers learn that a queue is closed with their next route request, and until then the broker
+accepts their messages. So a queue counts as drained only after its end offset has not changed for
+longer than the interval of these requests.
 """
 
 from collections import defaultdict
@@ -15,53 +15,61 @@ from lb_core.model import QueueRange
 from mq_client.values import MessageQueue, Offsets
 
 ROUTE_AGE_SECONDS = 30.0
-"""How often RocketMQ's own clients, and ours, ask for routes."""
+"""How often clients ask for routes."""
 QUIET_SECONDS = ROUTE_AGE_SECONDS + 5.0
 
 Committed = Mapping[tuple[str, MessageQueue], int | None]
-"""What groups read next; None where one never committed."""
+"""The committed offset of each group on each queue; None if it never committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _QueueEnd:
+    """The end offset of a queue, and since when it is the same."""
+
+    offset: int
+    since: float
 
 
 class Quiet:
     """
-    Since when the queues of one topic have stood still.
+    Since when the closing queues of one topic have received no messages.
 
-    It is lost with the process, and then the wait begins anew.
+    This is kept in memory only: after a restart of the operator, the wait begins again.
     """
 
     def __init__(self) -> None:
-        """Know no queue yet."""
-        self._seen: dict[MessageQueue, tuple[int, float]] = {}
+        """Start without any queues."""
+        self._ends: dict[MessageQueue, _QueueEnd] = {}
 
     def note(self, ends: Mapping[MessageQueue, int], now: float) -> set[MessageQueue]:
-        """Note where all queues that close end now; those that have stood still for long enough."""
-        self._seen = {queue: self._since(queue, end, now) for queue, end in ends.items()}
-        return {queue for queue, (_, since) in self._seen.items() if now - since >= QUIET_SECONDS}
+        """Note the end offsets of all closing queues; return those that are quiet long enough."""
+        self._ends = {queue: self._end_of(queue, offset, now) for queue, offset in ends.items()}
+        return {queue for queue, end in self._ends.items() if now - end.since >= QUIET_SECONDS}
 
-    def _since(self, queue: MessageQueue, end: int, now: float) -> tuple[int, float]:
-        known = self._seen.get(queue)
-        return known if known is not None and known[0] == end else (end, now)
+    def _end_of(self, queue: MessageQueue, offset: int, now: float) -> _QueueEnd:
+        known = self._ends.get(queue)
+        return known if known is not None and known.offset == offset else _QueueEnd(offset, now)
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """How far queues that close have got."""
+    """Which closing queues are drained, and what the others wait for."""
 
     drained: Mapping[str, set[int]]
-    """Ids by broker."""
+    """Queue ids by broker."""
     waits: tuple[str, ...]
-    """What is waited for, in words that stay the same while nothing changes."""
+    """What is waited for; the text does not change while the state does not."""
 
 
-def holding(offsets: Mapping[MessageQueue, Offsets]) -> list[MessageQueue]:
-    """List the queues that hold messages: only there does it matter what a group has read."""
+def list_filled(offsets: Mapping[MessageQueue, Offsets]) -> list[MessageQueue]:
+    """List the queues that hold messages: only their committed offsets matter."""
     return [queue for queue, held in offsets.items() if held.max > held.min]
 
 
-def drain(
+def measure_drain(
     offsets: Mapping[MessageQueue, Offsets], committed: Committed, quiet: set[MessageQueue]
 ) -> Drain:
-    """Judge queues by what they hold and what each group has read."""
+    """Find drained queues from their offsets and what each group has read."""
     behind: dict[str, set[MessageQueue]] = defaultdict(set)
     for (group, queue), offset in committed.items():
         if (offset or 0) < offsets[queue].max:
@@ -71,18 +79,19 @@ def drain(
     for queue in offsets.keys() & quiet - unread:
         drained[queue.broker].add(queue.id)
     waits = [
-        f"{group} has not read all of {_shown(queues)}" for group, queues in sorted(behind.items())
+        f"{group} has not read all of {_format_queues(queues)}"
+        for group, queues in sorted(behind.items())
     ]
     if loud := offsets.keys() - quiet:
         waits.append(
-            f"{_shown(loud)} may be written to until producers have asked for the new route, "
-            f"which they do every {ROUTE_AGE_SECONDS:g} s"
+            f"{_format_queues(loud)} may be written to until producers have asked for the new "
+            f"route, which they do every {ROUTE_AGE_SECONDS:g} s"
         )
     return Drain(dict(drained), tuple(waits))
 
 
-def shown(ranges: Iterable[QueueRange]) -> str:
-    """Name queues briefly, as `orders@broker-a 4-7`."""
+def format_ranges(ranges: Iterable[QueueRange]) -> str:
+    """Format queues such as `orders@broker-a 4-7`."""
     by_source: dict[tuple[str, str], list[QueueRange]] = defaultdict(list)
     for each in ranges:
         by_source[each.topic, each.broker].append(each)
@@ -92,5 +101,5 @@ def shown(ranges: Iterable[QueueRange]) -> str:
     )
 
 
-def _shown(queues: Iterable[MessageQueue]) -> str:
-    return shown(model.make_ranges([model.Queue(*queue) for queue in sorted(queues)]))
+def _format_queues(queues: Iterable[MessageQueue]) -> str:
+    return format_ranges(model.make_ranges([model.Queue(*queue) for queue in sorted(queues)]))

@@ -1,7 +1,7 @@
 """
-The conversation with all brokers that takes a topic one step further.
+The requests to all brokers for one provisioning step of a topic.
 
-A broker that fails at any point is left alone with what it has, and the others go on.
+A broker that fails at any point keeps what it has, and the others continue.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,60 +26,61 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class TopicWish:
-    """What is wanted of which topic."""
+    """A topic to provision."""
 
     topic: str
     goal: QueueCounts
     readers: Callable[[], Sequence[str]]
-    """Names groups that brokers may not know yet; called only when queues close."""
+    """Names groups that brokers may not know yet; called only if queues close."""
     quiet: Quiet
     refuse: Callable[[], None] = lambda: None
-    """Raises if nothing may be written any more."""
+    """Raises if writes are no longer allowed."""
 
 
-def step(directory: Directory, task: TopicWish) -> Flow[StepOutcome]:
-    """Look at the topic on all brokers, decide, and write what is to be written now."""
-    masters = yield from _masters(directory)
-    there = yield from masters.ask({name: GetSettings(task.topic) for name in masters.addresses})
+def take_step(directory: Directory, task: TopicWish) -> Flow[StepOutcome]:
+    """Read the topic on all brokers, plan a step, and write it."""
+    masters = yield from _find_masters(directory)
+    there = yield from masters.ask({name: GetSettings(task.topic) for name in masters.names})
     route = {name: found.counts if found else None for name, found in there.items()}
     having = [name for name, counts in route.items() if counts is not None]
-    closing = steps.to_drain(task.goal, route)
-    readers = (yield from _readers(masters, task, having)) if closing else set()
-    drain = yield from _drain(masters, task, closing, sorted(readers))
-    decided = steps.next_step(task.goal, route, drain.drained)
+    closing = steps.find_closing(task.goal, route)
+    readers = (yield from _ask_readers(masters, task, having)) if closing else set()
+    drain = yield from _ask_drain(masters, task, closing, sorted(readers))
+    decided = steps.plan_step(task.goal, route, drain.drained)
     puts = {
         name: PutSettings(task.topic, counts, there[name]) for name, counts in decided.puts.items()
     }
     if puts:
-        task.refuse()  # brokers would take it from anybody
+        task.refuse()  # brokers accept writes from any replica
     yield from masters.ask(puts)
     return StepOutcome(decided, tuple(route), drain.waits, masters.failed)
 
 
-def _masters(directory: Directory) -> Flow["_Masters"]:
-    """Find all brokers; one of which the name server knows only slaves has failed."""
+def _find_masters(directory: Directory) -> Flow["_Masters"]:
+    """Find the masters of all brokers; a broker without a known master has failed."""
     known = (yield from routing.list_brokers(directory)).brokers
     if not known:
         raise errors.NoBrokerError("the name server knows no broker now")
-    found = _Masters(directory.times.answer, directory.now())
-    for name, addresses in sorted(known.items()):
-        if MASTER_ID in addresses:
-            found.addresses[name] = addresses[MASTER_ID]
-        else:
-            found.failed[name] = errors.NoBrokerError("the name server knows no master of it now")
-    return found
+    found = {name: _find_master(addresses) for name, addresses in sorted(known.items())}
+    return _Masters(found, directory.times.answer, directory.now())
 
 
-def _readers(masters: "_Masters", task: TopicWish, having: Sequence[str]) -> Flow[set[str]]:
-    """Ask all brokers that have the topic who reads it; most groups are nobody's objects."""
+def _find_master(addresses: Mapping[int, str]) -> "_Master":
+    if MASTER_ID in addresses:
+        return _Master(addresses[MASTER_ID])
+    return _Master("", errors.NoBrokerError("the name server knows no master of it now"))
+
+
+def _ask_readers(masters: "_Masters", task: TopicWish, having: Sequence[str]) -> Flow[set[str]]:
+    """Ask all brokers for the groups that read the topic; most have no ConsumerGroup object."""
     told = yield from masters.ask({name: GetReaders(task.topic) for name in having})
     return {group for found in told.values() for group in found} | set(task.readers())
 
 
-def _drain(
+def _ask_drain(
     masters: "_Masters", task: TopicWish, closing: Mapping[str, range], readers: Sequence[str]
 ) -> Flow[Drain]:
-    """Ask what queues that close still hold, and who has not read it."""
+    """Ask for the offsets of closing queues, and what each group has committed."""
     told = yield from masters.ask({name: GetTopicOffsets(task.topic) for name in closing})
     offsets = {
         queue: found
@@ -88,39 +89,57 @@ def _drain(
         if queue.broker == name and queue.id in closing[name]
     }
     quiet = task.quiet.note({queue: found.max for queue, found in offsets.items()}, masters.now)
-    committed = yield from masters.committed(readers, closing_queues.holding(offsets))
+    committed = yield from masters.ask_committed(readers, closing_queues.list_filled(offsets))
     sure = {queue: found for queue, found in offsets.items() if queue.broker not in masters.failed}
-    return closing_queues.drain(sure, committed, quiet)
+    return closing_queues.measure_drain(sure, committed, quiet)
+
+
+@dataclass(slots=True)
+class _Master:
+    """The master of one broker."""
+
+    address: str
+    error: errors.MqError | None = None
+    """Why it gets no more requests."""
 
 
 class _Masters:
-    """The masters of a cluster. Who has failed is asked nothing more."""
+    """The masters of a cluster. A master that has failed gets no more requests."""
 
-    def __init__(self, answer_seconds: float, now: float) -> None:
+    def __init__(self, masters: Mapping[str, _Master], answer_seconds: float, now: float) -> None:
         self.now = now
-        self.addresses: dict[str, str] = {}
-        self.failed: dict[str, errors.MqError] = {}
+        self._masters = masters
         self._answer_seconds = answer_seconds
 
-    def ask(self, requests: Mapping[str, Request[Value]]) -> Flow[dict[str, Value]]:
-        """Ask brokers side by side; what those answered that did not fail."""
-        asked = [name for name in requests if name not in self.failed]
-        answers = yield from self._all([(name, requests[name]) for name in asked])
-        self.failed |= {
-            name: answer
-            for name, answer in zip(asked, answers, strict=True)
-            if isinstance(answer, errors.MqError)
-        }
-        return {
-            name: answer
-            for name, answer in zip(asked, answers, strict=True)
-            if not isinstance(answer, errors.MqError)
-        }
+    @property
+    def names(self) -> list[str]:
+        """The brokers that have not failed."""
+        return [name for name, each in self._masters.items() if each.error is None]
 
-    def committed(self, groups: Sequence[str], queues: Sequence[MessageQueue]) -> Flow[Committed]:
-        """Ask for what groups read next; queues of brokers that fail are left out."""
+    @property
+    def failed(self) -> dict[str, errors.MqError]:
+        """The brokers that have failed, with their errors."""
+        found = ((name, each.error) for name, each in self._masters.items())
+        return {name: error for name, error in found if error is not None}
+
+    def ask(self, requests: Mapping[str, Request[Value]]) -> Flow[dict[str, Value]]:
+        """Send requests to brokers in parallel; return the answers of those that did not fail."""
+        asked = [name for name in requests if self._masters[name].error is None]
+        answers = yield from self._send([(name, requests[name]) for name in asked])
+        found = {}
+        for name, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, errors.MqError):
+                self._masters[name].error = answer
+            else:
+                found[name] = answer
+        return found
+
+    def ask_committed(
+        self, groups: Sequence[str], queues: Sequence[MessageQueue]
+    ) -> Flow[Committed]:
+        """Ask for the committed offsets of groups; queues of failed brokers are left out."""
         pairs = [(group, queue) for group in groups for queue in queues]
-        answers = yield from self._all(
+        answers = yield from self._send(
             [(queue.broker, GetOffset(group, queue.topic, queue.id)) for group, queue in pairs]
         )
         found: dict[tuple[str, MessageQueue], int | None] = {}
@@ -128,16 +147,21 @@ class _Masters:
             if isinstance(answer, errors.OffsetUnknownError | errors.GroupUnknownError):
                 found[group, queue] = None
             elif isinstance(answer, errors.MqError):
-                self.failed[queue.broker] = answer
+                self._masters[queue.broker].error = answer
             else:
                 found[group, queue] = answer
-        return {pair: offset for pair, offset in found.items() if pair[1].broker not in self.failed}
+        return {
+            pair: offset
+            for pair, offset in found.items()
+            if self._masters[pair[1].broker].error is None
+        }
 
-    def _all(
+    def _send(
         self, requests: Sequence[tuple[str, Request[Value]]]
     ) -> Flow[list[Value | errors.MqError]]:
         asks = [
-            Ask(self.addresses[name], request, self._answer_seconds) for name, request in requests
+            Ask(self._masters[name].address, request, self._answer_seconds)
+            for name, request in requests
         ]
         answers: list[Value | errors.MqError] = yield AskAll(tuple(asks))
         return answers

@@ -1,4 +1,4 @@
-"""What there is to say of a topic that is made and resized: the condition `Provisioned`. Pure."""
+"""The condition `Provisioned` of a topic. Pure."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,13 @@ from mq_client import errors
 TYPE = ConditionType.PROVISIONED
 
 
-def finding(topic: Topic, outcome: StepOutcome, is_shown: bool) -> Finding:
-    """Say what is done, what is waited for, and who does not take part."""
-    away, refused = _away(outcome), _refused(outcome)
-    said = [*refused, *away, *_done(topic, outcome), *outcome.waits]
+def check_provisioned(topic: Topic, outcome: StepOutcome, is_shown: bool) -> Finding:
+    """Report what was changed, what is waited for, and which brokers failed."""
+    away, refused = _list_unavailable(outcome), _list_refusals(outcome)
+    said = [*refused, *away, *_list_changes(topic, outcome), *outcome.waits]
     is_settled = not outcome.step.puts and not outcome.step.closing
     if is_settled and not is_shown:
-        said.append("the name server does not tell of it yet")
+        said.append("the name server does not show it yet")
     text = f"{topic}: {'; '.join(said)}" if said else ""
     if refused:
         return Finding(TYPE, False, ConditionReason.REFUSED, text)
@@ -34,13 +34,13 @@ def finding(topic: Topic, outcome: StepOutcome, is_shown: bool) -> Finding:
 
 
 def is_shown(spec: api.Provision, outcome: StepOutcome, route: Sequence[api.BrokerQueues]) -> bool:
-    """Whether the name server tells of all that the brokers have."""
+    """Whether the name server's route shows what the brokers have."""
     asked = (spec.read_queues, spec.write_queues)
     told = {each.broker: (each.read_queues, each.write_queues) for each in route}
     return all(told.get(name) == asked for name in outcome.brokers if name not in outcome.failed)
 
 
-def _refused(outcome: StepOutcome) -> list[str]:
+def _list_refusals(outcome: StepOutcome) -> list[str]:
     return [
         f"{name} refuses: {error}; correct spec.provision, or let these credentials do it"
         for name, error in outcome.failed.items()
@@ -48,23 +48,23 @@ def _refused(outcome: StepOutcome) -> list[str]:
     ]
 
 
-def _away(outcome: StepOutcome) -> list[str]:
+def _list_unavailable(outcome: StepOutcome) -> list[str]:
     return [
-        f"{name} is out of reach and keeps what it has: {error}"
+        f"{name} is unreachable and keeps its queues: {error}"
         for name, error in outcome.failed.items()
         if isinstance(error, errors.UnavailableError)
     ]
 
 
-def _done(topic: Topic, outcome: StepOutcome) -> list[str]:
-    """Tell what was written now, and which queues close."""
+def _list_changes(topic: Topic, outcome: StepOutcome) -> list[str]:
+    """List what was written in this step, and which queues close."""
     step = outcome.step
     done = [name for name in step.puts if name not in outcome.failed]
     made = [name for name in done if name in step.made]
     changed = [name for name in done if name not in step.made and name not in step.closing]
     said = []
     if made:
-        said.append(f"it is made on {', '.join(made)}")
+        said.append(f"it is created on {', '.join(made)}")
     if changed:
         said.append(f"its queues are changed on {', '.join(changed)}")
     closing = [
@@ -73,5 +73,5 @@ def _done(topic: Topic, outcome: StepOutcome) -> list[str]:
         if name not in outcome.failed
     ]
     if closing:
-        said.append(f"{closing_queues.shown(closing)} close")
+        said.append(f"{closing_queues.format_ranges(closing)} close")
     return said

@@ -1,9 +1,9 @@
 """
-What to do next so that a topic has the queues that it shall have. Pure.
+Plans the next step to give a topic the queues in its spec. Pure.
 
-More queues come at once. Fewer come in order: first nobody may write to the queues that close;
-when they are drained, nobody need read them either. Each broker goes its own way, so one that is
-out of reach holds up no other.
+Queues are added at once. They are removed in two steps: first they are closed for writes; when they
+are drained, they are closed for reads too. Each broker is handled by itself, so an unreachable
+broker does not delay the others.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _BITS = {api.Perm.READ_WRITE: READ | WRITE, api.Perm.READ: READ, api.Perm.WRITE:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """What a topic has on one broker, or shall have."""
+    """The queues of a topic on one broker: as they are, or as they must be."""
 
     read_queues: int
     write_queues: int
@@ -27,28 +27,28 @@ class QueueCounts:
 
 
 Route = Mapping[str, QueueCounts | None]
-"""What the brokers in reach have, by name; None where the topic is missing."""
+"""What the reachable brokers have, by name; None if the topic is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStep:
-    """What to do now, and what is under way."""
+    """What to write now, and which queues are closing."""
 
     puts: Mapping[str, QueueCounts] = field(default_factory=dict)
     """What to write, by broker."""
     made: tuple[str, ...] = ()
     """Brokers where the topic is new."""
     closing: Mapping[str, range] = field(default_factory=dict)
-    """Queues of each broker that shall not be there any more, and still are."""
+    """Queues of each broker that have to be removed."""
 
 
-def wanted(spec: api.Provision) -> QueueCounts:
-    """Say in RocketMQ's terms what is asked for."""
+def build_goal(spec: api.Provision) -> QueueCounts:
+    """Translate a spec into RocketMQ's terms."""
     return QueueCounts(spec.read_queues, spec.write_queues, _BITS[spec.perm])
 
 
-def to_drain(goal: QueueCounts, route: Route) -> dict[str, range]:
-    """Find the queues, by broker, that close and that nobody may write to any more."""
+def find_closing(goal: QueueCounts, route: Route) -> dict[str, range]:
+    """Find the closing queues that are already closed for writes, by broker."""
     return {
         broker: range(goal.read_queues, there.read_queues)
         for broker, there in route.items()
@@ -58,21 +58,22 @@ def to_drain(goal: QueueCounts, route: Route) -> dict[str, range]:
     }
 
 
-def next_step(
+def plan_step(
     goal: QueueCounts, route: Route, drained: Mapping[str, AbstractSet[int]]
 ) -> TopicStep:
     """
-    Decide what to write now.
+    Plan what to write now.
 
-    `drained` are ids by broker that nobody has to read any more. What it does not name stays.
+    `drained` holds the ids of drained queues by broker; all other queues stay readable.
     """
     closed = {
         broker
-        for broker, ids in to_drain(goal, route).items()
+        for broker, ids in find_closing(goal, route).items()
         if drained.get(broker, frozenset()) >= set(ids)
     }
     targets = {
-        broker: _target(goal, there, may_close=broker in closed) for broker, there in route.items()
+        broker: _build_target(goal, there, may_close=broker in closed)
+        for broker, there in route.items()
     }
     return TopicStep(
         {broker: target for broker, target in targets.items() if target != route[broker]},
@@ -85,7 +86,7 @@ def next_step(
     )
 
 
-def _target(goal: QueueCounts, there: QueueCounts | None, *, may_close: bool) -> QueueCounts:
+def _build_target(goal: QueueCounts, there: QueueCounts | None, *, may_close: bool) -> QueueCounts:
     if there is None:
         return goal
     read = goal.read_queues if may_close else max(goal.read_queues, there.read_queues)
@@ -95,24 +96,24 @@ def _target(goal: QueueCounts, there: QueueCounts | None, *, may_close: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What became of a step."""
+    """The result of a step."""
 
     step: TopicStep
     brokers: tuple[str, ...]
-    """Those that told what they have."""
+    """The brokers that answered."""
     waits: tuple[str, ...] = ()
-    """Why queues that close are not drained."""
+    """Why closing queues are not drained yet."""
     failed: Mapping[str, MqError] = field(default_factory=dict)
-    """Brokers that could not be asked, or said no."""
+    """Brokers that did not answer or refused."""
 
     @property
     def is_under_way(self) -> bool:
-        """Whether something changes soon; what has failed is tried again when all is read anew."""
+        """Whether a change is in progress; failed brokers are retried at the next refresh."""
         return bool((self.step.puts.keys() | self.step.closing.keys()) - self.failed.keys())
 
 
-def complaint(spec: api.Provision) -> str | None:
-    """Say why a spec cannot be followed."""
+def find_fault(spec: api.Provision) -> str | None:
+    """Return why a spec cannot be provisioned; None if it can."""
     if spec.read_queues >= spec.write_queues:
         return None
     return (

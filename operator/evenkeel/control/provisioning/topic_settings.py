@@ -1,7 +1,7 @@
 """
-A topic's settings at one broker: read whole, and written back with other counts.
+A topic's settings on one broker: read completely, and written back with new queue counts.
 
-So whatever else a broker keeps of a topic stays: its order, its flags and its attributes.
+So all other settings stay: its order, its flags and its attributes.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ _NEW = {"topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a broker keeps of a topic."""
+    """The settings of a topic on one broker."""
 
     counts: QueueCounts
     told: Mapping[str, Any] = field(default_factory=dict)
-    """All of it, in the broker's words."""
+    """All settings as the broker sent them."""
 
 
 @dataclass(frozen=True, slots=True)
 class GetSettings(Request[Settings | None]):
-    """Ask a broker for a topic's settings; None: it has no such topic."""
+    """Read a topic's settings from a broker; None: it has no such topic."""
 
     code: ClassVar[int] = 351
     name: ClassVar[str] = "GET_TOPIC_CONFIG"
@@ -35,7 +35,7 @@ class GetSettings(Request[Settings | None]):
     topic: str
 
     def read(self, answer: Frame) -> Settings | None:
-        """Read the counts; the rest stays as it is."""
+        """Read the queue counts and keep the rest."""
         if answer.code == TOPIC_UNKNOWN:
             return None
         body = parse_body(answer)
@@ -45,7 +45,7 @@ class GetSettings(Request[Settings | None]):
 
 @dataclass(frozen=True, slots=True)
 class PutSettings(Done):
-    """Give a topic these counts at a broker, and make it if it is not there."""
+    """Write the queue counts of a topic on a broker; creates the topic if it is missing."""
 
     code: ClassVar[int] = 18
     name: ClassVar[str] = "UPDATE_AND_CREATE_TOPIC_LIST"

@@ -1,4 +1,4 @@
-"""Where topics are: under which name, and at which name servers. Pure."""
+"""Identifies topics across clusters: by name and name servers. Pure."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -9,37 +9,37 @@ Find = Callable[[Key], Topic | None]
 
 
 class TopicKey(NamedTuple):
-    """A topic as RocketMQ knows it."""
+    """A topic in RocketMQ."""
 
     topic: str
     told_by: frozenset[str]
-    """Addresses of name servers, or the object that says the route itself."""
+    """Addresses of its name servers, or the object whose spec has the route."""
 
     def is_also(self, other: "TopicKey") -> bool:
-        """Whether both are one topic: a single shared address shows it."""
-        return bool(self.shared_with(other))
+        """Whether both are the same topic: one shared address is enough."""
+        return bool(self.find_shared(other))
 
-    def shared_with(self, other: "TopicKey") -> frozenset[str]:
-        """Find who tells of both; nobody where they are two topics."""
+    def find_shared(self, other: "TopicKey") -> frozenset[str]:
+        """Find the shared name servers; none if the topics differ."""
         return self.told_by & other.told_by if self.topic == other.topic else frozenset()
 
 
-def of_topic(topic: Topic) -> TopicKey:
-    """Tell where a topic is."""
+def build_key(topic: Topic) -> TopicKey:
+    """Make the key of a topic."""
     return TopicKey(topic.topic, frozenset(topic.spec.name_servers or [str(topic)]))
 
 
-def of_group(group: ConsumerGroup, find: Find) -> list[TopicKey]:
-    """Tell where all topics of a group are."""
+def list_keys(group: ConsumerGroup, find: Find) -> list[TopicKey]:
+    """List the keys of all topics of a group."""
     found = (find(key) for key in group.topic_keys)
-    return [of_topic(topic) for topic in found if topic]
+    return [build_key(topic) for topic in found if topic]
 
 
-def readers(place: TopicKey, groups: Iterable[ConsumerGroup], find: Find) -> list[str]:
-    """Name the groups that read a topic, as RocketMQ knows them."""
+def list_readers(place: TopicKey, groups: Iterable[ConsumerGroup], find: Find) -> list[str]:
+    """List the RocketMQ groups that read a topic."""
     found = {
         group.group
         for group in groups
-        if any(place.is_also(other) for other in of_group(group, find))
+        if any(place.is_also(other) for other in list_keys(group, find))
     }
     return sorted(found)

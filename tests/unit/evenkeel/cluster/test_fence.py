@@ -9,12 +9,12 @@ import pytest
 
 from contract.kinds.groups import GroupStatus
 from evenkeel import manifests
-from evenkeel.cluster import api
-from evenkeel.cluster.api import Api, ApiRequest
-from evenkeel.cluster.fence import Fence, LostLeadError
-from evenkeel.cluster.heard import Heard
-from evenkeel.cluster.lease import LeaderLease
-from evenkeel.cluster.terms import LeaderTerms
+from evenkeel.cluster.api.api_client import Api, ApiRequest
+from evenkeel.cluster.api.api_errors import AwayError
+from evenkeel.cluster.leader.fence import Fence, LostLeadError
+from evenkeel.cluster.leader.leader_lease import LeaderLease
+from evenkeel.cluster.leader.lease_terms import LeaderTerms
+from evenkeel.cluster.watch.cluster_cache import ClusterCache
 from evenkeel.cluster.world import ClusterWorld
 from evenkeel.objects import Key
 
@@ -46,10 +46,10 @@ def test_a_fence_is_open_until_the_last_moment_to_begin_and_tells_how_long_that_
     fence = Fence(clock)
     fence.open(110.0, 115.0)
     clock.now = 109.0
-    assert fence.seconds_left() == 6.0
+    assert fence.count_seconds_left() == 6.0
     clock.now = 110.0
-    with pytest.raises(LostLeadError, match="leads no more"):
-        fence.seconds_left()
+    with pytest.raises(LostLeadError, match="no longer leads"):
+        fence.count_seconds_left()
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE"])
@@ -81,7 +81,7 @@ def test_a_write_that_is_not_answered_until_somebody_else_may_lead_has_failed() 
     fence.open(110.0, 100.05)
 
     async def body() -> None:
-        with pytest.raises(api.AwayError, match="PUT /x in time"):
+        with pytest.raises(AwayError, match="PUT /x in time"):
             await Silent(fence).ask(ApiRequest("PUT", "/x"))
 
     asyncio.run(body())
@@ -93,7 +93,7 @@ def test_a_candidate_may_write_while_it_leads_only() -> None:
 
     def is_open() -> bool:
         try:
-            return fence.seconds_left() > 0
+            return fence.count_seconds_left() > 0
         except LostLeadError:
             return False
 
@@ -102,7 +102,7 @@ def test_a_candidate_may_write_while_it_leads_only() -> None:
 
         async def get(self, path: str, query: Mapping[str, str] | None = None) -> Document:
             if seen:
-                raise api.AwayError("nobody answers")
+                raise AwayError("nobody answers")
             return {"spec": {}}
 
     async def body() -> None:
@@ -139,8 +139,8 @@ def slice_body(name: str, uid: str) -> Document:
 
 
 def test_a_slice_of_a_later_epoch_is_not_deleted_and_an_older_one_only_if_it_is_the_same() -> None:
-    client, heard = Recorder(), Heard()
-    world = ClusterWorld(client, heard, "x:1")
+    client, cache = Recorder(), ClusterCache()
+    world = ClusterWorld(client, cache, "x:1")
     group = manifests.read_group(
         {
             "metadata": {"name": "orders", "namespace": "default", "uid": "7"},
@@ -149,7 +149,7 @@ def test_a_slice_of_a_later_epoch_is_not_deleted_and_an_older_one_only_if_it_is_
     )
     for number in (4, 5, 6):
         name = f"orders-epoch-{number}-aaaaaaaa"
-        heard.config_maps.take(slice_body(name, f"uid-{number}"))
+        cache.config_maps.take(slice_body(name, f"uid-{number}"))
     status = GroupStatus(epoch=5, slices=["orders-epoch-5-aaaaaaaa"])
     asyncio.run(world._clear_slices(group, status))
     ((method, path, body),) = client.asked

@@ -5,7 +5,7 @@ import pytest
 from contract.job_file import JobCluster, JobSink, JobTransform
 from contract.names import RESTART_HASH
 from evenkeel import manifests, quantities
-from evenkeel.cluster.manifest import whole
+from evenkeel.cluster.manifest import job_objects
 from evenkeel.objects import ConsumerGroup, Topic
 from spark_jobs import options
 from tests.job_objects import (
@@ -365,7 +365,7 @@ def test_memory_that_spark_cannot_start_with_is_refused_with_what_is_enough(who:
      ("1024Ki", 1), ("1073741824000m", 1024), ("2000k", 1), ("100M", 95)],
 )  # fmt: skip
 def test_quantities_are_read_as_kubernetes_does(quantity: str, mib: int) -> None:
-    assert quantities.mib(quantity) == mib
+    assert quantities.parse_mib(quantity) == mib
 
 
 def test_the_driver_may_touch_pods_and_what_is_its_own_by_name() -> None:
@@ -401,7 +401,7 @@ def test_a_group_without_a_job_is_refused() -> None:
 
 
 def hashed(group: ConsumerGroup, *topics: Topic, image: str = IMAGE) -> str:
-    return whole.restart_hash(group, known(*topics), image)
+    return job_objects.compute_restart_hash(group, known(*topics), image)
 
 
 def test_the_pod_tells_what_it_was_made_from() -> None:

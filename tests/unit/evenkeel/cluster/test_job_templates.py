@@ -160,22 +160,22 @@ def test_the_users_own_template_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ({"serviceAccountName": "admin"}, ".spec.serviceAccountName: the rights of a job's pods"),
-        ({"serviceAccount": "admin"}, ".spec.serviceAccount: the rights of a job's pods"),
-        ({"containers": [{"name": "main", "image": "x"}]}, "image of main: spec.job.image says it"),
+        ({"serviceAccountName": "admin"}, ".spec.serviceAccountName: the operator sets the rights"),
+        ({"serviceAccount": "admin"}, ".spec.serviceAccount: the operator sets the rights"),
+        ({"containers": [{"name": "main", "image": "x"}]}, "image of main: use spec.job.image"),
         ({"containers": [{"name": "main", "command": ["x"]}]}, "command of main: "),
         ({"containers": [{"name": "main", "args": ["x"]}]}, "args of main: "),
         ({"containers": [{"name": "main", "lifecycle": {"x": {}}}]}, "lifecycle of main: "),
-        ({"containers": [{"image": "x"}]}, ".spec.containers holds something without a name"),
+        ({"containers": [{"image": "x"}]}, ".spec.containers holds an item without a name"),
         ({"containers": [{"name": "a"}, {"name": "a"}]}, ".spec.containers holds two with name a"),
-        ({"containers": {}}, ".spec.containers is no list"),
-        ({"containers": "x"}, ".spec.containers is no list"),
-        ({"containers": ["x"]}, ".spec.containers holds something without a name"),
-        ({"volumes": {"name": "x"}}, ".spec.volumes is no list"),
-        ({"containers": [{"name": "main", "env": {"A": "b"}}]}, ".env is no list"),
+        ({"containers": {}}, ".spec.containers is not a list"),
+        ({"containers": "x"}, ".spec.containers is not a list"),
+        ({"containers": ["x"]}, ".spec.containers holds an item without a name"),
+        ({"volumes": {"name": "x"}}, ".spec.volumes is not a list"),
+        ({"containers": [{"name": "main", "env": {"A": "b"}}]}, ".env is not a list"),
         ({"containers": [{"name": "main", "volumeMounts": [{}]}]}, "without a mountPath"),
-        ({"containers": [{"name": "main", "securityContext": []}]}, "curityContext is no object"),
-        ({"securityContext": "strict"}, ".spec.securityContext is no object"),
+        ({"containers": [{"name": "main", "securityContext": []}]}, "Context is not an object"),
+        ({"securityContext": "strict"}, ".spec.securityContext is not an object"),
     ],
 )  # fmt: skip
 def test_a_template_that_cannot_be_is_refused_and_named(
@@ -190,7 +190,9 @@ def test_metadata_of_a_template_is_labels_and_annotations() -> None:
     text = refused(templated("driver", {}, name="mine"))
     assert text.endswith("podTemplate.metadata takes labels and annotations, and not name")
     for name in ("labels", "annotations"):
-        assert f"metadata.{name} is no object" in refused(templated("driver", {}, **{name: "x"}))
+        assert f"metadata.{name} is not an object" in refused(
+            templated("driver", {}, **{name: "x"})
+        )
 
 
 def test_null_is_as_nothing_said() -> None:

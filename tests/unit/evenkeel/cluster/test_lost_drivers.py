@@ -7,16 +7,17 @@ from typing import Any, cast
 
 import pytest
 
-from evenkeel.cluster import driver_pods
-from evenkeel.cluster.api import Api, ConflictError, Document, GoneError
-from evenkeel.cluster.expiry import Expiry
+from evenkeel.cluster.api.api_client import Api, Document
+from evenkeel.cluster.api.api_errors import ConflictError, NotFoundError
+from evenkeel.cluster.drivers.lease_expiry import LeaseExpiry
+from evenkeel.cluster.watch import driver_pods
 from evenkeel.control.jobs import driver_actions
 from evenkeel.control.jobs.driver_actions import Action
-from evenkeel.control.jobs.states import DriverSeen, DriverState, JobState, Report, Seat
+from evenkeel.control.jobs.states import DriverSeen, DriverState, JobState, Report, SlotExecutor
 from tests.job_objects import a_group
 
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
-UP = Report(1, {"billing-0": Seat("0")}, True)
+UP = Report(1, {"billing-0": SlotExecutor("0")}, True)
 LABELS = {"evenkeel.dev/group": "billing", "spark-role": "driver"}
 
 
@@ -115,12 +116,12 @@ class ScriptedLeases:
     async def get(self, path: str) -> Document:
         assert path.endswith("/namespaces/shop/leases/billing-driver")
         if self.found is None:
-            raise GoneError(404, "it is gone")
+            raise NotFoundError("it is gone")
         return self.found
 
     async def replace(self, path: str, document: Document) -> Document:
         if self.renews_before_write:
-            raise ConflictError(409, "another version")
+            raise ConflictError("another version")
         self.found = document
         return document
 
@@ -134,7 +135,7 @@ class Watch:
 
     def __init__(self, leases: ScriptedLeases) -> None:
         self._now = 0.0
-        self._expiry = Expiry(cast("Api", leases), lambda: self._now)
+        self._expiry = LeaseExpiry(cast("Api", leases), lambda: self._now)
 
     def at(self, seconds: float, holder: str = "pod-1") -> bool:
         self._now = seconds

@@ -8,13 +8,16 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from evenkeel import manifests
-from evenkeel.cluster import brake, secrets, starting, telling
-from evenkeel.cluster.api import ApiRequest, AwayError, Document, ForbiddenError, GoneError
-from evenkeel.cluster.brake import Brake
+from evenkeel.cluster import rate_limiter, secrets
+from evenkeel.cluster.api.api_client import ApiRequest, Document
+from evenkeel.cluster.api.api_errors import AwayError, ForbiddenError, NotFoundError
+from evenkeel.cluster.drivers import driver_start
+from evenkeel.cluster.events import event_writer
+from evenkeel.cluster.events.event_writer import EventWriter
+from evenkeel.cluster.rate_limiter import RateLimiter
 from evenkeel.cluster.secrets import Secrets
-from evenkeel.cluster.serving import serving
-from evenkeel.cluster.telling import Telling
-from evenkeel.control.groups.group_status import Happened
+from evenkeel.cluster.serving.probes import serve
+from evenkeel.control.groups.group_status import Notice
 from evenkeel.objects import Key
 
 KEY = Key("shop", "acl")
@@ -59,7 +62,7 @@ def test_a_secret_is_read_once_for_all_who_ask_within_a_minute() -> None:
     asyncio.run(body())
 
 
-@pytest.mark.parametrize("error", [GoneError(404, "none"), ForbiddenError(403, "no right")])
+@pytest.mark.parametrize("error", [NotFoundError("none"), ForbiddenError("no right")])
 def test_a_secret_that_is_missing_is_looked_for_again_after_seconds(error: Exception) -> None:
     async def body() -> None:
         api, clock = Api(), Clock()
@@ -90,8 +93,10 @@ def test_an_api_server_that_does_not_answer_is_asked_again() -> None:
 
 
 def test_what_happens_on_and_on_is_told_once_a_minute_with_how_often_it_was_held_back() -> None:
-    it = Brake()
-    assert [it.let_through("x", 0.0) for _ in range(brake.AT_ONCE)] == [0] * brake.AT_ONCE
+    it = RateLimiter()
+    assert [it.let_through("x", 0.0) for _ in range(rate_limiter.AT_ONCE)] == [
+        0
+    ] * rate_limiter.AT_ONCE
     assert [it.let_through("x", 1.0) for _ in range(5)] == [None] * 5
     assert it.let_through("y", 1.0) == 0
     assert it.let_through("x", 61.0) == 5
@@ -100,8 +105,8 @@ def test_what_happens_on_and_on_is_told_once_a_minute_with_how_often_it_was_held
 
 
 def test_only_so_many_things_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brake, "MOST_KEPT", 3)
-    it = Brake()
+    monkeypatch.setattr(rate_limiter, "MOST_KEPT", 3)
+    it = RateLimiter()
     for each in range(10):
         it.let_through(each, 0.0)
     assert len(it._told) == 3
@@ -110,7 +115,7 @@ def test_only_so_many_things_are_remembered(monkeypatch: pytest.MonkeyPatch) -> 
 def test_events_of_one_reason_are_braked_and_others_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(brake, "AT_ONCE", 2)
+    monkeypatch.setattr(rate_limiter, "AT_ONCE", 2)
     group = manifests.read_group(
         {
             "metadata": {"name": "readers", "namespace": "shop", "uid": "7"},
@@ -125,22 +130,22 @@ def test_events_of_one_reason_are_braked_and_others_are_not(
             told.append(request.body["message"])
 
     async def body() -> None:
-        events = Telling(Events())  # type: ignore[arg-type]
-        events.begin()
+        events = EventWriter(Events())  # type: ignore[arg-type]
+        events.start()
         for number in range(50):
-            events.tell(group, Happened("BackingOff", f"attempt {number}"))
-        events.tell(group, Happened("Rebalanced", "epoch 2"))
-        await events.end()
+            events.announce(group, Notice("BackingOff", f"attempt {number}"))
+        events.announce(group, Notice("Rebalanced", "epoch 2"))
+        await events.stop()
 
     asyncio.run(body())
     assert told == ["attempt 0", "attempt 1", "epoch 2"]
-    assert telling.MOST_WAITING > 50
+    assert event_writer.MOST_WAITING > 50
 
 
 def test_a_refused_pod_is_refused_in_the_same_words_each_time() -> None:
     def text(name: str) -> str:
         words = f'POST /api/v1/namespaces/shop/pods: pods "{name}" is forbidden: no privileged pods'
-        return starting.without_random_name(words, "orders-executor-")
+        return driver_start.mask_random_name(words, "orders-executor-")
 
     assert text("orders-executor-x7k2p") == text("orders-executor-bcdfg")
     assert 'pods "orders-executor-*" is forbidden' in text("orders-executor-x7k2p")
@@ -155,7 +160,7 @@ def test_probes_are_answered_by_ipv4_and_by_ipv6(
         pytest.skip("this machine has no IPv6 loopback")
 
     async def body() -> bytes:
-        async with serving(0, CollectorRegistry(), str, str):
+        async with serve(0, CollectorRegistry(), str, str):
             port = int(caplog.messages[-1].rpartition(" ")[2])
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(b"GET /healthz HTTP/1.1\r\nHost: it\r\n\r\n")

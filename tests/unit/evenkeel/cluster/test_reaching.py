@@ -14,7 +14,8 @@ import kopf
 import pytest
 import yaml
 
-from evenkeel.cluster import api, reaching
+from evenkeel.cluster.api import api_client, kubeconfig_checks
+from evenkeel.cluster.api.api_errors import NoClusterError, NotAnApiServerError
 from tests import http_answers
 
 
@@ -26,8 +27,8 @@ def test_a_kubeconfig_that_cannot_be_used_is_told_in_a_sentence(
     if text is not None:
         place.write_text(text)
     monkeypatch.setenv("KUBECONFIG", str(place))
-    with pytest.raises(api.NoClusterError, match="the kubeconfig cannot be used: "):
-        api.connection(kopf.OperatorSettings())
+    with pytest.raises(NoClusterError, match="the kubeconfig cannot be used: "):
+        api_client.find_connection(kopf.OperatorSettings())
 
 
 def kubeconfig(folder: Path, server: str, token: str) -> Path:
@@ -55,8 +56,8 @@ def test_what_cannot_reach_a_server_is_refused_and_no_token_is_shown(
     server: str, token: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, server, token)))
-    with pytest.raises(api.NoClusterError) as error:
-        api.connection(kopf.OperatorSettings())
+    with pytest.raises(NoClusterError) as error:
+        api_client.find_connection(kopf.OperatorSettings())
     assert complaint in str(error.value)
     assert token == "a" or token[:3] not in str(error.value)
 
@@ -73,7 +74,7 @@ def test_what_cannot_reach_a_server_is_refused_and_no_token_is_shown(
     ],
 )
 def test_addresses_of_api_servers(server: str, is_one: bool) -> None:
-    assert reaching.is_address(server) is is_one
+    assert kubeconfig_checks.is_address(server) is is_one
 
 
 @contextmanager
@@ -101,7 +102,7 @@ def answering(status: int, text: bytes) -> Iterator[str]:
 
 
 async def greet(server: str) -> None:
-    async with api.Api(lambda: kopf.ConnectionInfo(server=server)) as client:
+    async with api_client.Api(lambda: kopf.ConnectionInfo(server=server)) as client:
         await client.refuse_strangers()
 
 
@@ -113,7 +114,7 @@ async def greet(server: str) -> None:
 def test_what_is_no_api_server_is_refused(status: int, text: bytes) -> None:
     with (
         answering(status, text) as server,
-        pytest.raises(api.NoClusterError, match=f"what answers at {server} is no API server"),
+        pytest.raises(NoClusterError, match=f"what answers at {server} is no API server"),
     ):
         asyncio.run(greet(server))
 
@@ -131,14 +132,14 @@ def test_an_api_server_that_may_answer_later_is_waited_for(status: int, text: by
 def test_the_operator_follows_no_redirect(status: int) -> None:
     async def read(server: str) -> None:
         info = kopf.ConnectionInfo(server=server, token="of-the-operator")
-        async with api.Api(lambda: info) as client:
+        async with api_client.Api(lambda: info) as client:
             await client.get("/api")
 
     with (
         http_answers.answering([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"]) as other,
         http_answers.answering(http_answers.redirect(status, other[0])) as (server, _),
         pytest.raises(
-            api.NoApiError, match=f"the answer to GET /api is a redirect to '{other[0]}'"
+            NotAnApiServerError, match=f"the answer to GET /api is a redirect to '{other[0]}'"
         ),
     ):
         asyncio.run(read(server))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from contract.report import SkipReport
-from evenkeel.cluster import pods, reports
+from evenkeel.cluster.watch import driver_reports, pods
 from evenkeel.control.jobs.states import DriverSeen, DriverState
 
 UID = "driver-1"
@@ -20,7 +20,9 @@ def with_report(status: dict[str, Any], driver: str = UID) -> DriverSeen:
     metadata = {"namespace": "mq", "name": "billing-driver", "uid": UID, "labels": labels}
     pod = pods.read({"metadata": metadata, "status": status})
     facts = {"adoptedEpoch": 3, "slots": {}, "pinned": True, "error": None, "skipped": SKIPPED}
-    return reports.with_report(pod, json.dumps({"driver": driver, **facts}), [], lambda node: None)
+    return driver_reports.add_report(
+        pod, json.dumps({"driver": driver, **facts}), [], lambda node: None
+    )
 
 
 def test_what_a_job_has_passed_over_is_heard_also_when_it_has_ended_since() -> None:
@@ -54,7 +56,7 @@ def test_executors_whose_pods_have_not_failed_and_that_fill_no_slot_are_on_their
     ]
     slots = {"billing-0": {"executor": "1"}, "billing-1": {"executor": "6"}}
     seated = {"driver": UID, "slots": slots}
-    seen = reports.with_report(driver, json.dumps(seated), found, lambda node: None)
+    seen = driver_reports.add_report(driver, json.dumps(seated), found, lambda node: None)
     assert seen.report is not None
     assert seen.report.slots.keys() == {"billing-0"}
     assert seen.report.coming == {"2", "3", "6"}, "the last one makes room when its batch is done"
@@ -86,7 +88,7 @@ def test_why_an_executor_does_not_run_is_told(
     metadata = {"namespace": "mq", "name": "billing-driver", "uid": UID, "labels": labels}
     driver = pods.read({"metadata": metadata, "status": {"phase": "Running"}})
     found = [executor(1, phase="Running"), executor(2, phase="Pending", **status)]
-    seen = reports.with_report(driver, text, found, lambda node: None)
+    seen = driver_reports.add_report(driver, text, found, lambda node: None)
     assert seen.message == f"executor exec-2 {told}"
     others = [executor(2, "driver-0", phase="Pending", **status), executor(3, phase="Pending")]
-    assert reports.with_report(driver, text, others, lambda node: None).message == ""
+    assert driver_reports.add_report(driver, text, others, lambda node: None).message == ""

@@ -13,12 +13,15 @@ from aiohttp import web
 from kopf._cogs.clients import api as kopfs
 from kopf._cogs.clients import auth
 
-from evenkeel.cluster import brake, paths, watching
-from evenkeel.cluster.api import Api, ApiError, AwayError, ForbiddenError
-from evenkeel.cluster.lists import Heads, Whole
-from evenkeel.cluster.resync import Resync, ResyncPace
-from evenkeel.cluster.scopes import SICK_ROUNDS, STALE_SECONDS, Scopes, WatchedKind
-from evenkeel.cluster.shelf import Shelf
+from evenkeel.cluster import rate_limiter
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.api.api_client import Api
+from evenkeel.cluster.api.api_errors import ApiError, AwayError, ForbiddenError
+from evenkeel.cluster.api.lists import Heads, Whole
+from evenkeel.cluster.watch import kopf_watches
+from evenkeel.cluster.watch.object_cache import ObjectCache
+from evenkeel.cluster.watch.resync import Resync, ResyncPace
+from evenkeel.cluster.watch.scopes import SICK_ROUNDS, STALE_SECONDS, Scopes, WatchedKind
 from evenkeel.objects import Key
 
 QUICK = ResyncPace(compare=0.01, glance=0.01, again=0.01, first_again=0.01, late=0.0)
@@ -27,12 +30,12 @@ A, B = "team-a", "team-b"
 
 def kind(changed: Callable[[Key], None] = lambda key: None, **fields: Any) -> WatchedKind:
     return WatchedKind(
-        fields.pop("resource", paths.PODS), Shelf(lambda body: body), changed, **fields
+        fields.pop("resource", paths.PODS), ObjectCache(lambda body: body), changed, **fields
     )
 
 
 def no_rights(path: str) -> ForbiddenError:
-    return ForbiddenError(403, f"GET {path}: no right to list pods")
+    return ForbiddenError(f"GET {path}: no right to list pods")
 
 
 class Lists:
@@ -57,10 +60,10 @@ class Lists:
         self.version += self.changes
         return [{"metadata": {"name": "x", "namespace": namespace, "resourceVersion": version}}]
 
-    async def page(self, path: str, query: Mapping[str, str]) -> Whole:
+    async def get_page(self, path: str, query: Mapping[str, str]) -> Whole:
         return msgspec.convert({"metadata": {}, "items": self._items(path)}, Whole)
 
-    async def heads(self, path: str, query: Mapping[str, str]) -> Heads:
+    async def get_heads(self, path: str, query: Mapping[str, str]) -> Heads:
         return msgspec.convert({"metadata": {}, "items": self._items(path)}, Heads)
 
     async def until_asked(self, part: str) -> None:
@@ -91,15 +94,15 @@ def test_a_namespace_without_rights_is_left_out_and_taken_up_when_it_has_them() 
         lists.errors[B] = no_rights(B)
         found = resync(lists, pods)
         await found.begin()
-        assert pods.shelf.known() == {Key(A, "x")}
-        assert found.scopes.why_not_ready() == ""
-        assert found.scopes.refused() == {A: False, B: True}
-        assert found.scopes.unseen(A) is None
-        assert "may not list the pods of namespace team-b" in (found.scopes.unseen(B) or "")
+        assert pods.cache.list_keys() == {Key(A, "x")}
+        assert found.scopes.explain_not_ready() == ""
+        assert found.scopes.list_refused() == {A: False, B: True}
+        assert found.scopes.explain_unseen(A) is None
+        assert "may not list the pods of namespace team-b" in (found.scopes.explain_unseen(B) or "")
         async with running(found):
             lists.errors.clear()
             await lists.until_asked(B)
-        assert found.scopes.unseen(B) is None
+        assert found.scopes.explain_unseen(B) is None
         assert Key(B, "x") in told
 
     asyncio.run(body())
@@ -116,8 +119,8 @@ def test_rights_that_are_taken_are_told_to_what_rests_on_them_and_so_is_their_re
             lists.errors[B] = no_rights(B)
             await lists.until_asked(B)
             assert told == [Key(B, "x")]
-            assert found.scopes.unseen(B)
-            assert found.scopes.why_not_ready() == ""
+            assert found.scopes.explain_unseen(B)
+            assert found.scopes.explain_not_ready() == ""
             lists.errors.clear()
             await lists.until_asked(B)
         assert told == [Key(B, "x")] * 2
@@ -126,7 +129,7 @@ def test_rights_that_are_taken_are_told_to_what_rests_on_them_and_so_is_their_re
 
 
 @pytest.mark.parametrize(
-    "error", [AwayError("nobody answers"), ApiError(503, "later")], ids=["nothing", "503"]
+    "error", [AwayError("nobody answers"), ApiError("later")], ids=["nothing", "503"]
 )
 def test_an_api_server_that_is_away_makes_nobody_blind_and_not_ready(error: Exception) -> None:
     async def body() -> None:
@@ -136,13 +139,13 @@ def test_an_api_server_that_is_away_makes_nobody_blind_and_not_ready(error: Exce
         async with running(found):
             lists.errors["pods"] = error
             await lists.until_asked(B)
-            assert str(error) in found.scopes.why_not_ready()
-            assert found.scopes.unseen(B) is None
+            assert str(error) in found.scopes.explain_not_ready()
+            assert found.scopes.explain_unseen(B) is None
             assert found.why_sick == ""
             lists.errors.clear()
             await lists.until_asked(B)
             await lists.until_asked(A)
-            assert found.scopes.why_not_ready() == ""
+            assert found.scopes.explain_not_ready() == ""
 
     asyncio.run(body())
 
@@ -155,8 +158,8 @@ def test_rights_on_nodes_are_waited_for_as_queues_would_move_without_zones() -> 
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await found.begin()
-        assert found.scopes.why_not_ready() == "not everything was listed yet"
-        assert found.scopes.unseen(A) is None
+        assert found.scopes.explain_not_ready() == "not everything was listed yet"
+        assert found.scopes.explain_unseen(A) is None
 
     asyncio.run(body())
 
@@ -164,21 +167,21 @@ def test_rights_on_nodes_are_waited_for_as_queues_would_move_without_zones() -> 
 def test_health_goes_by_the_age_of_lists_and_not_by_namespaces_without_rights() -> None:
     scopes = Scopes([kind()], [A, B], now=1000.0)
     first, second = scopes.all
-    second.note_trouble(no_rights(B))
+    second.note_error(no_rights(B))
     first.note_list(1100.0)
-    assert scopes.age(1130.0) == 30.0
-    assert scopes.why_sick(1100.0 + STALE_SECONDS) == ""
-    assert scopes.why_sick(1101.0 + STALE_SECONDS) == "the last list is 301 s old"
-    first.note_trouble(no_rights(A))
-    assert scopes.age(1130.0) == 130.0  # where nothing may be listed, all of it counts
-    assert "no right to list" in scopes.why_not_ready()
+    assert scopes.measure_age(1130.0) == 30.0
+    assert scopes.explain_sick(1100.0 + STALE_SECONDS) == ""
+    assert scopes.explain_sick(1101.0 + STALE_SECONDS) == "the last list is 301 s old"
+    first.note_error(no_rights(A))
+    assert scopes.measure_age(1130.0) == 130.0  # where nothing may be listed, all of it counts
+    assert "no right to list" in scopes.explain_not_ready()
 
 
 def test_a_watch_of_one_scope_that_misses_changes_again_and_again_makes_sick() -> None:
     scopes = Scopes([kind()], [A, B], now=0.0)
     scopes.all[1].rounds_missed = 3
-    assert scopes.why_sick(1.0) == (
-        "the watch does not tell of changes of the pods of namespace team-b"
+    assert scopes.explain_sick(1.0) == (
+        "the watch does not report changes of the pods of namespace team-b"
     )
 
 
@@ -198,7 +201,7 @@ def test_watches_that_hang_are_found_out_by_lists_and_make_sick_until_they_tell_
         async with running(found):
             lists.changes = True
             await until_sick(True)
-            assert "the watch does not tell of changes of the pods of namespace" in found.why_sick
+            assert "the watch does not report changes of the pods of namespace" in found.why_sick
             assert found.missed >= SICK_ROUNDS
             lists.changes = False
             await until_sick(False)
@@ -211,8 +214,8 @@ def test_kopf_asks_on_for_ever(status: int, caplog: pytest.LogCaptureFixture) ->
     """By kopf's own code: with its own settings it gives up after nine attempts."""
     settings = kopf.OperatorSettings()
     kopfs_logger = logging.getLogger("kopf._cogs.clients.watching")
-    watching.be_patient(settings)
-    settings.networking.error_backoffs = watching.ForEver(0.0, 0.0)
+    kopf_watches.be_patient(settings)
+    settings.networking.error_backoffs = kopf_watches.EndlessPauses(0.0, 0.0)
     asked = 0
 
     async def answer(request: web.Request) -> web.Response:
@@ -240,11 +243,11 @@ def test_kopf_asks_on_for_ever(status: int, caplog: pytest.LogCaptureFixture) ->
 
     assert asyncio.run(body()) == {"asked": 40}
     attempts = [each for each in caplog.messages if "will retry" in each]
-    assert len(attempts) <= brake.AT_ONCE, "each attempt is logged"
+    assert len(attempts) <= rate_limiter.AT_ONCE, "each attempt is logged"
 
 
 def test_pauses_of_a_watch_grow_to_seconds_and_no_further() -> None:
-    pauses = iter(watching.ForEver(0.5, 4.0))
+    pauses = iter(kopf_watches.EndlessPauses(0.5, 4.0))
     first = [next(pauses) for _ in range(100)]
     assert 0.4 <= first[0] <= 0.5
     assert all(3.2 <= each <= 4.0 for each in first[4:])

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge, Metric
 from prometheus_client.registry import Collector
 
-from evenkeel.cluster import answering
-from evenkeel.cluster.serving import serving
+from evenkeel.cluster.serving import http_server
+from evenkeel.cluster.serving.probes import serve
 from evenkeel.errors import EvenkeelError
 from sandbox import ports
 
@@ -44,7 +44,7 @@ async def open_port(
 ) -> AsyncIterator[None]:
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
-        serving(port, shown or registry(), why_not_ready, why_sick),
+        serve(port, shown or registry(), why_not_ready, why_sick),
     ):
         yield
 
@@ -72,7 +72,7 @@ def parts(answer: bytes) -> tuple[int, dict[str, str], bytes]:
 
 def test_a_port_that_is_taken_is_one_sentence() -> None:
     async def body(port: int) -> None:
-        async with serving(port, CollectorRegistry(), str, str):
+        async with serve(port, CollectorRegistry(), str, str):
             pytest.fail("two have the same port")
 
     with socket.create_server(("0.0.0.0", 0)) as taken:
@@ -83,7 +83,7 @@ def test_a_port_that_is_taken_is_one_sentence() -> None:
 
 def test_any_free_port_is_told(caplog: pytest.LogCaptureFixture) -> None:
     async def body() -> None:
-        async with serving(0, CollectorRegistry(), str, str):
+        async with serve(0, CollectorRegistry(), str, str):
             told = re.search(r"answering on port (\d+)", caplog.text)
             assert told is not None
             code, _, _ = await page(int(told[1]), "/healthz")
@@ -199,7 +199,7 @@ def test_half_a_request_is_refused_and_none_is_no_trouble(
 
 
 def test_a_request_that_does_not_end_is_dropped(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.05)
 
     async def body() -> None:
         async with open_port(port):
@@ -218,9 +218,9 @@ class Long(Collector):
 def test_whoever_does_not_take_the_answer_is_dropped(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answering, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(http_server, "ANSWER_SECONDS", 0.1)
     ended = asyncio.Event()
-    send = answering._send
+    send = http_server._send
 
     async def watched(writer: asyncio.StreamWriter, data: bytes) -> None:
         try:
@@ -229,7 +229,7 @@ def test_whoever_does_not_take_the_answer_is_dropped(
             ended.set()
             raise
 
-    monkeypatch.setattr(answering, "_send", watched)
+    monkeypatch.setattr(http_server, "_send", watched)
 
     async def body() -> None:
         async with open_port(port, registry(Long())):
@@ -259,7 +259,7 @@ def test_where_too_many_are_connected_the_longest_silent_makes_room(port: int) -
         async with open_port(port):
             silent = [
                 await asyncio.open_connection("127.0.0.1", port)
-                for _ in range(answering.MOST_CONNECTIONS)
+                for _ in range(http_server.MOST_CONNECTIONS)
             ]
             for _ in range(3):
                 assert (await page(port, "/readyz"))[0] == 200
@@ -288,20 +288,20 @@ class Held:
         self.asked = asyncio.Semaphore(0)
         self.go_on = asyncio.Event()
 
-    async def page(self) -> answering.HttpAnswer:
+    async def page(self) -> http_server.HttpAnswer:
         self.asked.release()
         await self.go_on.wait()
-        return answering.line("ok")
+        return http_server.build_line("ok")
 
 
 def test_who_has_asked_makes_no_room_for_the_silent(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answering, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 3)
 
     async def body() -> None:
         held = Held()
-        desk = answering.Desk({"/healthz": held.page})
+        desk = http_server.HttpServer({"/healthz": held.page})
         server = await asyncio.start_server(desk.serve, "127.0.0.1", port)
         async with asyncio.timeout(PATIENCE_SECONDS), server:
             first = asyncio.create_task(page(port, "/healthz"))

@@ -8,13 +8,13 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from evenkeel.cluster import paths
-from evenkeel.cluster.api import Api
-from evenkeel.cluster.lists import Heads, Whole
-from evenkeel.cluster.resync import Resync, ResyncPace
-from evenkeel.cluster.scopes import WatchedKind
-from evenkeel.cluster.selectors import Selectors
-from evenkeel.cluster.shelf import Shelf
+from evenkeel.cluster.api import paths
+from evenkeel.cluster.api.api_client import Api
+from evenkeel.cluster.api.lists import Heads, Whole
+from evenkeel.cluster.watch.object_cache import ObjectCache
+from evenkeel.cluster.watch.pod_selectors import PodSelectors
+from evenkeel.cluster.watch.resync import Resync, ResyncPace
+from evenkeel.cluster.watch.scopes import WatchedKind
 from evenkeel.errors import ManifestError
 from evenkeel.objects import Key
 
@@ -27,8 +27,8 @@ def body(name: str, version: int, labels: Mapping[str, str] | None = None, **res
     return {"metadata": {**metadata, "labels": dict(labels or {}), **rest}}
 
 
-def shelf() -> Shelf[Body]:
-    return Shelf(lambda found: found, lambda found: found["metadata"]["labels"].items())
+def shelf() -> ObjectCache[Body]:
+    return ObjectCache(lambda found: found, lambda found: found["metadata"]["labels"].items())
 
 
 def names(found: list[Body]) -> list[str]:
@@ -39,8 +39,8 @@ def test_old_news_changes_nothing() -> None:
     known = shelf()
     assert known.take(body("x", 2, {"app": "new"}))
     assert not known.take(body("x", 1, {"app": "old"}))
-    assert names(known.bearing("here", [("app", "new")])) == ["x"]
-    assert known.bearing("here", [("app", "old")]) == []
+    assert names(known.find_by_marks("here", [("app", "new")])) == ["x"]
+    assert known.find_by_marks("here", [("app", "old")]) == []
 
 
 def test_an_object_made_again_is_not_dropped_with_its_forerunner() -> None:
@@ -60,10 +60,10 @@ def test_an_object_that_cannot_be_read_any_more_is_not_found_by_what_it_bore(
             raise ManifestError("Topic x: it is bad")
         return found
 
-    known = Shelf(read, lambda found: found["metadata"]["labels"].items())
+    known = ObjectCache(read, lambda found: found["metadata"]["labels"].items())
     known.take(body("x", 1, {"app": "a"}))
     known.take(body("x", 2, {"app": "a", "bad": "yes"}))
-    assert known.bearing("here", [("app", "a")]) == []
+    assert known.find_by_marks("here", [("app", "a")]) == []
     assert "Topic x: it is bad" in caplog.text
 
 
@@ -72,7 +72,7 @@ def test_what_the_first_list_brings_is_told_of() -> None:
     bodies = [body("x", 1, {"app": "a"}), body("y", 2, {"app": "a"})]
 
     class Lists:
-        async def page(self, path: str, query: Mapping[str, str]) -> Whole:
+        async def get_page(self, path: str, query: Mapping[str, str]) -> Whole:
             return msgspec.convert({"metadata": {}, "items": bodies}, Whole)
 
     told: list[Key] = []
@@ -83,7 +83,7 @@ def test_what_the_first_list_brings_is_told_of() -> None:
 
 def test_objects_and_those_who_look_for_them_find_each_other(rng: random.Random) -> None:
     """Beside a search through everything, while all of it changes at random."""
-    known, selectors = shelf(), Selectors()
+    known, selectors = shelf(), PodSelectors()
     labels: dict[str, Mapping[str, str]] = {}
     wanted: dict[Key, Mapping[str, str]] = {}
     for version in range(3000):
@@ -103,12 +103,12 @@ def test_objects_and_those_who_look_for_them_find_each_other(rng: random.Random)
                 selectors.note(group, wanted[group])
         for each in wanted.values():
             bearing = sorted(pod for pod, own in labels.items() if each.items() <= own.items())
-            assert names(known.bearing("here", each.items())) == bearing
-            assert known.bearing("elsewhere", each.items()) == []
+            assert names(known.find_by_marks("here", each.items())) == bearing
+            assert known.find_by_marks("elsewhere", each.items()) == []
         for own in LABELS:
             looking = {one for one, each in wanted.items() if each.items() <= own.items()}
-            assert selectors.looking_for("here", own) == looking
-            assert selectors.looking_for("elsewhere", own) == set()
+            assert selectors.find_groups("here", own) == looking
+            assert selectors.find_groups("elsewhere", own) == set()
 
 
 class Lists:
@@ -124,14 +124,14 @@ class Lists:
         self._before(self._asked)
         return {"metadata": {}, "items": list(self.bodies.values())}
 
-    async def heads(self, path: str, query: Mapping[str, str]) -> Heads:
+    async def get_heads(self, path: str, query: Mapping[str, str]) -> Heads:
         return msgspec.convert(self._listed(), Heads)
 
-    async def page(self, path: str, query: Mapping[str, str]) -> Whole:
+    async def get_page(self, path: str, query: Mapping[str, str]) -> Whole:
         return msgspec.convert(self._listed(), Whole)
 
 
-def compared(lists: Lists, known: Shelf[Body]) -> tuple[int, list[Key]]:
+def compared(lists: Lists, known: ObjectCache[Body]) -> tuple[int, list[Key]]:
     """Compare once: what the watch has missed, and of what there was news."""
     told: list[Key] = []
     kind = WatchedKind(paths.CONFIG_MAPS, known, told.append)
@@ -166,7 +166,7 @@ def test_an_object_made_again_and_again_under_its_name_is_not_missed() -> None:
 
     missed, _ = compared(Lists(change), known)
     assert missed == 0
-    assert known.known() == {Key("here", "x")}
+    assert known.list_keys() == {Key("here", "x")}
 
 
 def test_what_the_watch_told_to_be_gone_is_not_brought_back() -> None:
@@ -181,7 +181,7 @@ def test_what_the_watch_told_to_be_gone_is_not_brought_back() -> None:
     lists = Lists(change)
     lists.bodies["x"] = body("x", 2)
     assert compared(lists, known) == (0, [])
-    assert known.known() == set()
+    assert known.list_keys() == set()
 
 
 def test_what_the_watch_has_not_told_is_taken_from_the_list_and_counted() -> None:
@@ -195,4 +195,4 @@ def test_what_the_watch_has_not_told_is_taken_from_the_list_and_counted() -> Non
     missed, told = compared(lists, known)
     assert missed == 3
     assert {key.name for key in told} == {"changed", "made", "gone"}
-    assert {key.name for key in known.known()} == {"changed", "made", "same"}
+    assert {key.name for key in known.list_keys()} == {"changed", "made", "same"}

@@ -7,12 +7,13 @@ import pytest
 
 from contract.names import ASKED_HASH, GROUP_LABEL, RESTART, RESTART_HASH, ROLE_LABEL
 from evenkeel import manifests
-from evenkeel.cluster import driver_pods, staging
-from evenkeel.cluster.heard import Heard
-from evenkeel.cluster.manifest import merging
-from evenkeel.cluster.staging import Staging
+from evenkeel.cluster.drivers import restart_turns
+from evenkeel.cluster.drivers.restart_turns import RestartTurns
+from evenkeel.cluster.manifest import pod_templates
+from evenkeel.cluster.watch import driver_pods
+from evenkeel.cluster.watch.cluster_cache import ClusterCache
 from evenkeel.cluster.world import ClusterWorld
-from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Report, Seat
+from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Report, SlotExecutor
 from evenkeel.objects import ConsumerGroup, Key
 
 OLD, NEW = "old", "new"
@@ -20,7 +21,7 @@ TOPIC = {
     "metadata": {"name": "orders", "namespace": "shop", "uid": "8", "resourceVersion": "1"},
     "spec": {"nameServers": ["127.0.0.1:1"]},
 }
-AT_WORK = Report(1, {"g-0": Seat("1")})
+AT_WORK = Report(1, {"g-0": SlotExecutor("1")})
 
 
 def key(number: int) -> Key:
@@ -37,14 +38,14 @@ class Cluster:
     def __init__(self, at_once: int) -> None:
         self.drivers = {key(number): driver(OLD) for number in range(10)}
         self.away = dict.fromkeys(self.drivers, True)
-        self.staging = Staging(at_once, lambda it: self.away[it])
+        self.staging = RestartTurns(at_once, lambda it: self.away[it])
 
     def look(self) -> set[Key]:
         """Which are told to run as `new`."""
         return {
             each
             for each, seen in self.drivers.items()
-            if self.staging.identity(each, NEW, "wish", seen) == NEW
+            if self.staging.choose_identity(each, NEW, "wish", seen) == NEW
         }
 
 
@@ -91,10 +92,10 @@ def test_a_group_that_is_gone_gives_its_turn_to_another() -> None:
     ids=["absent", "starting", "stopping", "changed-by-its-user"],
 )
 def test_what_does_not_run_and_what_its_user_has_changed_waits_for_nobody(seen: DriverSeen) -> None:
-    it = Staging(1, lambda each: True)
-    assert it.identity(key(0), NEW, "wish", driver(OLD)) == NEW
-    assert it.identity(key(1), NEW, "wish", driver(OLD)) == OLD
-    assert it.identity(key(2), NEW, "wish", seen) == NEW
+    it = RestartTurns(1, lambda each: True)
+    assert it.choose_identity(key(0), NEW, "wish", driver(OLD)) == NEW
+    assert it.choose_identity(key(1), NEW, "wish", driver(OLD)) == OLD
+    assert it.choose_identity(key(2), NEW, "wish", seen) == NEW
 
 
 def group(name: str = "orders", **fields: Any) -> ConsumerGroup:
@@ -110,7 +111,7 @@ def group_body(name: str, **fields: Any) -> dict[str, Any]:
 
 def test_a_wish_is_another_one_when_the_driver_would_have_to_restart_for_it() -> None:
     def wish(**fields: Any) -> str:
-        return staging.asked(group(**fields), {})
+        return restart_turns.hash_wish(group(**fields), {})
 
     first = wish()
     assert wish(job={"executors": 7}) == first
@@ -130,15 +131,15 @@ def test_a_wish_is_another_one_when_the_driver_would_have_to_restart_for_it() ->
     ids=["as-before", "at-work", "no-executors-yet", "absent"],
 )
 def test_a_job_is_away_until_its_new_driver_has_executors(seen: DriverSeen, *, away: bool) -> None:
-    assert staging.is_away(group(), seen, NEW) is away
+    assert restart_turns.is_away(group(), seen, NEW) is away
 
 
 def test_who_is_not_to_run_is_not_waited_for() -> None:
     scheduled = {"mode": "Scheduled", "schedule": {"cron": "0 4 * * *"}}
-    assert not staging.is_away(None, driver(OLD), NEW)
-    assert not staging.is_away(group(suspend=True), driver(OLD), NEW)
-    assert not staging.is_away(group(job={"executors": 0}), driver(OLD), NEW)
-    assert not staging.is_away(group(job=scheduled), ABSENT, NEW)
+    assert not restart_turns.is_away(None, driver(OLD), NEW)
+    assert not restart_turns.is_away(group(suspend=True), driver(OLD), NEW)
+    assert not restart_turns.is_away(group(job={"executors": 0}), driver(OLD), NEW)
+    assert not restart_turns.is_away(group(job=scheduled), ABSENT, NEW)
 
 
 def pod_body(name: str, identity: str, wish: str) -> dict[str, Any]:
@@ -158,7 +159,7 @@ def pod_body(name: str, identity: str, wish: str) -> dict[str, Any]:
 
 def test_a_drivers_pod_tells_its_image_and_what_its_user_wished() -> None:
     body = pod_body("orders", OLD, "wish")
-    container = merging.CONTAINER
+    container = pod_templates.CONTAINER
     body["spec"]["containers"] = [
         {"name": "sidecar", "image": "x"}, {"name": container, "image": "spark:1"},
     ]  # fmt: skip
@@ -169,20 +170,22 @@ def test_a_drivers_pod_tells_its_image_and_what_its_user_wished() -> None:
 
 def test_an_operator_with_another_image_restarts_one_job_at_a_time() -> None:
     """By the world of a cluster: the groups name no image, so it is the operator's."""
-    heard = Heard()
+    cache = ClusterCache()
     jobs = [group(f"g{number}", group=f"g{number}") for number in range(4)]
-    before = ClusterWorld(None, heard, "spark:1")  # type: ignore[arg-type]  # nothing is written
+    before = ClusterWorld(None, cache, "spark:1")  # type: ignore[arg-type]  # nothing is written
     topic = manifests.read_topic(TOPIC)
-    heard.topics.take(TOPIC)
-    wishes = {each.head.key: staging.asked(each, {topic.head.key: topic}) for each in jobs}
+    cache.topics.take(TOPIC)
+    wishes = {
+        each.head.key: restart_turns.hash_wish(each, {topic.head.key: topic}) for each in jobs
+    }
     for each in jobs:
         name = each.head.key.name
-        heard.groups.take(group_body(name, group=name))
-        heard.pods.take(pod_body(name, before.identity(each), wishes[each.head.key]))
-    after = ClusterWorld(None, heard, "spark:2", restarts_at_once=1)  # type: ignore[arg-type]
-    old = [before.identity(each) for each in jobs]
-    new = [after.identity(each) for each in jobs]
+        cache.groups.take(group_body(name, group=name))
+        cache.pods.take(pod_body(name, before.compute_identity(each), wishes[each.head.key]))
+    after = ClusterWorld(None, cache, "spark:2", restarts_at_once=1)  # type: ignore[arg-type]
+    old = [before.compute_identity(each) for each in jobs]
+    new = [after.compute_identity(each) for each in jobs]
     assert new[0] != old[0]
     assert new[1:] == old[1:]
     changed = replace(jobs[3], head=replace(jobs[3].head, annotations={RESTART: "now"}))
-    assert after.identity(changed) not in (old[3], new[3])
+    assert after.compute_identity(changed) not in (old[3], new[3])

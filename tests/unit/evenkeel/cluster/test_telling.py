@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from evenkeel import manifests
-from evenkeel.cluster import telling
-from evenkeel.cluster.api import ApiRequest, AwayError
-from evenkeel.cluster.telling import Telling
-from evenkeel.control.groups.group_status import Happened
+from evenkeel.cluster.api.api_client import ApiRequest
+from evenkeel.cluster.api.api_errors import AwayError
+from evenkeel.cluster.events import event_writer
+from evenkeel.cluster.events.event_writer import EventWriter
+from evenkeel.control.groups.group_status import Notice
 
 GROUP = manifests.read_group(
     {
@@ -35,11 +36,11 @@ class Api:
 def told(*messages: str) -> list[str]:
     async def tell() -> list[str]:
         api = Api()
-        events = Telling(api)  # type: ignore[arg-type]  # it calls nothing else
-        events.begin()
+        events = EventWriter(api)  # type: ignore[arg-type]  # it calls nothing else
+        events.start()
         for message in messages:
-            events.tell(GROUP, Happened("Rebalanced", message))
-        await events.end()
+            events.announce(GROUP, Notice("Rebalanced", message))
+        await events.stop()
         return api.told
 
     return asyncio.run(tell())
@@ -51,15 +52,17 @@ def test_all_that_waits_is_told_before_the_end() -> None:
 
 def test_an_event_that_is_refused_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
     assert told("one", "refused", "three") == ["one", "three"]
-    assert "ConsumerGroup shop/readers: no Event: the API server does not answer" in caplog.text
+    written = "ConsumerGroup shop/readers: an Event cannot be written"
+    assert f"{written}: the API server does not answer" in caplog.text
 
 
 def test_what_is_too_much_is_logged_and_not_kept(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(telling, "MOST_WAITING", 2)
+    monkeypatch.setattr(event_writer, "MOST_WAITING", 2)
     assert told("one", "two", "three") == ["one", "two"]
-    assert "ConsumerGroup shop/readers: no Event, for too many wait: three" in caplog.text
+    dropped = "ConsumerGroup shop/readers: an Event is dropped because too many are waiting"
+    assert f"{dropped}: three" in caplog.text
 
 
 def test_an_api_server_that_hangs_does_not_keep_the_operator_from_ending(
@@ -70,11 +73,11 @@ def test_an_api_server_that_hangs_does_not_keep_the_operator_from_ending(
             await asyncio.Event().wait()
 
     async def end() -> None:
-        events = Telling(Hanging())  # type: ignore[arg-type]
-        events.begin()
-        events.tell(GROUP, Happened("Rebalanced", "one"))
+        events = EventWriter(Hanging())  # type: ignore[arg-type]
+        events.start()
+        events.announce(GROUP, Notice("Rebalanced", "one"))
         async with asyncio.timeout(10):
-            await events.end()
+            await events.stop()
 
-    monkeypatch.setattr(telling, "LAST_SECONDS", 0.05)
+    monkeypatch.setattr(event_writer, "LAST_SECONDS", 0.05)
     asyncio.run(end())

@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
-from evenkeel.cluster.api import Api
-from evenkeel.cluster.heard import Heard
+from evenkeel.cluster.api.api_client import Api
+from evenkeel.cluster.watch.cluster_cache import ClusterCache
 from evenkeel.cluster.world import ClusterWorld
 from evenkeel.control.topics import allowed_name_servers
 from evenkeel.errors import ManifestError
@@ -28,7 +28,7 @@ from tests.job_objects import a_topic
     ],
 )
 def test_a_name_server_is_allowed_by_name_address_or_network(server: str, pattern: str) -> None:
-    patterns = ["elsewhere:1", allowed_name_servers.checked(pattern)]
+    patterns = ["elsewhere:1", allowed_name_servers.check_pattern(pattern)]
     assert allowed_name_servers.is_allowed(server, patterns)
     allowed_name_servers.refuse_others(a_topic(nameServers=[server]), patterns)
 
@@ -52,7 +52,7 @@ def test_a_name_server_is_allowed_by_name_address_or_network(server: str, patter
          "no port"],
 )  # fmt: skip
 def test_others_are_refused(server: str, pattern: str) -> None:
-    patterns = [allowed_name_servers.checked(pattern)]
+    patterns = [allowed_name_servers.check_pattern(pattern)]
     assert not allowed_name_servers.is_allowed(server, patterns)
     with pytest.raises(NotReadyError, match="the operator may not connect to") as refusal:
         allowed_name_servers.refuse_others(
@@ -70,12 +70,12 @@ def test_without_a_list_all_are_allowed() -> None:
 )
 def test_a_pattern_that_can_match_nothing_is_refused(pattern: str) -> None:
     with pytest.raises(ManifestError, match="allows no name server"):
-        allowed_name_servers.checked(pattern)
+        allowed_name_servers.check_pattern(pattern)
 
 
 def test_a_topic_that_leads_elsewhere_gets_no_connection() -> None:
-    world = ClusterWorld(cast("Api", None), Heard(), "")
+    world = ClusterWorld(cast("Api", None), ClusterCache(), "")
     world.allowed = ["*.mq.svc:9876"]
     topic = a_topic(nameServers=["169.254.169.254:80"], credentialsSecretRef={"name": "acl"})
     with pytest.raises(NotReadyError, match=r"may not connect to 169\.254\.169\.254:80"):
-        asyncio.run(world.cluster(topic))
+        asyncio.run(world.find_cluster(topic))

@@ -34,7 +34,7 @@ def test_nobody_waits_for_ever_for_who_does_not_answer(
         found = Brokers()
         try:
             if what == "route":
-                return await found.route(silent, "orders")
+                return await found.fetch_route(silent, "orders")
             task = TopicWish("orders", QueueCounts(4, 4, 6), list, Quiet())
             return await found.provision(silent, task)
         finally:
@@ -68,11 +68,11 @@ def test_a_client_of_credentials_that_have_changed_is_closed_once_it_is_idle(
         before, after = (ClusterAddress(("mq:1",), Credentials("key", it)) for it in ("old", "new"))
         for at, cluster in ((0.0, before), (1.0, after), (brokers.IDLE_SECONDS, after)):
             now[0] = at
-            await found.lags(cluster, "billing", "orders")
+            await found.fetch_lags(cluster, "billing", "orders")
         assert closed == []
         now[0] = brokers.IDLE_SECONDS + 0.5
-        await found.lags(after, "billing", "orders")
-        await found.lags(after, "billing", "orders")
+        await found.fetch_lags(after, "billing", "orders")
+        await found.fetch_lags(after, "billing", "orders")
         await found.close()
 
     asyncio.run(asked())
@@ -101,7 +101,7 @@ def test_what_is_no_rocketmq_is_not_quoted() -> None:
         async def asked() -> object:
             found = Brokers()
             try:
-                return await found.route(ClusterAddress((address,)), "orders")
+                return await found.fetch_route(ClusterAddress((address,)), "orders")
             finally:
                 await found.close()
 

@@ -283,7 +283,7 @@ def test_what_a_job_has_passed_over_is_told_once_and_kept() -> None:
     skipped = SkipReport("monday", 39, "orders@broker-a 0: offsets 2 to 40")
     first = skipping(skipped)
     assert skip_events(first) == [
-        ("39 messages were passed over as asked: orders@broker-a 0: offsets 2 to 40", True)
+        ("39 messages were skipped as requested: orders@broker-a 0: offsets 2 to 40", True)
     ]
     kept = first.status.last_skip
     assert kept is not None
@@ -293,7 +293,7 @@ def test_what_a_job_has_passed_over_is_told_once_and_kept() -> None:
     assert again.status == first.status
     assert skipping(None, first.status).status.last_skip == kept
     nothing = skipping(SkipReport("tuesday", 0, ""), first.status)
-    assert skip_events(nothing) == [("0 messages were passed over as asked: none was lost", False)]
+    assert skip_events(nothing) == [("0 messages were skipped as requested: none was lost", False)]
 
 
 def test_what_a_job_has_passed_over_is_told_also_where_nothing_can_be_planned() -> None:

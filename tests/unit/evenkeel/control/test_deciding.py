@@ -277,7 +277,7 @@ def test_new_queues_are_no_moves_and_say_that_the_route_changed() -> None:
     assert decision.status.moved == 0
 
 
-UNREADABLE = "the permission to read is missing, so what is written there is not read: Topic orders"
+UNREADABLE = "the permission to read is missing, so messages there are not read: Topic orders"
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_a_status_that_somebody_broke_says_how_to_go_on() -> None:
     assert condition(decision, "Ready") == ("False", "StatusUnreadable")
     found = group(broken)
     known: list[ConsumerGroup] = [found, group(settled())]
-    shown = metrics.Objects(list, lambda: known).collect()
+    shown = metrics.ObjectMetrics(list, lambda: known).collect()
     (epochs,) = [each for each in shown if each.name == "evenkeel_group_epoch"]
     assert len(epochs.samples) == 1
 
@@ -467,7 +467,7 @@ def test_queues_with_many_messages_count_more_where_rates_shall() -> None:
     by_rate = group_status.decide(
         group(before, strategy=strategy), seen(running(BOTH, 1), weights=busy), at(1)
     ).status
-    owned = planning.last(by_rate)
+    owned = planning.read_last_plan(by_rate)
     assert owned is not None
     shares = [sum(busy[queue] for run in runs for queue in run) for runs in owned.values()]
     assert sorted(shares) == [103.0, 103.0]
@@ -498,11 +498,11 @@ def test_rates_follow_the_brokers_offsets_slowly() -> None:
     def lag(offset: int) -> list[mq_values.Lag]:
         return [mq_values.Lag(queue, offset, 0, 0)]
 
-    found = rates.measured(rates.Rates(), lag(0), 100.0)
+    found = rates.update_rates(rates.Rates(), lag(0), 100.0)
     assert found.weights is None
-    found = rates.measured(found, lag(300), 130.0)
+    found = rates.update_rates(found, lag(300), 130.0)
     assert found.by_queue == {Queue("orders", "broker-a", 0): 10.0}
-    burst = rates.measured(found, lag(300 + 120 * 100), 250.0)
+    burst = rates.update_rates(found, lag(300 + 120 * 100), 250.0)
     assert burst.by_queue == {Queue("orders", "broker-a", 0): pytest.approx(55.0)}
-    silent = rates.measured(burst, lag(300), 370.0)
+    silent = rates.update_rates(burst, lag(300), 370.0)
     assert silent.by_queue == {Queue("orders", "broker-a", 0): pytest.approx(27.5)}

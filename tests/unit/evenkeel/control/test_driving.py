@@ -16,11 +16,11 @@ from evenkeel.control.jobs.states import (
     Ending,
     JobState,
     Report,
-    Seat,
+    SlotExecutor,
 )
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-UP = Report(1, {"billing-0": Seat("0")}, True)
+UP = Report(1, {"billing-0": SlotExecutor("0")}, True)
 
 
 def at(seconds: float) -> datetime:
@@ -32,7 +32,7 @@ def running(identity: str = "a", state: DriverState = DriverState.RUNNING) -> Dr
 
 
 def ended(code: int, seconds: float = 0.0, ran: float = 5.0, identity: str = "a") -> DriverSeen:
-    ending = Ending(code, times.shown(at(seconds)), ran, "it said why")
+    ending = Ending(code, times.format_time(at(seconds)), ran, "it said why")
     return DriverSeen(DriverState.ENDED, identity, ending=ending)
 
 
@@ -74,7 +74,7 @@ def test_how_a_driver_ended_is_written_before_it_is_cleared_away() -> None:
     driver = ended(TRY_AGAIN)
     first = driver_actions.decide(driver, "a", None, START)
     assert first.action is Action.NOTHING
-    assert first.job.record == JobRecord(times.shown(START), TRY_AGAIN, 1, "a", "it said why")
+    assert first.job.record == JobRecord(times.format_time(START), TRY_AGAIN, 1, "a", "it said why")
     assert driver_actions.decide(driver, "a", first.job.record, START).action is Action.CLEAR
 
 

@@ -56,7 +56,7 @@ def test_more_queues_than_can_be_planned_in_time_are_refused_before_any_plan(
 ) -> None:
     asked = group(consumers=ONE, strategy=strategy)
     known = {ORDERS: topic(most // 2)}
-    assert sum(map(len, planning.queues_of(asked, known))) == most
+    assert sum(map(len, planning.list_queues(asked, known))) == most
     decision = group_status.decide(asked, seen(route=topic(1_000_000)), START)
     assert condition(decision, "Ready") == ("False", "InvalidSpec")
     ready = conditions.find(decision.status.conditions, ConditionType.READY)
@@ -104,7 +104,7 @@ def test_ids_that_are_too_long_for_one_entry_stand_in_several(strategy: str) -> 
     assert any(len(each.queues) > 1 for each in status.assignments)
     assert decision.plan is not None
     planned = {name: list(decision.plan.assignment[name]) for name in decision.plan.assignment}
-    assert planning.last(status) == planned
+    assert planning.read_last_plan(status) == planned
     assert sum(owners(status).values()) == 3000
     again = group_status.decide(group(status, **asked), seen(route=route), at(1))
     assert again.status == status
@@ -113,7 +113,7 @@ def test_ids_that_are_too_long_for_one_entry_stand_in_several(strategy: str) -> 
 @pytest.mark.parametrize("first", ["1", "11", "111", "1111", "11111"])
 def test_entries_of_ids_are_as_long_as_may_be(first: str) -> None:
     ids = first + ",1000" * 2000
-    found = list(planning.entries("orders", "broker-a", ids))
+    found = list(planning.split_entries("orders", "broker-a", ids))
     assert ",".join(each.ids for each in found) == ids
     lengths = [len(each.ids) for each in found]
     assert max(lengths) <= MOST_IDS

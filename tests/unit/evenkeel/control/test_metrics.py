@@ -25,7 +25,7 @@ Shown = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 def shown(*groups: ConsumerGroup, topics: tuple[Topic, ...] = ()) -> Shown:
     """Read all series as Prometheus does, without what their names begin with."""
     registry = CollectorRegistry()
-    registry.register(metrics.Objects(lambda: topics, lambda: groups))
+    registry.register(metrics.ObjectMetrics(lambda: topics, lambda: groups))
     text = generate_latest(registry).decode()
     return {
         (sample.name.removeprefix("evenkeel_"), tuple(sorted(sample.labels.items()))): sample.value
@@ -129,7 +129,7 @@ def test_the_last_rebalance_is_shown_with_its_trigger() -> None:
 
 def test_a_group_that_has_changed_is_shown_anew_and_one_that_has_gone_no_more() -> None:
     groups = [of_pods({"epoch": 1})]
-    collector = metrics.Objects(list, lambda: groups)
+    collector = metrics.ObjectMetrics(list, lambda: groups)
 
     def epochs() -> list[float]:
         (family,) = [each for each in collector.collect() if each.name == "evenkeel_group_epoch"]
@@ -145,7 +145,7 @@ def test_a_group_that_has_changed_is_shown_anew_and_one_that_has_gone_no_more() 
 def test_a_time_that_somebody_broke_hides_one_group_alone() -> None:
     last = {"at": "yesterday", "trigger": "Interval", "moved": 2, "reason": "a"}
     broken = of_pods({"epoch": 2, "lastRebalance": last})
-    broken = replace(broken, head=replace(broken.head, key=broken.beside("broken")))
+    broken = replace(broken, head=replace(broken.head, key=broken.find_key("broken")))
     found = shown(broken, of_pods({"epoch": 7}))
     assert of(found, "group_epoch") == 7
     assert not [labels for _, labels in found if ("name", "broken") in labels]

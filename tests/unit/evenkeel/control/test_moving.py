@@ -36,6 +36,6 @@ def test_lag_is_shown_only_where_it_was_measured() -> None:
     group = of_pods({"epoch": 1, "lag": 1000})
     heard = {group.head.key: 1234}
     for lags, expected in ((heard, [1234]), ({}, [])):
-        found = metrics.Objects(list, lambda: [group], lambda lags=lags: lags).collect()  # type: ignore[misc]
+        found = metrics.ObjectMetrics(list, lambda: [group], lambda lags=lags: lags).collect()  # type: ignore[misc]
         (family,) = [each for each in found if each.name == "evenkeel_group_lag_messages"]
         assert [sample.value for sample in family.samples] == expected

@@ -46,25 +46,25 @@ class ScriptedWorld:
         self.seen = ABSENT
         self.hidden: str | None = None
 
-    def group(self, key: Key) -> ConsumerGroup | None:
+    def find_group(self, key: Key) -> ConsumerGroup | None:
         return self.found if key == self.found.head.key else None
 
-    def topic(self, key: Key) -> Topic | None:
+    def find_topic(self, key: Key) -> Topic | None:
         return self.topics.get(key)
 
-    def unseen(self, namespace: str) -> str | None:
+    def explain_unseen(self, namespace: str) -> str | None:
         return self.hidden
 
-    def pods(self, group: ConsumerGroup) -> None:
+    def list_pods(self, group: ConsumerGroup) -> None:
         return None
 
-    def driver(self, key: Key) -> DriverSeen:
+    def observe_driver(self, key: Key) -> DriverSeen:
         return self.seen
 
-    def identity(self, group: ConsumerGroup) -> str:
+    def compute_identity(self, group: ConsumerGroup) -> str:
         return "hash"
 
-    async def cluster(self, topic: Topic) -> ClusterAddress:
+    async def find_cluster(self, topic: Topic) -> ClusterAddress:
         return ClusterAddress(tuple(topic.spec.name_servers or ()))
 
 
@@ -75,10 +75,12 @@ class ScriptedBrokers:
         self.members_told: Sequence[GroupMember] | NoBrokerError = ()
         self.lags_told: list[Lag] | NoBrokerError = []
 
-    async def lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
+    async def fetch_lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
         return list(told(self.lags_told))
 
-    async def members(self, cluster: ClusterAddress, group: str, topic: str) -> list[GroupMember]:
+    async def fetch_members(
+        self, cluster: ClusterAddress, group: str, topic: str
+    ) -> list[GroupMember]:
         return list(told(self.members_told))
 
 
@@ -97,14 +99,14 @@ class Scene:
         self.observer = GroupObserver(
             cast("World", self.world), lambda: NOW, cast("Brokers", self.brokers)
         )
-        self.observer.changed(group.head.key, group)
+        self.observer.note_change(group.head.key, group)
 
     @property
     def group(self) -> ConsumerGroup:
         return self.world.found
 
     def ask(self) -> bool:
-        return asyncio.run(self.observer.ask(self.group))
+        return asyncio.run(self.observer.ask_brokers(self.group))
 
     def view(self) -> GroupView:
         return self.observer.view(self.group)
@@ -127,7 +129,7 @@ def test_a_first_census_that_fails_is_not_an_empty_one() -> None:
     assert scene.job() == (
         Action.START,
         JobState.BACKING_OFF,
-        "the driver waits until all brokers tell who else reads as 'billing': "
+        "the driver waits until all brokers have listed the readers of 'billing': "
         "broker-a has not answered",
     )
     assert scene.observer.ask_again_seconds(scene.group) == SOON_SECONDS
@@ -144,7 +146,7 @@ def test_before_anybody_was_asked_the_driver_waits() -> None:
     assert not scene.observer.knows_readers(scene.group)
     assert scene.job()[1:] == (
         JobState.STARTING,
-        "the driver waits until all brokers tell who else reads as 'billing'",
+        "the driver waits until all brokers have listed the readers of 'billing'",
     )
 
 
@@ -238,7 +240,7 @@ def made(created: str, **job: Any) -> ConsumerGroup:
 def test_the_groups_own_driver_is_known_by_the_object_it_runs_for() -> None:
     group = made("2026-01-01T00:00:00Z")
     ours = driver("2026-01-01T00:00:00Z", "1234")
-    assert census.conflict(group, Census(members=(ours,)), has_driver=True) is None
+    assert census.find_conflict(group, Census(members=(ours,)), has_driver=True) is None
 
 
 @pytest.mark.parametrize(
@@ -258,7 +260,7 @@ def test_another_objects_driver_is_a_conflict_and_the_younger_one_stops(
 ) -> None:
     group = made("2026-01-01T00:00:00Z", allowForeignConsumers=allows)
     ours = driver("2026-01-01T00:00:00Z", "1234")
-    found = census.conflict(group, Census(members=(ours, other)), has_driver=True)
+    found = census.find_conflict(group, Census(members=(ours, other)), has_driver=True)
     assert found is not None
     assert found.reason == "OtherDriver"
     assert found.stops is stops
@@ -269,18 +271,18 @@ def test_another_objects_driver_is_a_conflict_and_the_younger_one_stops(
 def test_a_driver_of_an_earlier_version_is_the_groups_own_if_it_has_one() -> None:
     bare = GroupMember("evenkeel-billing@billing-driver", "10.0.0.7:1", "PYTHON", 1)
     alone = Census(members=(bare,))
-    assert census.conflict(assigned(), alone, has_driver=True) is None
-    found = census.conflict(assigned(), alone, has_driver=False)
+    assert census.find_conflict(assigned(), alone, has_driver=True) is None
+    found = census.find_conflict(assigned(), alone, has_driver=False)
     assert found is not None
     assert (found.reason, found.stops) == ("OtherDriver", False)
 
 
 def test_clients_that_are_not_evenkeels_are_foreign_unless_allowed() -> None:
-    found = census.conflict(assigned(), Census(members=(JAVA,)), has_driver=False)
+    found = census.find_conflict(assigned(), Census(members=(JAVA,)), has_driver=False)
     assert found is not None
     assert (found.reason, found.stops) == ("ForeignConsumers", False)
     allowed = assigned(allowForeignConsumers=True)
-    assert census.conflict(allowed, Census(members=(JAVA,)), has_driver=False) is None
+    assert census.find_conflict(allowed, Census(members=(JAVA,)), has_driver=False) is None
 
 
 def test_a_group_whose_pods_may_not_be_listed_stays_as_it_is_and_nothing_is_started() -> None:

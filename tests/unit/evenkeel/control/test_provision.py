@@ -40,48 +40,48 @@ def queue(number: int, broker: str = A) -> MessageQueue:
 
 
 def test_a_missing_topic_is_made_on_all_brokers() -> None:
-    step = steps.next_step(counts(4), {A: None, B: None}, {})
+    step = steps.plan_step(counts(4), {A: None, B: None}, {})
     assert step == TopicStep({A: counts(4), B: counts(4)}, made=(A, B))
 
 
 def test_a_new_broker_gets_the_topic_and_the_others_are_left_alone() -> None:
-    step = steps.next_step(counts(4), {A: counts(4), B: None}, {})
+    step = steps.plan_step(counts(4), {A: counts(4), B: None}, {})
     assert step.puts == {B: counts(4)}
 
 
 def test_as_asked_there_is_nothing_to_do() -> None:
-    assert steps.next_step(counts(4), {A: counts(4)}, {}) == TopicStep()
+    assert steps.plan_step(counts(4), {A: counts(4)}, {}) == TopicStep()
 
 
 def test_more_queues_come_at_once() -> None:
-    step = steps.next_step(counts(8, 6), {A: counts(4)}, {})
+    step = steps.plan_step(counts(8, 6), {A: counts(4)}, {})
     assert step == TopicStep({A: counts(8, 6)})
 
 
 def test_of_fewer_queues_writing_ends_first() -> None:
     drained = {A: {2, 3}}  # by whoever read them, before writing has ended
-    step = steps.next_step(counts(2), {A: counts(4)}, drained)
+    step = steps.plan_step(counts(2), {A: counts(4)}, drained)
     assert step == TopicStep({A: counts(4, 2)}, closing={A: range(2, 4)})
 
 
 def test_queues_that_are_not_all_drained_stay_readable() -> None:
-    step = steps.next_step(counts(2), {A: counts(4, 2)}, {A: {3}})
+    step = steps.plan_step(counts(2), {A: counts(4, 2)}, {A: {3}})
     assert step == TopicStep(closing={A: range(2, 4)})
 
 
 def test_reading_ends_when_all_is_drained_on_that_broker() -> None:
     route = {A: counts(4, 2), B: counts(4, 2)}
-    step = steps.next_step(counts(2), route, {A: {2, 3}})
+    step = steps.plan_step(counts(2), route, {A: {2, 3}})
     assert step.puts == {A: counts(2)}
 
 
 def test_fewer_writable_queues_alone_need_no_draining() -> None:
-    assert steps.next_step(counts(4, 2), {A: counts(4)}, {}) == TopicStep({A: counts(4, 2)})
+    assert steps.plan_step(counts(4, 2), {A: counts(4)}, {}) == TopicStep({A: counts(4, 2)})
 
 
 def test_perm_changes_at_once_and_other_bits_of_it_stay() -> None:
     there = {A: counts(4, perm=BOTH | INHERITED)}
-    step = steps.next_step(counts(4, perm=READ), there, {})
+    step = steps.plan_step(counts(4, perm=READ), there, {})
     assert step.puts == {A: counts(4, perm=READ | INHERITED)}
 
 
@@ -94,9 +94,9 @@ ALL_QUIET = {queue(2), queue(3)}
 def drained(held: Offsets, *committed: int | None) -> bool:
     """Whether queue 3 is drained, for groups that have read so far."""
     offsets = {queue(3): held}
-    asked = closing_queues.holding(offsets)
+    asked = closing_queues.list_filled(offsets)
     told = {(f"group-{n}", each): mark for each in asked for n, mark in enumerate(committed)}
-    return closing_queues.drain(offsets, told, ALL_QUIET).drained == {A: {3}}
+    return closing_queues.measure_drain(offsets, told, ALL_QUIET).drained == {A: {3}}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_queue_is_drained_when_every_group_has_read_what_it_holds(
 def test_groups_that_are_behind_are_named_with_their_queues() -> None:
     offsets = {queue(n): Offsets(0, 9, 0) for n in (4, 5, 6)}
     told = {("billing", queue(4)): 9, ("billing", queue(5)): 3, ("billing", queue(6)): None}
-    found = closing_queues.drain(offsets, told, set(offsets))
+    found = closing_queues.measure_drain(offsets, told, set(offsets))
     assert found.drained == {A: {4}}
     assert found.waits == ("billing has not read all of orders@broker-a 5-6",)
 
@@ -137,7 +137,7 @@ def test_a_queue_that_was_written_to_just_now_is_not_drained() -> None:
     assert quiet.note({queue(2): 7, queue(3): 0}, 0.0) == set()
     assert quiet.note({queue(2): 8, queue(3): 0}, QUIET_SECONDS - 1) == set()
     assert quiet.note({queue(2): 8, queue(3): 0}, QUIET_SECONDS) == {queue(3)}
-    found = closing_queues.drain({queue(2): Offsets(0, 0, 0)}, {}, {queue(3)})
+    found = closing_queues.measure_drain({queue(2): Offsets(0, 0, 0)}, {}, {queue(3)})
     assert found.drained == {}
     assert "orders@broker-a 2 may be written to" in found.waits[0]
 
@@ -224,7 +224,7 @@ class Brokers:
 
     def step(self, goal: QueueCounts) -> StepOutcome:
         task = TopicWish("orders", goal, lambda: self.readers, self.quiet, self.refuse)
-        return self._played(conversation.step(self.directory, task))
+        return self._played(conversation.take_step(self.directory, task))
 
     def _played(self, flow: Flow[StepOutcome]) -> StepOutcome:
         outcome: Any = None

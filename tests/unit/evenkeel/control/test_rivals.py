@@ -47,8 +47,8 @@ def looked_at(
 ) -> tuple[ConsumerGroup, bool]:
     """Look at a group once: it with its next status, and whether it has to wait."""
     by_key = {each.head.key: each for each in known}
-    rival = rivals.group_conflict(which, others, by_key)
-    claims = rivals.group_claims(which, rival, by_key)
+    rival = rivals.find_group_conflict(which, others, by_key)
+    claims = rivals.update_group_claims(which, rival, by_key)
     sight = replace(seen(), topics=by_key, conflict=rival, claims=claims)
     status = group_status.decide(which, sight, START).status
     return replace(which, status=status), rival is not None
@@ -112,12 +112,12 @@ def test_a_topic_that_is_moved_to_the_cluster_of_another_brings_no_claim_along()
 
 
 def test_both_are_looked_at_again_when_one_is_given_what_it_asked_for() -> None:
-    known: Rivals[ConsumerGroup] = Rivals(rivals.group_claim)
+    known: Rivals[ConsumerGroup] = Rivals(rivals.build_group_claim)
     old, new = group("z", OLD, "orders"), group("a", NEW, "orders")
-    known.changed(old.head.key, old)
-    known.changed(new.head.key, new)
+    known.note_change(old.head.key, old)
+    known.note_change(new.head.key, new)
     first, _ = looked_at(new, [], BOTH)
-    assert known.changed(new.head.key, first) == {old.head.key}
+    assert known.note_change(new.head.key, first) == {old.head.key}
 
 
 @pytest.mark.parametrize("name_servers", [["mq:9876"], ["mq:9876", "mq-2:9876"]])
@@ -134,10 +134,10 @@ def test_an_older_topic_that_begins_to_provision_waits_for_the_one_that_does(
     ).status
     keeps = replace(keeps, status=status)
     begins = topic("orders", *name_servers, provision=provision)
-    assert rivals.topic_conflict(keeps, [begins]) is None
-    conflict = rivals.topic_conflict(begins, [keeps])
+    assert rivals.find_topic_conflict(keeps, [begins]) is None
+    conflict = rivals.find_topic_conflict(begins, [keeps])
     assert conflict is not None
-    assert rivals.topic_claims(begins, conflict) == []
+    assert rivals.update_topic_claims(begins, conflict) == []
     lets_go = replace(keeps, spec=topic("new", topic="orders").spec)
     assert (
         topic_status.decide(

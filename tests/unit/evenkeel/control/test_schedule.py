@@ -34,7 +34,7 @@ def group(
         "mode": "Scheduled",
         "schedule": {"cron": cron, **more},
     }
-    metadata = {"name": "billing", "creationTimestamp": times.shown(created)}
+    metadata = {"name": "billing", "creationTimestamp": times.format_time(created)}
     found = manifests.read_group(
         {"kind": "ConsumerGroup", "metadata": metadata, "spec": {"topics": [ORDERS], "job": job}}
     )
@@ -43,39 +43,39 @@ def group(
 
 def begun(found: ConsumerGroup, now: datetime) -> str | None:
     """When the run should have begun that is on now."""
-    turn = schedule.turn(found, now, may_begin=True)
+    turn = schedule.find_turn(found, now, may_begin=True)
     return turn.record.run_at if turn.is_on and turn.record else None
 
 
 def after(last_run: datetime) -> JobRecord:
-    return JobRecord(last_run_at=times.shown(last_run))
+    return JobRecord(last_run_at=times.format_time(last_run))
 
 
 def test_the_first_run_begins_at_the_first_start_after_the_object_was_made() -> None:
-    turn = schedule.turn(group(), minutes(9), may_begin=True)
+    turn = schedule.find_turn(group(), minutes(9), may_begin=True)
     assert (turn.is_on, turn.next_at) == (False, minutes(10))
-    assert begun(group(), minutes(10)) == times.shown(minutes(10))
+    assert begun(group(), minutes(10)) == times.format_time(minutes(10))
 
 
 def test_a_run_that_is_on_stays_on_whatever_the_clock_says() -> None:
-    on = JobRecord(run_at=times.shown(minutes(10)))
+    on = JobRecord(run_at=times.format_time(minutes(10)))
     for moment in (minutes(-60), minutes(11), minutes(500)):
-        assert begun(group(on), moment) == times.shown(minutes(10))
+        assert begun(group(on), moment) == times.format_time(minutes(10))
 
 
 def test_of_many_starts_that_were_missed_the_last_one_runs_once() -> None:
-    assert begun(group(after(minutes(10))), minutes(45)) == times.shown(minutes(40))
+    assert begun(group(after(minutes(10))), minutes(45)) == times.format_time(minutes(40))
     assert begun(group(after(minutes(40))), minutes(49)) is None
 
 
 def test_a_start_that_was_missed_for_too_long_is_left_out() -> None:
     late = group(after(minutes(10)), deadline="2m")
-    assert begun(late, minutes(22)) == times.shown(minutes(20))
+    assert begun(late, minutes(22)) == times.format_time(minutes(20))
     assert begun(late, minutes(23)) is None
 
 
 def test_no_run_begins_while_none_may() -> None:
-    turn = schedule.turn(group(), minutes(10), may_begin=False)
+    turn = schedule.find_turn(group(), minutes(10), may_begin=False)
     assert not turn.is_on
     assert turn.record is None
 
@@ -112,22 +112,22 @@ def test_an_hour_that_the_clock_leaves_out_leaves_no_run_out() -> None:
 )
 def test_a_schedule_that_cannot_be_read_is_told(cron: str, zone: str, said: str) -> None:
     with pytest.raises(ManifestError, match=r"ConsumerGroup billing: spec\.job\.schedule") as error:
-        schedule.turn(group(cron=cron, timeZone=zone), NOON, may_begin=True)
+        schedule.find_turn(group(cron=cron, timeZone=zone), NOON, may_begin=True)
     assert said in str(error.value)
 
 
 def ended(code: int) -> DriverSeen:
-    ending = Ending(code, times.shown(minutes(11)), 5.0, "it said why")
+    ending = Ending(code, times.format_time(minutes(11)), 5.0, "it said why")
     return DriverSeen(DriverState.ENDED, "a", ending=ending)
 
 
-ON = JobRecord(run_at=times.shown(minutes(10)), last_run_at=times.shown(minutes(0)))
+ON = JobRecord(run_at=times.format_time(minutes(10)), last_run_at=times.format_time(minutes(0)))
 
 
 def test_a_run_is_over_when_its_driver_has_ended_well() -> None:
     record = driver_actions.decide(ended(0), "a", ON, minutes(11)).job.record
     assert record is not None
-    assert (record.run_at, record.last_run_at) == ("", times.shown(minutes(10)))
+    assert (record.run_at, record.last_run_at) == ("", times.format_time(minutes(10)))
     again = driver_actions.decide(ended(0), None, record, minutes(11))
     assert (again.action, again.job.record) == (Action.CLEAR, record)
     assert driver_actions.decide(ABSENT, None, record, minutes(11)).job.state is JobState.ENDED

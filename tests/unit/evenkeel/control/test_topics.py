@@ -68,7 +68,7 @@ def test_a_route_carries_the_zone_that_a_broker_tells_the_name_server() -> None:
         ],
     }
     route = GetRoute("orders").read(Frame(0, 1, body=json.dumps(answer).encode()))
-    assert {each.broker: each.zone for each in topic_status.brokers(route)} == {
+    assert {each.broker: each.zone for each in topic_status.list_brokers(route)} == {
         A: "eu-1a",
         B: None,
         "broker-c": None,
@@ -85,7 +85,7 @@ def test_a_topic_that_is_as_asked_is_looked_at_when_its_route_is() -> None:
 
 def test_a_topic_that_was_made_now_is_looked_at_again_soon() -> None:
     decision = said(StepOutcome(TopicStep({A: COUNTS}, (A,)), (A,)), MISSING)
-    made = ("False", "Creating", "Topic orders: it is made on broker-a")
+    made = ("False", "Creating", "Topic orders: it is created on broker-a")
     assert condition(decision, "Provisioned") == made
     assert condition(decision, "Ready") == made
     assert decision.look_again_seconds == SOON_SECONDS
@@ -94,7 +94,7 @@ def test_a_topic_that_was_made_now_is_looked_at_again_soon() -> None:
 def test_a_topic_that_the_name_server_does_not_show_yet_is_still_being_made() -> None:
     decision = said(StepOutcome(TopicStep(), (A, B)), SHOWN)
     assert condition(decision, "Provisioned") == (
-        "False", "Creating", "Topic orders: the name server does not tell of it yet",
+        "False", "Creating", "Topic orders: the name server does not show it yet",
     )  # fmt: skip
     assert decision.look_again_seconds == SOON_SECONDS
 
@@ -115,7 +115,7 @@ def test_a_broker_out_of_reach_is_named_and_not_asked_every_moment() -> None:
     decision = said(StepOutcome(TopicStep(), (A,), failed={B: AWAY}), SHOWN)
     assert condition(decision, "Provisioned") == (
         "False", "BrokerUnavailable",
-        "Topic orders: broker-b is out of reach and keeps what it has: refused",
+        "Topic orders: broker-b is unreachable and keeps its queues: refused",
     )  # fmt: skip
     assert decision.look_again_seconds == 30
 
@@ -139,7 +139,7 @@ def test_what_cannot_be_seen_is_unknown() -> None:
 
 def test_a_topic_that_nobody_could_read_whole_is_not_made() -> None:
     odd = asking(read=2, write=4)
-    assert topic_status.to_follow(odd, None) is None
+    assert topic_status.choose_provision(odd, None) is None
     decision = topic_status.decide(odd, Sight(SHOWN), NOW)
     found = condition(decision, "Provisioned")
     assert found is not None
@@ -184,7 +184,7 @@ def test_a_broker_that_is_away_keeps_its_queues() -> None:
     assert decision.status.away == [AwayBroker(B, "2026-01-01T00:00:00Z")]
     assert condition(decision, "Ready") == (
         "True", "BrokerAway",
-        "Topic orders: the name server does not tell of broker-b since 2026-01-01T00:00:00Z; "
+        "Topic orders: the route does not contain broker-b since 2026-01-01T00:00:00Z; "
         "their queues keep their owners for ten minutes",
     )  # fmt: skip
 
@@ -213,13 +213,13 @@ def test_a_topic_that_is_read_elsewhere_expects_no_broker_back() -> None:
 
 def test_the_older_of_two_topics_wins_and_the_newer_says_so() -> None:
     old, new = asking(name="z", created="2026-01-01"), asking(name="a", created="2026-01-02")
-    known: Rivals[Topic] = Rivals(rivals.topic_claim)
-    known.changed(old.head.key, old)
-    known.changed(new.head.key, new)
-    assert rivals.topic_conflict(old, known.of(old)) is None
-    conflict = rivals.topic_conflict(new, known.of(new))
+    known: Rivals[Topic] = Rivals(rivals.build_topic_claim)
+    known.note_change(old.head.key, old)
+    known.note_change(new.head.key, new)
+    assert rivals.find_topic_conflict(old, known.list_others(old)) is None
+    conflict = rivals.find_topic_conflict(new, known.list_others(new))
     assert conflict is not None
-    assert topic_status.to_follow(new, conflict) is None
+    assert topic_status.choose_provision(new, conflict) is None
     decision = topic_status.decide(new, Sight(SHOWN, None, conflict), NOW)
     text = (
         "Topic z already provisions 'orders' on these name servers, and was first: "
@@ -240,27 +240,27 @@ def test_the_older_of_two_topics_wins_and_the_newer_says_so() -> None:
     ids=["is only read", "is another topic", "is on other name servers"],
 )
 def test_topics_that_do_not_meet_are_no_rivals(other: Topic) -> None:
-    known: Rivals[Topic] = Rivals(rivals.topic_claim)
-    known.changed(other.head.key, other)
+    known: Rivals[Topic] = Rivals(rivals.build_topic_claim)
+    known.note_change(other.head.key, other)
     new = asking(name="a", created="2026-01-02")
-    assert rivals.topic_conflict(new, known.of(new)) is None
+    assert rivals.find_topic_conflict(new, known.list_others(new)) is None
 
 
 def test_one_shared_name_server_makes_rivals() -> None:
     old = asking(name="z", nameServers=["mq-1:9876", "mq-2:9876"])
     new = asking(name="a", nameServers=["mq-2:9876"], created="2026-01-02")
-    assert rivals.topic_conflict(new, [old]) is not None
+    assert rivals.find_topic_conflict(new, [old]) is not None
 
 
 @pytest.mark.parametrize("left", [None, topic("z")], ids=["deleted", "provisions no more"])
 def test_when_the_older_lets_go_the_newer_is_looked_at(left: Topic | None) -> None:
     old, new = asking(name="z"), asking(name="a", created="2026-01-02")
-    known: Rivals[Topic] = Rivals(rivals.topic_claim)
-    known.changed(new.head.key, new)
-    assert known.changed(old.head.key, old) == {new.head.key}
-    assert known.changed(old.head.key, old) == set()
-    assert known.changed(old.head.key, left) == {new.head.key}
-    assert known.of(new) == []
+    known: Rivals[Topic] = Rivals(rivals.build_topic_claim)
+    known.note_change(new.head.key, new)
+    assert known.note_change(old.head.key, old) == {new.head.key}
+    assert known.note_change(old.head.key, old) == set()
+    assert known.note_change(old.head.key, left) == {new.head.key}
+    assert known.list_others(new) == []
 
 
 def group(name: str, *named: str, namespace: str = "default") -> ConsumerGroup:
@@ -277,7 +277,7 @@ def test_all_groups_that_read_the_topic_by_any_object_are_asked() -> None:
     here, also, elsewhere = topic("a"), topic("b"), topic("c", nameServers=["other:9876"])
     known = {each.head.key: each for each in (here, also, elsewhere)}
     groups = [group("x", "a"), group("y", "c", "b"), group("z", "c"), group("w", "missing")]
-    assert topic_keys.readers(topic_keys.of_topic(here), groups, known.get) == ["x", "y"]
+    assert topic_keys.list_readers(topic_keys.build_key(here), groups, known.get) == ["x", "y"]
 
 
 def test_a_topic_that_only_its_object_tells_of_is_of_those_who_name_the_object() -> None:
@@ -285,4 +285,7 @@ def test_a_topic_that_only_its_object_tells_of_is_of_those_who_name_the_object()
     here, there = topic("a", nameServers=None, **route), topic("b", nameServers=None, **route)
     known = {each.head.key: each for each in (here, there)}
     both, other = [group("x", "a"), group("y", "a")], group("z", "b")
-    assert topic_keys.readers(topic_keys.of_topic(here), [*both, other], known.get) == ["x", "y"]
+    assert topic_keys.list_readers(topic_keys.build_key(here), [*both, other], known.get) == [
+        "x",
+        "y",
+    ]

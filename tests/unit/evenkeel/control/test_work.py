@@ -77,7 +77,7 @@ def test_what_is_gathered_does_not_count_as_waiting() -> None:
         await settle()
         work.touch("a", debounce=100)
         work.touch("b")
-        assert len(work.counts.waits()) == 1
+        assert len(work.list_waits()) == 1
         await work.close()
 
     run(body)
@@ -174,7 +174,7 @@ def test_what_rests_is_only_glanced_at_until_it_does_not() -> None:
         for _ in range(3):  # the touch, and what it asked for itself
             await asyncio.wait_for(glances.get(), 10)
         assert not job.asked
-        assert not work.counts.waiting_since
+        assert not work.list_waits()
         is_resting = False
         await job.until("a", 1)
         assert work.counts.done == 3 + glances.qsize()

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from evenkeel.control import loop as control_loop
-from evenkeel.control.groups.group_status import Happened
+from evenkeel.control.groups.group_status import Notice
 from evenkeel.control.loop import Loop
 from evenkeel.embedded import driver
-from evenkeel.embedded.alone import NotAloneError, alone
+from evenkeel.embedded.alone import NotAloneError, hold_locks
 from evenkeel.embedded.driver import MissingToolError
 from evenkeel.embedded.world import FileWorld
 from evenkeel.objects import Key
@@ -43,7 +43,7 @@ def group(*names: str) -> dict[str, Any]:
 
 def test_a_group_that_leaves_the_file_and_comes_back_is_kept_again(tmp_path: Path) -> None:
     async def body() -> None:
-        told = asyncio.Queue[Happened]()
+        told = asyncio.Queue[Notice]()
         file = tmp_path / "billing.yaml"
         file.write_text(yaml.safe_dump_all([TOPIC, group("a")]))
         world = FileWorld(file, tmp_path / "state", lambda key, what: told.put_nowait(what))
@@ -52,13 +52,13 @@ def test_a_group_that_leaves_the_file_and_comes_back_is_kept_again(tmp_path: Pat
         assert (await asyncio.wait_for(told.get(), 10)).reason == "Assigned"
         file.write_text(yaml.safe_dump_all([TOPIC]))
         world.look()
-        assert world.group(BILLING) is None
+        assert world.find_group(BILLING) is None
         file.write_text("")
         world.look()
         file.write_text(yaml.safe_dump_all([TOPIC, group("a", "b")]))
         world.look()
         await asyncio.wait_for(told.get(), 10)
-        found = world.group(BILLING)
+        found = world.find_group(BILLING)
         assert found is not None
         assert [each.consumer for each in found.status.assignments] == ["a", "b"]
         await loop.close()
@@ -79,7 +79,7 @@ def test_a_job_hears_of_executors_to_drain_as_soon_as_the_file_says_so(tmp_path:
         world = FileWorld(file, tmp_path / "state", lambda key, what: None)
         loop = Loop(world)
         world.attach(loop)
-        found = world.group(BILLING)
+        found = world.find_group(BILLING)
         assert found is not None
         await world.stop_driver(found)  # it knows the job, though none runs
         metadata = {"name": "billing", "annotations": {"evenkeel.dev/drain": "1"}}
@@ -114,9 +114,9 @@ def test_options_of_a_sink_are_written_as_a_volume_has_them(tmp_path: Path) -> N
     async def body() -> None:
         world = FileWorld(file, tmp_path / "state", lambda key, what: None)
         world.look()
-        found = world.group(BILLING)
+        found = world.find_group(BILLING)
         assert found is not None
-        world.identity(found)
+        world.compute_identity(found)
 
     asyncio.run(body())
     option = tmp_path / "state" / "default" / "billing" / "options-database" / "password"
@@ -127,17 +127,17 @@ def test_options_of_a_sink_are_written_as_a_volume_has_them(tmp_path: Path) -> N
 def test_two_runs_of_one_folder_or_one_file_are_kept_apart(tmp_path: Path) -> None:
     file, other = tmp_path / "billing.yaml", tmp_path / "other.yaml"
     (tmp_path / "link.yaml").symlink_to(file)
-    with alone(file, tmp_path / "state"):
+    with hold_locks(file, tmp_path / "state"):
         _refused(other, tmp_path / "state", f"process {os.getpid()}; give another one by --state")
         _refused(tmp_path / "link.yaml", tmp_path / "x", r"link\.yaml is run by another evenkeel")
-        with alone(other, tmp_path / "x"):
+        with hold_locks(other, tmp_path / "x"):
             pass
-    with alone(file, tmp_path / "state"):
+    with hold_locks(file, tmp_path / "state"):
         pass
 
 
 def _refused(file: Path, folder: Path, why: str) -> None:
-    with pytest.raises(NotAloneError, match=why), alone(file, folder):
+    with pytest.raises(NotAloneError, match=why), hold_locks(file, folder):
         pass
 
 
@@ -148,7 +148,7 @@ def test_a_rebalance_that_is_asked_for_waits_for_nothing(
     monkeypatch.setattr(control_loop, "MOST_DEBOUNCE_SECONDS", 3600.0)
 
     async def body() -> None:
-        told = asyncio.Queue[Happened]()
+        told = asyncio.Queue[Notice]()
         file = tmp_path / "billing.yaml"
 
         def write(*names: str, **annotations: str) -> None:
@@ -173,7 +173,7 @@ def test_a_rebalance_that_is_asked_for_waits_for_nothing(
 
 def test_why_a_topic_is_not_known_is_told_too(tmp_path: Path) -> None:
     async def body() -> None:
-        told = asyncio.Queue[tuple[Key, Happened]]()
+        told = asyncio.Queue[tuple[Key, Notice]]()
         file = tmp_path / "billing.yaml"
         unreachable = {**TOPIC, "spec": {"nameServers": ["127.0.0.1:1"]}}
         file.write_text(yaml.safe_dump_all([unreachable, group("a")]))
@@ -184,7 +184,7 @@ def test_why_a_topic_is_not_known_is_told_too(tmp_path: Path) -> None:
         [(key, why)] = [each for each in found if each[0] != BILLING]
         assert (key.name, why.is_warning) == ("orders", True)
         assert why.message.startswith("Topic orders: none of 1 name servers answered: ")
-        topic = world.topic(key)
+        topic = world.find_topic(key)
         assert topic is not None
         await world.write_topic(topic, topic.status)
         assert told.empty(), "what has not changed is told once"

@@ -1,0 +1,1 @@
+"""Starts, restarts and removes the drivers of jobs."""

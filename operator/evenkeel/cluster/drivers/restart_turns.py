@@ -1,0 +1,87 @@
+"""
+Limits how many drivers restart at a time when no user asked for it. Pure.
+
+An upgrade of the chart changes the identity of drivers: the default image, or how this version of
+the operator builds pods. If all drivers restarted at once, all jobs would stop at once, with an
+untested image. So only a few restart at a time, and the next one starts when one of them runs
+again. A job that does not come back keeps its turn, so a broken image stops only these few jobs.
+
+Jobs that a user has changed restart at once, and so do jobs that do not run.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from contract.kinds.jobs import Mode
+from contract.names import RESTART, SKIP
+from evenkeel.control.jobs.states import DriverSeen, DriverState
+from evenkeel.objects import ConsumerGroup, Key, Topic
+
+AT_ONCE = 5
+OF_NO_RESTART = ("rebalance", "strategy", "suspend")
+"""Parts of a spec that a running driver adopts without a restart."""
+
+
+def hash_wish(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> str:
+    """Fingerprint of what a user asks for; a change needs a new driver."""
+    spec = msgspec.to_builtins(group.spec)
+    kept = {key: each for key, each in spec.items() if key not in OF_NO_RESTART}
+    kept["job"] = {**(kept.get("job") or {}), "executors": None}
+    by_hand = [group.head.annotations.get(each, "") for each in (RESTART, SKIP)]
+    of_topics = [(str(key), msgspec.to_builtins(topics[key].spec)) for key in sorted(topics)]
+    whole = msgspec.json.encode([kept, by_hand, of_topics], order="deterministic")
+    return hashlib.sha256(whole).hexdigest()[:16]
+
+
+class RestartTurns:
+    """Which groups may restart now."""
+
+    def __init__(self, at_once: int, is_away: Callable[[Key], bool]) -> None:
+        """Start without turns. `is_away` says whether a restarted group does not run again yet."""
+        self._at_once = at_once
+        self._is_away = is_away
+        self._turns: set[Key] = set()
+        self._waiting: set[Key] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How many groups wait for their turn."""
+        return len(self._waiting)
+
+    @property
+    def restarting(self) -> int:
+        """How many groups have a turn."""
+        return len(self._turns)
+
+    def choose_identity(self, key: Key, wanted: str, wish: str, driver: DriverSeen) -> str:
+        """Choose the identity that a driver must have now: the old one until it has a turn."""
+        self._waiting.discard(key)
+        is_at_work = driver.state is DriverState.RUNNING and driver.identity != wanted
+        if not is_at_work or driver.asked not in ("", wish) or self._has_turn(key):
+            return wanted
+        self._waiting.add(key)
+        return driver.identity
+
+    def forget(self, key: Key) -> None:
+        """Drop a deleted group."""
+        self._waiting.discard(key)
+        self._turns.discard(key)
+
+    def _has_turn(self, key: Key) -> bool:
+        self._turns = {each for each in self._turns if each == key or self._is_away(each)}
+        if len(self._turns) < self._at_once:
+            self._turns.add(key)
+        return key in self._turns
+
+
+def is_away(group: ConsumerGroup | None, driver: DriverSeen, wanted: str) -> bool:
+    """Whether a restarting job should run again and does not yet."""
+    job = group.spec.job if group is not None else None
+    if group is None or job is None or not job.executors or group.spec.suspend:
+        return False
+    if driver.state is DriverState.ABSENT:
+        return job.mode is not Mode.SCHEDULED  # a scheduled job waits for its next run
+    is_at_work = driver.report is not None and bool(driver.report.slots)
+    return driver.identity != wanted or not is_at_work

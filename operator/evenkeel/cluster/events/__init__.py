@@ -1,0 +1,1 @@
+"""Writes Events of Kubernetes."""

@@ -1,0 +1,44 @@
+"""Paths and ports inside a job's pods."""
+
+from contract.kinds.jobs import Job
+from contract.kinds.parts import KeyRef
+from evenkeel.objects import ConsumerGroup
+
+JOB = "/etc/evenkeel"
+EXECUTOR_TEMPLATE = "executor.json"
+"""JSON is also YAML, and all parsers agree on it: "12e4" stays a string."""
+FILES = "/etc/evenkeel-files"
+"""The users' Python files, with a folder for each ConfigMap."""
+OPTIONS = "/etc/evenkeel-options"
+"""Options of sinks, with a folder for each Secret."""
+AUTHORITIES = "/etc/evenkeel-tls"
+AUTHORITIES_FILE = "ca.crt"
+STATE = "/state"
+"""The claim of `spec.job.checkpoint`."""
+WORK = "/work"
+"""The working directory of the processes."""
+TMP = "/tmp"  # noqa: S108 a volume of the pod's own
+DRIVER_PORT = 7078
+BLOCKS_PORT = 7079
+METRICS_PORT = 8090
+
+
+def find_file(ref: KeyRef) -> str:
+    """Find the path of a user's file."""
+    return f"{FILES}/{ref.name}/{ref.key}"
+
+
+def find_options(secret: str) -> str:
+    """Find the path of the options in a Secret."""
+    return f"{OPTIONS}/{secret}"
+
+
+def find_checkpoint(group: ConsumerGroup, job: Job) -> str:
+    """Find the URL of the checkpoint; one claim may hold checkpoints of several groups."""
+    return job.checkpoint.url or f"file://{STATE}/checkpoints/{group.head.key.name}"
+
+
+def is_state(path: str | None) -> bool:
+    """Whether a path is in the claim."""
+    plain = "/" + (path or "").removeprefix("file:").lstrip("/")
+    return path is not None and f"{plain}/".startswith(f"{STATE}/")

@@ -1,0 +1,47 @@
+"""
+Limits how often the same message is repeated. Pure: the caller passes the time in.
+
+A message passes a few times in a row; after that it passes once a minute, with the number of times
+it was suppressed since.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+AT_ONCE = 10
+REFILL_SECONDS = 60.0
+"""Time until one more message may pass."""
+MOST_KEPT = 10_000
+"""Messages that are remembered; the one that was idle longest goes first."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """The budget of one message."""
+
+    room: float
+    at: float
+    held: int = 0
+
+
+class RateLimiter:
+    """Remembers which messages have passed."""
+
+    def __init__(self) -> None:
+        """Start without any messages."""
+        self._told: dict[Hashable, _Told] = {}
+
+    def let_through(self, what: Hashable, now: float) -> int | None:
+        """Return how often it was suppressed since it last passed; None: suppress it too."""
+        found = self._told.pop(what, None) or _Told(AT_ONCE, now)
+        self._told[what] = found  # moved to the end
+        if len(self._told) > MOST_KEPT:
+            del self._told[next(iter(self._told))]
+        found.room = min(AT_ONCE, found.room + (now - found.at) / REFILL_SECONDS)
+        found.at = now
+        if found.room < 1:
+            found.held += 1
+            return None
+        held, found.held = found.held, 0
+        found.room -= 1
+        return held

@@ -1,0 +1,1 @@
+"""Serves metrics and probes by HTTP."""

@@ -1,0 +1,1 @@
+"""Lists and watches objects, and keeps the newest version of each."""

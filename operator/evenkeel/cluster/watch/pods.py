@@ -1,0 +1,59 @@
+"""Reads pods, and finds those that are consumers. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evenkeel.cluster.watch import driver_pods
+from evenkeel.control.jobs.states import DriverSeen
+from evenkeel.objects import Key
+from lb_core.model import Member
+
+ZONE = "topology.kubernetes.io/zone"
+OVER = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """The cached part of a pod."""
+
+    key: Key
+    labels: Mapping[str, str]
+    node: str
+    uid: str
+    owner: str
+    """The uid of its first owner."""
+    is_ready: bool
+    is_going: bool
+    """Whether it has ended or is being deleted."""
+    has_ended: bool
+    waits: str
+    """Why it does not start, if there is a problem."""
+    driver: DriverSeen | None
+    """The driver in it, if it is a driver's pod."""
+
+
+def read(body: Mapping[str, Any]) -> Pod:
+    """Read a pod from the API server's document."""
+    metadata, status = body["metadata"], body.get("status") or {}
+    phase = status.get("phase")
+    is_going = "deletionTimestamp" in metadata or phase in OVER
+    found = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    owners = metadata.get("ownerReferences") or [{"uid": ""}]
+    return Pod(
+        Key(metadata["namespace"], metadata["name"]),
+        dict(metadata.get("labels") or {}),
+        (body.get("spec") or {}).get("nodeName") or "",
+        metadata.get("uid", ""),
+        owners[0]["uid"],
+        is_ready=found.get("Ready") == "True" and phase == "Running" and not is_going,
+        is_going=is_going,
+        has_ended=phase in OVER,
+        waits="" if is_going or phase == "Running" else driver_pods.explain_waiting(status),
+        driver=driver_pods.read(body),
+    )
+
+
+def list_members(found: Iterable[Pod], zone: Callable[[str], str | None]) -> list[Member]:
+    """List the ready pods as members, each in its node's zone."""
+    return [Member(pod.key.name, zone(pod.node)) for pod in found if pod.is_ready]

@@ -1,0 +1,33 @@
+"""Which groups name a topic, so that a change of the topic reaches its groups."""
+
+from collections.abc import Collection
+
+from evenkeel.objects import Key
+
+
+class TopicUsers:
+    """The groups that name each topic."""
+
+    def __init__(self) -> None:
+        """Start without any groups."""
+        self._topics: dict[Key, frozenset[Key]] = {}
+        """The topics of each group."""
+        self._groups: dict[Key, set[Key]] = {}
+        """The groups of each topic; the topic itself may not exist."""
+
+    def note(self, group: Key, topics: Collection[Key]) -> None:
+        """Note which topics a group names; none if the group is gone."""
+        new = frozenset(topics)
+        old = self._topics.pop(group, frozenset())
+        if new:
+            self._topics[group] = new
+        for topic in new:
+            self._groups.setdefault(topic, set()).add(group)
+        for topic in old - new:
+            self._groups[topic].discard(group)
+            if not self._groups[topic]:
+                del self._groups[topic]
+
+    def list_groups(self, topic: Key) -> list[Key]:
+        """List the groups that name a topic."""
+        return list(self._groups.get(topic, ()))
