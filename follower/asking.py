@@ -5,6 +5,7 @@ Two connections are kept: a newer request is sent while an older one still waits
 token is read again for each request, because whoever provides it renews it.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -136,7 +137,7 @@ class Coordinator:
         except TimeoutError as error:
             raise NoAnswerError(f"{self.url} did not answer within {seconds:.1f} s") from error
         except (aiohttp.ClientError, ValueError) as error:
-            raise NoAnswerError(f"{self.url} cannot be reached: {error}") from error
+            raise NoAnswerError(f"{self.url} cannot be reached: {_reason(error)}") from error
 
     def _read_refusal(self, status: int, body: bytes) -> MemberRefusal:
         try:
@@ -145,3 +146,11 @@ class Coordinator:
             raise NoAnswerError(
                 f"{self.url} answers {status} and no reason: is it a coordinator?"
             ) from None
+
+
+def _reason(error: Exception) -> str:
+    """Say it without aiohttp's settings of the connection."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno or 0
+        return os.strerror(number) if number > 0 else str(error.os_error)
+    return str(error) or type(error).__name__
