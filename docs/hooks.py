@@ -1,5 +1,5 @@
 """
-What mkdocs does besides: files beside `docs/` belong to the site; a folder may stand in the nav.
+Additions to mkdocs: the site has files beside `docs/`, and the nav may name folders.
 
 A page links to files as they lie in the repository, so its links work wherever it is read. What
 lies outside of `docs/` comes into the site under its own path, once the nav or a page names it:
@@ -75,7 +75,7 @@ def _names(nav: Any) -> Iterator[str]:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links across the border of `docs/` point to where their targets are in the site."""
+    """Rewrite links that leave `docs/`, so that they point to their targets in the site."""
     file, root = page.file, _root(config)
 
     def in_site(found: re.Match[str]) -> str:

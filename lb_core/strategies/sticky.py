@@ -1,7 +1,7 @@
 """
 STICKY: every queue owned, loads even, owners in the queue's zone, and the fewest moves.
 
-It works on differences. Consumers that hold what they should hold are not looked into, so the cost
+It works on differences. Consumers that hold what they should hold are not visited, so the cost
 grows with the number of consumers and of moves, not of queues:
 
 1. free the queues of consumers that may not keep them;
