@@ -62,10 +62,10 @@ def jvm(sources: Path, libraries: Sequence[str], heap: str, *program: str) -> li
     The heap has its size from the start: one that grows while it is measured spoils the first
     figures.
     """
-    jar_files = os.pathsep.join(jars.classpath(each) for each in libraries)
-    classes = jars.compiled(list(sources.glob("*.java")), jar_files)
+    jar_files = os.pathsep.join(jars.fetch_classpath(each) for each in libraries)
+    classes = jars.compile_sources(list(sources.glob("*.java")), jar_files)
     return [
-        str(jars.java()),
+        str(jars.find_java()),
         f"-Xms{heap}",
         f"-Xmx{heap}",
         # RocketMQ opens its log immediately, by default in the home folder.

@@ -182,7 +182,7 @@ async def main() -> int:
     print(
         "Evenkeel: starting RocketMQ, one name server and two brokers (downloaded the first time)"
     )
-    with rocketmq.started(brokers=2) as mq, tempfile.TemporaryDirectory() as place:
+    with rocketmq.run(brokers=2) as mq, tempfile.TemporaryDirectory() as place:
         mq.create_topics({"orders": QUEUES})
         name_server = mq.name_server.address
         async with Client(name_server, times=TIMES) as client:

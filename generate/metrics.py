@@ -10,9 +10,9 @@ from prometheus_client.core import Metric
 from evenkeel.cluster.process_metrics import ProcessMetrics
 from evenkeel.control import metrics
 from mq_client.values import MessageQueue
-from spark_jobs.pipeline.facts import Facts
+from spark_jobs.pipeline.facts import JobFacts
 from spark_jobs.pipeline.fetching import Tally
-from spark_jobs.pipeline.metrics import Metrics
+from spark_jobs.pipeline.metrics import JobMetrics
 
 HEAD = """\
 # Metrics
@@ -48,10 +48,10 @@ def make_page() -> str:
     return HEAD + "".join(tables)
 
 
-def _list_job_metrics() -> Metrics:
-    facts = Facts(0, 0, -1, {}, is_pinned=False, tally=Tally(), error=None)
+def _list_job_metrics() -> JobMetrics:
+    facts = JobFacts(0, 0, -1, {}, is_pinned=False, tally=Tally(), error=None)
     lags: Mapping[MessageQueue, int] = {}
-    return Metrics(lambda: facts, lambda: lags)
+    return JobMetrics(lambda: facts, lambda: lags)
 
 
 def _make_section(prefix: str, found: Iterable[Metric]) -> str:

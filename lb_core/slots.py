@@ -1,16 +1,16 @@
 """
-Who fills which slot of a job.
+Which executor fills which slot of a job.
 
 Executors come and go under new names, so a job's consumers are lasting slots `<group>-0`,
-`<group>-1` and so on. `step` takes what was and what is seen, and returns what shall be, in words
-too. It is pure: time comes in as the seconds since the last step, the same input gives the same
-answer, and the order of lists does not matter (but for `leave_first`, which is an order).
+`<group>-1` and so on. `step` takes the slots and what is seen now, and returns the next slots and
+what has changed. It is pure: time is an argument, the seconds since the last step; the same input
+gives the same result; and the order of lists does not matter, except that of `leave_first`.
 
 A slot lives through these states::
 
     free ──executor──► filled ──executor lost──► free
     free or filled ──too many──► draining ──drained──► released
-    draining ──wanted again──► free or filled, as it is
+    draining ──wanted again──► free or filled, as before
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from lb_core import errors
 from lb_core.model import LARGEST_AMOUNT, Member, is_amount, order_text, shorten
 
 MOST_SLOTS = 100_000
-"""Far above what a job can have; a larger number is a slip of the keyboard."""
+"""Far above what a job can have; a larger number is a typing error."""
 NO_ZONES: Mapping[str, str] = {}
 
 
@@ -30,8 +30,8 @@ class Slot:
     """
     A lasting place for one executor.
 
-    While nobody fills it, `empty_for_seconds` counts; with an executor it is 0. A draining slot is
-    to be emptied of its queues and then released.
+    `empty_for_seconds` grows while no executor fills it, and is 0 otherwise. A draining slot gives
+    away its queues and is then released.
     """
 
     number: int
@@ -39,10 +39,10 @@ class Slot:
     empty_for_seconds: float = 0.0
     is_draining: bool = False
     was_filled: bool = False
-    """Whether an executor has ever been here."""
+    """Whether an executor has ever filled it."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no number, no executor or no time."""
+        """Refuse an invalid number, executor or time."""
         if self.executor is not None:
             object.__setattr__(self, "was_filled", True)
         if not _is_count(self.number):
@@ -57,53 +57,54 @@ class Slot:
 
     @property
     def is_open(self) -> bool:
-        """Whether an executor may take it."""
+        """Whether an executor may fill it."""
         return self.executor is None and not self.is_draining
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """A group's slots, sorted by number whoever made them."""
+    """A group's slots, always sorted by number."""
 
     group: str
     slots: tuple[Slot, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse two executors for one slot, and one executor in two slots."""
+        """Refuse two executors for one slot, and one executor for two slots."""
         if not isinstance(self.group, str) or not self.group:
-            raise errors.BadRequestError("a group's name must be a text that is not empty")
+            raise errors.BadRequestError("a group's name must be a non-empty string")
         ordered = sorted(self.slots, key=lambda slot: (slot.number, slot.executor or ""))
         for one, other in pairwise(ordered):
             if one.number == other.number:
                 raise errors.DuplicateConsumerError(
-                    f"slot {shorten(self.name(one))} is listed twice, filled by "
+                    f"slot {shorten(self.get_id(one))} is listed twice, filled by "
                     f"{shorten(one.executor)} and by {shorten(other.executor)}"
                 )
-        places: dict[str, Slot] = {}
+        filled: dict[str, Slot] = {}
         for slot in ordered:
-            if slot.executor and places.setdefault(slot.executor, slot) is not slot:
+            if slot.executor and filled.setdefault(slot.executor, slot) is not slot:
+                first, second = (self.get_id(each) for each in (filled[slot.executor], slot))
                 raise errors.DuplicateConsumerError(
                     f"executor {shorten(slot.executor)} is in two slots, "
-                    f"{shorten(self.name(places[slot.executor]))} and {shorten(self.name(slot))}"
+                    f"{shorten(first)} and {shorten(second)}"
                 )
         object.__setattr__(self, "slots", tuple(ordered))
 
-    def name(self, slot: Slot) -> str:
+    def get_id(self, slot: Slot) -> str:
         """The slot's id as status, pins and metrics show it."""
         return f"{self.group}-{slot.number}"
 
 
 @dataclass(frozen=True, slots=True)
 class SlotStep:
-    """The slots as they shall be, who is left over, and what happened."""
+    """The next slots, the executors without a slot, and what has changed."""
 
     slots: Slots
     waiting: tuple[str, ...]
-    """Warm executors for which there is no slot; each takes the next one that gets free."""
+    """Warm executors without a slot, in the order in which they fill slots that become open."""
     released: tuple[Slot, ...]
-    """Slots that are gone now, each with the executor to let go, if it had one."""
+    """Slots that are removed, each with the executor that may end, if it had one."""
     events: tuple[str, ...]
-    """What changed, a line each. Nothing changed: none."""
+    """What changed, one line each; empty if nothing changed."""
 
 
 def step(
@@ -115,21 +116,22 @@ def step(
     leave_first: Sequence[str] = (),
 ) -> SlotStep:
     """
-    Go one step on.
+    Compute the next slots.
 
-    1. A slot whose executor is not warm any more is empty from now on; one that was empty already
-       has been so for `elapsed_seconds` more.
-    2. `wanted` slots stay. Too few: draining ones are wanted again and stay as they are, in the
-       reverse of the order below, and then the lowest unused numbers are added. Too many: the
-       surplus starts to drain, first what `leave_first` names (slot ids, in the order in which they
-       may go), then empty slots, then the highest numbers. A slot once draining goes on, whatever
-       `leave_first` says later.
-    3. Slots that were draining before this step, are not wanted again and are named in `drained`
-       (ids) are released, and their numbers are unused. `drained` may name others as well: it is
-       what the caller saw some time ago. The executors it then lets go it leaves out of
-       `warm_executors` from then on, or they take the next open slot.
-    4. Warm executors that have no slot take the open ones, the lowest first. Ids that are numbers,
-       as Spark's are, go by their value and before all others. A draining slot takes nobody.
+    1. A slot whose executor is no longer warm becomes empty. `elapsed_seconds` are added to the
+       time of slots that were empty already.
+    2. `wanted` slots stay. If there are too few, draining slots stay after all, in the reverse of
+       the order below, and then slots with the lowest unused numbers are added. If there are too
+       many, the surplus starts to drain: first those that `leave_first` names (slot ids, in the
+       order in which they may leave), then empty slots, then the highest numbers. A slot that
+       drains goes on draining, whatever `leave_first` says later.
+    3. A slot is released, and its number becomes unused, if it was draining before this step, is
+       not wanted again, and is named in `drained` (ids). `drained` may name other slots too,
+       because the caller may have seen it some time ago. The caller must leave the executors of
+       released slots out of `warm_executors` from then on, or they fill the next open slot.
+    4. Warm executors without a slot fill the open slots, the lowest first. Ids that are numbers, as
+       Spark's are, are sorted by value and come before all others. No executor fills a draining
+       slot.
     """
     seen = _read_warm(warm_executors)
     if not _is_count(wanted):
@@ -149,7 +151,7 @@ def step(
     )
 
 
-def members(
+def make_members(
     slots: Slots,
     zones: Mapping[str, str] = NO_ZONES,
     grace_seconds: float = 0.0,
@@ -158,25 +160,25 @@ def members(
     entitled: Container[str] | None = None,
 ) -> list[Member]:
     """
-    The slots as `plan` takes them, by number.
+    Make the members that `plan` takes from the slots, by number.
 
-    `zones` names the zone of executors; an empty slot is in none. An empty slot counts as lost for
-    as long as it has been empty, so it keeps its queues for the policy's grace; its grace does not
-    run out while an executor is on its way to it. `coming` are on their way, to the lowest empty
-    slots.
+    `zones` has the zones of executors; an empty slot has none. An empty slot counts as lost for as
+    long as it has been empty, so it keeps its queues for the policy's grace. `coming` executors are
+    starting, for the lowest empty slots; the grace of these slots does not run out.
 
-    A slot that nobody has filled yet gets its first queues when it is filled, but for those that
-    `entitled` names (None: all), as a job's first plan is for all of its slots: these count as
-    present for the grace, so that the executors that come one by one move nothing. Where nobody
-    fills any slot there is nobody to give queues to, and all who are entitled count as present.
+    A slot that no executor has filled yet gets its first queues when it is filled. The exception
+    are the slots that `entitled` names (None: all), because a job's first plan is for all of its
+    slots: they count as present for the grace, so that nothing moves while executors start one by
+    one. If no slot is filled, no other slot could take the queues, and all entitled slots count as
+    present.
     """
     empty = [slot.number for slot in slots.slots if slot.is_open]
     expected = set(empty[:coming])
-    is_anybody_there = any(slot.executor for slot in slots.slots)
+    has_executor = any(slot.executor for slot in slots.slots)
 
-    def lost_for(slot: Slot) -> float | None:
-        is_new = not (slot.was_filled or entitled is None or slots.name(slot) in entitled)
-        if slot.executor or not (is_new or is_anybody_there):
+    def find_lost_seconds(slot: Slot) -> float | None:
+        is_new = not (slot.was_filled or entitled is None or slots.get_id(slot) in entitled)
+        if slot.executor or not (is_new or has_executor):
             return None
         if is_new:
             return max(slot.empty_for_seconds, grace_seconds)  # so that no grace brings it queues
@@ -187,10 +189,10 @@ def members(
 
     return [
         Member(
-            slots.name(slot),
+            slots.get_id(slot),
             zones.get(slot.executor) if slot.executor else None,
             draining=slot.is_draining,
-            lost_for_seconds=lost_for(slot),
+            lost_for_seconds=find_lost_seconds(slot),
         )
         for slot in slots.slots
     ]
@@ -198,7 +200,7 @@ def members(
 
 @dataclass(slots=True)
 class _Work:
-    """The slots while a step is worked out: as they were, as they are by now, and what happened."""
+    """The slots while a step is computed: as they were, as they are now, and what has changed."""
 
     before: Slots
     events: list[str]
@@ -206,7 +208,7 @@ class _Work:
 
     def put(self, slot: Slot, event: str) -> None:
         self.now[slot.number] = slot
-        self.events.append(f"{shorten(self.before.name(slot))}: {event}")
+        self.events.append(f"{shorten(self.before.get_id(slot))}: {event}")
 
     def empty_lost(self, warm: Iterable[str], elapsed: float) -> None:
         alive = set(warm)
@@ -233,30 +235,30 @@ class _Work:
             self.put(Slot(number), "added")
 
     def _rank_leaving(self, slot: Slot, ranks: Mapping[str, int]) -> tuple[int, bool, int]:
-        rank = ranks.get(self.before.name(slot), MOST_SLOTS)
+        rank = ranks.get(self.before.get_id(slot), MOST_SLOTS)
         return rank, slot.executor is not None, -slot.number
 
     def release(self, drained: set[str]) -> tuple[Slot, ...]:
         released = []
         for old in self.before.slots:
             slot = self.now[old.number]
-            if old.is_draining and slot.is_draining and self.before.name(slot) in drained:
-                who = "" if slot.executor is None else f", executor {shorten(slot.executor)} may go"
-                self.put(slot, f"drained and released{who}")
+            if old.is_draining and slot.is_draining and self.before.get_id(slot) in drained:
+                end = "" if slot.executor is None else f", executor {shorten(slot.executor)} may go"
+                self.put(slot, f"drained and released{end}")
                 released.append(self.now.pop(slot.number))
         return tuple(released)
 
     def fill(self, warm: Sequence[str]) -> tuple[str, ...]:
-        seated = {slot.executor for slot in self.now.values()}
-        queue = [name for name in warm if name not in seated]
-        places = [slot for _, slot in sorted(self.now.items()) if slot.is_open]
-        for slot, name in zip(places, queue, strict=False):
+        placed = {slot.executor for slot in self.now.values()}
+        waiting = [name for name in warm if name not in placed]
+        open_slots = [slot for _, slot in sorted(self.now.items()) if slot.is_open]
+        for slot, name in zip(open_slots, waiting, strict=False):
             self.put(Slot(slot.number, name), f"executor {shorten(name)} takes it")
-        return tuple(queue[len(places) :])
+        return tuple(waiting[len(open_slots) :])
 
 
 def _read_warm(executors: Iterable[str]) -> list[str]:
-    """Sort the executors; one that is listed twice is refused."""
+    """Sort the executors, and refuse one that is listed twice."""
     names = list(executors)
     for name in names:
         _refuse_bad_executor(name)
@@ -268,14 +270,14 @@ def _read_warm(executors: Iterable[str]) -> list[str]:
 
 
 def _order_executors(name: str) -> tuple[bool, int, str, bytes]:
-    # Not by int(): that refuses a number of thousands of digits.
+    # Not with int(), which refuses numbers with thousands of digits.
     digits = name.lstrip("0") if name.isascii() and name.isdigit() else None
     return digits is None, len(digits or ""), digits or "", order_text(name)
 
 
 def _refuse_bad_executor(name: object) -> None:
     if not isinstance(name, str) or not name:
-        raise errors.BadRequestError("an executor's id must be a text that is not empty")
+        raise errors.BadRequestError("an executor's id must be a non-empty string")
 
 
 def _is_count(value: object) -> bool:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _UNTIL_ENDED = """\
-It lives until this command is ended by Ctrl-C or SIGTERM, or in any other way, kill -9 included.
-Then nothing is left of it, neither a process nor its data. What it tells in between is on stderr.
+It runs until this command ends, by Ctrl-C, SIGTERM or in any other way, including kill -9. Then no
+process and no data are left. Messages in between go to stderr.
 """
 _ROCKETMQ = f"""\
 Runs a RocketMQ {rocketmq.VERSION} on free ports of this machine: one name server and some brokers.
-When all are ready, one line of JSON is printed:
+When all are ready, it prints one line of JSON:
 
     {{"nameServer": "127.0.0.1:21346", "brokers": {{"broker-a": "127.0.0.1:25002", ...}}}}
 
@@ -30,17 +30,17 @@ _ROCKETMQ_EXAMPLES = """\
 examples:
     python -m sandbox rocketmq up
     python -m sandbox rocketmq up --brokers 1 --slaves 1
-    python -m sandbox rocketmq up --property autoCreateTopicEnable=true   (topics made by sending)
+    python -m sandbox rocketmq up --property autoCreateTopicEnable=true   (sending creates topics)
 
-Java 17 or newer is needed. RocketMQ itself is fetched at the first start, which takes some minutes.
+Needs Java 17 or newer. The first start downloads RocketMQ, which takes some minutes.
 """
 _KUBERNETES = f"""\
 Runs the API of Kubernetes on free ports of this machine: an etcd and a kube-apiserver, without
-controllers and nodes. When it is ready, one line of JSON is printed:
+controllers and nodes. When it is ready, it prints one line of JSON:
 
     {{"server": "https://127.0.0.1:21346", "kubeconfig": "/tmp/evenkeel-kubernetes-x/users/..."}}
 
-Who takes that kubeconfig may do everything.
+This kubeconfig has all rights.
 
 {_UNTIL_ENDED}"""
 _KUBERNETES_EXAMPLES = """\
@@ -48,14 +48,14 @@ examples:
     python -m sandbox kubernetes build
     python -m sandbox kubernetes up
 
-Both are built at the first start, which takes up to ten minutes. Go 1.24 or newer is taken from
-PATH; where there is none, it comes from PyPI.
+The first start builds both, which takes up to ten minutes. Go 1.24 or newer is taken from PATH, or
+otherwise from PyPI.
 """
 
 _NODE = f"""\
 Runs a whole Kubernetes of one node on this machine, with real pods: its own control plane, kubelet,
-containerd, proxy of services and DNS, and the images of this checkout. When it is ready, one line
-of JSON is printed:
+containerd, service proxy and DNS, and the images of this checkout. When it is ready, it prints one
+line of JSON:
 
     {{"server": "https://198.18.0.2:21346", "kubeconfig": "/tmp/evenkeel-node-x/users/..."}}
 
@@ -68,14 +68,14 @@ examples:
     python -m sandbox node build
     python -m sandbox node up
 
-It needs root and Debian, whose packages it takes containerd and more from. All is fetched and built
-at the first start, which takes up to half an hour.
+Needs root and Debian, because it takes containerd and more from Debian's packages. The first start
+downloads and builds everything, which takes up to half an hour.
 """
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what the command line says; the exit code is 1 when it could not be done."""
-    options = _parser().parse_args(arguments)
+    """Run the command; the exit code is 1 if it failed."""
+    options = _make_parser().parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     try:
@@ -93,9 +93,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _rocketmq(options: argparse.Namespace) -> Iterator[dict[str, object]]:
+def _run_rocketmq(options: argparse.Namespace) -> Iterator[dict[str, object]]:
     properties = dict(options.property)
-    with rocketmq.started(options.brokers, slaves=options.slaves, properties=properties) as mq:
+    with rocketmq.run(options.brokers, slaves=options.slaves, properties=properties) as mq:
         found: dict[str, object] = {
             "nameServer": mq.name_server.address,
             "brokers": {name: broker.address for name, broker in mq.brokers.items()},
@@ -106,59 +106,59 @@ def _rocketmq(options: argparse.Namespace) -> Iterator[dict[str, object]]:
 
 
 @contextlib.contextmanager
-def _kubernetes(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
+def _run_kubernetes(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
     from sandbox import kubernetes  # it needs trustme, and RocketMQ does not
 
-    with kubernetes.started() as cluster:
+    with kubernetes.run() as cluster:
         yield {"server": cluster.url, "kubeconfig": str(cluster.admin.kubeconfig)}
 
 
 def _build_kubernetes(_options: argparse.Namespace) -> None:
     from sandbox import kubernetes
 
-    kubernetes.built()
+    kubernetes.build()
 
 
 @contextlib.contextmanager
-def _node(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
+def _run_node(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
     from sandbox import node
 
-    with node.started() as found:
+    with node.run() as found:
         yield {"server": found.url, "kubeconfig": str(found.admin.kubeconfig)}
 
 
 def _build(_options: argparse.Namespace) -> None:
     from sandbox import debian, kubernetes, programs
 
-    jars.classpath(*rocketmq.LIBRARIES)
-    kubernetes.built()
+    jars.fetch_classpath(*rocketmq.LIBRARIES)
+    kubernetes.build()
     for program in programs.ALL:
-        go.built(program)
-    debian.program("prometheus", "usr/bin/prometheus")
+        go.build(program)
+    debian.find_program("prometheus", "usr/bin/prometheus")
 
 
 def _build_node(_options: argparse.Namespace) -> None:
     from sandbox import node
 
-    node.built()
+    node.build()
 
 
 def _build_images(options: argparse.Namespace) -> None:
-    builder = images.buildah() if options.bootstrap else images.chosen()
-    base = images.bootstrapped() if options.bootstrap else options.base
-    for image in images.built(builder, base, options.tag, options.extra_packages):
+    builder = images.set_up_buildah() if options.bootstrap else images.choose_builder()
+    base = images.build_base() if options.bootstrap else options.base
+    for image in images.build(builder, base, options.tag, options.extra_packages):
         print(image.name, image.id, image.size, sep="\t", flush=True)
-    progress.say(f"`{' '.join(builder.command)} images` shows them; `push` there takes them away")
+    progress.say(f"`{' '.join(builder.command)} images` lists them, `push` copies them")
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End by the ordinary way out, once: a second signal must not disturb the cleaning up."""
+    """End in the ordinary way, once: a second signal must not disturb the cleanup."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sys.exit(0)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m sandbox",
         description="Starts the real parts on this machine, and leaves nothing behind.",
@@ -166,27 +166,31 @@ def _parser() -> argparse.ArgumentParser:
     parts = parser.add_subparsers(required=True, metavar="PART", dest="part")
     mq = parts.add_parser("rocketmq", help="a name server and brokers")
     commands = mq.add_subparsers(required=True, metavar="COMMAND")
-    up = _up(commands, _ROCKETMQ, _ROCKETMQ_EXAMPLES)
-    up.set_defaults(started=_rocketmq)
+    up = _add_up(commands, _ROCKETMQ, _ROCKETMQ_EXAMPLES)
+    up.set_defaults(started=_run_rocketmq)
     up.add_argument(
-        "--brokers", type=_count, default=2, metavar="N", help="how many masters, up to 26 (2)"
+        "--brokers",
+        type=_parse_count,
+        default=2,
+        metavar="N",
+        help="how many masters, up to 26 (2)",
     )
     up.add_argument(
-        "--slaves", type=_count, default=0, metavar="N", help="how many slaves each has (0)"
+        "--slaves", type=_parse_count, default=0, metavar="N", help="how many slaves each has (0)"
     )
     up.add_argument(
-        "--property", type=_property, action="append", default=[], metavar="NAME=VALUE",
+        "--property", type=_parse_property, action="append", default=[], metavar="NAME=VALUE",
         help="a broker property of RocketMQ, for all brokers; may be given more than once",
     )  # fmt: skip
-    every = parts.add_parser("build", help="build and fetch what tests need, without starting it")
+    every = parts.add_parser("build", help="build and download what tests need, start nothing")
     every.set_defaults(started=None, build=_build)
     api = parts.add_parser("kubernetes", help="an etcd and a kube-apiserver")
     commands = api.add_subparsers(required=True, metavar="COMMAND")
-    _up(commands, _KUBERNETES, _KUBERNETES_EXAMPLES).set_defaults(started=_kubernetes)
+    _add_up(commands, _KUBERNETES, _KUBERNETES_EXAMPLES).set_defaults(started=_run_kubernetes)
     _add_build(commands).set_defaults(started=None, build=_build_kubernetes)
     node = parts.add_parser("node", help="a whole Kubernetes of one node, as root")
     commands = node.add_subparsers(required=True, metavar="COMMAND")
-    _up(commands, _NODE, _NODE_EXAMPLES).set_defaults(started=_node)
+    _add_up(commands, _NODE, _NODE_EXAMPLES).set_defaults(started=_run_node)
     _add_build(commands).set_defaults(started=None, build=_build_node)
     _add_images(parts.add_parser("images", help="the images of operator and Spark"))
     return parser
@@ -196,16 +200,16 @@ def _add_images(part: argparse.ArgumentParser) -> None:
     commands = part.add_subparsers(required=True, metavar="COMMAND")
     build = commands.add_parser(
         "build",
-        help="build them, say name, id and size of each",
-        description="Builds the images by docker, if its daemon answers, else by buildah.",
+        help="build them, and print name, id and size of each",
+        description="Builds the images with docker if its daemon answers, otherwise with buildah.",
         epilog="Every option's default is the environment variable in brackets.",
     )
     build.set_defaults(started=None, build=_build_images)
     base = build.add_mutually_exclusive_group()
-    base.add_argument("--base", metavar="IMAGE", help="what they stand on [BASE]")
+    base.add_argument("--base", metavar="IMAGE", help="their base image [BASE]")
     base.add_argument(
         "--bootstrap", action="store_true",
-        help="make that from Debian's packages, without any registry of images",
+        help="make the base from Debian's packages, without an image registry",
     )  # fmt: skip
     build.add_argument("--tag", help="the version of the project [TAG]")
     build.add_argument(
@@ -215,10 +219,10 @@ def _add_images(part: argparse.ArgumentParser) -> None:
         build.set_defaults(**{name: os.environ.get(name.upper(), "")})
 
 
-def _up(commands: "_Commands", description: str, examples: str) -> argparse.ArgumentParser:
+def _add_up(commands: "_Commands", description: str, examples: str) -> argparse.ArgumentParser:
     return commands.add_parser(
         "up",
-        help="start them, say where they are, and run until ended",
+        help="start them, print their addresses, and run until ended",
         description=description,
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -226,17 +230,17 @@ def _up(commands: "_Commands", description: str, examples: str) -> argparse.Argu
 
 
 def _add_build(commands: "_Commands") -> argparse.ArgumentParser:
-    return commands.add_parser("build", help="build them, if they were not built before")
+    return commands.add_parser("build", help="build them, unless they are built already")
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     number = int(text)
     if not 0 <= number <= 26:
         raise argparse.ArgumentTypeError(f"{number} is not between 0 and 26")
     return number
 
 
-def _property(text: str) -> tuple[str, str]:
+def _parse_property(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")

@@ -1,7 +1,7 @@
 """
-The archive of Spark's classes that the image has, for Java on this machine: jobs start sooner.
+The archive of Spark's classes, as in the image, for Java on this machine: jobs start faster.
 
-    environment = {**os.environ, **archive.environment()}
+    environment = {**os.environ, **archive.make_environment()}
 """
 
 import functools
@@ -14,29 +14,29 @@ _IMAGE = Path(__file__).parents[1] / "images" / "spark"
 
 
 @functools.cache
-def environment() -> dict[str, str]:
-    """Make it, unless it was made for these jars before; how drivers and executors find it."""
-    return {"SPARK_CONF_DIR": str(_made())}
+def make_environment() -> dict[str, str]:
+    """Make it, unless it exists for these jars; the environment in which Spark finds it."""
+    return {"SPARK_CONF_DIR": str(_make())}
 
 
-def _made() -> Path:
+def _make() -> Path:
     spark = importlib.util.find_spec("pyspark")
     assert spark
     assert spark.origin
     libraries = Path(spark.origin).with_name("jars")
     script, listed = _IMAGE / "archive", _IMAGE / "classes.gz"
     texts = [each.read_text(encoding="utf-8") for each in (script, Path(__file__))]
-    # Java compares the jars' times with those that they had.
+    # Java compares the modification times of the jars with the recorded ones.
     times = [f"{jar} {jar.stat().st_mtime_ns}" for jar in sorted(libraries.glob("*.jar"))]
-    made_of = (str(jars.java()), *texts, listed.read_bytes().hex(), *times)
-    folder = jars.cache() / "classes" / jars.digest(*made_of)
+    made_of = (str(jars.find_java()), *texts, listed.read_bytes().hex(), *times)
+    folder = jars.find_cache() / "classes" / jars.digest(*made_of)
 
     def make(place: Path) -> None:
         jars.run(script, listed, libraries, place, place)
         settings = place / "spark-defaults.conf"
         text = settings.read_text().replace(str(place), str(folder))
-        # In the image, executors are started by its own entry point.
+        # In the image, its own entry point starts executors.
         settings.write_text(text + text.replace("spark.driver.", "spark.executor."))
 
-    jars.made_once(folder, "an archive of Spark's classes", make)
+    jars.make_once(folder, "an archive of Spark's classes", make)
     return folder

@@ -1,4 +1,4 @@
-"""Asks a server one thing, over a connection of its own; a `MqError` when it does not answer."""
+"""Sends one request over a new connection; `MqError` if the server does not answer."""
 
 from typing import TypeVar
 

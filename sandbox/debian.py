@@ -1,9 +1,9 @@
 """
-Programs from Debian's packages, unpacked into the cache: nothing of the machine is changed.
+Programs from Debian's packages, unpacked into the cache: the machine itself is not changed.
 
-The lists of packages are the machine's own; where it has none, apt fetches them into a folder of
-ours. So no root is needed, and what a package would start when it is installed is not started. Only
-programs that need much more than themselves are installed, where root is at work.
+apt downloads the package lists into a folder of ours. So no root is needed, and nothing that a
+package starts at installation is started. Only programs with many dependencies are installed, and
+only by root.
 """
 
 import os
@@ -14,11 +14,11 @@ from sandbox import jars, process, progress
 
 
 class NoDebianError(process.SandboxError):
-    """A program cannot come from Debian's packages here."""
+    """A program cannot be taken from Debian's packages here."""
 
 
-def program(package: str, path: str) -> Path:
-    """Find a program on PATH, else unpack the package that has it at this path."""
+def find_program(package: str, path: str) -> Path:
+    """Find a program on PATH, or else unpack the package that has it at this path."""
     found = shutil.which(Path(path).name)
     if found:
         return Path(found)
@@ -28,21 +28,21 @@ def program(package: str, path: str) -> Path:
                 f"{Path(path).name} is not on PATH, and without {tool} it cannot be taken from "
                 f"Debian's package {package}: install it"
             )
-    folder = jars.cache() / "debian" / package
-    jars.made_once(folder, f"{package}, from Debian's package", lambda to: _unpack(package, to))
+    folder = jars.find_cache() / "debian" / package
+    jars.make_once(folder, f"{package}, from Debian's package", lambda to: _unpack(package, to))
     return folder / path
 
 
 def install(*packages: str, program: str = "") -> None:
-    """Install packages whose program, of the same name if none is given, is not on PATH."""
+    """Install packages whose program is not on PATH; by default it has the package's name."""
     missing = [package for package in packages if shutil.which(program or package) is None]
     if not missing:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise NoDebianError(
-            f"here is no {' and no '.join(missing)}: install it; root's runs have apt-get do so"
+            f"missing: {', '.join(missing)}; install it, or run as root, to install it with apt-get"
         )
-    progress.say(f"installing {' and '.join(missing)} by apt-get")
+    progress.say(f"installing {' and '.join(missing)} with apt-get")
     quiet = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--yes")
     jars.run(*quiet, "update")
     jars.run(*quiet, "install", "--no-install-recommends", *missing)

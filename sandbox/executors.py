@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 
-def of_session(session: int) -> list[int]:
-    """List the processes of a session, which the driver began."""
+def list_session(session: int) -> list[int]:
+    """List the processes of a session that a driver started."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -16,15 +16,17 @@ def of_session(session: int) -> list[int]:
 
 
 def find(session: int, executor: str) -> int | None:
-    """Find the process of an executor by Spark's id of it."""
-    for pid in of_session(session):
-        if re.search(rf"CoarseGrainedExecutorBackend .*--executor-id {executor} ", command(pid)):
+    """Find the process of an executor by its id in Spark."""
+    for pid in list_session(session):
+        if re.search(
+            rf"CoarseGrainedExecutorBackend .*--executor-id {executor} ", read_command(pid)
+        ):
             return pid
     return None
 
 
-def command(pid: int) -> str:
-    """Read what a process was started as; empty once it has ended."""
+def read_command(pid: int) -> str:
+    """Read the command line of a process; empty once it has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     return ""

@@ -1,14 +1,14 @@
 """
-A program of its own: ends a process, or removes a folder, when its caller is gone.
+A separate program that ends a process, or removes a folder, when its caller is gone.
 
-    guard.py run COMMAND...    start the command, tell its pid, end with it and with its exit code
-    guard.py keep PREFIX       make a folder in the place for temporary files, tell its path
+    guard.py run COMMAND...    start the command, print its pid, exit with its exit code
+    guard.py keep PREFIX       make a temporary folder, print its path
 
 Its standard input is a pipe whose other end only the caller holds. The kernel closes that end
-whatever ends the caller, kill -9 included; then the command's process group is killed, or the
-folder removed. A byte in the pipe asks the command to end by itself (SIGTERM). What is told comes
-on standard output; the command's output goes to this program's standard error. `sandbox.process`
-is the caller. A bare interpreter (-I -S) runs this file by its path, to be there in an instant.
+however the caller ends, including kill -9; then the guard kills the command's process group, or
+removes the folder. A byte in the pipe asks the command to end (SIGTERM). The guard prints to
+standard output; the command's output goes to the guard's standard error. `sandbox.process` is the
+caller. A bare interpreter (-I -S) runs this file by its path, so that it starts fast.
 """
 
 import ctypes
@@ -25,16 +25,16 @@ _SET_SIGNAL_AT_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 
 
 def run(command: list[str]) -> int:
-    """Be the parent of the command until it ends or the caller does; return its exit code."""
+    """Run the command until it or the caller ends; return its exit code."""
     signal.signal(signal.SIGTERM, _leave)
-    ended = _wakes_when_a_child_ends()
+    ended = _watch_children()
     child = os.fork()
     if child == 0:
-        _become(command)
+        _turn_into(command)
     try:
-        _own_group(child)
-        _tell(str(child))
-        while _in_order(child, ended):
+        _set_own_group(child)
+        _print(str(child))
+        while _wait_for_event(child, ended):
             pass
     finally:
         os.killpg(child, signal.SIGKILL)
@@ -44,7 +44,7 @@ def run(command: list[str]) -> int:
 
 
 def keep(prefix: str) -> None:
-    """Make a folder and remove it when nobody holds the pipe any more."""
+    """Make a folder, and remove it when no process holds the pipe any more."""
     import shutil
     import tempfile
 
@@ -52,19 +52,19 @@ def keep(prefix: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     folder = tempfile.mkdtemp(prefix=prefix)
     try:
-        _tell(folder)
+        _print(folder)
         while os.read(_CALLER, 1):
             pass
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _in_order(child: int, ended: int) -> bool:
-    """Wait for one event; whether the command runs on after it."""
+def _wait_for_event(child: int, ended: int) -> bool:
+    """Wait for one event; whether the command still runs after it."""
     ready, _, _ = select.select([_CALLER, ended], [], [])
     if ended in ready:
         os.read(ended, 1)
-        # It stays unreaped, so that its group's id cannot be given to anybody else yet.
+        # It stays unreaped, so that the kernel cannot reuse the id of its group yet.
         return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
     if not os.read(_CALLER, 1):
         return False
@@ -72,7 +72,7 @@ def _in_order(child: int, ended: int) -> bool:
     return True
 
 
-def _wakes_when_a_child_ends() -> int:
+def _watch_children() -> int:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)
@@ -80,35 +80,35 @@ def _wakes_when_a_child_ends() -> int:
     return reader
 
 
-def _become(command: list[str]) -> NoReturn:
+def _turn_into(command: list[str]) -> NoReturn:
     """Turn this new process into the command, which dies with the guard."""
     try:
-        _own_group(os.getpid())
+        _set_own_group(os.getpid())
         _die_with_parent()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(_OUTPUT, 1)
-        os.execvp(command[0], command)  # noqa: S606 - to start what it was given is its purpose
+        os.execvp(command[0], command)  # noqa: S606 - its purpose is to start the given command
     except OSError as error:
         os.write(_OUTPUT, f"{command[0]} does not start: {error}\n".encode())
     finally:
         os._exit(127)
 
 
-def _own_group(child: int) -> None:
-    """Called by parent and child, as shells do: whoever is first, the group is there in time."""
+def _set_own_group(child: int) -> None:
+    """Called by parent and child, as shells do, so that the group exists in time."""
     try:
         os.setpgid(child, child)
     except (PermissionError, ProcessLookupError):
-        return  # the child came first, and may even have ended
+        return  # the child was first, and may even have ended
 
 
 def _die_with_parent() -> None:
-    """Only Linux has it: a command whose guard was killed is killed by the kernel."""
+    """Let the kernel kill the command when its guard is killed; only Linux can."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     print(text, flush=True)
 
 

@@ -1,9 +1,8 @@
 """
-Builds the images with docker or buildah, and the base they stand on without any registry.
+Builds the images with docker or buildah, and their base image without a registry.
 
-What buildah makes stays in the cache: nothing of the machine's own images is seen or changed. How
-this machine's pip reaches its registry goes into a build as secrets, of which no image keeps
-anything.
+buildah keeps its images in the cache, separate from the machine's own images. The settings with
+which this machine's pip reaches its registry go into a build as secrets, which no image keeps.
 """
 
 import ast
@@ -22,17 +21,17 @@ from sandbox import debian, jars, process, progress
 ROOT = Path(__file__).parents[1]
 TARGETS = ("operator", "spark")
 EPOCH = 315532800
-"""When all files were made, for layers to be the same each time: 1980, where zip files begin."""
+"""Time of all files, so that layers are reproducible: 1980, where zip files begin."""
 _SUITE = "bookworm"
 _WITHOUT = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
 _REACHING = ("extra-index-url", "index-url", "proxy", "trusted-host")
-"""Of pip's settings those that say how it reaches packages."""
+"""Settings of pip that say how it reaches packages."""
 _CERTIFICATES = "/run/secrets/certificates"
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A built image, as its builder calls it."""
+    """A built image, as its builder lists it."""
 
     name: str
     id: str
@@ -41,21 +40,21 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """A program that builds images, and its way to do so."""
+    """A program that builds images, and its arguments."""
 
     command: Sequence[str]
     build: Sequence[str]
     where: str = ""
-    """In front of the images' names."""
+    """Prefix of the images' names."""
 
-    def built(
+    def build_image(
         self, target: str, tag: str, arguments: Mapping[str, str], context: Path = ROOT
     ) -> Image:
         """Build a target of the Dockerfile in a folder."""
         name = f"{self.where}evenkeel-{target}:{tag}"
         progress.say(f"building {name}; the first time takes minutes")
         options = [f"--build-arg={key}={value}" for key, value in arguments.items()]
-        with secrets() as known:
+        with write_secrets() as known:
             options += [f"--secret=id={key},src={path}" for key, path in known.items()]
             jars.run(
                 *self.command, *self.build, *options, f"--target={target}", f"--tag={name}", context
@@ -63,87 +62,87 @@ class Builder:
         return self.found(name)
 
     def found(self, name: str) -> Image:
-        """Look a built image up."""
-        answer = _told(*self.command, "images", "--format={{.ID}} {{.Size}}", name)
+        """Look up a built image."""
+        answer = _run(*self.command, "images", "--format={{.ID}} {{.Size}}", name)
         return Image(name, *answer.splitlines()[0].split(maxsplit=1))
 
 
-def version() -> str:
-    """Tell the project's version, which images are tagged with."""
+def read_version() -> str:
+    """Read the project's version, which is the tag of images."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return str(project["version"])
 
 
-def built(builder: Builder, base: str = "", tag: str = "", extra_packages: str = "") -> list[Image]:
-    """Build both images on a base; without one, on the Dockerfile's own."""
+def build(builder: Builder, base: str = "", tag: str = "", extra_packages: str = "") -> list[Image]:
+    """Build both images on a base; by default on that of the Dockerfile."""
     given = {"BASE": base, "EXTRA_PACKAGES": extra_packages}
     arguments = {name: value for name, value in given.items() if value}
-    return [builder.built(target, tag or version(), arguments) for target in TARGETS]
+    return [builder.build_image(target, tag or read_version(), arguments) for target in TARGETS]
 
 
-def chosen() -> Builder:
-    """Take docker if its daemon answers, else buildah."""
-    if _docker_answers():
-        return _docker()
+def choose_builder() -> Builder:
+    """Choose docker if its daemon answers, otherwise buildah."""
+    if _has_docker():
+        return _make_docker()
     try:
-        return buildah()
+        return set_up_buildah()
     except debian.NoDebianError as error:
         raise debian.NoDebianError(f"{error}; or start docker") from error
 
 
-def bootstrapped() -> str:
-    """Make a base from Debian's packages, unless it was made before; return its name."""
+def build_base() -> str:
+    """Make a base from Debian's packages, unless it exists; return its name."""
     debian.install("buildah", "mmdebstrap")
     options = [f"--dpkgopt=path-exclude={each}" for each in _WITHOUT] + [
         "--dpkgopt=path-include=/usr/share/doc/*/copyright"
     ]
     command = [
         "env", f"SOURCE_DATE_EPOCH={EPOCH}", "mmdebstrap", "--variant=minbase", *options,
-        # Else a package comes along that merges what is merged from the start, and Perl with it.
+        # Otherwise a package is added that merges what is already merged, and Perl with it.
         "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", "--include=usr-is-merged", _SUITE,
     ]  # fmt: skip
-    folder = jars.cache() / "images" / f"{_SUITE}-{jars.digest(*command)}"
+    folder = jars.find_cache() / "images" / f"{_SUITE}-{jars.digest(*command)}"
     what = "the images' base, from Debian's packages"
-    jars.made_once(folder, what, lambda place: jars.run(*command, place / "base.tar"))
+    jars.make_once(folder, what, lambda place: jars.run(*command, place / "base.tar"))
     name = f"localhost/evenkeel-base:{folder.name}"
-    store = buildah().command
-    if not _told(*store, "images", "--quiet", "--filter", f"reference={name}").strip():
-        container = _told(*store, "from", "scratch").strip()
+    store = set_up_buildah().command
+    if not _run(*store, "images", "--quiet", "--filter", f"reference={name}").strip():
+        container = _run(*store, "from", "scratch").strip()
         jars.run(*store, "add", container, folder / "base.tar")
         jars.run(*store, "commit", "--rm", f"--timestamp={EPOCH}", container, name)
     return name
 
 
-def buildah() -> Builder:
-    """Set buildah up: it needs no daemon, and its images are in the cache."""
+def set_up_buildah() -> Builder:
+    """Set up buildah: it needs no daemon, and its images are in the cache."""
     debian.install("buildah")
-    images = jars.cache() / "images"
+    images = jars.find_cache() / "images"
     store = ("buildah", "--root", str(images / "storage"), "--runroot", str(images / "run"))
     build = ("build", "--isolation=chroot", "--layers", f"--timestamp={EPOCH}")
     return Builder(store, build, "localhost/")
 
 
-def _docker() -> Builder:
+def _make_docker() -> Builder:
     return Builder(("docker",), ("build", f"--build-arg=SOURCE_DATE_EPOCH={EPOCH}"))
 
 
-def _docker_answers() -> bool:
+def _has_docker() -> bool:
     if shutil.which("docker") is None:
         return False
     return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
 
 
 @contextlib.contextmanager
-def secrets() -> Iterator[dict[str, Path]]:
-    """Say how packages are reached from here, as far as anything is set."""
-    settings = _pip_settings()
+def write_secrets() -> Iterator[dict[str, Path]]:
+    """Write the settings with which this machine reaches packages, if any are set."""
+    settings = _read_pip_settings()
     found: dict[str, Path] = {}
     with tempfile.TemporaryDirectory(prefix="evenkeel-images-") as folder:
         lines = [f"{name} = {value}" for name, value in settings.items() if name in _REACHING]
         if "cert" in settings:
             found["certificates"] = Path(settings["cert"])
             lines.append(f"cert = {_CERTIFICATES}")
-            java = jars.java()
+            java = jars.find_java()
             trusted = java and java.resolve().parents[1] / "lib" / "security" / "cacerts"
             if trusted and trusted.exists():
                 found["java-certificates"] = trusted.resolve()
@@ -153,9 +152,9 @@ def secrets() -> Iterator[dict[str, Path]]:
         yield found
 
 
-def _pip_settings() -> dict[str, str]:
-    """Read them as pip does, from its files and the environment, which wins."""
-    lines = _told(sys.executable, "-m", "pip", "config", "list").splitlines()
+def _read_pip_settings() -> dict[str, str]:
+    """Read pip's settings from its files and the environment; the environment wins."""
+    lines = _run(sys.executable, "-m", "pip", "config", "list").splitlines()
     pairs = (
         line.partition("=") for line in sorted(lines, key=lambda line: line.startswith(":env:"))
     )
@@ -166,7 +165,7 @@ def _pip_settings() -> dict[str, str]:
     }
 
 
-def _told(*command: str | Path) -> str:
+def _run(*command: str | Path) -> str:
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise process.SandboxError(f"{' '.join(map(str, command))}: {answer.stderr.strip()}")

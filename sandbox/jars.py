@@ -1,9 +1,9 @@
 """
-Fetches Java libraries, with all they need at run time, into the cache; compiles against them.
+Downloads Java libraries with their dependencies into the cache, and compiles against them.
 
-`classpath("org.apache.rocketmq:rocketmq-client:5.4.0")` is all a caller needs. Everything is made
-once: whoever comes second, even at the same moment, waits and finds it there. Maven does the work
-where it is on PATH. Elsewhere Ivy does, whose jar comes with PySpark, so a JDK is enough.
+`fetch_classpath("org.apache.rocketmq:rocketmq-client:5.4.0")` is all that a caller needs.
+Everything is made once: a second caller, even at the same moment, waits and finds it there. Maven
+downloads if it is on PATH, otherwise Ivy, whose jar comes with PySpark, so a JDK is enough.
 """
 
 import contextlib
@@ -37,15 +37,15 @@ class BadCoordinateError(JarsError):
 
 
 class NoJavaError(JarsError):
-    """No Java, or one without a compiler."""
+    """There is no Java, or no compiler in it."""
 
 
 class StepFailedError(JarsError):
-    """A program that fetches or compiles failed, or could not be started."""
+    """A program that downloads or compiles failed, or could not be started."""
 
 
-def java() -> Path | None:
-    """Find Java: the one of JAVA_HOME, else the one on PATH."""
+def find_java() -> Path | None:
+    """Find Java, in JAVA_HOME or else on PATH."""
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
         return Path(home) / "bin" / "java"
@@ -53,57 +53,57 @@ def java() -> Path | None:
     return Path(found) if found else None
 
 
-def javac() -> Path | None:
-    """Find the compiler that belongs to this Java; None where only a runtime is installed."""
-    found = java()
+def find_javac() -> Path | None:
+    """Find the compiler of this Java; None if only a runtime is installed."""
+    found = find_java()
     compiler = found.resolve().with_name("javac") if found else None
     return compiler if compiler and compiler.exists() else None
 
 
-def cache() -> Path:
-    """Name the folder for what takes long to make. It is never inside the checkout."""
+def find_cache() -> Path:
+    """Find the folder for what takes long to make. It is never inside the checkout."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "evenkeel"
 
 
-def classpath(*coordinates: str) -> str:
-    """Fetch these libraries and all they need at run time; return their jars, ready for `-cp`."""
+def fetch_classpath(*coordinates: str) -> str:
+    """Download these libraries and their dependencies; return the jars, ready for `-cp`."""
     for coordinate in coordinates:
         if not _COORDINATE.fullmatch(coordinate):
             raise BadCoordinateError(f"{coordinate!r} is not group:artifact:version")
     wanted = sorted(set(coordinates))
     label = "-".join(wanted[0].split(":")[1:])
-    folder = cache() / "jars" / f"{label}-{digest(*wanted)}"
-    made_once(folder, f"the jars of {', '.join(wanted)}", lambda place: _fetch(wanted, place))
+    folder = find_cache() / "jars" / f"{label}-{digest(*wanted)}"
+    make_once(folder, f"the jars of {', '.join(wanted)}", lambda place: _fetch(wanted, place))
     return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")))
 
 
-def compiled(sources: Sequence[Path], libraries: str) -> Path:
+def compile_sources(sources: Sequence[Path], libraries: str) -> Path:
     """Compile Java files against a class path; return the folder of the classes."""
-    compiler = javac()
+    compiler = find_javac()
     if compiler is None:
         raise NoJavaError("no Java compiler: install a JDK 17 or newer, a runtime is not enough")
     texts = (source.read_text(encoding="utf-8") for source in sorted(sources))
-    folder = cache() / "classes" / digest(str(compiler), libraries, *texts)
+    folder = find_cache() / "classes" / digest(str(compiler), libraries, *texts)
     command = [str(compiler), "-encoding", "UTF-8", "-cp", libraries]
     names = ", ".join(source.name for source in sources)
-    made_once(
+    make_once(
         folder, f"classes of {names}", lambda place: run(*command, "-d", place, *sorted(sources))
     )
     return folder
 
 
-def made_once(folder: Path, what: str, make: Callable[[Path], None]) -> None:
+def make_once(folder: Path, what: str, make: Callable[[Path], None]) -> None:
     """
-    Let `make` fill a folder, unless it is there already.
+    Let `make` fill a folder, unless the folder exists.
 
-    It fills a neighbour that is renamed when complete, under a lock. So a folder that exists is
-    complete, and what a killed run has left is thrown away by the next one.
+    It fills a folder next to it, which is renamed when complete, under a lock. So a folder that
+    exists is complete, and the next run deletes what a killed run has left.
     """
     if folder.exists():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.with_name(f"{folder.name}.lock")):
+    with _lock(folder.with_name(f"{folder.name}.lock")):
         if folder.exists():
             return
         progress.say(f"making {what}, once, in {folder}")
@@ -117,7 +117,7 @@ def made_once(folder: Path, what: str, make: Callable[[Path], None]) -> None:
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:
-    """Run a program that may take minutes: signs of life on stderr, its output when it fails."""
+    """Run a program that may take minutes: report progress on stderr, and its output on failure."""
     name = Path(command[0]).name
     started = time.monotonic()
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
@@ -128,17 +128,17 @@ def run(*command: str | Path, cwd: Path | None = None) -> None:
         except OSError as error:
             raise StepFailedError(f"{command[0]} does not start: {error}") from error
         try:
-            while _still_runs(child):
-                progress.say(f"{name} has been at work for {time.monotonic() - started:.0f} s")
+            while _is_still_running(child):
+                progress.say(f"{name} has been running for {time.monotonic() - started:.0f} s")
         finally:
             child.kill()
             child.wait()
         if child.returncode != 0:
             log.seek(0)
-            raise StepFailedError(_failure(name, child.returncode, log.read()))
+            raise StepFailedError(_describe_failure(name, child.returncode, log.read()))
 
 
-def _still_runs(child: subprocess.Popen[bytes]) -> bool:
+def _is_still_running(child: subprocess.Popen[bytes]) -> bool:
     try:
         child.wait(_QUIET_SECONDS)
     except subprocess.TimeoutExpired:
@@ -146,10 +146,10 @@ def _still_runs(child: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def _failure(name: str, code: int, output: str) -> str:
-    """Show the end of what the program said, for the reason stands there."""
+def _describe_failure(name: str, code: int, output: str) -> str:
+    """Show the end of the program's output, which contains the reason."""
     lines = [line for line in output.splitlines() if line.strip()][-15:]
-    said = "".join(f"\n  {line}" for line in lines) or " It said nothing."
+    said = "".join(f"\n  {line}" for line in lines) or " It is empty."
     return (
         f"{name} ended with code {code}. If this machine is offline, try again when it can reach "
         f"its package registries. The end of its output:{said}"
@@ -187,7 +187,7 @@ def _fetch_with_maven(maven: str, coordinates: Sequence[str], place: Path, scrat
 
 
 def _fetch_with_ivy(coordinates: Sequence[str], place: Path, scratch: Path) -> None:
-    found = java()
+    found = find_java()
     if found is None:
         raise NoJavaError(
             "neither Maven nor Java is on PATH: install a JDK 17 or newer, or set JAVA_HOME"
@@ -206,17 +206,17 @@ def _fetch_with_ivy(coordinates: Sequence[str], place: Path, scratch: Path) -> N
         encoding="utf-8",
     )
     pattern = place / "[organisation].[artifact]-[revision](-[classifier]).[ext]"
-    run(found, "-jar", _ivy(), "-ivy", module, "-confs", "default", "-retrieve", pattern)
+    run(found, "-jar", _find_ivy(), "-ivy", module, "-confs", "default", "-retrieve", pattern)
 
 
-def _ivy() -> Path:
-    """Find Ivy in the installed PySpark, else take it out of PySpark's package."""
+def _find_ivy() -> Path:
+    """Find Ivy in the installed PySpark, or else extract it from PySpark's package."""
     spec = importlib.util.find_spec("pyspark")
     if spec is not None and spec.origin is not None:
         for jar in (Path(spec.origin).parent / "jars").glob("ivy-*.jar"):
             return jar
-    folder = cache() / "jars" / f"ivy-of-pyspark-{_PYSPARK}"
-    made_once(folder, f"Ivy, from PySpark {_PYSPARK} (450 MB to download)", _unpack_ivy)
+    folder = find_cache() / "jars" / f"ivy-of-pyspark-{_PYSPARK}"
+    make_once(folder, f"Ivy, from PySpark {_PYSPARK} (450 MB to download)", _unpack_ivy)
     return next(folder.glob("ivy-*.jar"))
 
 
@@ -234,12 +234,12 @@ def _unpack_ivy(place: Path) -> None:
                 if content is not None:
                     (place / name).write_bytes(content.read())
                     return
-    raise StepFailedError(f"PySpark {_PYSPARK} holds no jar of Ivy")
+    raise StepFailedError(f"PySpark {_PYSPARK} contains no jar of Ivy")
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with this process, whatever ends it."""
+def _lock(path: Path) -> Iterator[None]:
+    """Hold a lock that is released when this process ends, however it ends."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -250,5 +250,5 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def digest(*texts: str) -> str:
-    """Shorten texts to a key for a folder: other texts, another folder."""
+    """Shorten strings to a folder name that changes when one of them changes."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:10]

@@ -1,8 +1,7 @@
 """
-A pinned job in a process of its own, with real executors, and a planner that plays the operator.
+A pinned job in a separate process, with real executors, and a planner in place of the operator.
 
-The planner reads what the driver reports, and writes the assignment that `lb_core` plans for the
-slots that are wanted and the queues that there are.
+The planner writes the assignment that `lb_core` plans for the wanted slots and the existing queues.
 """
 
 import contextlib
@@ -31,7 +30,7 @@ from lb_core.assignment import Assignment
 from lb_core.model import Member, QueueRange
 from mq_client import blocking
 from sandbox import archive, executors, ports, process, sinks
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 
 ROOT = Path(__file__).parents[1]
 MOST_EXECUTORS = 3
@@ -51,12 +50,12 @@ SQL = "SELECT broker_name, queue_id, queue_offset, CAST(body AS string) AS body 
 
 
 class JobError(process.SandboxError):
-    """The job does not do what it should, or has ended."""
+    """The job does not do what was waited for, or has ended."""
 
 
 @dataclass
 class RunningJob:
-    """A job that runs until it is left."""
+    """A job that runs until the block ends."""
 
     folder: Path
     client: blocking.Client
@@ -90,7 +89,7 @@ class RunningJob:
 
     @property
     def group(self) -> str:
-        """Name the consumer group."""
+        """The consumer group."""
         return f"group-{self.topic}"
 
     def start(self) -> None:
@@ -103,7 +102,7 @@ class RunningJob:
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_SCALA_VERSION": "2.13",
-            **archive.environment(),
+            **archive.make_environment(),
         }
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(
@@ -113,17 +112,17 @@ class RunningJob:
             )  # fmt: skip
 
     def end_by(self, number: int) -> int:
-        """Send a signal to the driver, wait for it, and end what it leaves behind."""
+        """Send a signal to the driver, wait for its end, and kill what it leaves behind."""
         self.process.send_signal(number)
         code = self.process.wait(PATIENCE_SECONDS)
-        for pid in executors.of_session(self.process.pid):
+        for pid in executors.list_session(self.process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return code
 
     @property
     def report(self) -> dict[str, Any]:
-        """Read what the driver reported last."""
+        """The last report of the driver."""
         try:
             found: dict[str, Any] = json.loads((self.folder / names.REPORT).read_text())
         except FileNotFoundError:
@@ -131,7 +130,7 @@ class RunningJob:
         return found
 
     def metrics(self) -> dict[str, float]:
-        """Read what Prometheus would, by names without what they all begin with."""
+        """Read the metrics as Prometheus does, by name without the common prefix."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics.port}/metrics") as answer:
             lines = answer.read().decode().splitlines()
         pairs = [line.rpartition(" ") for line in lines if line.startswith(METRICS)]
@@ -139,13 +138,13 @@ class RunningJob:
 
     @property
     def log(self) -> str:
-        """Read what the driver wrote."""
+        """The driver's log."""
         return (self.folder / "log").read_text(errors="replace")
 
     def until(self, is_right: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Wait until the report is so."""
+        """Wait until the report is right."""
         has_ended = self.process.poll
-        seen = eventually(
+        seen = wait_for(
             lambda: self.report,
             lambda it: is_right(it) or has_ended() is not None,
             PATIENCE_SECONDS,
@@ -155,7 +154,7 @@ class RunningJob:
         return seen
 
     def until_adopted(self, slots: int) -> dict[str, Any]:
-        """Wait until an assignment to so many slots is adopted, and all of them are filled."""
+        """Wait until an assignment to this number of slots is adopted, and all are filled."""
         return self.until(
             lambda it: (
                 len(it["slots"]) == slots
@@ -166,7 +165,7 @@ class RunningJob:
         )
 
     def executor(self, slot: str) -> tuple[str, int]:
-        """Tell the id and the process of the executor that fills a slot."""
+        """Find the id and the process of the executor that fills a slot."""
         name = self.report["slots"][slot]["executor"]
         pid = executors.find(self.process.pid, name)
         if pid is None:
@@ -174,18 +173,18 @@ class RunningJob:
         return name, pid
 
     def rows(self) -> list[dict[str, Any]]:
-        """Read what the sink holds."""
+        """Read the rows of the sink."""
         return [row for _, rows in self.batches() for row in rows]
 
     def batches(self) -> Iterator[tuple[float, list[dict[str, Any]]]]:
-        """Read what the sink holds, batch by batch, each with the time of its end."""
-        yield from map(sinks.batch, sinks.finished(self.folder / "rows"))
+        """Read the rows of the sink, batch by batch, each with the time of its end."""
+        yield from map(sinks.read_batch, sinks.list_finished(self.folder / "rows"))
 
     def standstills(self, marks: list[tuple[str, float]]) -> dict[str, float]:
         """
-        Tell for how many seconds a queue stood still at most, after each mark up to the next.
+        Measure the longest time in seconds in which a queue was not read, from mark to mark.
 
-        Messages must arrive on all queues all the time. A queue stands still from the end of one
+        Messages must arrive in all queues all the time. A queue is not read from the end of one
         batch with rows of it to the end of the next one.
         """
         times: dict[tuple[str, int], list[float]] = defaultdict(list)
@@ -236,7 +235,7 @@ class RunningJob:
 
 
 def _die_with_parent() -> None:
-    """Let the driver end with the tests, however they end; its JVM and its executors follow."""
+    """Let the kernel kill the driver when the tests end; its JVM and executors follow."""
     _LIBC.prctl(_SET_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
 
 

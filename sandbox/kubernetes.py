@@ -1,17 +1,16 @@
 """
 Starts the API of Kubernetes 1.34.4 on loopback: an etcd and a kube-apiserver, both real.
 
-    with kubernetes.started() as cluster:
+    with kubernetes.run() as cluster:
         cluster.admin.ask("GET", "/api/v1/namespaces")
         cluster.servers["kube-apiserver"].kill()
         cluster.servers["kube-apiserver"].restart()
 
-It is ready when entered, and gone when left, with its data, and also when this process is killed.
-Until then the servers keep data and addresses, whatever is done to them. Rights are as in a real
-cluster: Node and RBAC. There are no controllers and no nodes. So nothing follows from what is
-written: no deployment makes pods, nothing is collected as garbage, a deleted namespace stays, the
-roles `view`, `edit` and `admin` are empty, and a namespace takes no pods before its service account
-is made.
+It is ready when the block begins, and gone with its data when the block ends, or when this process
+is killed. Until then the servers keep data and addresses, also over a kill. Authorization is as in
+a real cluster: Node and RBAC. There are no controllers and no nodes: no deployment creates pods,
+nothing is garbage-collected, a deleted namespace stays, the roles `view`, `edit` and `admin` are
+empty, and a namespace accepts no pods before its service account exists.
 """
 
 import abc
@@ -22,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox import go, process, server
-from sandbox.kubernetes_users import ADMINS, Authority, User
+from sandbox.kubernetes_users import ADMINS, ApiUser, Authority
 from sandbox.server import LOOPBACK, Site
 
 VERSION = "1.34.4"
@@ -30,11 +29,11 @@ _TOKEN_SECONDS = 24 * 60 * 60
 _ANSWER_SECONDS = 5.0
 
 
-def of_kubernetes(name: str) -> go.Program:
-    """Say how one of Kubernetes' own commands is built."""
+def make_program(name: str) -> go.GoProgram:
+    """Describe how to build one of Kubernetes' own commands."""
     _, minor, patch = VERSION.split(".")
     version = "k8s.io/component-base/version"
-    return go.Program(
+    return go.GoProgram(
         name, "k8s.io/kubernetes", f"v{VERSION}", f"cmd/{name}", staged=f"v0.{minor}.{patch}",
         strings={
             f"{version}.gitVersion": f"v{VERSION}",
@@ -45,12 +44,12 @@ def of_kubernetes(name: str) -> go.Program:
 
 
 _PROGRAMS = (
-    go.Program("etcd", "go.etcd.io/etcd/server/v3", "v3.6.8"),
-    of_kubernetes("kube-apiserver"),
+    go.GoProgram("etcd", "go.etcd.io/etcd/server/v3", "v3.6.8"),
+    make_program("kube-apiserver"),
 )
 
 
-class Server(server.Server):
+class KubernetesServer(server.SandboxServer):
     """What both servers have in common."""
 
     program = ""
@@ -58,7 +57,7 @@ class Server(server.Server):
     def __init__(
         self, programs: Mapping[str, Path], place: process.Folder, site: Site = LOOPBACK
     ) -> None:
-        """Claim the ports; nothing runs yet."""
+        """Claim the ports; start nothing yet."""
         super().__init__(self.program)
         self._command = programs[self.program]
         self._place = place
@@ -66,16 +65,16 @@ class Server(server.Server):
 
     @abc.abstractmethod
     def flags(self) -> dict[str, str]:
-        """Say how it is configured; asked at each start."""
+        """Return its configuration; called at each start."""
 
     @abc.abstractmethod
     def _answers(self) -> bool:
-        """Whether it serves; an `OSError` when nobody listens."""
+        """Whether it serves; `OSError` if nothing listens."""
 
-    def _started(self) -> process.Process:
+    def _start_process(self) -> process.ChildProcess:
         flags = [f"--{name}={value}" for name, value in self.flags().items()]
         command: list[str | Path] = [*self._site.enter, self._command, *flags]
-        return process.Process(self.name, command, self._place, {})
+        return process.ChildProcess(self.name, command, self._place, {})
 
     def _is_ready(self) -> bool:
         with contextlib.suppress(OSError, http.client.HTTPException):
@@ -83,18 +82,18 @@ class Server(server.Server):
         return False
 
 
-class Etcd(Server):
-    """Where the API server keeps everything."""
+class Etcd(KubernetesServer):
+    """The storage of the API server."""
 
     program = "etcd"
 
     @property
     def url(self) -> str:
-        """Where the API server finds it."""
+        """Its address for the API server."""
         return f"http://{self._site.address}:{self.port}"
 
     def flags(self) -> dict[str, str]:
-        """Say how it is configured."""
+        """Return its configuration."""
         peers = f"http://{self._site.address}:{self.port + 1}"
         return {
             "name": self.name,
@@ -104,10 +103,10 @@ class Etcd(Server):
             "listen-peer-urls": peers,
             "initial-advertise-peer-urls": peers,
             "initial-cluster": f"{self.name}={peers}",
-            # A member alone need not wait to hear from others.
+            # A single member need not wait for others.
             "heartbeat-interval": "10",
             "election-timeout": "100",
-            # Data that this process has written survives its kill; only a power cut is faster.
+            # Written data survives a kill of the process, though not a power cut.
             "unsafe-no-fsync": "true",
         }
 
@@ -120,8 +119,8 @@ class Etcd(Server):
             return connection.getresponse().status == http.HTTPStatus.OK
 
 
-class ApiServer(Server):
-    """The API itself."""
+class ApiServer(KubernetesServer):
+    """The API server."""
 
     program = "kube-apiserver"
 
@@ -139,15 +138,15 @@ class ApiServer(Server):
         self._etcd = etcd
         self._flags = flags
         self.authority = Authority(place.path / "users", site.address, self.port, *names)
-        self.admin = self.authority.by_certificate("admin", ADMINS)
+        self.admin = self.authority.issue_certificate("admin", ADMINS)
 
     @property
     def url(self) -> str:
-        """Where everybody finds it."""
+        """Its address for clients."""
         return f"https://{self._site.address}:{self.port}"
 
     def flags(self) -> dict[str, str]:
-        """Say how it is configured; what the caller has asked for comes last."""
+        """Return its configuration; the caller's flags come last."""
         key = str(self.authority.service_accounts_key)
         return {
             "etcd-servers": self._etcd.url,
@@ -169,32 +168,32 @@ class ApiServer(Server):
         }
 
     def _answers(self) -> bool:
-        # The namespace is made after the server has called itself ready for the first time.
+        # The server creates the namespace after it is ready for the first time.
         asked = (self.admin.ask("GET", path) for path in ("/readyz", "/api/v1/namespaces/default"))
         return all(answer.status == http.HTTPStatus.OK for answer in asked)
 
 
-class RefusedError(process.SandboxError):
-    """The API has refused what the sandbox itself asked for."""
+class ApiRefusedError(process.SandboxError):
+    """The API has refused a request of the sandbox."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What `started` has started."""
+    """What `run` has started."""
 
-    servers: Mapping[str, Server]
-    """By the names of their programs."""
+    servers: Mapping[str, KubernetesServer]
+    """By program name."""
     url: str
-    admin: User
-    """May do everything."""
+    admin: ApiUser
+    """A user with all rights."""
     _authority: Authority
 
-    def user(self, name: str, group: str | None = None) -> User:
-        """Make a user with a certificate, whose rights are what RBAC gives to name or group."""
-        return self._authority.by_certificate(name, group)
+    def user(self, name: str, group: str | None = None) -> ApiUser:
+        """Make a user with a certificate; RBAC gives rights to the name or the group."""
+        return self._authority.issue_certificate(name, group)
 
-    def service_account(self, namespace: str, name: str) -> User:
-        """Act as a service account that exists, by a token that lasts a day."""
+    def service_account(self, namespace: str, name: str) -> ApiUser:
+        """Make a user for an existing service account, with a token that is valid for a day."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -203,26 +202,26 @@ class Cluster:
         }
         status, answer = self.admin.ask("POST", path, request)
         if status != http.HTTPStatus.CREATED:
-            raise RefusedError(f"no token for {namespace}/{name}: {answer['message']}")
+            raise ApiRefusedError(f"no token for {namespace}/{name}: {answer['message']}")
         name = f"system:serviceaccount:{namespace}:{name}"
-        return self._authority.by_token(name, answer["status"]["token"])
+        return self._authority.use_token(name, answer["status"]["token"])
 
 
-def built() -> dict[str, Path]:
-    """Build the programs, unless they were built before."""
-    return {program.name: go.built(program) for program in _PROGRAMS}
+def build() -> dict[str, Path]:
+    """Build the programs, unless they are built already."""
+    return {program.name: go.build(program) for program in _PROGRAMS}
 
 
 @contextlib.contextmanager
-def started(flags: Mapping[str, str] | None = None) -> Iterator[Cluster]:
-    """Run the servers; `flags` are kube-apiserver's, without their dashes, and win over ours."""
-    programs = built()
-    with contextlib.ExitStack() as claims, process.folder("evenkeel-kubernetes-") as place:
+def run(flags: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+    """Run the servers; `flags` are kube-apiserver's, without dashes, and override ours."""
+    programs = build()
+    with contextlib.ExitStack() as claims, process.make_folder("evenkeel-kubernetes-") as place:
         etcd = Etcd(programs, place)
         claims.callback(etcd.release)
         api = ApiServer(programs, place, etcd, flags or {})
         claims.callback(api.release)
-        servers: tuple[Server, ...] = (etcd, api)
+        servers: tuple[KubernetesServer, ...] = (etcd, api)
         for server in servers:
             server.start()
             server.wait_until_ready()

@@ -21,30 +21,30 @@ ADMINS = "system:masters"
 _ANSWER_SECONDS = 30.0
 
 
-class Answer(NamedTuple):
-    """What the API said."""
+class ApiAnswer(NamedTuple):
+    """An answer of the API."""
 
     status: int
     body: Any
-    """Read from JSON, or the text as it is."""
+    """Decoded from JSON, or the plain text."""
 
 
 @dataclass(frozen=True)
-class User:
-    """Somebody whom the API knows, whatever it lets them do."""
+class ApiUser:
+    """A user that the API knows, with any rights."""
 
     name: str
     kubeconfig: Path
     _host: str
     _port: int
     tls: ssl.SSLContext
-    """Proves who they are, if a certificate does."""
+    """Contains the certificate of the user, if there is one."""
     _headers: Mapping[str, str]
 
     def ask(
         self, method: str, path: str, body: object = None, media_type: str = "application/json"
-    ) -> Answer:
-        """Send one request over a connection of its own; an `OSError` when nobody answers."""
+    ) -> ApiAnswer:
+        """Send one request over a new connection; `OSError` if there is no answer."""
         connection = http.client.HTTPSConnection(
             self._host, self._port, timeout=_ANSWER_SECONDS, context=self.tls
         )
@@ -56,14 +56,14 @@ class User:
         finally:
             connection.close()
         is_json = answer.headers.get_content_type() == "application/json"
-        return Answer(answer.status, json.loads(text) if is_json else text)
+        return ApiAnswer(answer.status, json.loads(text) if is_json else text)
 
 
 class Authority:
     """Signs the certificates of one API and of its users, and writes their kubeconfigs."""
 
     def __init__(self, folder: Path, host: str, port: int, *names: str) -> None:
-        """Make it, and what the API itself needs, which is known by more names to some."""
+        """Make it, with the certificates of the API server, which may have more names."""
         self._folder = folder
         self._host = host
         self._port = port
@@ -79,38 +79,38 @@ class Authority:
         server.private_key_pem.write_to_path(str(self.servers_key))
         caller = self._ca.issue_cert("user", common_name="api-server", organization_name=ADMINS)
         self.servers_proof = folder / "api-server.pem"
-        """With which the API calls its nodes, key and certificate in one."""
+        """The key and certificate with which the API server calls its nodes."""
         caller.private_key_and_cert_chain_pem.write_to_path(str(self.servers_proof))
         tokens = self._ca.issue_cert("service-accounts")
         tokens.private_key_pem.write_to_path(str(self.service_accounts_key))
 
-    def by_certificate(self, name: str, group: str | None) -> User:
-        """Make a user of this name, in a group."""
-        # Go accepts no certificate that names no host, not even a client's.
+    def issue_certificate(self, name: str, group: str | None) -> ApiUser:
+        """Make a user with a certificate, in a group."""
+        # Go rejects a certificate without a host name, even a client's.
         issued = self._ca.issue_cert("user", common_name=name, organization_name=group)
-        tls = self._trusting()
+        tls = self._trust_authority()
         issued.configure_cert(tls)
         proof = {
-            "client-certificate-data": _encoded(issued.cert_chain_pems[0]),
-            "client-key-data": _encoded(issued.private_key_pem),
+            "client-certificate-data": _encode(issued.cert_chain_pems[0]),
+            "client-key-data": _encode(issued.private_key_pem),
         }
-        return User(name, self._kubeconfig(name, proof), self._host, self._port, tls, {})
+        return ApiUser(name, self._write_kubeconfig(name, proof), self._host, self._port, tls, {})
 
-    def by_token(self, name: str, token: str) -> User:
-        """Make a user of the name and token that the API itself has given."""
+    def use_token(self, name: str, token: str) -> ApiUser:
+        """Make a user with a token that the API has issued."""
         headers = {"Authorization": f"Bearer {token}"}
-        kubeconfig = self._kubeconfig(name, {"token": token})
-        return User(name, kubeconfig, self._host, self._port, self._trusting(), headers)
+        kubeconfig = self._write_kubeconfig(name, {"token": token})
+        return ApiUser(name, kubeconfig, self._host, self._port, self._trust_authority(), headers)
 
-    def _trusting(self) -> ssl.SSLContext:
+    def _trust_authority(self) -> ssl.SSLContext:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._ca.configure_trust(tls)
         return tls
 
-    def _kubeconfig(self, name: str, proof: Mapping[str, str]) -> Path:
+    def _write_kubeconfig(self, name: str, proof: Mapping[str, str]) -> Path:
         cluster = {
             "server": f"https://{self._host}:{self._port}",
-            "certificate-authority-data": _encoded(self._ca.cert_pem),
+            "certificate-authority-data": _encode(self._ca.cert_pem),
         }
         config = {
             "apiVersion": "v1",
@@ -125,5 +125,5 @@ class Authority:
         return path
 
 
-def _encoded(pem: trustme.Blob) -> str:
+def _encode(pem: trustme.Blob) -> str:
     return base64.b64encode(pem.bytes()).decode()

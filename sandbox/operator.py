@@ -1,5 +1,5 @@
 """
-Starts `evenkeel operator` as a process of its own; it ends when left, or when it is told to.
+Starts `evenkeel operator` in a separate process, which ends with the block or before.
 
     with operator.RunningOperator(cluster.admin.kubeconfig) as running:
         running.until_ready()
@@ -21,23 +21,23 @@ STOP_SECONDS = 120.0
 METRICS = "evenkeel_operator_"
 
 
-def path_of(root: Path) -> dict[str, str]:
-    """Say where Python finds the operator of a checkout."""
+def make_python_path(root: Path) -> dict[str, str]:
+    """Return the environment in which Python finds the operator of a checkout."""
     return {"PYTHONPATH": f"{root / 'operator'}:{root}"}
 
 
 class RunningOperator:
-    """One candidate for the lead."""
+    """One operator, which leads or waits for the lead."""
 
     def __init__(self, kubeconfig: Path, *options: str, root: Path = ROOT) -> None:
-        """Start nothing yet. `options` are those of the command line, its port apart."""
+        """Start nothing yet. `options` are those of the command line, without the port."""
         self._folder = process.Folder("evenkeel-operator-")
         self._claim = ports.claim()
         self._kubeconfig = kubeconfig
         self._options = options
         self._root = root
-        """The checkout whose operator it is."""
-        self._process: process.Process | None = None
+        """The checkout of the operator."""
+        self._process: process.ChildProcess | None = None
 
     def __enter__(self) -> Self:
         """Start it."""
@@ -56,7 +56,7 @@ class RunningOperator:
 
     @property
     def port(self) -> int:
-        """Where it answers, on 127.0.0.1."""
+        """Its port, on 127.0.0.1."""
         return self._claim.port
 
     def start(self) -> None:
@@ -65,8 +65,8 @@ class RunningOperator:
             sys.executable, "-m", "evenkeel", "operator", "--port", str(self.port),
             *self._options,
         ]  # fmt: skip
-        environment = {"KUBECONFIG": str(self._kubeconfig), **path_of(self._root)}
-        self._process = process.Process("operator", command, self._folder, environment)
+        environment = {"KUBECONFIG": str(self._kubeconfig), **make_python_path(self._root)}
+        self._process = process.ChildProcess("operator", command, self._folder, environment)
 
     @property
     def pid(self) -> int:
@@ -80,32 +80,32 @@ class RunningOperator:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None while it runs."""
+        """Its exit code; None while it runs."""
         return self._running.exit_code
 
     @property
     def log(self) -> str:
-        """What it wrote."""
+        """Its log."""
         return self._running.log.read_text(errors="replace")
 
     def until_ready(self) -> None:
         """Wait until it has listed everything and leads."""
         self._running.wait_until(lambda: self.metric("leader") == 1.0, READY_SECONDS)
 
-    def failure(self, complaint: str) -> process.NotReadyError:
-        """Say what it has failed to do, and show the end of its log."""
-        return process.NotReadyError(f"the operator: {complaint}", self._running.log)
+    def make_error(self, complaint: str) -> process.PartNotReadyError:
+        """Make an error with this complaint and the end of its log."""
+        return process.PartNotReadyError(f"the operator: {complaint}", self._running.log)
 
     def kill(self) -> None:
-        """End it as kill -9 does."""
+        """Kill it, as kill -9 does."""
         self._running.kill()
 
     def stop(self) -> None:
-        """End it as the kubelet does."""
+        """Stop it, as the kubelet does."""
         self._running.stop(STOP_SECONDS)
 
     def get(self, path: str) -> tuple[int, str]:
-        """Ask it by HTTP; 0 while nobody answers."""
+        """Send an HTTP request; status 0 if there is no answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}") as answer:
                 return answer.status, answer.read().decode()
@@ -115,7 +115,7 @@ class RunningOperator:
             return 0, ""
 
     def metric(self, name: str, **labels: str) -> float | None:
-        """Read one of its metrics, without what all names begin with."""
+        """Read one of its metrics, by name without the common prefix."""
         shown = ",".join(f'{key}="{value}"' for key, value in labels.items())
         wanted = METRICS + name + (f"{{{shown}}}" if shown else "")
         for line in self.get("/metrics")[1].splitlines():
@@ -125,6 +125,6 @@ class RunningOperator:
         return None
 
     @property
-    def _running(self) -> process.Process:
+    def _running(self) -> process.ChildProcess:
         assert self._process is not None
         return self._process

@@ -1,9 +1,9 @@
 """
-Starts one child process and ends it with its caller, whatever ends the caller.
+Starts child processes that end with their caller, however the caller ends.
 
 A guard (`sandbox.guard`) is the parent of each child and holds one end of a pipe, its leash; the
-other end is here. `kill` lets go of it, and so does the kernel when this process dies. A folder has
-a guard too, whose leash the children hold as well: it goes when the last of them is gone.
+other end is here. `kill` closes the leash, and so does the kernel when this process dies. A folder
+has a guard too, and the children hold its leash as well: it is removed after the last of them.
 """
 
 import contextlib
@@ -24,31 +24,31 @@ _LAST_LINES = 20
 
 
 class SandboxError(Exception):
-    """Base of all errors of starting and ending real parts."""
+    """Base of all errors when real parts start or end."""
 
 
-class NotReadyError(SandboxError):
-    """A part ended too early, or was silent for too long. Its log is kept and named."""
+class PartNotReadyError(SandboxError):
+    """A part ended too early, or did not become ready. The error names a copy of its log."""
 
     def __init__(self, complaint: str, log: Path) -> None:
-        """Show the end of the log, where the reason stands, but not each step of a Java stack."""
-        self.log = _kept(log)
-        lines = [line for line in _text(log).splitlines() if line.strip() and line[:4] != "\tat "]
+        """Show the end of the log, which contains the reason, without Java stack frames."""
+        self.log = _keep_log(log)
+        lines = [line for line in _read(log).splitlines() if line.strip() and line[:4] != "\tat "]
         said = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:]) or " nothing"
-        super().__init__(f"{complaint}; its log: {self.log}; the end of it:{said}")
+        super().__init__(f"{complaint}; its log: {self.log}; its end:{said}")
 
 
 class Folder:
-    """A folder for the data and logs of some processes, gone after the last of them."""
+    """A folder for the data and logs of some processes, removed after the last of them."""
 
     def __init__(self, prefix: str) -> None:
-        """Make it: the prefix tells whose it is to whoever looks around."""
+        """Make it; the prefix shows whose folder it is."""
         self._leash = _Leash()
         self._leashes: list[_Leash] = []
         self.path = Path(self._leash.start_guard("keep", prefix))
 
     def close(self) -> None:
-        """End all that still runs in it, remove it, and wait until it is gone."""
+        """End all processes in it, remove it, and wait until it is gone."""
         leashes = [*self._leashes, self._leash]
         for leash in leashes:
             leash.let_go()
@@ -56,20 +56,20 @@ class Folder:
             leash.wait()
 
     def new_leash(self) -> "_Leash":
-        """Make a leash that this folder lets go of at the latest."""
+        """Make a leash that is closed with this folder at the latest."""
         leash = _Leash()
         self._leashes.append(leash)
         return leash
 
     @property
     def held_by(self) -> int:
-        """The descriptor that a process inherits which writes here."""
+        """The descriptor that a process inherits if it writes here."""
         return self._leash.end
 
 
 @contextlib.contextmanager
-def folder(prefix: str) -> Iterator[Folder]:
-    """Make a folder that is gone when left, and also when this process is killed."""
+def make_folder(prefix: str) -> Iterator[Folder]:
+    """Make a folder that is removed when the block ends, or when this process is killed."""
     made = Folder(prefix)
     try:
         yield made
@@ -77,13 +77,13 @@ def folder(prefix: str) -> Iterator[Folder]:
         made.close()
 
 
-class Process:
-    """A running child. What it prints is appended to its log."""
+class ChildProcess:
+    """A child process. Its output is appended to its log."""
 
     def __init__(
         self, name: str, command: Sequence[str | Path], place: Folder, env: Mapping[str, str]
     ) -> None:
-        """Start it in its own folder; `env` comes on top of the environment of the caller."""
+        """Start it in its own folder; `env` is added to the environment of the caller."""
         self.name = name
         self.log = place.path / f"{name}.log"
         home = place.path / name
@@ -103,36 +103,36 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None while it runs."""
+        """Its exit code; None while it runs."""
         return self._leash.exit_code()
 
     def has_said(self, text: str) -> bool:
-        """Whether its output holds this text."""
-        return text in _text(self.log, self._said_before)
+        """Whether its output contains this text."""
+        return text in _read(self.log, self._said_before)
 
     def wait_until(self, happened: Callable[[], bool], seconds: float) -> None:
-        """Wait for what makes it ready; a `NotReadyError` when it ends before or takes too long."""
+        """Wait until it is ready; `PartNotReadyError` if it ends before, or takes too long."""
         started = time.monotonic()
         reported = started
         while not happened():
             now = time.monotonic()
             code = self.exit_code
             if code is not None:
-                raise NotReadyError(f"{self.name} ended with code {code}", self.log)
+                raise PartNotReadyError(f"{self.name} ended with code {code}", self.log)
             if now - started > seconds:
-                raise NotReadyError(f"{self.name} is not ready after {seconds:g} s", self.log)
+                raise PartNotReadyError(f"{self.name} is not ready after {seconds:g} s", self.log)
             if now - reported > _QUIET_SECONDS:
                 progress.say(f"{self.name} has been starting for {now - started:.0f} s")
                 reported = now
             time.sleep(_PAUSE_SECONDS)
 
     def kill(self) -> None:
-        """End it at once, as kill -9 does, and all that it has started."""
+        """Kill it, as kill -9 does, with all its child processes."""
         self._leash.let_go()
         self._leash.wait()
 
     def stop(self, seconds: float) -> None:
-        """Ask it to end and give it some time to do so; then it is killed."""
+        """Ask it to end, give it some time, and then kill it."""
         self._leash.ask_to_end()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._leash.wait(seconds)
@@ -140,7 +140,7 @@ class Process:
 
 
 class _Leash:
-    """The pipe to one guard. No other process may hold its end: it would hold the guard back."""
+    """The pipe to one guard. While another process held its end, the guard would not act."""
 
     _held: "set[_Leash]" = set()  # noqa: RUF012 - all leashes of this process
 
@@ -157,7 +157,7 @@ class _Leash:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> str:
-        """Start the guard at the other end; return the line it says. Ctrl-C does not reach it."""
+        """Start the guard at the other end; return the line it prints. Ctrl-C does not reach it."""
         try:
             self._guard = guard = subprocess.Popen(
                 [sys.executable, "-I", "-S", _GUARD, *arguments],
@@ -179,11 +179,11 @@ class _Leash:
         return line
 
     def exit_code(self) -> int | None:
-        """Return how the guard ended, which is how its process did; None while it runs."""
+        """Return the exit code of the guard and so of its process; None while it runs."""
         return self._guard.poll() if self._guard else None
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Wait for the guard, unless a signal has come before it was known."""
+        """Wait for the guard, unless a signal came before it was started."""
         return self._guard.wait(seconds) if self._guard else None
 
     def ask_to_end(self) -> None:
@@ -201,19 +201,19 @@ class _Leash:
             leash.let_go()
 
 
-# A process forked from this one must not keep alive what belongs to this one alone.
+# A fork of this process must not keep the children of this one alive.
 os.register_at_fork(after_in_child=_Leash.let_all_go)
 
 
-def _text(log: Path, start: int = 0) -> str:
+def _read(log: Path, start: int = 0) -> str:
     with log.open("rb") as stream:
         stream.seek(start)
         return stream.read().decode(errors="replace")
 
 
-def _kept(log: Path) -> Path:
-    """Copy a log to where it outlives its folder; the next of the same name takes its place."""
-    kept = jars.cache() / "logs" / log.name
+def _keep_log(log: Path) -> Path:
+    """Copy a log out of its folder; the next one with the same name replaces it."""
+    kept = jars.find_cache() / "logs" / log.name
     kept.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(log, kept)
     return kept

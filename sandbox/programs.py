@@ -1,8 +1,10 @@
-"""The programs that people use with Kubernetes, built from their modules: helm, kubectl."""
+"""Command-line tools for Kubernetes, built from their modules, such as helm and kubectl."""
 
 from sandbox import go, kubernetes
 
-HELM = go.Program("helm", "helm.sh/helm/v4", "v4.3.1", "cmd/helm")
-KUBECTL = kubernetes.of_kubernetes("kubectl")
-KUBECONFORM = go.Program("kubeconform", "github.com/yannh/kubeconform", "v0.8.0", "cmd/kubeconform")
+HELM = go.GoProgram("helm", "helm.sh/helm/v4", "v4.3.1", "cmd/helm")
+KUBECTL = kubernetes.make_program("kubectl")
+KUBECONFORM = go.GoProgram(
+    "kubeconform", "github.com/yannh/kubeconform", "v0.8.0", "cmd/kubeconform"
+)
 ALL = (HELM, KUBECTL, KUBECONFORM)

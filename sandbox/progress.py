@@ -1,8 +1,8 @@
-"""Tells on stderr what takes long, in one wording."""
+"""Reports on stderr what takes long."""
 
 import sys
 
 
 def say(text: str) -> None:
-    """Write one line at once, whoever reads it."""
+    """Write one line at once."""
     print(f"Evenkeel: {text}", file=sys.stderr, flush=True)

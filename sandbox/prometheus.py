@@ -1,7 +1,7 @@
 """
-Starts Debian's Prometheus on loopback; it is ready when entered, and gone when left, with its data.
+Starts Debian's Prometheus on loopback. It is gone with its data when the block ends.
 
-    with prometheus.started([Target("operator", 8080)], rules) as watching:
+    with prometheus.run([Target("operator", 8080)], rules) as watching:
         watching.ask("sum(up)")
 """
 
@@ -23,26 +23,26 @@ EVERY = "1s"
 """How often it scrapes and evaluates rules."""
 
 
-class RefusedError(process.SandboxError):
-    """Prometheus does not understand, or cannot evaluate, what it was asked."""
+class QueryRefusedError(process.SandboxError):
+    """Prometheus cannot parse or evaluate a query."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Who is scraped on loopback, and the labels that its series get."""
+    """A port on loopback to scrape, and the labels of its series."""
 
     job: str
     port: int
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-class Prometheus(server.Server):
-    """One Prometheus."""
+class Prometheus(server.SandboxServer):
+    """A Prometheus server."""
 
     def __init__(
         self, program: Path, place: process.Folder, targets: Sequence[Target], rules: Path | None
     ) -> None:
-        """Claim a port; nothing runs yet."""
+        """Claim a port; start nothing yet."""
         super().__init__("prometheus")
         self._program = program
         self._place = place
@@ -67,17 +67,17 @@ class Prometheus(server.Server):
         return found
 
     def get(self, path: str, **query: str) -> Any:
-        """Ask its API."""
+        """Send a request to its API."""
         url = f"http://{HOST}:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
         try:
             with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             with error:
-                raise RefusedError(f"{query or path}: {json.load(error)['error']}") from error
+                raise QueryRefusedError(f"{query or path}: {json.load(error)['error']}") from error
 
-    def _started(self) -> process.Process:
-        config = self._place.path / "prometheus.json"  # which is YAML as well
+    def _start_process(self) -> process.ChildProcess:
+        config = self._place.path / "prometheus.json"  # JSON is also YAML
         config.write_text(json.dumps(self._config))
         command: list[str | Path] = [
             self._program,
@@ -85,7 +85,7 @@ class Prometheus(server.Server):
             f"--web.listen-address={HOST}:{self.port}",
             f"--storage.tsdb.path={self._place.path / 'data'}",
         ]
-        return process.Process(self.name, command, self._place, {})
+        return process.ChildProcess(self.name, command, self._place, {})
 
     def _is_ready(self) -> bool:
         with contextlib.suppress(OSError):
@@ -96,10 +96,10 @@ class Prometheus(server.Server):
 
 
 @contextlib.contextmanager
-def started(targets: Sequence[Target], rules: Path | None = None) -> Iterator[Prometheus]:
-    """Start it; it scrapes these and evaluates these rules, each once a second."""
-    program = debian.program("prometheus", "usr/bin/prometheus")
-    with process.folder("evenkeel-prometheus-") as place:
+def run(targets: Sequence[Target], rules: Path | None = None) -> Iterator[Prometheus]:
+    """Run it; it scrapes these targets and evaluates these rules once a second."""
+    program = debian.find_program("prometheus", "usr/bin/prometheus")
+    with process.make_folder("evenkeel-prometheus-") as place:
         made = Prometheus(program, place, targets, rules)
         try:
             made.start()

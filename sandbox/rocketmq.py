@@ -1,15 +1,15 @@
 """
 Starts a RocketMQ 5.4.0 on loopback: a name server, and brokers with or without slaves.
 
-    with rocketmq.started(brokers=2) as mq:
+    with rocketmq.run(brokers=2) as mq:
         mq.create_topics({"orders": 8})
         mq.brokers["broker-a"].kill()
         mq.brokers["broker-a"].restart()
 
-All are ready when entered: they answer and stand in the name server's route. All are gone when
-left, with their data, and also when this process is killed. Until then a broker keeps its data and
-its address, whatever is done to it, unless it is told to move. Its port for slaves listens on all
-interfaces, for RocketMQ binds it so; everything else is bound to 127.0.0.1.
+When the block begins, all answer and are in the name server's route. All are gone with their data
+when the block ends, or when this process is killed. Until then a broker keeps its data and its
+address, also over a kill, unless `move` is called. RocketMQ binds a broker's port for slaves to all
+interfaces; everything else is bound to 127.0.0.1.
 """
 
 import abc
@@ -37,7 +37,7 @@ _PAUSE_SECONDS = 0.05
 _SAYS_WHEN_STARTED = "boot success"
 _SAYS_WHEN_IT_GIVES_UP = "Shutdown hook was invoked"  # a broker needs 8 s more to end then
 
-# RocketMQ would spread its logs over thirty files, and the reason of a failure with them.
+# By default RocketMQ writes thirty log files, one of which has the reason of a failure.
 _LOGGING = """\
 <configuration>
   <appender name="console" class="ch.qos.logback.core.ConsoleAppender">
@@ -50,10 +50,10 @@ _LOGGING = """\
 _JAVA_OPTIONS = [
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    "-XX:-UsePerfData",  # its file would outlive a kill
+    "-XX:-UsePerfData",  # its file would remain after a kill
     "-Xms64m",
-    # A broker looks for its name server as often as this says (3 s else), and registers only when
-    # it has found one.
+    # A broker looks for its name server at this interval (by default 3 s), and registers only
+    # after it has found one.
     "-Dcom.rocketmq.remoting.client.connect.timeout=500",
 ]
 _BROKER_PROPERTIES = {
@@ -80,12 +80,12 @@ NO_ZONES: Mapping[str, str] = {}
 
 
 class RouteError(process.SandboxError):
-    """The name server does not show what was registered with it."""
+    """The name server does not list what was registered with it."""
 
 
 @dataclass(frozen=True)
 class _Java:
-    """What all servers of one sandbox have in common."""
+    """What all servers of one RocketMQ have in common."""
 
     java: Path
     libraries: str
@@ -95,7 +95,7 @@ class _Java:
 
     def start(
         self, name: str, main: str, properties: Mapping[str, str], environment: Mapping[str, str]
-    ) -> process.Process:
+    ) -> process.ChildProcess:
         home = self.place.path / name
         home.mkdir(exist_ok=True)
         settings = home / "start.properties"
@@ -109,53 +109,53 @@ class _Java:
             "-cp", self.libraries, main, "-c", settings,
         ]  # fmt: skip
         own = {"ROCKETMQ_HOME": str(home), **environment}
-        return process.Process(name, command, self.place, own)
+        return process.ChildProcess(name, command, self.place, own)
 
 
-class Server(server.Server):
+class RocketMqServer(server.SandboxServer):
     """What a name server and a broker have in common."""
 
     main = ""
 
     def __init__(self, name: str, java: _Java) -> None:
-        """Claim the ports; nothing runs yet."""
+        """Claim the ports; start nothing yet."""
         super().__init__(name)
         self._java = java
 
     def properties(self) -> dict[str, str]:
-        """Say how it is configured; asked at each start."""
+        """Return its configuration; called at each start."""
         return {"listenPort": str(self.port), "bindAddress": "127.0.0.1"}
 
     def environment(self) -> dict[str, str]:
-        """Say what its process is told besides."""
+        """Return additional environment variables of its process."""
         return {}
 
     @property
     def address(self) -> str:
-        """Where it listens, as `127.0.0.1:port`."""
+        """Its address, as `127.0.0.1:port`."""
         return f"127.0.0.1:{self.port}"
 
     def stop(self) -> None:
-        """End it as an administrator does, which takes a broker 10 s."""
+        """Stop it as an administrator does, which takes a broker 10 s."""
         self._process.stop(_STOP_SECONDS)
 
-    def _started(self) -> process.Process:
+    def _start_process(self) -> process.ChildProcess:
         return self._java.start(self.name, self.main, self.properties(), self.environment())
 
     def _is_ready(self) -> bool:
         if self._process.has_said(_SAYS_WHEN_IT_GIVES_UP):
-            raise process.NotReadyError(f"{self.name} gives up", self.log)
+            raise process.PartNotReadyError(f"{self.name} gives up", self.log)
         return self._process.has_said(_SAYS_WHEN_STARTED) and self._answers()
 
     @abc.abstractmethod
     def _answers(self) -> bool:
-        """Whether it serves, and not merely says that it has started."""
+        """Whether it answers requests; its log says only that it has started."""
 
     def _ask(self, request: Request[Value]) -> Value:
         return asking.ask(self.address, request, self._java.credentials)
 
 
-class NameServer(Server):
+class NameServer(RocketMqServer):
     """The name server. It has no data: after a restart the brokers register again."""
 
     main = "org.apache.rocketmq.namesrv.NamesrvStartup"
@@ -166,18 +166,18 @@ class NameServer(Server):
         self.brokers: list[Broker] = []
 
     def __str__(self) -> str:
-        """Return the address, for it is what clients are told."""
+        """Return the address, which clients need."""
         return self.address
 
     def restart(self) -> None:
-        """Start it again; return when the brokers that run stand in the route."""
+        """Start it again; return when the running brokers are in the route."""
         super().restart()
         for broker in self.brokers:
             if broker.is_running:
                 broker.rejoin()
 
     def addresses(self, topic: str) -> Collection[tuple[str, int, str]]:
-        """List broker, broker id and address of those that have this topic."""
+        """List broker, broker id and address of all that have this topic."""
         try:
             route = self._ask(cluster.GetRoute(topic))
         except errors.TopicUnknownError:
@@ -195,7 +195,7 @@ class NameServer(Server):
         return False
 
 
-class Broker(Server):
+class Broker(RocketMqServer):
     """A broker: master, or slave with a number of its own."""
 
     main = "org.apache.rocketmq.broker.BrokerStartup"
@@ -224,7 +224,7 @@ class Broker(Server):
         return self._number != MASTER_ID
 
     def environment(self) -> dict[str, str]:
-        """Let it tell the name server where it stands."""
+        """Return its zone, which it registers with the name server."""
         return {"ROCKETMQ_ZONE": self._zone} if self._zone else {}
 
     def move(self) -> None:
@@ -236,31 +236,31 @@ class Broker(Server):
         self.restart()
 
     def rejoin(self) -> None:
-        """Return when it stands in the route of a name server that has forgotten it."""
+        """Wait until it is in the route of a name server that was restarted."""
         self._process.wait_until(self._answers, _REGISTER_SECONDS)
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
-        """Make topics with that many queues each, or change them."""
+        """Create topics with this number of queues each, or change them."""
         configs = [TopicConfig(name, queues, queues) for name, queues in topics.items()]
         self._ask(cluster.PutTopics(tuple(configs)))
 
     def is_in_route(self, topic: str) -> bool:
-        """Whether the name server sends those who ask for this topic to this broker."""
+        """Whether the route of this topic contains this broker."""
         mine = (self.master, self._number, self.address)
         return mine in self._name_server.addresses(topic)
 
     def register(self) -> None:
         """
-        Tell the name server all topics now.
+        Make it register all topics with the name server now.
 
-        By itself a broker does it at its start, where it may not have found the name server yet,
-        and then after 10 s. It also does it when it is told its permission, the old one too.
+        By itself a broker registers at its start, when it may not have found the name server yet,
+        and again after 10 s. It also registers when its permission is set, even to the same value.
         """
         permission = self.properties()["brokerPermission"]
         self._ask(cluster.PutBrokerConfig((("brokerPermission", permission),)))
 
     def properties(self) -> dict[str, str]:
-        """Say how it is configured; what the caller has asked for comes last."""
+        """Return its configuration; the caller's properties come last."""
         return {
             **super().properties(),
             **_BROKER_PROPERTIES,
@@ -274,10 +274,10 @@ class Broker(Server):
         }
 
     def _answers(self) -> bool:
-        # While it starts, a broker answers that question with an error of its own.
+        # While it starts, a broker answers this request with an error.
         with contextlib.suppress(errors.UnavailableError, errors.UnexpectedError):
             self._ask(cluster.GetRuntimeInfo())
-            # Each broker has a topic that is named after its cluster.
+            # Each broker has a topic with the name of its cluster.
             if self.is_in_route(self.properties()["brokerClusterName"]):
                 return True
             self.register()
@@ -286,7 +286,7 @@ class Broker(Server):
 
 @dataclass(frozen=True)
 class RocketMq:
-    """What `started` has started."""
+    """What `run` has started."""
 
     name_server: NameServer
     brokers: Mapping[str, Broker]
@@ -297,7 +297,7 @@ class RocketMq:
     def create_topics(
         self, topics: Mapping[str, int], brokers: Collection[str] | None = None
     ) -> None:
-        """Make topics with that many queues on these brokers, or on all; return when routed."""
+        """Create topics with this number of queues on these or all brokers; wait for the route."""
         masters = list(self.brokers) if brokers is None else brokers
         # By itself a slave copies its master's topics once a minute.
         copies = [slave for slave in self.slaves.values() if slave.master in masters]
@@ -310,7 +310,7 @@ class RocketMq:
 
 
 @contextlib.contextmanager
-def started(
+def run(
     brokers: int = 2,
     *,
     slaves: int = 0,
@@ -323,17 +323,17 @@ def started(
     """
     Run a name server and brokers named `broker-a`, `broker-b` and so on, each with its slaves.
 
-    `properties` are RocketMQ's and go to all brokers. `heap` bounds each Java's; `java_options`
-    go to each Java after our own, so they win. `credentials` are for brokers that `properties` tell
-    to ask for them. `zones` are those of brokers, by name.
+    `properties` are RocketMQ's, for all brokers. `heap` limits the heap of each server;
+    `java_options` come after our own, so they override them. `credentials` are for brokers whose
+    `properties` require them. `zones` are those of brokers, by name.
     """
-    java = jars.java()
+    java = jars.find_java()
     if java is None:
         raise jars.NoJavaError("no Java: install a JDK 17 or newer, or set JAVA_HOME")
-    libraries = jars.classpath(*LIBRARIES)
-    with contextlib.ExitStack() as claims, process.folder("evenkeel-rocketmq-") as place:
+    libraries = jars.fetch_classpath(*LIBRARIES)
+    with contextlib.ExitStack() as claims, process.make_folder("evenkeel-rocketmq-") as place:
         common = _Java(java, libraries, place, [f"-Xmx{heap}", *java_options], credentials)
-        mq = _prepared(brokers, slaves, common, properties or {}, zones)
+        mq = _prepare(brokers, slaves, common, properties or {}, zones)
         servers = [mq.name_server, *mq.brokers.values(), *mq.slaves.values()]
         for server in servers:
             claims.callback(server.release)
@@ -342,18 +342,18 @@ def started(
         for server in servers:
             server.wait_until_ready()
         for slave in mq.slaves.values():
-            slave.register()  # the answer names its master, which it may have been ahead of
+            slave.register()  # the answer names its master, which may have registered later
         yield mq
 
 
-def _prepared(
+def _prepare(
     brokers: int,
     slaves: int,
     java: _Java,
     properties: Mapping[str, str],
     zones: Mapping[str, str],
 ) -> RocketMq:
-    """Put all together, nothing started yet."""
+    """Make all servers, without starting them."""
     name_server = NameServer(java)
     made = [
         Broker(name, number, name_server, java, properties, zones.get(name, ""))

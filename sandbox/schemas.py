@@ -1,8 +1,8 @@
 """
-Schemas of objects as kubeconform wants them, each version of Kubernetes in a folder of its own.
+Schemas of objects for kubeconform, with one folder for each version of Kubernetes.
 
-Those of Kubernetes' own kinds come with a package of PyPI, those of the Prometheus Operator's kinds
-that the chart makes, as definitions with its Go module. Both are unpacked into the cache.
+Those of Kubernetes' own kinds come from a PyPI package, those of the Prometheus Operator from the
+definitions in its Go module. Both are unpacked into the cache.
 """
 
 import json
@@ -18,7 +18,7 @@ from sandbox import go, jars
 
 PACKAGE = "kubernetes-validate==1.37.0"
 OLDEST = (1, 30)
-"""What the chart asks for."""
+"""The oldest version that the chart supports."""
 MONITORING = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 _IN_PACKAGE = Path("kubernetes_validate", "kubernetes-json-schema")
 _STRICT = "-local-strict"
@@ -28,17 +28,17 @@ _SHARED = "_definitions.json"
 Document = dict[str, Any]
 
 
-def kubernetes() -> Path:
-    """Find the folder with the folders `1.30.0` and newer: strict, unknown fields are refused."""
-    folder = jars.cache() / "schemas" / PACKAGE.replace("==", "-")
-    jars.made_once(folder, f"Kubernetes' schemas, from {PACKAGE}", _unpack)
+def fetch_kubernetes() -> Path:
+    """Fetch the folders `1.30.0` and newer; the schemas refuse unknown fields."""
+    folder = jars.find_cache() / "schemas" / PACKAGE.replace("==", "-")
+    jars.make_once(folder, f"Kubernetes' schemas, from {PACKAGE}", _unpack)
     return folder
 
 
-def monitoring() -> Sequence[Path]:
-    """Find the definitions of the Prometheus Operator's kinds."""
-    folder = jars.cache() / "schemas" / MONITORING.rpartition("/")[2].replace("@", "-")
-    jars.made_once(folder, f"definitions, from {MONITORING}", _download)
+def fetch_monitoring() -> Sequence[Path]:
+    """Fetch the definitions of the Prometheus Operator's kinds."""
+    folder = jars.find_cache() / "schemas" / MONITORING.rpartition("/")[2].replace("@", "-")
+    jars.make_once(folder, f"definitions, from {MONITORING}", _download)
     return sorted(folder.glob("*.yaml"))
 
 
@@ -48,18 +48,20 @@ def write(definition: Document, folder: Path) -> None:
     (folder / spec["group"]).mkdir(parents=True, exist_ok=True)
     for version in spec["versions"]:
         name = f"{spec['names']['kind'].lower()}_{version['name']}.json"
-        schema = strict(version["schema"]["openAPIV3Schema"])
+        schema = make_strict(version["schema"]["openAPIV3Schema"])
         (folder / spec["group"] / name).write_text(json.dumps(schema), encoding="utf-8")
 
 
-def strict(schema: Document) -> Document:
-    """Refuse unknown fields, which a definition lets in and an API server drops."""
+def make_strict(schema: Document) -> Document:
+    """Refuse unknown fields, which a definition allows and an API server drops."""
     found = {**schema}
     for name in ("items", "additionalProperties"):
         if isinstance(found.get(name), dict):
-            found[name] = strict(found[name])
+            found[name] = make_strict(found[name])
     if "properties" in found:
-        found["properties"] = {name: strict(each) for name, each in found["properties"].items()}
+        found["properties"] = {
+            name: make_strict(each) for name, each in found["properties"].items()
+        }
         if not found.get("x-kubernetes-preserve-unknown-fields"):
             found["additionalProperties"] = False
     return found
@@ -73,11 +75,11 @@ def _unpack(place: Path) -> None:
         for folder in (Path(scratch) / _IN_PACKAGE).glob(f"*{_STRICT}"):
             version = folder.name.removeprefix("v").removesuffix(_STRICT)
             if tuple(map(int, version.split(".")))[:2] >= OLDEST:
-                _take(folder, place / version)
+                _copy(folder, place / version)
 
 
-def _take(folder: Path, to: Path) -> None:
-    """Take over a version's schemas; what they share they find beside them, and not on the web."""
+def _copy(folder: Path, to: Path) -> None:
+    """Copy a version's schemas; they find shared definitions next to them, not online."""
     to.mkdir()
     for file in folder.glob("*.json"):
         text = file.read_text("utf-8").replace(f'"/api/{_SHARED}#', f'"{_SHARED}#')
@@ -88,11 +90,13 @@ def _take(folder: Path, to: Path) -> None:
 
 def _download(place: Path) -> None:
     answer = subprocess.run(
-        [go.toolchain(), "mod", "download", "-json", MONITORING],
+        [go.find_toolchain(), "mod", "download", "-json", MONITORING],
         capture_output=True, text=True, check=False, cwd=place,
     )  # fmt: skip
     if answer.returncode != 0:
-        raise jars.StepFailedError(f"{MONITORING} cannot be had: {answer.stderr or answer.stdout}")
+        raise jars.StepFailedError(
+            f"{MONITORING} cannot be downloaded: {answer.stderr or answer.stdout}"
+        )
     folder = Path(json.loads(answer.stdout)["Dir"]) / _IN_MODULE
     for kind in _KINDS:
         shutil.copyfile(folder / f"monitoring.coreos.com_{kind}.yaml", place / f"{kind}.yaml")

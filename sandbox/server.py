@@ -1,4 +1,4 @@
-"""What all servers of the sandbox have in common: ports of their own, and a life."""
+"""What all servers of the sandbox have in common: ports, start and end."""
 
 import abc
 from dataclasses import dataclass
@@ -11,27 +11,27 @@ _START_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where servers run: on this machine's loopback, or in a network of the sandbox's own."""
+    """Where servers run: on this machine's loopback, or in a separate network."""
 
     address: str
     enter: tuple[str, ...] = ()
-    """The command, if any, by which a program starts there."""
+    """A prefix of commands that run there, if one is needed."""
 
 
 LOOPBACK = Site("127.0.0.1")
 
 
-class Server(abc.ABC):
-    """A server that keeps data and address, whatever is done to it, until its sandbox is left."""
+class SandboxServer(abc.ABC):
+    """A server that keeps data and address, also over a kill, until its sandbox ends."""
 
     def __init__(self, name: str) -> None:
-        """Claim the ports; nothing runs yet."""
+        """Claim the ports; start nothing yet."""
         self.name = name
         self._ports = ports.claim()
 
     @property
     def port(self) -> int:
-        """Where it listens, at the address of its site."""
+        """Its port, at the address of its site."""
         return self._ports.port
 
     @property
@@ -41,40 +41,40 @@ class Server(abc.ABC):
 
     @property
     def log(self) -> Path:
-        """All that it prints and logs."""
+        """The file with its output and log."""
         return self._process.log
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """Whether its process runs."""
         return self._process.is_running
 
     def start(self) -> None:
-        """Start it with what its folder holds."""
-        self._process = self._started()
+        """Start it, with the data in its folder."""
+        self._process = self._start_process()
 
     def wait_until_ready(self) -> None:
-        """Return when it serves; a `NotReadyError` shows its log when it will not."""
+        """Wait until it serves; a `PartNotReadyError` shows its log."""
         self._process.wait_until(self._is_ready, _START_SECONDS)
 
     def kill(self) -> None:
-        """End it at once, as kill -9 does."""
+        """Kill it, as kill -9 does."""
         self._process.kill()
 
     def restart(self) -> None:
-        """Start it again, after a kill if it still runs; return when it is ready."""
+        """Kill it if it runs, start it again, and wait until it is ready."""
         self.kill()
         self.start()
         self.wait_until_ready()
 
     def release(self) -> None:
-        """Give its ports back."""
+        """Release its ports."""
         self._ports.release()
 
     @abc.abstractmethod
-    def _started(self) -> process.Process:
+    def _start_process(self) -> process.ChildProcess:
         """Start its process."""
 
     @abc.abstractmethod
     def _is_ready(self) -> bool:
-        """Whether it serves; asked again and again."""
+        """Whether it serves; called repeatedly."""

@@ -1,4 +1,4 @@
-"""Reads what the status of a group or a topic says."""
+"""Reads the status of a group or a topic."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,19 +8,19 @@ from lb_core.assignment import parse_ids
 
 Document = dict[str, Any]
 Queue = tuple[str, int]
-"""Broker and number of a queue of the one topic that a group reads here."""
+"""Broker and number of a queue; a group reads only one topic here."""
 
 
-def condition(status: Document, kind: str) -> tuple[str, str]:
-    """Read status and reason of a condition; empty texts if it is not there."""
+def read_condition(status: Document, kind: str) -> tuple[str, str]:
+    """Read status and reason of a condition; empty strings if it does not exist."""
     for each in status.get("conditions") or ():
         if each["type"] == kind:
             return each["status"], each["reason"]
     return "", ""
 
 
-def owned(status: Document) -> list[tuple[str, Queue]]:
-    """List who owns which queue, one as often as it is owned."""
+def list_owned(status: Document) -> list[tuple[str, Queue]]:
+    """List the owners of queues; a queue appears once for each owner."""
     return [
         (each["consumer"], (part["broker"], number))
         for each in status.get("assignments") or ()
@@ -30,19 +30,19 @@ def owned(status: Document) -> list[tuple[str, Queue]]:
     ]
 
 
-def owners(status: Document) -> Mapping[Queue, str]:
-    """Tell who owns each queue."""
-    return {queue: owner for owner, queue in owned(status)}
+def find_owners(status: Document) -> Mapping[Queue, str]:
+    """Find the owner of each queue."""
+    return {queue: owner for owner, queue in list_owned(status)}
 
 
-def loads(status: Document) -> Mapping[str, int]:
+def count_loads(status: Document) -> Mapping[str, int]:
     """Count the queues of each consumer."""
     consumers = [each["consumer"] for each in status.get("assignments") or ()]
-    found = Counter(owner for owner, _ in owned(status))
+    found = Counter(owner for owner, _ in list_owned(status))
     return {consumer: found[consumer] for consumer in consumers}
 
 
-def moves(before: Document, after: Document) -> int:
-    """Count the queues that had an owner and have another one now."""
-    had, has = owners(before), owners(after)
+def count_moves(before: Document, after: Document) -> int:
+    """Count the queues that had an owner and now have another one."""
+    had, has = find_owners(before), find_owners(after)
     return sum(has[queue] != owner for queue, owner in had.items() if queue in has)

@@ -1,4 +1,4 @@
-"""Waits for what RocketMQ shows a little later, without telling when."""
+"""Waits for changes that are visible only some time later."""
 
 import time
 from collections.abc import Callable
@@ -11,13 +11,13 @@ PAUSE_SECONDS = 0.02
 Value = TypeVar("Value")
 
 
-def eventually(
+def wait_for(
     look: Callable[[], Value],
     is_right: Callable[[Value], bool],
     patience_seconds: float = PATIENCE_SECONDS,
     pause_seconds: float = PAUSE_SECONDS,
 ) -> Value:
-    """Look again and again until it is right; return what is seen then, or last."""
+    """Look repeatedly until the value is right, or time is over; return the last value."""
     deadline = time.monotonic() + patience_seconds
     while not is_right(seen := look()) and time.monotonic() < deadline:
         time.sleep(pause_seconds)

@@ -1,9 +1,9 @@
 """
-Ask all brokers of all topics at once what they hold.
+Asks all brokers of all topics at once which offsets they have.
 
-A broker that did not answer is not waited for again. A probe asks it on, apart from all others, and
-once that was answered the broker is asked as before. So a frozen broker costs one wait, not one for
-each topic and batch.
+A broker that did not answer is not waited for again. A probe keeps asking it, separately, and once
+the probe is answered the broker is asked as before. So a frozen broker costs one timeout, not one
+for each topic and batch.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,41 +18,41 @@ from mq_client.values import MASTER_ID, WRITE, BrokerRoute, MessageQueue, Offset
 
 Ends = dict[MessageQueue, Offsets]
 GRACE_SECONDS = 0.25
-"""How long a probe of a broker that was not running may take to count in the same batch."""
+"""How long a batch waits for the probes of brokers that refused the connection."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What one broker says of one topic."""
+class BrokerReply:
+    """One broker's answer for one topic."""
 
     broker: BrokerRoute
     answer: Ends | errors.MqError
     is_master: bool = True
-    """Only a master knows where queues begin and end. A slave may be behind, or hold less."""
+    """Only a master knows where queues begin and end. A slave may be behind, or have less."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
     topic: str
     error: errors.UnavailableError
-    """Why the broker is thought to be silent."""
+    """Why the broker counts as silent."""
     task: RunningFlow[Ends]
 
     @property
     def is_lost(self) -> bool:
-        """Whether there was no connection, rather than no answer."""
+        """Whether the connection failed, not the answer."""
         return isinstance(self.error, errors.ConnectionLostError)
 
     @property
     def failure(self) -> errors.UnavailableError | None:
-        """Why it was not answered; None while it is under way."""
+        """Why it was not answered; None while it is in flight."""
         if self.task.is_done:
             try:
                 self.task.get_result()
             except errors.UnavailableError as error:
                 return error
             except errors.MqError:
-                pass  # also an answer
+                pass  # an error of the broker is an answer too
         return None
 
     @property
@@ -62,32 +62,32 @@ class _Probe:
 
 
 class Asker:
-    """Asks brokers what topics hold."""
+    """Asks brokers for the offsets of topics."""
 
     def __init__(self, client: Client) -> None:
-        """Ask nothing yet."""
+        """Send no request yet."""
         self._client = client
         self._probes: dict[str, _Probe] = {}
-        """By address, of brokers that do not answer."""
+        """By address, for brokers that do not answer."""
 
-    def ask(self, topics: Iterable[str]) -> dict[str, list[Said] | errors.TopicUnknownError]:
-        """Find out, by topic, what its brokers say, or that no name server knows it."""
-        found: dict[str, list[Said] | errors.TopicUnknownError] = {}
+    def ask(self, topics: Iterable[str]) -> dict[str, list[BrokerReply] | errors.TopicUnknownError]:
+        """Collect, by topic, the answers of its brokers, or that no name server knows it."""
+        found: dict[str, list[BrokerReply] | errors.TopicUnknownError] = {}
         routes: dict[str, Route] = {}
-        for topic, route in self._routes(topics).items():
+        for topic, route in self._find_routes(topics).items():
             if isinstance(route, Route):
                 routes[topic], found[topic] = route, []
             else:
                 found[topic] = route
-        acting = self._acting(routes.values())
-        for topic, broker, answer in self._answers(routes):
+        acting = self._find_acting(routes.values())
+        for topic, broker, answer in self._collect_answers(routes):
             is_master = broker.master is not None and broker.broker not in acting
-            said = found[topic]
-            assert isinstance(said, list)
-            said.append(Said(broker, answer, is_master))
+            replies = found[topic]
+            assert isinstance(replies, list)
+            replies.append(BrokerReply(broker, answer, is_master))
         return found
 
-    def _routes(self, topics: Iterable[str]) -> dict[str, Route | errors.TopicUnknownError]:
+    def _find_routes(self, topics: Iterable[str]) -> dict[str, Route | errors.TopicUnknownError]:
         client = self._client
         tasks = {
             topic: client.start(routing.find_usable_route(client.directory, topic, max_age=0))
@@ -101,43 +101,43 @@ class Asker:
                 found[topic] = error
         return found
 
-    def _answers(
+    def _collect_answers(
         self, routes: Mapping[str, Route]
     ) -> list[tuple[str, BrokerRoute, Ends | errors.MqError]]:
-        places = [
+        targets = [
             (topic, broker, address)
             for topic, route in routes.items()
             for broker in route.brokers
             if (address := broker.find_address()) is not None
         ]
-        self._look_at_probes({address for _, _, address in places})
+        self._check_probes({address for _, _, address in targets})
         silent = {address: probe.error for address, probe in self._probes.items()}
         tasks = [
-            None if address in silent else self._client.start(self._question(address, topic))
-            for topic, _, address in places
+            None if address in silent else self._client.start(self._make_request(address, topic))
+            for topic, _, address in targets
         ]
         found: list[tuple[str, BrokerRoute, Ends | errors.MqError]] = []
-        for (topic, broker, address), task in zip(places, tasks, strict=True):
+        for (topic, broker, address), task in zip(targets, tasks, strict=True):
             answer: Ends | errors.MqError
             try:
                 answer = silent[address] if task is None else self._client.wait(task)
             except errors.MqError as error:
                 answer = error
                 if isinstance(error, errors.UnavailableError) and address not in self._probes:
-                    self._probe(address, topic, error)
+                    self._start_probe(address, topic, error)
             found.append((topic, broker, answer))
         return found
 
-    def _look_at_probes(self, addresses: set[str]) -> None:
-        """Forget those that were answered, or whose broker is elsewhere; try the others again."""
+    def _check_probes(self, addresses: set[str]) -> None:
+        """Drop probes that were answered, or whose broker has moved; repeat those that failed."""
         for address, probe in list(self._probes.items()):
             if address not in addresses or probe.is_answered:
                 del self._probes[address]
             elif failure := probe.failure:
-                self._probe(address, probe.topic, failure)
+                self._start_probe(address, probe.topic, failure)
         lost = [probe for probe in self._probes.values() if probe.is_lost]
         if lost:
-            # A broker that does not run refuses at once, and one that runs again is asked at once.
+            # A broker that is down refuses at once, and one that is up again answers at once.
             self._client.engine.wait(
                 lambda: all(probe.task.is_done for probe in lost), GRACE_SECONDS
             )
@@ -145,19 +145,19 @@ class Asker:
                 if probe.is_answered:
                     del self._probes[address]
 
-    def _probe(self, address: str, topic: str, error: errors.UnavailableError) -> None:
-        task = self._client.start(self._question(address, topic))
+    def _start_probe(self, address: str, topic: str, error: errors.UnavailableError) -> None:
+        task = self._client.start(self._make_request(address, topic))
         self._probes[address] = _Probe(topic, error, task)
 
-    def _question(self, address: str, topic: str) -> flows.Flow[Ends]:
+    def _make_request(self, address: str, topic: str) -> flows.Flow[Ends]:
         return flows.ask(address, GetTopicOffsets(topic), self._client.directory.times.answer)
 
-    def _acting(self, routes: Iterable[Route]) -> set[str]:
+    def _find_acting(self, routes: Iterable[Route]) -> set[str]:
         """
-        Name the brokers whose master, as the routes have it, is a slave.
+        Find the brokers whose master in the route is really a slave.
 
-        A name server with `supportActingMaster` writes a slave down as the master when that is
-        gone; then the topics cannot be written. Its list of all brokers tells the truth.
+        A name server with `supportActingMaster` lists a slave as master when the master is gone;
+        then the topics are not writable. Its list of all brokers is correct.
         """
         suspects = {
             broker.broker

@@ -1,4 +1,4 @@
-"""Chooses the queue of each message: `lb_core.producer`, as `mq_client` asks for it."""
+"""Chooses the queue of each message: `lb_core.producer` behind the interface of `mq_client`."""
 
 import time
 from collections.abc import Callable
@@ -9,39 +9,39 @@ from mq_client import errors
 from mq_client.values import MessageQueue, Route
 
 
-def _milliseconds() -> float:
+def _read_clock_ms() -> float:
     return time.monotonic() * 1000
 
 
 class Balanced:
-    """Goes round all queues, and leaves out brokers that were slow or failed a while ago."""
+    """Takes all queues in turn, and avoids brokers that were slow or failed recently."""
 
-    def __init__(self, now_ms: Callable[[], float] = _milliseconds) -> None:
+    def __init__(self, now_ms: Callable[[], float] = _read_clock_ms) -> None:
         """Start at the first queue."""
         self.state = producer.ProducerState()
         self._now_ms = now_ms
 
     def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
-        """Pick the next queue."""
+        """Choose the next queue."""
         choice = producer.choose(
-            route.topic, writable(route), self.state, failed_broker, self._now_ms()
+            route.topic, list_writable(route), self.state, failed_broker, self._now_ms()
         )
         self.state = choice.state
         return MessageQueue(choice.queue.topic, choice.queue.broker, choice.queue.id)
 
     def note_end(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
-        """Learn how the broker fares."""
+        """Note how the broker has answered."""
         now_ms = self._now_ms()
-        self.state = producer.note(self.state, broker, _outcome(error), seconds * 1000, now_ms)
+        self.state = producer.note(self.state, broker, _classify(error), seconds * 1000, now_ms)
 
 
-def by_key(topic: str, queues: tuple[QueueRange, ...], key: str) -> MessageQueue:
-    """Pick the queue of a key: always the same while the topic's queues are."""
+def choose_by_key(topic: str, queues: tuple[QueueRange, ...], key: str) -> MessageQueue:
+    """Choose the queue of a key: the same one as long as the topic's queues are the same."""
     queue = producer.choose_by_key(topic, queues, key)
     return MessageQueue(queue.topic, queue.broker, queue.id)
 
 
-def writable(route: Route) -> tuple[QueueRange, ...]:
+def list_writable(route: Route) -> tuple[QueueRange, ...]:
     """List the queues that a route offers to producers, as ranges."""
     if route.is_static:
         raise errors.UsageError(f"topic {route.topic!r} is a static topic, which is not supported")
@@ -52,7 +52,7 @@ def writable(route: Route) -> tuple[QueueRange, ...]:
     )
 
 
-def _outcome(error: errors.MqError | None) -> producer.SendOutcome:
+def _classify(error: errors.MqError | None) -> producer.SendOutcome:
     if error is None:
         return producer.SendOutcome.SENT
     is_silent = isinstance(error, errors.UnavailableError)

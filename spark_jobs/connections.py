@@ -1,4 +1,4 @@
-"""A worker's connections: Python workers serve many batches, so they keep them."""
+"""The connections of a process: Python workers serve many batches, so they keep them."""
 
 import functools
 import os
@@ -7,12 +7,12 @@ from mq_client.blocking import Client
 from spark_jobs.options import ClusterOptions
 
 
-def client(cluster: ClusterOptions) -> Client:
-    """Find this process's client for a cluster, or make one."""
-    return _client(cluster, os.getpid())
+def get_client(cluster: ClusterOptions) -> Client:
+    """Return this process's client for a cluster, or make one."""
+    return _make_client(cluster, os.getpid())
 
 
 @functools.cache
-def _client(cluster: ClusterOptions, _process: int) -> Client:
+def _make_client(cluster: ClusterOptions, _process: int) -> Client:
     """Make one for each process: a fork must not share its parent's sockets."""
     return cluster.connect()

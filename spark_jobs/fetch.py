@@ -1,4 +1,4 @@
-"""Pull ranges of queues into Arrow batches: what runs on executors."""
+"""Pulls ranges of queues into Arrow batches, on executors."""
 
 import logging
 from collections import Counter
@@ -19,7 +19,7 @@ from spark_jobs.planning import DataLossError, Range
 
 log = logging.getLogger("evenkeel.source")
 LOOK_SECONDS = 2.0
-"""After so long without a message it is looked whether the queues end before what was planned."""
+"""After this time without a message, check whether queues end before the planned offset."""
 
 
 def fetch(
@@ -34,28 +34,28 @@ def fetch(
     unreadable: list[Unreadable] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """
-    Give the messages of these ranges, as rows; the order within a queue is kept.
+    Yield the messages of these ranges, as rows; the order within a queue is kept.
 
-    What was lost, and passed over as allowed, is added to `gaps` at the end. A message that is
-    there and cannot be read is added to `unreadable` if that is given; else it counts as lost.
+    Lost messages that were skipped, if `allow_gaps`, are added to `gaps` at the end. A message that
+    cannot be read is added to `unreadable` if that is given; otherwise it counts as lost.
     """
     positions = [
         Position(each.queue, each.start, each.stop, wanted, allow_gaps=allow_gaps)
         for each in ranges
     ]
-    client = connections.client(cluster)
+    client = connections.get_client(cluster)
     counts: Counter[MessageQueue] = Counter()
     lost: list[Range] = []
-    for batch in _batches(client, group, positions, cluster):
+    for batch in _read_batches(client, group, positions, cluster):
         broken: list[Unreadable] = []
-        may_pass_over = allow_gaps or unreadable is not None
-        rows = batch.to_columns(broken if may_pass_over else None)
+        may_skip = allow_gaps or unreadable is not None
+        rows = batch.to_columns(broken if may_skip else None)
         counts[batch.queue] += rows.num_rows
         if rows.num_rows:
-            yield schema.rows(rows, include_properties)
+            yield schema.make_rows(rows, include_properties)
         for each in broken:
             log.warning("%s: offset %d cannot be read: %s", batch.queue, each.first, each.reason)
-            part = _part(batch, each)
+            part = _find_range(batch, each)
             counts[batch.queue] += part.stop - part.start
             if unreadable is None:
                 lost.append(part)
@@ -63,7 +63,7 @@ def fetch(
                 unreadable.append(each)
     if wanted.is_everything:
         for planned, position in zip(ranges, positions, strict=True):
-            _see_sum(planned, counts[planned.queue], position)
+            _check_sum(planned, counts[planned.queue], position)
     lost += [Range(position.queue, *gap) for position in positions for gap in position.gaps]
     for gap in lost:
         log.warning("messages are lost: %s: offsets %d to %d", gap.queue, gap.start, gap.stop - 1)
@@ -71,16 +71,16 @@ def fetch(
         gaps += lost
 
 
-def _part(batch: Batch, broken: Unreadable) -> Range:
-    """Tell which offsets of a batch a message takes that cannot be read."""
+def _find_range(batch: Batch, broken: Unreadable) -> Range:
+    """Find which offsets of a batch an unreadable message takes."""
     return Range(batch.queue, max(batch.first, broken.first), min(batch.stop, broken.stop))
 
 
-def _see_sum(planned: Range, rows: int, position: Position) -> None:
+def _check_sum(planned: Range, rows: int, position: Position) -> None:
     """
-    Refuse to end a task whose rows and gaps do not make up what was planned.
+    Refuse to end a task if its rows and gaps do not add up to what was planned.
 
-    Messages that cannot be read count among the rows.
+    Unreadable messages count as rows.
     """
     gone = sum(stop - first for first, stop in position.gaps)
     if rows + gone != planned.stop - planned.start:
@@ -91,10 +91,10 @@ def _see_sum(planned: Range, rows: int, position: Position) -> None:
         )
 
 
-def _batches(
+def _read_batches(
     client: Client, group: str, positions: list[Position], cluster: ClusterOptions
 ) -> Iterator[Batch]:
-    """Read them all. A broker that lost what was planned would never answer: that is an error."""
+    """Read all positions. Check queues that stay silent: a broker may have lost messages."""
     reader = client.read(group, positions, cluster.fetch_bytes)
     patience = cluster.fetch_deadline
     look = min(LOOK_SECONDS, patience)
@@ -110,20 +110,20 @@ def _batches(
             is_silent = False
             for position in left:
                 if position.queue == error.queue:
-                    _see_end(position, error.end)
-        if is_silent and _see_ends(client, left, looks, patience / look):
-            # What is on its way for a queue that was cut off must not move it again.
+                    _check_end(position, error.end)
+        if is_silent and _check_ends(client, left, looks, patience / look):
+            # A pull in flight must not move a queue again that was cut off.
             left = [position for position in left if not position.is_done]
             reader = client.read(group, left, cluster.fetch_bytes)
 
 
-def _see_ends(
+def _check_ends(
     client: Client, positions: list[Position], looks: Counter[MessageQueue], most: float
 ) -> bool:
     """
-    Ask the masters whether the queues end too early; whether one was cut off there.
+    Ask the masters whether queues end too early; whether one was cut off there.
 
-    A master that says so many times that it has more, and gives nothing, is an error.
+    A master that reports messages more than `most` times and sends none is an error.
     """
     tasks = [
         client.start(offsets.find_master_max_offset(client.directory, position.queue))
@@ -134,20 +134,20 @@ def _see_ends(
         try:
             end = client.wait(task)
         except pulling.MAY_PASS:
-            continue  # what goes wrong here goes wrong for the pulls too: they say so in time
-        is_cut |= _see_end(position, end)
+            continue  # the pulls fail in the same way, and report it in time
+        is_cut |= _check_end(position, end)
         looks[position.queue] += 1
-        # With a filter there may be much to look through, and nothing to give.
+        # With a filter, the broker may search for long and find nothing.
         if position.wanted.is_everything and not position.is_done and looks[position.queue] > most:
             raise errors.UnavailableError(
-                f"{position.queue} from offset {position.next}: nothing comes, though the queue "
+                f"{position.queue} from offset {position.next}: no message comes, though the queue "
                 f"ends at {end}; see the log of its broker"
             )
     return is_cut
 
 
-def _see_end(position: Position, end: int) -> bool:
-    """Cut a queue off at its end, once all before it was read."""
+def _check_end(position: Position, end: int) -> bool:
+    """Cut a queue off at its end, once everything before it is read."""
     if position.stop is None or end >= position.stop:
         return False
     if not position.allow_gaps:

@@ -1,8 +1,8 @@
 """
-What a batch's end writes into Spark's offset log, and offsets as JSON there and in options.
+What the end of a batch writes to Spark's offset log, and offsets as JSON, there and in options.
 
-Offsets are `{"orders": {"broker-a": {"0": 23}}}`. Spark compares what is written as texts, so the
-same offsets must always give the same text: all keys are sorted.
+Offsets are `{"orders": {"broker-a": {"0": 23}}}`. Spark compares entries as strings, so the same
+offsets must always give the same string: all keys are sorted.
 """
 
 from collections.abc import Callable, ItemsView, Mapping
@@ -19,8 +19,8 @@ Tree = dict[str, dict[str, dict[str, int]]]
 EXAMPLE = '{"topic": {"broker": {"0": 23}}}'
 
 
-def tree(offsets: Mapping[MessageQueue, int]) -> Tree:
-    """Write offsets."""
+def write_offsets(offsets: Mapping[MessageQueue, int]) -> Tree:
+    """Write offsets as JSON, sorted."""
     found: Tree = {}
     for queue in sorted(offsets):
         found.setdefault(queue.topic, {}).setdefault(queue.broker, {})[str(queue.id)] = offsets[
@@ -32,12 +32,12 @@ def tree(offsets: Mapping[MessageQueue, int]) -> Tree:
     }
 
 
-def offsets(written: Any, least: int = 0) -> Offsets:
-    """Read offsets; a `ValueError` says which part is wrong, and what offsets look like."""
+def read_offsets(written: Any, least: int = 0) -> Offsets:
+    """Read offsets; a `ValueError` names the wrong part, and shows an example."""
     found: Offsets = {}
-    for topic, brokers in _items(written, "offsets"):
-        for broker, ids in _items(brokers, f"the brokers of topic {topic!r}"):
-            for number, offset in _items(ids, f"the queues of topic {topic!r} on {broker!r}"):
+    for topic, brokers in _check_items(written, "offsets"):
+        for broker, ids in _check_items(brokers, f"the brokers of topic {topic!r}"):
+            for number, offset in _check_items(ids, f"the queues of topic {topic!r} on {broker!r}"):
                 where = f"topic {topic!r}, broker {broker!r}, queue {number!r}"
                 if not (number.isascii() and number.isdecimal()):
                     raise ValueError(f"{where}: a queue is a number; offsets look like {EXAMPLE}")
@@ -47,7 +47,7 @@ def offsets(written: Any, least: int = 0) -> Offsets:
     return found
 
 
-def _items(written: Any, what: str) -> ItemsView[str, Any]:
+def _check_items(written: Any, what: str) -> ItemsView[str, Any]:
     if not isinstance(written, dict):
         raise ValueError(f"{what} must be an object, as in {EXAMPLE}, and not {written!r}")
     return written.items()
@@ -55,19 +55,19 @@ def _items(written: Any, what: str) -> ItemsView[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a checkpoint holds for the end of a batch."""
+    """The entry of a checkpoint for the end of a batch."""
 
     offsets: Offsets
-    """Of the queues that are read."""
+    """The end of each queue that is read."""
     wanted: Filter
-    """The filter of the batch that ends here."""
+    """The filter of the batch."""
     aside: Offsets = field(default_factory=dict)
-    """Where topics were left that are read no more."""
+    """The ends of inactive topics, which are no longer read."""
     is_begun: bool = True
-    """Whether a batch was planned before: what appears now is new, and read from its beginning."""
+    """Whether a batch was planned before: queues that appear now are new, and read completely."""
 
-    def parted(self, reads: Callable[[str], bool]) -> tuple[Offsets, Offsets, Offsets]:
-        """Part the queues by topic: those that are read on, that are back, and that are aside."""
+    def divide(self, reads: Callable[[str], bool]) -> tuple[Offsets, Offsets, Offsets]:
+        """Divide the queues by topic: those that are read, that are back, and that are inactive."""
         known = self.offsets | self.aside
         at = {queue: offset for queue, offset in self.offsets.items() if reads(queue.topic)}
         back = {
@@ -77,24 +77,24 @@ class Entry:
         }
         return at, back, {queue: known[queue] for queue in known.keys() - at.keys() - back.keys()}
 
-    def written(self) -> dict[str, Any]:
-        """Write it. What is the default stays away, so that older versions can read the rest."""
+    def write(self) -> dict[str, Any]:
+        """Write the entry. Defaults are left out, so that older versions can read it."""
         found: dict[str, Any] = {
             "filter": {"expression": self.wanted.expression, "kind": self.wanted.kind},
-            "offsets": tree(self.offsets),
+            "offsets": write_offsets(self.offsets),
         }
         if self.aside:
-            found["aside"] = tree(self.aside)
+            found["aside"] = write_offsets(self.aside)
         if self.is_begun and not self.offsets and not self.aside:
             found["begun"] = True
         return found
 
 
 def read(written: dict[str, Any]) -> Entry:
-    """Read what a checkpoint holds."""
+    """Read the entry of a checkpoint."""
     try:
-        wanted, at = written["filter"], offsets(written["offsets"])
-        aside = offsets(written.get("aside", {}))
+        wanted, at = written["filter"], read_offsets(written["offsets"])
+        aside = read_offsets(written.get("aside", {}))
         make = filters.match_sql if wanted["kind"] == filters.SQL else filters.match_tags
         is_begun = bool(at or aside or written.get("begun"))
         return Entry(at, make(wanted["expression"]), aside, is_begun)

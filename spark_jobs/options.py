@@ -1,8 +1,8 @@
 """
-What users may ask of the source and of the sink, read and checked before anything runs.
+The options of the source and of the sink, parsed and checked before anything runs.
 
-Names are as in docs/spark.md, in any case, as Spark gives them. What cannot be is a `UsageError`
-that names the option.
+Names are as in docs/spark.md, in any case, as Spark passes them. An invalid option is a
+`UsageError` that names it.
 """
 
 import difflib
@@ -41,28 +41,28 @@ WHERE = {
     BATCH: "a batch read (spark.read)",
     SINK: "the sink (df.write, df.writeStream)",
 }
-"""What takes which options, for errors."""
+"""Which options belong to what, for errors."""
 SPARKS_OWN = ("checkpointlocation",)
-"""What a streaming sink is told besides."""
+"""Other options that Spark passes to a streaming sink."""
 
 
 class QueueEdge(Enum):
-    """A place in every queue that has a name."""
+    """A named position in every queue."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
     GROUP = "group"
-    """Where the consumer group stands; the earliest message of a queue that it never read."""
+    """The consumer group's offset; the earliest one in a queue that it never read."""
     TIMESTAMP = "timestamp"
 
 
 EARLIEST, LATEST = -2, -1
-"""In offsets that a user gives, as Kafka's source has them."""
+"""In offsets from users, as in Kafka's source."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartOrEnd:
-    """Where to start or to end: at an edge, or at these offsets; the edge for all other queues."""
+    """Where to start or to end: at these offsets, and in all other queues at the edge."""
 
     edge: QueueEdge
     timestamp_ms: int = 0
@@ -71,27 +71,29 @@ class StartOrEnd:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """How to reach a cluster. It travels to executors, so it holds no socket."""
+    """How to reach a cluster. It is sent to executors, so it holds no socket."""
 
     name_servers: str
     credentials: Credentials | None = None
-    """None: those of the environment, if it has some; so they do not travel."""
+    """None: those of the environment, if it has some; so they are not sent to executors."""
     tls: str = "false"
-    """`true`, `false`, or a file of the authorities to trust."""
+    """`true`, `false`, or a file of CA certificates."""
     request_timeout: float = DEFAULT_TIMES.answer
     fetch_deadline: float = DEFAULT_TIMES.patience
     fetch_bytes: int = READER_BYTES
-    """What one task holds of pulled messages that it has not given yet, about."""
+    """About how many bytes of pulled messages one task holds in memory."""
     takes_environment: bool = False
-    """Whether EVENKEEL_ACCESS_KEY and EVENKEEL_SECRET_KEY are for this cluster."""
+    """Whether EVENKEEL_ACCESS_KEY and EVENKEEL_SECRET_KEY belong to this cluster."""
 
     def connect(self) -> Client:
-        """Make a client; it opens connections when they are needed."""
+        """Make a client, which opens connections when they are needed."""
         times = Times(answer=self.request_timeout, patience=self.fetch_deadline)
-        credentials = self.credentials or (_of_environment() if self.takes_environment else None)
-        return Client(self.name_servers, credentials=credentials, tls=self._context(), times=times)
+        credentials = self.credentials or (_read_environment() if self.takes_environment else None)
+        return Client(
+            self.name_servers, credentials=credentials, tls=self._make_tls_context(), times=times
+        )
 
-    def _context(self) -> ssl.SSLContext | None:
+    def _make_tls_context(self) -> ssl.SSLContext | None:
         if self.tls == "false":
             return None
         return ssl.create_default_context(cafile=None if self.tls == "true" else self.tls)
@@ -106,7 +108,7 @@ class Reading:
     pattern: str | None
     group: str
     commits: bool
-    """Whether the broker is told how far the group is: only if the user named it."""
+    """Whether offsets are committed to the brokers: only if the user has named the group."""
     wanted: Filter
     start: StartOrEnd
     end: StartOrEnd
@@ -116,7 +118,7 @@ class Reading:
     include_properties: bool
 
     def reads(self, topic: str) -> bool:
-        """Whether this topic is asked for."""
+        """Whether this topic is read."""
         if self.pattern is None:
             return topic in self.topics
         return re.fullmatch(self.pattern, topic) is not None
@@ -132,79 +134,81 @@ class Sending:
     ordering_key: str | None
 
 
-def reading(options: Mapping[str, str], is_stream: bool) -> Reading:
-    """Read the options of a stream, or of a bounded read."""
-    given = _Given(options, STREAM if is_stream else BATCH)
-    topics = tuple(name.strip() for name in (given.text("topics") or "").split(",") if name.strip())
-    pattern = given.text("topicPattern")
+def parse_reading(options: Mapping[str, str], is_stream: bool) -> Reading:
+    """Parse the options of a stream, or of a bounded read."""
+    given = _GivenOptions(options, STREAM if is_stream else BATCH)
+    topics = tuple(
+        name.strip() for name in (given.get_string("topics") or "").split(",") if name.strip()
+    )
+    pattern = given.get_string("topicPattern")
     if bool(topics) == (pattern is not None):
         raise UsageError("give either topics, as in 'orders,payments', or topicPattern")
     if pattern is not None:
         _check_pattern(pattern)
-    group = given.text("group")
+    group = given.get_string("group")
     return Reading(
-        cluster=_cluster(given, takes_environment=True),  # a sink may be another cluster
+        cluster=_parse_cluster(given, takes_environment=True),  # a sink may be another cluster
         topics=topics,
         pattern=pattern,
         group=group or "evenkeel-source",
         commits=is_stream and group is not None,
-        wanted=_filter(given),
-        start=_start(given, is_stream, group),
-        end=_end(given),
-        most_messages=given.number("maxMessagesPerBatch"),
-        most_bytes=given.number("maxBytesPerBatch"),
-        fail_on_data_loss=given.flag("failOnDataLoss", default=True),
-        include_properties=given.flag("includeProperties", default=False),
+        wanted=_parse_filter(given),
+        start=_parse_start(given, is_stream, group),
+        end=_parse_end(given),
+        most_messages=given.get_number("maxMessagesPerBatch"),
+        most_bytes=given.get_number("maxBytesPerBatch"),
+        fail_on_data_loss=given.get_flag("failOnDataLoss", default=True),
+        include_properties=given.get_flag("includeProperties", default=False),
     )
 
 
-def sending(options: Mapping[str, str]) -> Sending:
-    """Read the options of a sink."""
+def parse_sending(options: Mapping[str, str]) -> Sending:
+    """Parse the options of a sink."""
     ours = {name: value for name, value in options.items() if name.lower() not in SPARKS_OWN}
-    given = _Given(ours, SINK)
+    given = _GivenOptions(ours, SINK)
     return Sending(
-        cluster=_cluster(given),
-        topic=given.text("topic"),
-        group=given.text("group") or "evenkeel-sink",
-        ordering_key=given.text("orderingKey"),
+        cluster=_parse_cluster(given),
+        topic=given.get_string("topic"),
+        group=given.get_string("group") or "evenkeel-sink",
+        ordering_key=given.get_string("orderingKey"),
     )
 
 
-class _Given:
+class _GivenOptions:
     """Options by name, in any case."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
         names = {name.lower(): name for name in known}
         for name in options:
             if name.lower() not in names:
-                raise UsageError(_unknown(name, known))
+                raise UsageError(_explain_unknown(name, known))
         self._values = {names[name.lower()]: value for name, value in options.items()}
 
-    def text(self, name: str, default: str | None = None) -> str | None:
+    def get_string(self, name: str, default: str | None = None) -> str | None:
         return self._values.get(name, "").strip() or default
 
-    def needed(self, name: str, example: str) -> str:
-        value = self.text(name)
+    def require(self, name: str, example: str) -> str:
+        value = self.get_string(name)
         if value is None:
             raise UsageError(f"option {name} is needed, as in {example!r}")
         return value
 
-    def number(self, name: str) -> int | None:
-        value = self.text(name)
+    def get_number(self, name: str) -> int | None:
+        value = self.get_string(name)
         if value is None:
             return None
         if not (value.isascii() and value.isdigit() and int(value) > 0):
-            raise UsageError(f"{name}: {value!r} is no whole number above 0")
+            raise UsageError(f"{name}: {value!r} is not a whole number above 0")
         return int(value)
 
-    def flag(self, name: str, *, default: bool) -> bool:
-        value = self.text(name) or str(default)
+    def get_flag(self, name: str, *, default: bool) -> bool:
+        value = self.get_string(name) or str(default)
         if value.lower() not in ("true", "false"):
             raise UsageError(f"{name}: {value!r} is neither true nor false")
         return value.lower() == "true"
 
-    def seconds(self, name: str, default: float) -> float:
-        value = self.text(name)
+    def get_seconds(self, name: str, default: float) -> float:
+        value = self.get_string(name)
         if value is None:
             return default
         try:
@@ -212,12 +216,12 @@ class _Given:
         except ValueError:
             found = 0.0
         if not 0 < found < float("inf"):
-            raise UsageError(f"{name}: {value!r} is no time in seconds, as in '30s'")
+            raise UsageError(f"{name}: {value!r} is not a time in seconds, as in '30s'")
         return found
 
 
-def _unknown(name: str, known: tuple[str, ...]) -> str:
-    """Say what is wrong with an option: it belongs to another kind, or is perhaps misspelt."""
+def _explain_unknown(name: str, known: tuple[str, ...]) -> str:
+    """Explain an unknown option: it belongs to another kind, or may be misspelt."""
     others = [
         where
         for taken, where in WHERE.items()
@@ -231,34 +235,34 @@ def _unknown(name: str, known: tuple[str, ...]) -> str:
     return f"option {name!r} is unknown here{hint}"
 
 
-def _of_environment() -> Credentials | None:
+def _read_environment() -> Credentials | None:
     access, secret = (os.environ.get(name) for name in (ACCESS_KEY, SECRET_KEY))
     return Credentials(access, secret) if access and secret else None
 
 
-def _cluster(given: _Given, *, takes_environment: bool = False) -> ClusterOptions:
-    access, secret = given.text("accessKey"), given.text("secretKey")
+def _parse_cluster(given: _GivenOptions, *, takes_environment: bool = False) -> ClusterOptions:
+    access, secret = given.get_string("accessKey"), given.get_string("secretKey")
     if (access is None) != (secret is None):
         raise UsageError("accessKey and secretKey belong together: one of them is missing")
-    tls = given.text("tls") or "false"
+    tls = given.get_string("tls") or "false"
     if tls not in ("true", "false") and not Path(tls).is_file():
-        raise UsageError(f"tls: {tls!r} is neither true nor false, and no file of authorities")
+        raise UsageError(f"tls: {tls!r} is neither true nor false, nor a file of CA certificates")
     return ClusterOptions(
-        name_servers=_name_servers(given.needed("nameServers", "localhost:9876")),
+        name_servers=_parse_name_servers(given.require("nameServers", "localhost:9876")),
         credentials=Credentials(access, secret) if access and secret else None,
         tls=tls,
-        request_timeout=given.seconds("requestTimeout", DEFAULT_TIMES.answer),
-        fetch_deadline=given.seconds("fetchDeadline", DEFAULT_TIMES.patience),
-        fetch_bytes=given.number("fetchMemory") or READER_BYTES,
+        request_timeout=given.get_seconds("requestTimeout", DEFAULT_TIMES.answer),
+        fetch_deadline=given.get_seconds("fetchDeadline", DEFAULT_TIMES.patience),
+        fetch_bytes=given.get_number("fetchMemory") or READER_BYTES,
         takes_environment=takes_environment,
     )
 
 
-def _name_servers(text: str) -> str:
-    """Check the addresses of name servers."""
+def _parse_name_servers(text: str) -> str:
+    """Parse the addresses of name servers."""
     if "," in text:
         raise UsageError(
-            f"nameServers: {text!r} has commas; put ; between name servers, as in "
+            f"nameServers: {text!r} has commas; separate name servers with ;, as in "
             "'mq-1:9876;mq-2:9876'"
         )
     addresses = [each for each in text.split(";") if each.strip()]
@@ -272,42 +276,44 @@ def _check_pattern(pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"topicPattern: {pattern!r} is no regular expression: {error}") from error
+        raise UsageError(
+            f"topicPattern: {pattern!r} is not a regular expression: {error}"
+        ) from error
 
 
-def _filter(given: _Given) -> Filter:
-    tags, sql = given.text("tags"), given.text("sqlFilter")
+def _parse_filter(given: _GivenOptions) -> Filter:
+    tags, sql = given.get_string("tags"), given.get_string("sqlFilter")
     if tags and sql:
         raise UsageError("give either tags or sqlFilter")
     return filters.match_sql(sql) if sql else filters.match_tags(tags or filters.ALL)
 
 
-def _start(given: _Given, is_stream: bool, group: str | None) -> StartOrEnd:
+def _parse_start(given: _GivenOptions, is_stream: bool, group: str | None) -> StartOrEnd:
     default = QueueEdge.GROUP if group else QueueEdge.LATEST if is_stream else QueueEdge.EARLIEST
-    place = _place(given, "startFrom", "startTimestamp", default)
-    if place.edge is QueueEdge.GROUP and not group:
+    start = _parse_edge(given, "startFrom", "startTimestamp", default)
+    if start.edge is QueueEdge.GROUP and not group:
         raise UsageError("startFrom: 'group' needs the option group")
-    return place
+    return start
 
 
-def _end(given: _Given) -> StartOrEnd:
-    place = _place(given, "endAt", "endTimestamp", QueueEdge.LATEST)
-    if place.edge in (QueueEdge.GROUP, QueueEdge.EARLIEST):
+def _parse_end(given: _GivenOptions) -> StartOrEnd:
+    end = _parse_edge(given, "endAt", "endTimestamp", QueueEdge.LATEST)
+    if end.edge in (QueueEdge.GROUP, QueueEdge.EARLIEST):
         raise UsageError(
-            f"endAt: {place.edge.value!r} is not an end; take latest, timestamp, or offsets, as in "
+            f"endAt: {end.edge.value!r} is not an end; take latest, timestamp, or offsets, as in "
             f"{journal.EXAMPLE}"
         )
-    return place
+    return end
 
 
-def _place(given: _Given, name: str, time_name: str, default: QueueEdge) -> StartOrEnd:
-    """Read an edge, or offsets as JSON. A queue that the offsets leave out has the default edge."""
-    text = given.text(name)
-    timestamp = given.text(time_name)
+def _parse_edge(given: _GivenOptions, name: str, time_name: str, default: QueueEdge) -> StartOrEnd:
+    """Parse an edge, or offsets as JSON; other queues than those have the default edge."""
+    text = given.get_string(name)
+    timestamp = given.get_string(time_name)
     if text is None:
         text = QueueEdge.TIMESTAMP.value if timestamp else default.value
     if text.startswith("{"):
-        return StartOrEnd(_beside_offsets(default), offsets=_offsets(name, text))
+        return StartOrEnd(_choose_other_edge(default), offsets=_parse_offsets(name, text))
     try:
         edge = QueueEdge(text.lower())
     except ValueError:
@@ -317,14 +323,14 @@ def _place(given: _Given, name: str, time_name: str, default: QueueEdge) -> Star
         ) from None
     if (edge is QueueEdge.TIMESTAMP) != (timestamp is not None):
         raise UsageError(f"{name}=timestamp and {time_name} belong together")
-    return StartOrEnd(edge, _milliseconds(time_name, timestamp) if timestamp else 0)
+    return StartOrEnd(edge, _parse_time(time_name, timestamp) if timestamp else 0)
 
 
-def _beside_offsets(default: QueueEdge) -> QueueEdge:
+def _choose_other_edge(default: QueueEdge) -> QueueEdge:
     return QueueEdge.LATEST if default is QueueEdge.LATEST else QueueEdge.EARLIEST
 
 
-def _offsets(name: str, text: str) -> Mapping[MessageQueue, int]:
+def _parse_offsets(name: str, text: str) -> Mapping[MessageQueue, int]:
     try:
         written = json.loads(text)
     except ValueError as error:
@@ -332,13 +338,13 @@ def _offsets(name: str, text: str) -> Mapping[MessageQueue, int]:
             f"{name}: {text!r} is not JSON ({error}); offsets look like {journal.EXAMPLE}"
         ) from error
     try:
-        return journal.offsets(written, least=EARLIEST)
+        return journal.read_offsets(written, least=EARLIEST)
     except ValueError as error:
         raise UsageError(f"{name}: {error}; -2 is the earliest offset, -1 the latest") from error
 
 
-def _milliseconds(name: str, text: str) -> int:
-    """Read RFC 3339, or milliseconds since 1970."""
+def _parse_time(name: str, text: str) -> int:
+    """Parse RFC 3339, or milliseconds since 1970."""
     if text.isascii() and text.isdigit():
         return int(text)
     try:
@@ -347,6 +353,6 @@ def _milliseconds(name: str, text: str) -> int:
         time = None
     if time is None or time.tzinfo is None:
         raise UsageError(
-            f"{name}: {text!r} is no time, as in 2026-11-21T08:00:00Z or 1795248000000"
+            f"{name}: {text!r} is not a time, as in 2026-11-21T08:00:00Z or 1795248000000"
         )
     return (time - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)

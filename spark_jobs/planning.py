@@ -1,9 +1,9 @@
 """
-Which offsets the next micro-batch reads, decided from what the brokers say. Pure.
+Plans which offsets the next micro-batch reads, from what the brokers report. Pure.
 
-A queue that appears enters the journal with the place where it begins, and is read from the batch
-after. So each batch's ranges follow from two journaled offsets alone, and a batch that is run again
-is the same one.
+A queue that appears is journaled with the offset where it begins, and read from the next batch on.
+So the ranges of a batch follow from two journaled offsets alone, and a batch that runs again reads
+the same.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,12 +14,12 @@ from mq_client.values import MessageQueue, Offsets
 
 
 class DataLossError(MqError):
-    """Messages that were not read yet are gone, and the user wants to hear of it."""
+    """Messages were lost before they were read, and the user wants an error for that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Messages of a queue, from `start` up to, without, `stop`."""
+    """Messages of a queue, from `start` to `stop`, exclusive."""
 
     queue: MessageQueue
     start: int
@@ -28,7 +28,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What is gone, and why."""
+    """What is lost, and why."""
 
     queue: MessageQueue
     reason: str
@@ -40,25 +40,25 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class SeenOffsets:
-    """What the brokers say."""
+    """What the brokers report."""
 
     queues: Mapping[MessageQueue, Offsets]
-    """Those that can be read, of the brokers that answered."""
+    """The readable queues of the brokers that answered."""
     answered: frozenset[tuple[str, str]] = frozenset()
     """Topic and broker."""
     silent: Mapping[str, MqError] = field(default_factory=dict)
     """Brokers that did not answer, and why."""
     exhausted: frozenset[MessageQueue] = frozenset()
-    """Queues that can be read no more, and hold nothing that was not read."""
+    """Closed queues that were read to their end."""
     barred: frozenset[MessageQueue] = frozenset()
-    """Queues that may not be read now, for the topic or the broker lacks the perm READ."""
+    """Queues that may not be read now, because the topic or the broker lacks the perm READ."""
     by_slave: frozenset[tuple[str, str]] = frozenset()
     """Topic and broker, where a slave answered for its master."""
 
-    def up_to(
+    def cut_at(
         self, last: Mapping[MessageQueue, int], start: Mapping[MessageQueue, int]
     ) -> "SeenOffsets":
-        """Leave out what came behind these ends; of a queue without one, all that was not read."""
+        """Leave out what comes after these ends; in a queue without one, what is unread."""
         queues = {}
         for queue, ends in self.queues.items():
             end = last.get(queue, start.get(queue, ends.min))
@@ -66,80 +66,82 @@ class SeenOffsets:
         return replace(self, queues=queues)
 
     def is_closed(self, queue: MessageQueue) -> bool:
-        """Whether there is no such queue; where a broker is silent, nobody knows."""
+        """Whether the queue is known not to exist; unknown if its broker is silent."""
         return (queue.topic, queue.broker) in self.answered and queue not in self.queues
 
     def is_by_slave(self, queue: MessageQueue) -> bool:
-        """Whether a slave answered for it, which does not know where the queue begins and ends."""
+        """Whether a slave answered for it, which may not know where the queue begins and ends."""
         return (queue.topic, queue.broker) in self.by_slave
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What one batch may hold, at most. Each queue with a backlog gives one message at least."""
+class BatchLimits:
+    """Limits of one batch. Each queue with a backlog gives at least one message."""
 
     messages: int | None = None
     bytes: int | None = None
     message_bytes: Mapping[MessageQueue, float] = field(default_factory=dict)
-    """How large a queue's messages are, where `bytes` is given."""
+    """How large a queue's messages are, if `bytes` is given."""
 
-    def shares(self, backlog: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def share_out(self, backlog: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """
-        Give each queue one message, and of what is left to give the same part of its backlog.
+        Give each queue one message, and then the same share of its backlog.
 
-        So none starves, and all are level at about the same time.
+        So no queue starves, and all catch up at about the same time.
         """
         more = {queue: count - 1 for queue, count in backlog.items() if count > 0}
         part = 1.0
         if self.messages is not None:
-            part = _part(self.messages - len(more), sum(more.values()))
+            part = _compute_share(self.messages - len(more), sum(more.values()))
         if self.bytes is not None:
             sizes = {queue: self.message_bytes.get(queue, 0) for queue in more}
             size = sum(sizes[queue] * count for queue, count in more.items())
-            part = min(part, _part(self.bytes - sum(sizes.values()), size))
+            part = min(part, _compute_share(self.bytes - sum(sizes.values()), size))
         return {queue: 1 + int(count * part) for queue, count in more.items()}
 
 
-def _part(room: float, wanted: float) -> float:
+def _compute_share(room: float, wanted: float) -> float:
     room = max(0.0, room)
     return 1.0 if wanted <= room else room / wanted
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = BatchLimits()
 
 
-def losses(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> list[Loss]:
-    """Tell what was not read and never can be."""
+def find_losses(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> list[Loss]:
+    """Find the messages that were not read and never can be."""
     found = []
     for queue, offset in sorted(start.items()):
         ends = seen.queues.get(queue)
         if queue in seen.exhausted | seen.barred or seen.is_by_slave(queue):
             continue
         if seen.is_closed(queue):
-            found.append(_closed(queue, offset))
+            found.append(_make_closed_loss(queue, offset))
         elif ends and offset < ends.min:
             found.append(Loss(queue, f"offsets {offset} to {ends.min - 1} are deleted"))
         elif ends and offset > ends.max:
-            found.append(_ends_before(queue, ends.max, offset))
+            found.append(_make_early_end_loss(queue, ends.max, offset))
     return found
 
 
-def turned_back(start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]) -> list[Loss]:
-    """Tell which queues a batch has left, or set back: there was nothing to read any more."""
+def find_turned_back(
+    start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]
+) -> list[Loss]:
+    """Find the queues that a batch no longer reads, or reads from an earlier offset."""
     found = []
     for queue, offset in sorted(start.items()):
         if queue not in end:
-            found.append(_closed(queue, offset))
+            found.append(_make_closed_loss(queue, offset))
         elif end[queue] < offset:
-            found.append(_ends_before(queue, end[queue], offset))
+            found.append(_make_early_end_loss(queue, end[queue], offset))
     return found
 
 
-def _closed(queue: MessageQueue, offset: int) -> Loss:
+def _make_closed_loss(queue: MessageQueue, offset: int) -> Loss:
     return Loss(queue, f"the topic has no such queue any more; read up to {offset}")
 
 
-def _ends_before(queue: MessageQueue, end: int, offset: int) -> Loss:
+def _make_early_end_loss(queue: MessageQueue, end: int, offset: int) -> Loss:
     return Loss(
         queue,
         f"it ends at {end}, but was read up to {offset}: the topic was made anew, or the broker "
@@ -147,7 +149,7 @@ def _ends_before(queue: MessageQueue, end: int, offset: int) -> Loss:
     )
 
 
-def refuse(found: list[Loss]) -> None:
+def refuse_losses(found: list[Loss]) -> None:
     """Raise an error that names all losses, if there are any."""
     if found:
         told = "; ".join(str(loss) for loss in found)
@@ -157,7 +159,7 @@ def refuse(found: list[Loss]) -> None:
 
 
 def check_ends(name: str, given: Mapping[MessageQueue, int], seen: SeenOffsets) -> None:
-    """Refuse places behind the ends of queues: messages that are not there yet."""
+    """Refuse offsets after the ends of queues: messages that do not exist yet."""
     for queue, offset in sorted(given.items()):
         end = seen.queues[queue].max
         if offset > end and seen.is_by_slave(queue):
@@ -170,7 +172,7 @@ def check_ends(name: str, given: Mapping[MessageQueue, int], seen: SeenOffsets) 
 
 
 def check_readable(found: Iterable[Range], seen: SeenOffsets) -> None:
-    """Refuse ranges that cannot be read now, as a read that does not wait must."""
+    """Refuse ranges that cannot be read now: a bounded read does not wait."""
     for each in found:
         if each.queue in seen.barred:
             raise UsageError(
@@ -185,8 +187,8 @@ def check_readable(found: Iterable[Range], seen: SeenOffsets) -> None:
             )
 
 
-def backlog(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
-    """Count what each queue holds that was not read yet."""
+def count_lag(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
+    """Count the messages of each queue that were not read yet."""
     return {
         queue: max(0, ends.max - max(offset, ends.min))
         for queue, offset in start.items()
@@ -194,29 +196,29 @@ def backlog(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[Messag
     }
 
 
-def waiting(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
-    """Count the same in those queues that may be read now."""
-    return {q: count for q, count in backlog(start, seen).items() if q not in seen.barred}
+def count_readable(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
+    """Count the same, only in queues that may be read now."""
+    return {q: count for q, count in count_lag(start, seen).items() if q not in seen.barred}
 
 
 def advance(
     start: Mapping[MessageQueue, int],
     seen: SeenOffsets,
     new: Mapping[MessageQueue, int],
-    limits: Limits = NO_LIMITS,
+    limits: BatchLimits = NO_LIMITS,
 ) -> dict[MessageQueue, int]:
     """
-    Tell where the next batch ends; `new` queues enter with where they begin.
+    Find where the next batch ends; `new` queues are added with the offsets where they begin.
 
-    Losses are passed over. A queue that cannot be read now stays where it is.
+    Losses are skipped. A queue that cannot be read now keeps its offset.
     """
-    shares = limits.shares(waiting(start, seen))
-    found = settled(start, seen)
+    shares = limits.share_out(count_readable(start, seen))
+    found = skip_losses(start, seen)
     return {queue: at + shares.get(queue, 0) for queue, at in found.items()} | dict(new)
 
 
-def settled(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
-    """Tell where queues stand when losses are passed over; those that are closed are left out."""
+def skip_losses(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
+    """Find the offsets of queues after losses are skipped; closed queues are left out."""
     found = {queue: offset for queue, offset in start.items() if not seen.is_closed(queue)}
     for queue in (found.keys() & seen.queues.keys()) - seen.barred:
         ends = seen.queues[queue]
@@ -224,8 +226,8 @@ def settled(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[Messag
     return found
 
 
-def ranges(start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]) -> list[Range]:
-    """Tell what a batch reads: between two journaled offsets, of the queues that are in both."""
+def plan_ranges(start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]) -> list[Range]:
+    """Find what a batch reads: between two journaled offsets, for the queues in both."""
     return [
         Range(queue, start[queue], stop)
         for queue, stop in sorted(end.items())
@@ -233,7 +235,7 @@ def ranges(start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]) -
     ]
 
 
-def merged(found: Iterable[Range]) -> list[Range]:
+def merge(found: Iterable[Range]) -> list[Range]:
     """Join ranges of a queue that overlap or touch."""
     joined: list[Range] = []
     for each in sorted(found, key=lambda each: (each.queue, each.start)):

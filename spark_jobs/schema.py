@@ -1,4 +1,4 @@
-"""The columns of a row, as docs/spark.md lists them, and how decoded messages become rows."""
+"""The columns of a row, as in docs/spark.md, and the rows of decoded messages."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from mq_client.property_columns import Properties
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 ERROR_COLUMN = "_error"
-"""What is wrong with a row: a transform sets it, and messages that cannot be read have it."""
+"""The error of a row: a transform sets it, and unreadable messages have it."""
 _COLUMNS = {
     "topic": ("string", pa.string()),
     "broker_name": ("string", pa.string()),
@@ -27,17 +27,17 @@ _COLUMNS = {
 }
 
 
-def _names(include_properties: bool) -> list[str]:
+def _list_names(include_properties: bool) -> list[str]:
     return [name for name in _COLUMNS if include_properties or name != "properties"]
 
 
-def ddl(include_properties: bool) -> str:
+def make_ddl(include_properties: bool) -> str:
     """Write the schema for Spark."""
-    return ", ".join(f"{name} {_COLUMNS[name][0]}" for name in _names(include_properties))
+    return ", ".join(f"{name} {_COLUMNS[name][0]}" for name in _list_names(include_properties))
 
 
-def rows(batch: pa.RecordBatch, include_properties: bool) -> pa.RecordBatch:
-    """Make rows for Spark of the columns that `mq_client` reads."""
+def make_rows(batch: pa.RecordBatch, include_properties: bool) -> pa.RecordBatch:
+    """Make Spark's rows from the columns of `mq_client`."""
     texts = Properties(batch["properties"])
     made = {
         "msg_id": columns.find_message_ids(batch, texts),
@@ -49,13 +49,13 @@ def rows(batch: pa.RecordBatch, include_properties: bool) -> pa.RecordBatch:
     }
     if include_properties:
         made["properties"] = texts.to_maps()
-    names = _names(include_properties)
+    names = _list_names(include_properties)
     arrays = [made[name] if name in made else batch[name] for name in names]
-    return pa.RecordBatch.from_arrays(arrays, schema=_arrow(include_properties))
+    return pa.RecordBatch.from_arrays(arrays, schema=_make_arrow_schema(include_properties))
 
 
-def unreadable(found: Sequence[Unreadable], include_properties: bool) -> pa.RecordBatch:
-    """Make rows of messages whose bodies are broken, and a last column that says why."""
+def make_unreadable_rows(found: Sequence[Unreadable], include_properties: bool) -> pa.RecordBatch:
+    """Make rows of unreadable messages; a last column has the error."""
     rows = [
         {
             "topic": each.message.topic,
@@ -67,25 +67,25 @@ def unreadable(found: Sequence[Unreadable], include_properties: bool) -> pa.Reco
             "tags": each.message.tags,
             "body": each.message.body,
             "properties": list(each.message.properties.items()),
-            "born_timestamp": _microseconds(each.message.born_timestamp_ms),
-            "store_timestamp": _microseconds(each.message.store_timestamp_ms),
+            "born_timestamp": _to_microseconds(each.message.born_timestamp_ms),
+            "store_timestamp": _to_microseconds(each.message.store_timestamp_ms),
             "reconsume_times": each.message.reconsume_times,
             ERROR_COLUMN: f"{each.queue} offset {each.first}: {each.reason}",
         }
         for each in found
     ]
-    kind = _arrow(include_properties).append(pa.field(ERROR_COLUMN, pa.string()))
+    kind = _make_arrow_schema(include_properties).append(pa.field(ERROR_COLUMN, pa.string()))
     return pa.RecordBatch.from_pylist(rows, schema=kind)
 
 
-def unreadable_ddl(include_properties: bool) -> str:
+def make_unreadable_ddl(include_properties: bool) -> str:
     """Write their schema for Spark."""
-    return f"{ddl(include_properties)}, {ERROR_COLUMN} string"
+    return f"{make_ddl(include_properties)}, {ERROR_COLUMN} string"
 
 
-def _microseconds(milliseconds: int) -> int | None:
+def _to_microseconds(milliseconds: int) -> int | None:
     return milliseconds * 1000 if abs(milliseconds) <= columns.LATEST_MS else None
 
 
-def _arrow(include_properties: bool) -> pa.Schema:
-    return pa.schema([(name, _COLUMNS[name][1]) for name in _names(include_properties)])
+def _make_arrow_schema(include_properties: bool) -> pa.Schema:
+    return pa.schema([(name, _COLUMNS[name][1]) for name in _list_names(include_properties)])

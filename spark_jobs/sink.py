@@ -1,8 +1,8 @@
 """
-The sink: rows become messages, sent in batches by the executors that hold them.
+The sink: executors send their rows as messages, in batches.
 
-At least once: a task that Spark runs again sends its rows again. With an ordering key, messages of
-one key go to one queue, in the order of the partition's rows.
+At least once: a task that Spark runs again sends its rows again. With an ordering key, messages
+with the same key go to one queue, in the order of the partition's rows.
 """
 
 import functools
@@ -38,18 +38,18 @@ KINDS = {
     "tags": ("string",),
     "properties": ("map<string,string>",),
 }
-"""The columns that mean something, with their types in Spark."""
+"""The columns that the sink reads, with their types in Spark."""
 BATCH_MESSAGES, BATCH_BYTES = 256, 1024 * 1024
 IN_FLIGHT = 4
 _KEY = "0" * 32
-"""As long as the id that each message gets when it is sent."""
+"""As long as the id that a message gets when it is sent."""
 _HEAD_BYTES = len(batch_body.encode([(0, b"", b"")]))
-"""What a batch adds to each message."""
+"""How many bytes a batch adds to each message."""
 _Send = tuple[list[Message], RunningFlow[Sent]]
 
 
 class _Writer:
-    """What both kinds of writer do; it travels to executors."""
+    """What both kinds of writers do; it is sent to executors."""
 
     def __init__(self, sending: Sending, schema: StructType) -> None:
         """Refuse columns that cannot be sent."""
@@ -77,15 +77,15 @@ def _check(sending: Sending, schema: StructType) -> None:
             known = ", ".join(f"{each} {' or '.join(types)}" for each, types in KINDS.items())
             raise UsageError(f"column {name} {kind}: the sink takes {known}; select those")
     if "body" not in kinds:
-        raise UsageError("there is no column body, which holds what is sent")
+        raise UsageError("there is no column body, the content of the message")
     if sending.topic is None and "topic" not in kinds:
-        raise UsageError("where to? Give the option topic, or a column topic")
+        raise UsageError("no topic: set the option topic, or add a column topic")
     if sending.ordering_key is not None and sending.ordering_key not in kinds:
         raise UsageError(f"orderingKey: there is no column {sending.ordering_key}")
 
 
 def _send(rows: Iterable[pa.RecordBatch], to: Sending) -> WriterCommitMessage:
-    client = connections.client(to.cluster)
+    client = connections.get_client(to.cluster)
     send = _send_ordered if to.ordering_key else _send_balanced
     for batch in rows:
         send(client, batch, to)
@@ -93,27 +93,29 @@ def _send(rows: Iterable[pa.RecordBatch], to: Sending) -> WriterCommitMessage:
 
 
 def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
-    """Keep a few batches under way."""
+    """Keep a few batches in flight."""
     chooser = Balanced()
-    under_way: deque[_Send] = deque()
-    for messages in _by_topic(_messages(batch, to)).values():
-        for piece in _pieces(messages):
-            if len(under_way) == IN_FLIGHT:
-                _wait(client, under_way.popleft())
-            under_way.append(_start(client, piece, chooser, to))
-    for send in under_way:
+    in_flight: deque[_Send] = deque()
+    for messages in _group_by_topic(_make_messages(batch, to)).values():
+        for piece in _divide(messages):
+            if len(in_flight) == IN_FLIGHT:
+                _wait(client, in_flight.popleft())
+            in_flight.append(_start(client, piece, chooser, to))
+    for send in in_flight:
         _wait(client, send)
 
 
 def _send_ordered(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
-    """Have one batch under way for each queue, and the next only when that is stored."""
+    """Keep one batch in flight for each queue, and start the next once it is stored."""
     by_queue: dict[MessageQueue, list[Message]] = defaultdict(list)
-    queues_of = functools.cache(lambda topic: choosing.writable(client.find_route(topic)))
-    for message, key in zip(_messages(batch, to), batch[to.ordering_key].to_pylist(), strict=True):
-        queue = choosing.by_key(message.topic, queues_of(message.topic), str(key))
+    queues_of = functools.cache(lambda topic: choosing.list_writable(client.find_route(topic)))
+    for message, key in zip(
+        _make_messages(batch, to), batch[to.ordering_key].to_pylist(), strict=True
+    ):
+        queue = choosing.choose_by_key(message.topic, queues_of(message.topic), str(key))
         by_queue[queue].append(message)
     queues = list(by_queue)
-    for wave in itertools.zip_longest(*map(_pieces, by_queue.values())):
+    for wave in itertools.zip_longest(*map(_divide, by_queue.values())):
         sends = [
             _start(client, piece, To(queue), to)
             for queue, piece in zip(queues, wave, strict=True)
@@ -128,12 +130,12 @@ def _start(client: Client, piece: list[Message], chooser: Chooser, to: Sending) 
 
 
 def _wait(client: Client, send: _Send) -> None:
-    """Wait until a batch is stored. What a broker does not take is named by its largest message."""
+    """Wait until a batch is stored. An error names the largest message of a refused batch."""
     piece, task = send
     try:
         client.wait(task)
     except BadParameterError as error:
-        largest = max(piece, key=_size)
+        largest = max(piece, key=_measure)
         keys = f" with keys {' '.join(largest.keys)}" if largest.keys else ""
         raise UsageError(
             f"a message to topic {largest.topic!r}{keys}, with a body of "
@@ -141,13 +143,13 @@ def _wait(client: Client, send: _Send) -> None:
         ) from error
 
 
-def _messages(batch: pa.RecordBatch, to: Sending) -> list[Message]:
+def _make_messages(batch: pa.RecordBatch, to: Sending) -> list[Message]:
     columns = {name: batch[name].to_pylist() for name in KINDS if name in batch.schema.names}
     rows = zip(*columns.values(), strict=True)
-    return [_message(dict(zip(columns, row, strict=True)), to.topic) for row in rows]
+    return [_make_message(dict(zip(columns, row, strict=True)), to.topic) for row in rows]
 
 
-def _message(row: dict[str, Any], topic: str | None) -> Message:
+def _make_message(row: dict[str, Any], topic: str | None) -> Message:
     body = row["body"]
     if body is None:
         raise UsageError("a row has no body: filter such rows out")
@@ -160,19 +162,19 @@ def _message(row: dict[str, Any], topic: str | None) -> Message:
     )
 
 
-def _by_topic(messages: Iterable[Message]) -> dict[str, list[Message]]:
+def _group_by_topic(messages: Iterable[Message]) -> dict[str, list[Message]]:
     found: dict[str, list[Message]] = defaultdict(list)
     for message in messages:
         found[message.topic].append(message)
     return found
 
 
-def _pieces(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Cut into batches that a broker takes; a message that is larger goes alone."""
+def _divide(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """Divide into batches that a broker accepts; a larger message goes alone."""
     piece: list[Message] = []
     size = 0
     for message in messages:
-        added = _size(message)
+        added = _measure(message)
         if piece and (len(piece) == BATCH_MESSAGES or size + added > BATCH_BYTES):
             yield piece
             piece, size = [], 0
@@ -182,12 +184,12 @@ def _pieces(messages: Sequence[Message]) -> Iterator[list[Message]]:
         yield piece
 
 
-def _size(message: Message) -> int:
-    """Tell how many bytes it takes in a batch, with all that is beside its body."""
+def _measure(message: Message) -> int:
+    """Count the bytes of a message in a batch, including its properties and head."""
     texts = itertools.chain.from_iterable(message.make_wire_properties(_KEY).items())
-    return len(message.body) + _HEAD_BYTES + sum(_bytes(text) + 1 for text in texts)
+    return len(message.body) + _HEAD_BYTES + sum(_count_bytes(text) + 1 for text in texts)
 
 
-def _bytes(text: str) -> int:
-    # What cannot be encoded is refused when it is sent.
+def _count_bytes(text: str) -> int:
+    # A string that cannot be encoded is refused when it is sent.
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

@@ -46,18 +46,18 @@ def main() -> int:
 
 def checks() -> Iterator[str]:
     """Do them one after the other; each line is of one that went well, or was skipped."""
-    helm = go.built(programs.HELM)
+    helm = go.build(programs.HELM)
     rendered = [examples()]
     for name, options in VALUES.items():
         ran("helm lint", helm, "lint", "--strict", "--quiet", *options, CHART)
         yield f"ok  helm lint --strict, {name}"
         rendered.append(ran("helm", helm, "template", "keel", CHART, *APIS, *options))
-    kubeconform = go.built(programs.KUBECONFORM)
-    versions = sorted(schemas.kubernetes().iterdir())
+    kubeconform = go.build(programs.KUBECONFORM)
+    versions = sorted(schemas.fetch_kubernetes().iterdir())
     with tempfile.TemporaryDirectory(prefix="evenkeel-schemas-") as folder:
         definitions, skipped = list((ROOT / "crds").iterdir()), []
         try:
-            definitions += schemas.monitoring()
+            definitions += schemas.fetch_monitoring()
         except jars.JarsError as error:
             skipped = ["-skip", ",".join(each.rpartition("/")[2] for each in MONITORING)]
             yield f"SKIPPED {skipped[1]}: {error}"

@@ -21,7 +21,7 @@ class Planned(plan_source.PlanReader):
         self, run: Path, start: str, stands: dict[MessageQueue, int], skip: str = ""
     ) -> None:
         given = {"nameServers": "mq:9876", "topics": "orders", "group": "g", "startFrom": start}
-        reading = options.reading(given, is_stream=True)
+        reading = options.parse_reading(given, is_stream=True)
         super().__init__(reading, str(run / "assignment.json"), str(run), skip)
         self._observer = Held(stands)  # type: ignore[assignment]  # all that is asked
 
@@ -30,15 +30,15 @@ class Planned(plan_source.PlanReader):
 class Held:
     committed: dict[MessageQueue, int]
 
-    def see(self, start: object, *, is_new: bool) -> SeenOffsets:
+    def observe(self, start: object, *, is_new: bool) -> SeenOffsets:
         queues = {A: Offsets(2, 10, 0), B: Offsets(3, 20, 0)}
         return SeenOffsets(queues, frozenset({("orders", "broker-a")}))
 
-    def place(self, place: StartOrEnd, seen: SeenOffsets) -> dict[MessageQueue, int]:
+    def find_offsets(self, place: StartOrEnd, seen: SeenOffsets) -> dict[MessageQueue, int]:
         is_end = place.edge is QueueEdge.LATEST
         return {queue: ends.max if is_end else ends.min for queue, ends in seen.queues.items()}
 
-    def stands(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
+    def read_committed(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
         return {queue: at for queue, at in self.committed.items() if queue in seen.queues}
 
 

@@ -40,7 +40,7 @@ def main() -> int:
     found = [*of_alerts(ROOT), *of_tests(ROOT), *of_dashboard(ROOT)]
     skipped = []
     try:
-        found += of_promtool(ROOT, debian.program(*PROMTOOL))
+        found += of_promtool(ROOT, debian.find_program(*PROMTOOL))
     except (process.SandboxError, jars.JarsError) as error:
         skipped = [f"SKIPPED WHAT PROMTOOL CHECKS: {error}"]
     count = f"{len(alerts(ROOT))} alerts, {len(found)} complaints"

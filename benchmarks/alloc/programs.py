@@ -64,11 +64,13 @@ def _jvm(*program: str) -> list[str]:
 def _franz_go() -> list[str]:
     source = _PEERS / "franz_go"
     key = jars.digest(*(path.read_text() for path in sorted(source.iterdir())))
-    folder = jars.cache() / "go" / f"bench-{key}"
-    jars.made_once(
+    folder = jars.find_cache() / "go" / f"bench-{key}"
+    jars.make_once(
         folder,
         "the peer in Go",
-        lambda place: jars.run(go.toolchain(), "build", "-o", place / "franz-go", ".", cwd=source),
+        lambda place: jars.run(
+            go.find_toolchain(), "build", "-o", place / "franz-go", ".", cwd=source
+        ),
     )
     return [str(folder / "franz-go")]
 

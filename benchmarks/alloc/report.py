@@ -165,8 +165,8 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
 
 def _list_versions() -> Iterator[str]:
     yield f"Python {platform.python_version()}"
-    yield f"Java: {page.ask_program(str(jars.java()), '-version')}, heap {programs.HEAP}"
-    yield f"Go: {page.ask_program(go.toolchain(), 'version')}"
+    yield f"Java: {page.ask_program(str(jars.find_java()), '-version')}, heap {programs.HEAP}"
+    yield f"Go: {page.ask_program(go.find_toolchain(), 'version')}"
     module = Path(__file__).parent / "peers" / "franz_go" / "go.mod"
     versions = re.findall(r"twmb/franz-go v(\S+)", module.read_text(encoding="utf-8"))
     yield (

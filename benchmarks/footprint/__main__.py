@@ -16,7 +16,7 @@ from benchmarks.footprint import usage
 from benchmarks.footprint.usage import Use
 from benchmarks.handover import manifests
 from sandbox import jars, kubernetes, process, rocketmq
-from sandbox.node.shop import OPERATORS, RELEASE, Group, Shop, opened
+from sandbox.node.shop import OPERATORS, RELEASE, Shop, ShopGroup, open_shop
 
 RESULTS = Path(__file__).parents[1] / "RESULTS-footprint.md"
 GROUP, EXECUTORS, QUEUES = "orders", 2, 4
@@ -46,8 +46,8 @@ def main() -> int:
 
 
 def _measure() -> Iterator[Row]:
-    with opened() as shop:
-        group = Group(shop, GROUP)
+    with open_shop() as shop:
+        group = ShopGroup(shop, GROUP)
         operator = _list_names(shop.pods(OPERATORS, RELEASE))
         yield "operator", "no group", _measure_use(shop, "the operator without a group", operator)
         shop.apply(manifests.fill("ours.yaml", NAME=GROUP, QUEUES=QUEUES, CONSUMERS=EXECUTORS))

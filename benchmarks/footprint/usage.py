@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from sandbox import process
-from sandbox.kubernetes_users import User
+from sandbox.kubernetes_users import ApiUser
 from sandbox.node import servers
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 
 MIB = 2**20
 _SUMMARY = f"/api/v1/nodes/{servers.NAME}/proxy/stats/summary"
@@ -39,18 +39,18 @@ class Use:
     """MiB, at the second one."""
 
 
-def take_samples(admin: User) -> dict[str, Sample]:
+def take_samples(admin: ApiUser) -> dict[str, Sample]:
     """Take a sample of each pod, by name."""
     return dict(_read_samples(admin.ask("GET", _SUMMARY).body["pods"]))
 
 
-def later(admin: User, before: Mapping[str, Sample], seconds: float) -> dict[str, Use]:
+def later(admin: ApiUser, before: Mapping[str, Sample], seconds: float) -> dict[str, Use]:
     """Measure the usage of these pods since `before`, for at least `seconds`."""
 
     def is_late(now: Mapping[str, Sample]) -> bool:
         return all(name in now and now[name].at - before[name].at >= seconds for name in before)
 
-    found = eventually(
+    found = wait_for(
         lambda: take_samples(admin), is_late, seconds + _PATIENCE_SECONDS, _LOOK_SECONDS
     )
     if not is_late(found):

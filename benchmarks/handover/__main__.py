@@ -49,7 +49,7 @@ def _parse_options() -> argparse.Namespace:
 
 
 def _measure(options: argparse.Namespace) -> tuple[Side, Side | None]:
-    with shop.opened() as on:
+    with shop.open_shop() as on:
         peer = None
         if not options.ours:
             played = scene.play(on, "theirs", theirs.start, theirs.EVENTS)

@@ -11,8 +11,8 @@ from benchmarks.handover.effects import Consumed, Sent
 from mq_client.blocking import Client
 from mq_client.values import MessageQueue
 from sandbox import process, sinks
-from sandbox.node.shop import GROUPS, SHOP, TOPICS, Group, Shop, in_time
-from sandbox.statuses import owners
+from sandbox.node.shop import GROUPS, SHOP, TOPICS, Shop, ShopGroup, wait_patiently
+from sandbox.statuses import find_owners
 
 NAME = "Evenkeel"
 CUT_SECONDS = 120.0
@@ -28,7 +28,7 @@ class Ours:
         """Keep what `start` has started."""
         self._shop = shop
         self._topic = topic
-        self._group = Group(shop, topic)
+        self._group = ShopGroup(shop, topic)
         self._struck = struck
         self._read: dict[Path, tuple[float, list[sinks.Row]]] = {}
 
@@ -83,12 +83,12 @@ class Ours:
         """Wait until the job follows the newest epoch, and further batches have all queues."""
         self._group.until_settled()
         begun = time.time()
-        if not in_time(lambda: self._is_steady(begun), bool):
+        if not wait_patiently(lambda: self._is_steady(begun), bool):
             raise process.SandboxError(f"{self._topic}: no batches have messages of all queues")
 
     def finish(self, sent: Sent) -> None:
         """Consume the rest, end the job, and check that each offset gave a row."""
-        in_time(self._read_numbers, lambda it: sent.sure <= it)
+        wait_patiently(self._read_numbers, lambda it: sent.sure <= it)
         report = self._group.report()
         rows = sum(report["rows"].values())
         if rows != report["offsets"]:
@@ -97,7 +97,7 @@ class Ours:
 
     def find_owners(self) -> Mapping[MessageQueue, str]:
         """Read the assignment that is published."""
-        found = owners(self._group.status())
+        found = find_owners(self._group.status())
         return {MessageQueue(self._topic, *queue): owner for queue, owner in found.items()}
 
     def list_consumed(self) -> Iterator[Consumed]:
@@ -127,11 +127,11 @@ class Ours:
     def _make_rows(self) -> Iterator[tuple[float, list[sinks.Row]]]:
         for done in self._list_batches():
             if done not in self._read:
-                self._read[done] = sinks.batch(done)
+                self._read[done] = sinks.read_batch(done)
         yield from self._read.values()
 
     def _list_batches(self) -> list[Path]:
-        return sinks.finished(self._shop.folder / self._topic)
+        return sinks.list_finished(self._shop.folder / self._topic)
 
     def _scale(self, executors: int) -> None:
         before = self._group.status()

@@ -80,7 +80,7 @@ EVENTS: Mapping[str, Callable[[Shop, Side], None]] = {
     JOIN: lambda _, side: side.join(),
     LEAVE: lambda _, side: side.leave(),
     KILL: lambda _, side: side.kill(),
-    FREEZE: lambda shop, side: side.strike(shop.node.faults.frozen),
+    FREEZE: lambda shop, side: side.strike(shop.node.faults.freeze),
     THAW: lambda _, side: side.recover(),
     CUT: lambda shop, side: side.strike(shop.node.faults.cut_off),
     HEAL: lambda _, side: side.recover(),

@@ -19,7 +19,7 @@ from benchmarks.handover.effects import Consumed, Sent
 from mq_client.blocking import Client
 from mq_client.values import MessageQueue, TopicConfig
 from sandbox import jars, process
-from sandbox.node.shop import SHOP, Shop, in_time
+from sandbox.node.shop import SHOP, Shop, wait_patiently
 
 NAME = "DefaultMQPushConsumer"
 EVENTS = scene.EVENTS
@@ -111,7 +111,7 @@ class Theirs:
         seat = min(self._there)
         count = len(self._list_files(seat))
         self._crew.kill(seat)
-        in_time(lambda: self._list_files(seat), lambda now: len(now) > count)
+        wait_patiently(lambda: self._list_files(seat), lambda now: len(now) > count)
         self.await_steady()
 
     def strike(self, fault: scene.Fault) -> None:
@@ -136,7 +136,7 @@ class Theirs:
     def await_steady(self) -> None:
         """Wait until each queue has one reader, and each reader its share."""
         begun = time.time()
-        if not in_time(lambda: self._is_steady(begun), bool, _PATIENCE_SECONDS):
+        if not wait_patiently(lambda: self._is_steady(begun), bool, _PATIENCE_SECONDS):
             raise process.SandboxError(
                 f"{self._topic}: {sorted(self._there)} do not share the queues after "
                 f"{_PATIENCE_SECONDS:g} s"
@@ -144,7 +144,7 @@ class Theirs:
 
     def finish(self, sent: Sent) -> None:
         """Wait until all is consumed, with a time limit; then shut all down."""
-        in_time(self._read_numbers, lambda it: sent.sure <= it)
+        wait_patiently(self._read_numbers, lambda it: sent.sure <= it)
         self._crew.scale(0)
 
     def find_owners(self) -> Mapping[MessageQueue, str]:
@@ -198,7 +198,7 @@ class Theirs:
 
 def compile_consumer() -> Path:
     """Compile the program of a consumer: `Push NAME_SERVER TOPIC GROUP`."""
-    return jars.compiled(list(_SOURCES.glob("*.java")), jars.classpath(peers.ROCKETMQ))
+    return jars.compile_sources(list(_SOURCES.glob("*.java")), jars.fetch_classpath(peers.ROCKETMQ))
 
 
 class _Pods:
@@ -217,7 +217,7 @@ class _Pods:
 @contextlib.contextmanager
 def start(shop: Shop, client: Client, topic: str) -> Iterator[Theirs]:
     """Run a topic, and consumers in pods, until the context is left."""
-    in_time(client.list_brokers, lambda it: len(it.brokers) == scene.BROKERS_COUNT)
+    wait_patiently(client.list_brokers, lambda it: len(it.brokers) == scene.BROKERS_COUNT)
     client.put_topics([TopicConfig(topic, scene.QUEUES, scene.QUEUES)])
     said = shop.folder / f"{topic}-said"
     said.mkdir()

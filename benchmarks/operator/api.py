@@ -11,7 +11,7 @@ import aiohttp
 import kopf
 import msgspec
 
-from sandbox.kubernetes import RefusedError
+from sandbox.kubernetes import ApiRefusedError
 from sandbox.process import SandboxError
 
 IN_FLIGHT = 64
@@ -58,7 +58,7 @@ class Client:
             text = str(error) or type(error).__name__
             raise SandboxError(f"the API server does not answer {method} {path}: {text}") from error
         if answer.status >= HTTPStatus.BAD_REQUEST:
-            raise RefusedError(f"{method} {path}: {content.decode(errors='replace')[:500]}")
+            raise ApiRefusedError(f"{method} {path}: {content.decode(errors='replace')[:500]}")
         return content
 
     async def watch(self, path: str, version: str) -> AsyncIterator[bytes]:

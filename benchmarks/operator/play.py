@@ -162,10 +162,10 @@ async def _wait_until_shown(
     while not waiting.done():
         await asyncio.wait([waiting], timeout=_LOOK_SECONDS)
         if not operator.is_running:
-            raise operator.failure("it has ended")
+            raise operator.make_error("it has ended")
         if time.perf_counter() > deadline:
             left = sum(not each.done() for each in shown)
-            raise operator.failure(
+            raise operator.make_error(
                 f"{left} of {len(shown)} groups are not assigned after {COLD_PATIENCE_SECONDS:g} s"
             )
     await waiting

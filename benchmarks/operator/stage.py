@@ -15,7 +15,7 @@ from evenkeel.cluster.events import event_documents
 from evenkeel.control.groups.group_status import Notice
 from evenkeel.objects import Key
 from sandbox import kubernetes
-from sandbox.kubernetes import Cluster, RefusedError
+from sandbox.kubernetes import ApiRefusedError, Cluster
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _AT_ONCE = {"gracePeriodSeconds": 0}
@@ -93,7 +93,7 @@ class Stage:
         resource = next(each for each in (paths.TOPICS, paths.GROUPS) if each[2] == kind.plural)
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while True:
-                with contextlib.suppress(RefusedError):
+                with contextlib.suppress(ApiRefusedError):
                     await self._client.ask("GET", paths.build_list_path(resource, None))
                     return
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -106,7 +106,7 @@ def _pin(pods: Iterable[Key]) -> objects.Document:
 @contextlib.asynccontextmanager
 async def fill(size: Size) -> AsyncIterator[tuple[Cluster, Client, Stage]]:
     """Run an API server that holds everything of a size."""
-    with kubernetes.started() as cluster:
+    with kubernetes.run() as cluster:
         async with Client(cluster.admin.kubeconfig) as client:
             stage = Stage(client, size)
             await stage.fill()

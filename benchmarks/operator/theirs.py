@@ -37,13 +37,13 @@ class _Processes:
         self._place = place
         self._said = said
         libraries = os.pathsep.join(
-            (str(theirs.compile_consumer()), jars.classpath(peers.ROCKETMQ))
+            (str(theirs.compile_consumer()), jars.fetch_classpath(peers.ROCKETMQ))
         )
         self._java = (
-            f"exec {jars.java()} -Xms128m -Xmx128m -Drocketmq.log.root={place.path} "
+            f"exec {jars.find_java()} -Xms128m -Xmx128m -Drocketmq.log.root={place.path} "
             f"-cp {libraries} Push {name_server} {_TOPIC} group-{_TOPIC}"
         )
-        self._running: dict[str, process.Process] = {}
+        self._running: dict[str, process.ChildProcess] = {}
         self._count = 0
 
     def scale(self, count: int) -> None:
@@ -71,14 +71,14 @@ class _Processes:
         self._count += 1
         name = f"{seat}.{self._count}"
         command = ["sh", "-c", f"{self._java} > {self._said / name}"]
-        self._running[seat] = process.Process(name, command, self._place, {})
+        self._running[seat] = process.ChildProcess(name, command, self._place, {})
 
 
 def play_standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dict[str, float]:
     """Play these events on push consumers. Return the longest standstills."""
     with (
-        rocketmq.started(brokers=1, properties=_PROPERTIES) as mq,
-        process.folder("evenkeel-beside-") as place,
+        rocketmq.run(brokers=1, properties=_PROPERTIES) as mq,
+        process.make_folder("evenkeel-beside-") as place,
     ):
         where = mq.name_server.address
         mq.create_topics({_TOPIC: QUEUES})

@@ -124,6 +124,6 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
 def _list_versions() -> Iterator[str]:
     libraries = [f"{name} {importlib.metadata.version(name)}" for name in ("numpy", "pyarrow")]
     yield f"Python {platform.python_version()}, {', '.join(libraries)}"
-    java = page.ask_program(str(jars.java()), "-version")
+    java = page.ask_program(str(jars.find_java()), "-version")
     yield f"Java: {java}, heap {programs.HEAP}; broker: RocketMQ {rocketmq.VERSION}, {stage.HEAP}"
     yield f"Peers: {peers.ROCKETMQ}, and a socket that only receives"

@@ -30,7 +30,7 @@ _RAISED = tuple(
 @contextlib.contextmanager
 def start() -> Iterator[RocketMq]:
     """Run one broker with the topic for sends."""
-    with rocketmq.started(
+    with rocketmq.run(
         brokers=1, properties=_PROPERTIES, heap=HEAP, java_options=_JAVA_OPTIONS
     ) as mq:
         mq.create_topics({SENT_TOPIC: SENT_QUEUES})

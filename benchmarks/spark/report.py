@@ -146,6 +146,6 @@ def _list_versions() -> Iterator[str]:
     names = ("pyspark", "numpy", "pyarrow")
     libraries = [f"{name} {importlib.metadata.version(name)}" for name in names]
     yield f"Python {platform.python_version()}, {', '.join(libraries)}"
-    java = page.ask_program(str(jars.java()), "-version")
+    java = page.ask_program(str(jars.find_java()), "-version")
     yield f"Java: {java}, executors {jobs.SPARK['spark.executor.memory']}"
     yield f"Broker: RocketMQ {rocketmq.VERSION}, {stage.HEAP}; peer: {peers.ROCKETMQ}"

@@ -1,13 +1,13 @@
 """
-Starts a whole Kubernetes 1.34.4 of one node, with real pods; needs root and a Debian.
+Starts a whole Kubernetes 1.34.4 of one node, with real pods; needs root and Debian.
 
-    with node.started() as cluster:
+    with node.run() as cluster:
         cluster.admin.ask("GET", "/api/v1/nodes")
 
-It is ready when entered: etcd, API server, controllers, scheduler, kubelet with containerd, the
-proxy of services and DNS, and the project's own images. When left, or when this process is killed,
-nothing of it is there any more but what is kept in the cache: no process, mount, interface or rule.
-It lives in namespaces of its own (`sandbox.node.ground`), whose addresses this machine can reach.
+When the block begins, these are ready: etcd, API server, controllers, scheduler, kubelet with
+containerd, service proxy, DNS, and the project's own images. When it ends, or when this process is
+killed, only the cache is left: no process, mount, interface or rule. It runs in separate Linux
+namespaces (`sandbox.node.ground`), whose addresses this machine can reach.
 """
 
 import contextlib
@@ -16,37 +16,37 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandbox import kubernetes, progress
-from sandbox.kubernetes_users import User
+from sandbox.kubernetes_users import ApiUser
 from sandbox.node import ground, programs, servers, store
 from sandbox.node.faults import Faults
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 
 _READY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Node:
-    """What `started` has started."""
+class SandboxNode:
+    """What `run` has started."""
 
     url: str
-    admin: User
-    """May do everything."""
+    admin: ApiUser
+    """A user with all rights."""
     faults: Faults
 
 
-def built() -> None:
-    """Build and fetch all that takes long, unless it was done before."""
+def build() -> None:
+    """Build and download everything that takes long, unless it is done already."""
     ground.check()
-    programs.made()
-    store.built()
+    programs.build()
+    store.build()
 
 
 @contextlib.contextmanager
-def started() -> Iterator[Node]:
+def run() -> Iterator[SandboxNode]:
     """Run a node."""
     ground.check()
-    made, images = programs.made(), store.built()
-    with ground.made() as on, contextlib.ExitStack() as claims:
+    made, images = programs.build(), store.build()
+    with ground.make() as on, contextlib.ExitStack() as claims:
         etcd = kubernetes.Etcd(made, on.place, on.site)
         api = kubernetes.ApiServer(
             made, on.place, etcd, servers.API_FLAGS, on.site, servers.API_NAMES
@@ -69,27 +69,27 @@ def started() -> Iterator[Node]:
             server.wait_until_ready()
         for server in others:
             server.start()
-        _wait(api.admin)
-        yield Node(api.url, api.admin, Faults(on, api.admin, made["containerd"], api.port))
+        _wait_until_ready(api.admin)
+        yield SandboxNode(api.url, api.admin, Faults(on, api.admin, made["containerd"], api.port))
 
 
-def _wait(admin: User) -> None:
-    """Return when the node takes pods."""
+def _wait_until_ready(admin: ApiUser) -> None:
+    """Wait until the node accepts pods."""
     progress.say("the node starts")
-    seen = eventually(lambda: _missing(admin), lambda missing: not missing, _READY_SECONDS)
+    seen = wait_for(lambda: _find_missing(admin), lambda missing: not missing, _READY_SECONDS)
     if seen:
         raise ground.GroundError(f"the node is not ready after {_READY_SECONDS:g} s: {seen}")
 
 
-def _missing(admin: User) -> str:
-    """Say what is not there yet; empty when all is."""
+def _find_missing(admin: ApiUser) -> str:
+    """Describe what is missing; empty if nothing is."""
     node = admin.ask("GET", f"/api/v1/nodes/{servers.NAME}")
     if node.status != http.HTTPStatus.OK:
-        return "the kubelet has not told its node"
+        return "the kubelet has not registered its node"
     ready = [each for each in node.body["status"]["conditions"] if each["type"] == "Ready"]
     if not ready or ready[0]["status"] != "True":
-        return ready[0]["message"] if ready else "the node says nothing of itself"
+        return ready[0]["message"] if ready else "the node has no condition Ready"
     account = "/api/v1/namespaces/default/serviceaccounts/default"
     if admin.ask("GET", account).status != http.HTTPStatus.OK:
-        return "the controllers have made no account for pods"
+        return "the controllers have not created the service account of pods"
     return ""

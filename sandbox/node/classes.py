@@ -1,8 +1,8 @@
 """
 Records the classes that drivers and executors load: `python -m sandbox.node.classes FILE`.
 
-Spark's image has an archive of them (`images/spark/archive`). They are those of a job on a node,
-from its start to its end; another version of Spark or Java wants another list.
+Spark's image has an archive of them (`images/spark/archive`). The list is recorded from a job on a
+node, from start to end; another version of Spark or Java needs another list.
 """
 
 import gzip
@@ -14,7 +14,7 @@ from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
 from sandbox import sinks
-from sandbox.node.shop import GROUPS, SHOP, Group, Shop, ShopError, in_time, opened
+from sandbox.node.shop import GROUPS, SHOP, Shop, ShopError, ShopGroup, open_shop, wait_patiently
 
 _JOB = Path(__file__).with_name("classes.yaml")
 _GROUP = "classes"
@@ -24,34 +24,34 @@ _LISTS = ("driver.classes", "executor.classes")
 
 def main() -> int:
     """Record them into a file."""
-    with opened() as shop:
-        lines = sorted(set(_wanted(_recorded(shop))))
+    with open_shop() as shop:
+        lines = sorted(set(_select(_record(shop))))
     lines.sort(key=lambda line: line.startswith("@"))  # lambdas after the classes that have them
     Path(sys.argv[1]).write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
     print(f"{len(lines):,} lines")
     return 0
 
 
-def _recorded(shop: Shop) -> Iterator[str]:
+def _record(shop: Shop) -> Iterator[str]:
     shop.apply(_JOB.read_text())
-    Group(shop, _GROUP).until_settled()
+    ShopGroup(shop, _GROUP).until_settled()
     with Client(shop.name_server()) as client:
         for _ in range(_BATCHES):
-            _have_a_batch(client, shop.folder / _GROUP)
+            _write_a_batch(client, shop.folder / _GROUP)
     shop.kubectl("-n", SHOP, "delete", GROUPS, _GROUP, "--timeout=120s")
     for name in _LISTS:
         yield from (shop.folder / name).read_text().splitlines(keepends=True)
 
 
-def _have_a_batch(client: Client, rows: Path) -> None:
-    before = len(sinks.finished(rows))
+def _write_a_batch(client: Client, rows: Path) -> None:
+    before = len(sinks.list_finished(rows))
     client.send([Message(_GROUP, b"%d" % number) for number in range(100)], RoundRobin())
-    if in_time(lambda: len(sinks.finished(rows)), before.__lt__) == before:
+    if wait_patiently(lambda: len(sinks.list_finished(rows)), before.__lt__) == before:
         raise ShopError(f"{_GROUP}: there is no batch")
 
 
-def _wanted(lines: Iterable[str]) -> Iterator[str]:
-    """Take what Java's own loaders load; numbers are only for the classes of others."""
+def _select(lines: Iterable[str]) -> Iterator[str]:
+    """Select the classes of Java's own loaders; the list has ids only for other loaders."""
     for line in lines:
         if not line.startswith("#") and " source: " not in line:
             yield line.partition(" id: ")[0].rstrip() + "\n"

@@ -1,8 +1,8 @@
 """
-The first process of a node, in namespaces of its own: when it ends, all that runs there does.
+The first process of a node, in its own namespaces. When it ends, all others there end too.
 
-It hides those folders of the machine that a node writes to, wherever it is told to keep its data,
-and then only waits for the orphans that containers leave.
+It hides the folders of the machine to which a node writes regardless of its settings. Then it only
+waits for orphaned processes of containers.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ READY = "the node's ground is there"
 HIDDEN = ("/run", "/var/lib", "/var/log")
 SETTINGS = {
     "net/ipv4/ip_forward": "1",
-    # What goes between two pods of a bridge must pass the rules of services, too.
+    # Packets between two pods of a bridge must pass the rules of services too.
     "net/bridge/bridge-nf-call-iptables": "1",
 }
 
 
 def main() -> None:
-    """Prepare, and stay."""
+    """Prepare the namespaces, and run until killed."""
     _run("mount", "--make-rshared", "/")
     for folder in HIDDEN:
         _run("mount", "-t", "tmpfs", "-o", "mode=755", "node", folder)

@@ -1,10 +1,10 @@
 """
-What a node stands on: a network, mounts and processes of its own, by Linux' namespaces.
+The base of a node: its own network, mounts and processes, in Linux namespaces.
 
-Nothing has to be undone one by one. When the first process ends, the kernel ends all others of the
-node, and with them go its mounts, interfaces, routes and rules. Outside there are one interface,
-whose other end is the node's, and groups of processes (cgroups), which a kill leaves behind, empty:
-they go when the ground is left, or before the next one is made.
+Nothing has to be undone step by step. When the first process ends, the kernel ends all others of
+the node, and removes its mounts, interfaces, routes and rules. Outside there are one interface,
+whose other end is the node's, and cgroups. A kill leaves the cgroups behind, empty: they are
+removed when the block ends, or before the next node is made.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from pathlib import Path
 from sandbox import process
 from sandbox.node import first
 from sandbox.server import Site
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 
-# From the block that is set aside for benchmarks of networks (RFC 2544): hardly a machine has them.
+# From the block for network benchmarks (RFC 2544), which hardly any machine uses.
 OUTSIDE, ADDRESS = "198.18.0.1", "198.18.0.2"
 PODS = "198.18.16.0/20"
 SERVICES = "198.19.0.0/24"
@@ -39,13 +39,13 @@ class GroundError(process.SandboxError):
 
 @dataclass(frozen=True)
 class Ground:
-    """Where the node's programs are started."""
+    """Where the node's programs start."""
 
     place: process.Folder
     site: Site
 
     def run(self, *command: str | Path) -> str:
-        """Run a program in it to its end; what it printed."""
+        """Run a program in it, and return its output."""
         return _run(command, self.site.enter)
 
 
@@ -57,14 +57,14 @@ def _run(command: Sequence[str | Path], enter: Sequence[str] = ()) -> str:
 
 
 @contextlib.contextmanager
-def made() -> Iterator[Ground]:
-    """Make it, once at a time on this machine, which was checked."""
-    with _alone(), process.folder("evenkeel-node-") as place:
+def make() -> Iterator[Ground]:
+    """Make it; call `check` before. A machine can have one at a time."""
+    with _lock_machine(), process.make_folder("evenkeel-node-") as place:
         _sweep()
-        started = process.Process("ground", _command(), place, {})
+        started = process.ChildProcess("ground", _make_command(), place, {})
         try:
             started.wait_until(lambda: started.has_said(first.READY), _START_SECONDS)
-            pid = _child(started.pid)
+            pid = _find_first_process(started.pid)
             _connect(pid)
             _make_cgroups()
             enter = ("nsenter", f"--target={pid}", "--net", "--mount", "--pid", "--")
@@ -75,42 +75,42 @@ def made() -> Iterator[Ground]:
 
 
 def check() -> None:
-    """See whether a node can be made here, before anything long is begun."""
+    """Check whether this machine can run a node, before anything that takes long."""
     if os.geteuid() != 0:
         raise GroundError("a node needs root: it makes namespaces, mounts and interfaces")
     missing = [program for program in _PROGRAMS if shutil.which(program) is None]
     if missing:
         raise GroundError(f"a node needs {', '.join(missing)}, of util-linux and iproute2")
     if not Path("/proc/sys/net/bridge").exists():
-        raise GroundError("a node needs bridges whose packets are filtered: modprobe br_netfilter")
+        raise GroundError("a node needs packet filters on bridges: modprobe br_netfilter")
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """All of its names are there once on a machine."""
+def _lock_machine() -> Iterator[None]:
+    """Hold the lock of this machine: the names of a node exist only once."""
     lock = Path("/run/lock", f"{CGROUP}.lock")
     with lock.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise GroundError(f"another node is up on this machine: it holds {lock}") from error
+            raise GroundError(f"another node runs on this machine: it holds {lock}") from error
         yield
         lock.unlink()
 
 
-def _command() -> Sequence[str | Path]:
+def _make_command() -> Sequence[str | Path]:
     python = (sys.executable, "-I", "-S", Path(first.__file__))
     namespaces = ("--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "--mount-proc")
     return ("unshare", *namespaces, "--kill-child", "--propagation=private", *python)
 
 
-def _child(pid: int) -> int:
-    """Find the first process as this machine sees it: `unshare` has one child."""
+def _find_first_process(pid: int) -> int:
+    """Find the pid of the first process on this machine: the only child of `unshare`."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
 
 
 def _connect(pid: int) -> None:
-    """Let this machine and the node reach each other, and this machine the pods."""
+    """Connect this machine with the node, and route its pods and services."""
     inside = ("nsenter", f"--target={pid}", "--net")
     for command in (
         ("ip", "link", "add", LINK, "type", "veth", "peer", "name", "eth0", "netns", str(pid)),
@@ -125,8 +125,8 @@ def _connect(pid: int) -> None:
         _run(command)
 
 
-def _hierarchies() -> list[Path]:
-    """One with version 2 of cgroups, many with version 1."""
+def _list_hierarchies() -> list[Path]:
+    """List the cgroup hierarchies: one with version 2, many with version 1."""
     if (_CGROUPS / "cgroup.controllers").exists():
         return [_CGROUPS]
     return [each for each in _CGROUPS.iterdir() if each.is_dir() and not each.is_symlink()]
@@ -134,34 +134,36 @@ def _hierarchies() -> list[Path]:
 
 def _make_cgroups() -> None:
     try:
-        for hierarchy in _hierarchies():
+        for hierarchy in _list_hierarchies():
             (hierarchy / CGROUP).mkdir()
             for name in ("cpuset.cpus", "cpuset.mems"):
                 setting = hierarchy / CGROUP / name
                 if setting.exists() and not setting.read_text().strip():
                     setting.write_text((hierarchy / name).read_text())
     except OSError as error:
-        raise GroundError(f"a node needs to make groups of processes: {error}") from error
+        raise GroundError(f"a node needs to create cgroups: {error}") from error
 
 
 def _sweep() -> None:
-    """Take away what a kill leaves: the interface at once, groups when the last process is gone."""
+    """Remove what a kill leaves: the interface, and cgroups once their processes have ended."""
     subprocess.run(["ip", "link", "delete", LINK], capture_output=True, check=False)
-    left = eventually(_cgroups_left, lambda left: not left)
+    left = wait_for(_remove_cgroups, lambda left: not left)
     if left:
-        raise GroundError(f"processes of an earlier node are still there, in {left[0]}")
+        raise GroundError(f"processes of an earlier node still run, in {left[0]}")
 
 
-def _cgroups_left() -> list[Path]:
-    """Remove what is empty, the innermost first."""
+def _remove_cgroups() -> list[Path]:
+    """Remove empty cgroups, the innermost first; return the others."""
     left = []
-    for hierarchy in _hierarchies():
+    for hierarchy in _list_hierarchies():
         root = hierarchy / CGROUP
         for folder in [*sorted(root.rglob("*/"), reverse=True), root]:
             state = folder / "freezer.state"
             try:
                 if state.exists():
-                    state.write_text("THAWED")  # else what was killed while frozen never ends
+                    state.write_text(
+                        "THAWED"
+                    )  # otherwise a process that was killed while frozen never ends
                 folder.rmdir()
             except FileNotFoundError:
                 continue

@@ -1,4 +1,4 @@
-"""What a node consists of: Kubernetes' own commands and CoreDNS built, the rest from Debian."""
+"""The programs of a node: Kubernetes' own and CoreDNS are built, the rest is from Debian."""
 
 from pathlib import Path
 
@@ -6,21 +6,21 @@ from sandbox import debian, go, kubernetes
 
 _BUILT = (
     *(
-        kubernetes.of_kubernetes(name)
+        kubernetes.make_program(name)
         for name in ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
     ),
-    go.Program("coredns", "github.com/coredns/coredns", "v1.15.0"),
+    go.GoProgram("coredns", "github.com/coredns/coredns", "v1.15.0"),
 )
 _UNPACKED = {
     "containerd": ("containerd", "usr/bin/containerd"),
     "runc": ("runc", "usr/sbin/runc"),
     "host-local": ("containernetworking-plugins", "usr/lib/cni/host-local"),
 }
-"""By the names of the programs: Debian's package, and where it has them."""
+"""By program: Debian's package, and the path in it."""
 
 
-def made() -> dict[str, Path]:
-    """Build and fetch them, unless it was done before."""
+def build() -> dict[str, Path]:
+    """Build and download them, unless it is done already."""
     debian.install("nftables", program="nft")
-    unpacked = {name: debian.program(*where) for name, where in _UNPACKED.items()}
-    return {**kubernetes.built(), **{each.name: go.built(each) for each in _BUILT}, **unpacked}
+    unpacked = {name: debian.find_program(*where) for name, where in _UNPACKED.items()}
+    return {**kubernetes.build(), **{each.name: go.build(each) for each in _BUILT}, **unpacked}

@@ -12,14 +12,14 @@ from sandbox.node.ground import Ground
 NAME = "node-1"
 DOMAIN = "cluster.local"
 API_NAMES = ("kubernetes.default.svc", "198.19.0.1")
-"""How pods call the API server: the first address of all services is its own."""
+"""Names of the API server for pods, with the first address of the service network."""
 
 
-class Server(kubernetes.Server):
-    """One that is there once it runs: what it does is waited for where it shows."""
+class NodeServer(kubernetes.KubernetesServer):
+    """A server that counts as ready once it runs; its effects are waited for elsewhere."""
 
     def __init__(self, programs: Mapping[str, Path], on: Ground, authority: Authority) -> None:
-        """Claim the ports; nothing runs yet."""
+        """Claim the ports; start nothing yet."""
         super().__init__(programs, on.place, on.site)
         self._programs = programs
         self._authority = authority
@@ -29,25 +29,25 @@ class Server(kubernetes.Server):
     def _answers(self) -> bool:
         return True
 
-    def _kubeconfig(self, user: str, group: str | None = None) -> str:
-        return str(self._authority.by_certificate(user, group).kubeconfig)
+    def _write_kubeconfig(self, user: str, group: str | None = None) -> str:
+        return str(self._authority.issue_certificate(user, group).kubeconfig)
 
-    def _file(self, name: str, content: object) -> str:
-        """Write a file, as JSON unless it is a text: YAML's readers read that as well."""
+    def _write_file(self, name: str, content: object) -> str:
+        """Write a file, as JSON unless it is a string; YAML parsers accept JSON."""
         text = content if isinstance(content, str) else json.dumps(content)
         (self._home / name).write_text(text, encoding="utf-8")
         return str(self._home / name)
 
 
-class ControllerManager(Server):
-    """Makes deployments into pods, collects what is orphaned, and all that."""
+class ControllerManager(NodeServer):
+    """Runs the controllers, such as deployments and garbage collection."""
 
     program = "kube-controller-manager"
 
     def flags(self) -> dict[str, str]:
-        """Say how it is configured."""
+        """Return its configuration."""
         return {
-            "kubeconfig": self._kubeconfig("system:kube-controller-manager"),
+            "kubeconfig": self._write_kubeconfig("system:kube-controller-manager"),
             "use-service-account-credentials": "true",
             "service-account-private-key-file": str(self._authority.service_accounts_key),
             "root-ca-file": str(self._authority.certificate),
@@ -56,37 +56,37 @@ class ControllerManager(Server):
         }
 
 
-class Scheduler(Server):
-    """Puts pods on the node."""
+class Scheduler(NodeServer):
+    """Assigns pods to the node."""
 
     program = "kube-scheduler"
 
     def flags(self) -> dict[str, str]:
-        """Say how it is configured."""
+        """Return its configuration."""
         return {
-            "kubeconfig": self._kubeconfig("system:kube-scheduler"),
+            "kubeconfig": self._write_kubeconfig("system:kube-scheduler"),
             "leader-elect": "false",
             "secure-port": str(self.port),
         }
 
 
-class Kubelet(Server):
+class Kubelet(NodeServer):
     """Runs the pods."""
 
     program = "kubelet"
 
     def flags(self) -> dict[str, str]:
-        """Say how it is configured."""
+        """Return its configuration."""
         return {
-            "config": self._file("config.json", self._config()),
-            "kubeconfig": self._kubeconfig(f"system:node:{NAME}", "system:nodes"),
+            "config": self._write_file("config.json", self._make_config()),
+            "kubeconfig": self._write_kubeconfig(f"system:node:{NAME}", "system:nodes"),
             "hostname-override": NAME,
             "node-ip": self._site.address,
             "root-dir": str(self._home / "root"),
             "cert-dir": str(self._home / "certificates"),
         }
 
-    def _config(self) -> dict[str, object]:
+    def _make_config(self) -> dict[str, object]:
         return {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
@@ -94,7 +94,7 @@ class Kubelet(Server):
             "containerRuntimeEndpoint": f"unix://{store.SOCKET}",
             "clusterDNS": [self._site.address],
             "clusterDomain": DOMAIN,
-            "resolvConf": self._file("resolv.conf", ""),
+            "resolvConf": self._write_file("resolv.conf", ""),
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": f"/{ground.CGROUP}",
             "failCgroupV1": False,
@@ -103,71 +103,71 @@ class Kubelet(Server):
             "makeIPTablesUtilChains": False,
             "podLogsDir": str(self._home / "logs"),
             "volumePluginDir": str(self._home / "plugins"),
-            # A full disk of this machine is no reason to end pods, nor to take images away.
+            # A full disk of this machine must not evict pods or delete images.
             "evictionHard": {"memory.available": "100Mi"},
             "imageGCHighThresholdPercent": 100,
         }
 
 
-class Proxy(Server):
-    """Sends what goes to a service to one of its pods."""
+class Proxy(NodeServer):
+    """Forwards connections of services to pods."""
 
     program = "kube-proxy"
 
     def flags(self) -> dict[str, str]:
-        """Say how it is configured."""
+        """Return its configuration."""
         return {
-            "kubeconfig": self._kubeconfig("system:kube-proxy"),
+            "kubeconfig": self._write_kubeconfig("system:kube-proxy"),
             "hostname-override": NAME,
             "proxy-mode": "nftables",
             "cluster-cidr": ground.PODS,
-            # The limits of connections are the whole machine's, which are left alone.
+            # Connection limits belong to the whole machine, so they are not changed.
             "conntrack-max-per-core": "0",
         }
 
 
-class Dns(Server):
-    """Knows the addresses of services."""
+class Dns(NodeServer):
+    """Resolves the names of services."""
 
     program = "coredns"
 
     def flags(self) -> dict[str, str]:
-        """Say how it is configured."""
-        config = self._kubeconfig("dns", ADMINS)
+        """Return its configuration."""
+        config = self._write_kubeconfig("dns", ADMINS)
         lines = (
             f"bind {self._site.address}", "errors",
             f"kubernetes {DOMAIN} in-addr.arpa {{", f"kubeconfig {config}", "ttl 1", "}",
         )  # fmt: skip
-        return {"conf": self._file("Corefile", "\n".join([".:53 {", *lines, "}", ""]))}
+        return {"conf": self._write_file("Corefile", "\n".join([".:53 {", *lines, "}", ""]))}
 
 
-class Containerd(Server):
-    """Runs containers, of the images in its store."""
+class Containerd(NodeServer):
+    """Runs containers from the images in its store."""
 
     program = "containerd"
 
     def flags(self) -> dict[str, str]:
-        """Say how it is configured."""
-        return {"config": self._file("config.toml", self._config())}
+        """Return its configuration."""
+        return {"config": self._write_file("config.toml", self._make_config())}
 
     def _answers(self) -> bool:
         return self._process.has_said("containerd successfully booted")
 
-    def _config(self) -> str:
+    def _make_config(self) -> str:
         networks = self._home / "networks"
         networks.mkdir(exist_ok=True)
         plugins = self._programs["host-local"].parent
-        (networks / "node.conflist").write_text(json.dumps(self._network()))
+        (networks / "node.conflist").write_text(json.dumps(self._make_network()))
         cri = '[plugins."io.containerd.grpc.v1.cri"'
         return f"""\
 version = 2
-root = "{store.folder()}"
+root = "{store.find_folder()}"
 state = "{store.STATE}"
 [grpc]
 address = "{store.SOCKET}"
 {cri}]
 sandbox_image = "{store.PAUSE}"
-# Without it runc dies where a process may not lower its own.
+# Without it runc fails if a process may not lower its own score.
 restrict_oom_score_adj = true
 {cri}.cni]
 bin_dir = "{plugins}"
@@ -178,7 +178,7 @@ runtime_type = "io.containerd.runc.v2"
 BinaryName = "{self._programs["runc"]}"
 """
 
-    def _network(self) -> dict[str, object]:
+    def _make_network(self) -> dict[str, object]:
         addresses = {
             "type": "host-local",
             "dataDir": str(self._home / "addresses"),
@@ -197,4 +197,4 @@ API_FLAGS = {
     "endpoint-reconciler-type": "lease",
     "kubelet-preferred-address-types": "InternalIP",
 }
-"""What the API server of a node needs beside its own flags."""
+"""Additional flags for the API server of a node."""

@@ -1,10 +1,10 @@
 """
-A shop on a node: RocketMQ, the operator, and groups with jobs, as people bring them up.
+A shop on a node: RocketMQ, the operator, and groups with jobs, as users install them.
 
     it = shop.Shop(node, folder)
     it.install("--set", "replicas=2")
     it.start_rocketmq()
-    group = shop.Group(it, "billing")
+    group = shop.ShopGroup(it, "billing")
     it.apply(manifests)
     group.until_settled()
 """
@@ -19,9 +19,9 @@ from pathlib import Path
 from contract import names
 from contract.conditions import ConditionReason, ConditionType
 from sandbox import go, node, process, programs
-from sandbox.node import Node
-from sandbox.statuses import Document, condition
-from sandbox.waiting import Value, eventually
+from sandbox.node import SandboxNode
+from sandbox.statuses import Document, read_condition
+from sandbox.waiting import Value, wait_for
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "evenkeel"
@@ -36,83 +36,83 @@ STATE = Path(__file__).with_name("state.yaml")
 
 
 class ShopError(process.SandboxError):
-    """Something that was asked for was refused, or did not come about."""
+    """A request was refused, or what was waited for did not happen."""
 
 
-def in_time(
+def wait_patiently(
     look: Callable[[], Value],
     is_right: Callable[[Value], bool],
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> Value:
-    """Look until it is right, not often: what is looked at is on this machine."""
-    return eventually(look, is_right, patience_seconds, LOOK_SECONDS)
+    """Wait for longer, and look less often: everything runs on this machine."""
+    return wait_for(look, is_right, patience_seconds, LOOK_SECONDS)
 
 
 class Shop:
-    """All of it, and what may be done to it."""
+    """RocketMQ, operator and groups, and the commands for them."""
 
-    def __init__(self, node: Node, folder: Path) -> None:
-        """Nothing is installed yet; what pods keep, they keep in the folder."""
+    def __init__(self, node: SandboxNode, folder: Path) -> None:
+        """Install nothing yet. Pods store their data in the folder."""
         self.node = node
         self.folder = folder
 
-    def kubectl(self, *words: str, told: str = "") -> str:
-        """Run kubectl as an admin; what it said."""
-        return self._run(programs.KUBECTL, *words, told=told)
+    def kubectl(self, *words: str, stdin: str = "") -> str:
+        """Run kubectl as admin; return its output."""
+        return self._run(programs.KUBECTL, *words, stdin=stdin)
 
     def helm(self, *words: str) -> str:
-        """Run helm as an admin; what it said."""
+        """Run helm as admin; return its output."""
         return self._run(programs.HELM, "--namespace", RELEASE, *words)
 
     def install(self, *options: str) -> None:
-        """Install the chart, and wait until the operator is there."""
+        """Install the chart, and wait until the operator is ready."""
         self.helm(
             "install", RELEASE, str(CHART), "--create-namespace", "--wait", "--timeout=120s",
             *options,
         )  # fmt: skip
 
     def start_rocketmq(self) -> None:
-        """Have a name server and two brokers."""
+        """Start a name server and two brokers."""
         self.kubectl("create", "namespace", BROKERS)
         self.kubectl("-n", BROKERS, "apply", "-f", str(ROOT / "examples" / "rocketmq"))
         self.roll_out(BROKERS, "deployment/rocketmq-namesrv")
         self.await_brokers()
 
     def open(self) -> None:
-        """Have a namespace for groups, with a claim for what they keep."""
+        """Create a namespace for groups, with a volume claim."""
         self.kubectl("create", "namespace", SHOP)
         self.apply(STATE.read_text().replace("FOLDER", str(self.folder)))
 
     def await_brokers(self) -> None:
-        """Wait until all brokers are there."""
+        """Wait until all brokers are ready."""
         self.roll_out(BROKERS, "statefulset/rocketmq-broker")
 
     def renew_brokers(self) -> None:
-        """Have brokers that hold nothing, and that Kubernetes has never had to start again."""
+        """Replace the brokers by empty ones that were never restarted."""
         self.kubectl("-n", BROKERS, "delete", "pod", "--selector=app=rocketmq-broker")
         self.await_brokers()
 
     def kill_broker(self) -> None:
-        """Kill one of the brokers, and wait until Kubernetes has started it again."""
+        """Kill a broker, and wait until Kubernetes has restarted it."""
         before = self._restarts(_BROKER)
         self.node.faults.kill(BROKERS, _BROKER)
-        if in_time(lambda: self._restarts(_BROKER), lambda now: now > before) == before:
-            raise ShopError(f"{_BROKER} was killed, and nobody has noticed")
+        if wait_patiently(lambda: self._restarts(_BROKER), lambda now: now > before) == before:
+            raise ShopError(f"{_BROKER} was killed, and Kubernetes has not restarted it")
         self.await_brokers()
 
     def roll_out(self, namespace: str, what: str) -> None:
-        """Wait until pods are as they should be."""
+        """Wait until a rollout is complete."""
         self.kubectl("-n", namespace, "rollout", "status", what, ROLLED_OUT)
 
     def name_server(self) -> str:
-        """Tell its address, for this machine and for pods."""
+        """Find the name server's address, for this machine and for pods."""
         path = f"/api/v1/namespaces/{BROKERS}/services/rocketmq-namesrv"
         service = self.node.admin.ask("GET", path)
         return f"{service.body['spec']['clusterIP']}:9876"
 
     def apply(self, manifests: str) -> None:
         """Apply manifests in the namespace of the shop."""
-        self.kubectl("-n", SHOP, "apply", "-f", "-", told=manifests)
+        self.kubectl("-n", SHOP, "apply", "-f", "-", stdin=manifests)
 
     def patch(self, plural: str, name: str, spec: Document) -> None:
         """Change one of our objects."""
@@ -130,16 +130,16 @@ class Shop:
 
     def until(self, plural: str, name: str, is_right: Callable[[Document], bool]) -> Document:
         """Wait until a status is right."""
-        seen = in_time(lambda: self.status(plural, name), is_right)
+        seen = wait_patiently(lambda: self.status(plural, name), is_right)
         if not is_right(seen):
             raise ShopError(
-                f"{plural}/{name} is not as it should be after {PATIENCE_SECONDS:g} s: {seen}"
+                f"{plural}/{name} has another status after {PATIENCE_SECONDS:g} s: {seen}"
             )
         return seen
 
     def until_made(self, topic: str) -> None:
         """Wait until a topic is as it should be at all brokers."""
-        self.until(TOPICS, topic, lambda it: condition(it, ConditionType.READY)[0] == "True")
+        self.until(TOPICS, topic, lambda it: read_condition(it, ConditionType.READY)[0] == "True")
 
     def pods(self, selector: str, namespace: str = SHOP) -> list[Document]:
         """List the pods with a label that are not being deleted."""
@@ -151,9 +151,9 @@ class Shop:
         pod = self.node.admin.ask("GET", f"/api/v1/namespaces/{BROKERS}/pods/{broker}").body
         return sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
 
-    def _run(self, program: go.Program, *words: str, told: str = "") -> str:
-        command = [str(go.built(program)), "--kubeconfig", str(self.node.admin.kubeconfig), *words]
-        done = subprocess.run(command, input=told, capture_output=True, text=True, check=False)
+    def _run(self, program: go.GoProgram, *words: str, stdin: str = "") -> str:
+        command = [str(go.build(program)), "--kubeconfig", str(self.node.admin.kubeconfig), *words]
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
         if done.returncode:
             said = f"{done.stderr}{done.stdout}"
             raise ShopError(f"{program.name} {' '.join(words)}: {said}")
@@ -161,10 +161,10 @@ class Shop:
 
 
 @contextlib.contextmanager
-def opened() -> Iterator[Shop]:
-    """Have a shop on a node of its own, ready for groups, until left."""
-    with process.folder("evenkeel-shop-") as place, node.started() as on:
-        place.path.chmod(0o777)  # whoever pods are, they may
+def open_shop() -> Iterator[Shop]:
+    """Run a shop on its own node, ready for groups, until the block ends."""
+    with process.make_folder("evenkeel-shop-") as place, node.run() as on:
+        place.path.chmod(0o777)  # for pods of any user
         shop = Shop(on, place.path)
         shop.install()
         shop.start_rocketmq()
@@ -172,11 +172,11 @@ def opened() -> Iterator[Shop]:
         yield shop
 
 
-class Group:
-    """A group with a job, which may not be there yet."""
+class ShopGroup:
+    """A group with a job, which may not exist yet."""
 
     def __init__(self, shop: Shop, name: str) -> None:
-        """Find it by its name."""
+        """Refer to it by its name."""
         self.shop = shop
         self.name = name
         self.driver = names.name_driver(name)
@@ -188,19 +188,19 @@ class Group:
         return self.shop.status(GROUPS, self.name)
 
     def report(self) -> Document:
-        """Read what its driver reports."""
+        """Read the report of its driver."""
         path = f"/api/v1/namespaces/{SHOP}/configmaps/{self.driver}"
         found = self.shop.node.admin.ask("GET", path).body
         report: Document = json.loads(found.get("data", {}).get(names.REPORT, "{}"))
         return report
 
     def executors(self) -> dict[str, str]:
-        """Tell which pod fills which slot, by slot."""
+        """Find the pod that fills each slot."""
         found = self.status()["assignments"]
         return {each["consumer"]: each["pod"] for each in found if each.get("pod")}
 
     def scale(self, executors: int) -> None:
-        """Want so many executors."""
+        """Scale to this number of executors."""
         self.shop.kubectl("-n", SHOP, "scale", GROUPS, self.name, f"--replicas={executors}")
 
     def until(self, is_right: Callable[[Document], bool]) -> Document:
@@ -212,26 +212,26 @@ class Group:
         return self.until(_is_settled)
 
     def until_settled_with(self, slots: int, since: Document) -> Document:
-        """Wait until all is settled in an epoch with so many slots, newer than that status."""
+        """Wait until a newer epoch than in `since` with this number of slots is settled."""
         self.until(lambda it: it["epoch"] > since["epoch"] and len(it["assignments"]) == slots)
         return self.until_settled()
 
     def until_replaced(self, slot: str, pod: str) -> None:
         """Wait until another pod fills a slot."""
-        found = in_time(lambda: self.executors().get(slot, pod), lambda it: it != pod)
+        found = wait_patiently(lambda: self.executors().get(slot, pod), lambda it: it != pod)
         if found == pod:
             raise ShopError(f"{self.name}: {pod} still fills {slot}")
 
     def until_another_driver(self, before: str) -> None:
-        """Wait until another driver reports than this one."""
-        now = in_time(lambda: self.report().get("driver", before), lambda it: it != before)
+        """Wait until a driver other than this one reports."""
+        now = wait_patiently(lambda: self.report().get("driver", before), lambda it: it != before)
         if now == before:
-            raise ShopError(f"{self.name}: no other driver reports than {before}")
+            raise ShopError(f"{self.name}: no driver other than {before} reports")
 
 
 def _is_settled(status: Document) -> bool:
     return (
-        condition(status, ConditionType.READY) == ("True", ConditionReason.RUNNING)
+        read_condition(status, ConditionType.READY) == ("True", ConditionReason.RUNNING)
         and status["adoptedEpoch"] == status["epoch"]
         and all(each.get("pod") for each in status["assignments"])
     )

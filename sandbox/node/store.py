@@ -1,8 +1,7 @@
 """
 The images that a node's containerd has: built by buildah, imported once, kept in the cache.
 
-There is no registry. An image stands in the store under the very name by which charts and examples
-ask for it.
+There is no registry. The store has each image under the name that charts and examples use.
 """
 
 import shutil
@@ -19,52 +18,52 @@ PAUSE = "localhost/evenkeel-pause:1"
 ROCKETMQ = f"docker.io/apache/rocketmq:{rocketmq.VERSION}"
 _HERE = Path(__file__).with_name("images")
 _NAMESPACE = "k8s.io"
-"""The kubelet's, as containerd calls it."""
+"""The kubelet's namespace in containerd."""
 
 
-def folder() -> Path:
-    """Where containerd keeps images from one node to the next."""
-    return jars.cache() / "node" / "containerd"
+def find_folder() -> Path:
+    """Find the folder in which containerd keeps images for the next node."""
+    return jars.find_cache() / "node" / "containerd"
 
 
-def built() -> dict[str, images.Image]:
-    """Build all images, as far as they have changed; by the names that they have in the store."""
-    builder = images.buildah()
-    ours = images.built(builder, images.bootstrapped())
+def build() -> dict[str, images.Image]:
+    """Build all images that have changed; return them by their names in the store."""
+    builder = images.set_up_buildah()
+    ours = images.build(builder, images.build_base())
     operator, spark = ours
     arguments = {"OPERATOR": operator.name, "SPARK": spark.name}
     with tempfile.TemporaryDirectory(prefix="evenkeel-images-") as place:
         context = Path(place, "context")
         shutil.copytree(_HERE, context)
         (context / "lib").mkdir()
-        for jar in map(Path, jars.classpath(*rocketmq.LIBRARIES).split(":")):
+        for jar in map(Path, jars.fetch_classpath(*rocketmq.LIBRARIES).split(":")):
             shutil.copy(jar, context / "lib")
         pause, mq = (
-            builder.built(target, tag, arguments, context)
+            builder.build_image(target, tag, arguments, context)
             for target, tag in (("pause", "1"), ("rocketmq", rocketmq.VERSION))
         )
     named = {f"docker.io/library/{each.name.rpartition('/')[2]}": each for each in ours}
     return {**named, PAUSE: pause, ROCKETMQ: mq}
 
 
-def ctr(containerd: Path) -> tuple[str | Path, ...]:
-    """Say how containerd is told what to do with the kubelet's containers."""
+def make_ctr_command(containerd: Path) -> tuple[str | Path, ...]:
+    """Make the command that controls the kubelet's containers."""
     return (containerd.with_name("ctr"), f"--address={SOCKET}", f"--namespace={_NAMESPACE}")
 
 
 def fill(ground: Ground, containerd: Path, wanted: Mapping[str, images.Image]) -> None:
-    """Bring the store up to date, and forget the containers of a node that was killed."""
-    tell = ctr(containerd)
+    """Update the store, and delete the containers of a node that was killed."""
+    tell = make_ctr_command(containerd)
     for container in ground.run(*tell, "containers", "list", "--quiet").split():
         ground.run(*tell, "containers", "delete", container)
     for name, image in wanted.items():
-        imported = folder().with_name("imported") / name.replace("/", "_")
+        imported = find_folder().with_name("imported") / name.replace("/", "_")
         if imported.exists() and imported.read_text() == image.id:
             continue
         progress.say(f"importing {name}, which takes up to a minute")
         with tempfile.TemporaryDirectory(prefix="evenkeel-images-") as place:
             archive = Path(place, "image.tar")
-            store = images.buildah().command
+            store = images.set_up_buildah().command
             jars.run(*store, "push", image.name, f"docker-archive:{archive}:{name}")
             ground.run(*tell, "images", "import", archive)
         imported.parent.mkdir(exist_ok=True)

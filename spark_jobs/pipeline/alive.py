@@ -1,10 +1,10 @@
 """
 Ends a driver whose loop hangs.
 
-The thread that renews the Lease goes on while the loop waits for something that never answers, such
-as a JVM that does nothing any more. Nobody would read then, and no other driver could begin. The
-loop gives a sign twice a second; one that gives none for very long is taken to hang. A batch that
-takes long is no such thing: the loop goes on beside it.
+The loop may wait for something that never answers, such as a JVM that hangs, while another thread
+still renews the Lease. Then nothing is read, and no other driver can start. So the loop notes each
+turn, twice a second, and the watchdog ends the driver after a long time without one. A long batch
+does not count as hanging: the loop goes on beside it.
 """
 
 import threading
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 FIRST_SECONDS = 1800.0
-"""Until the first sign: Spark may fetch packages before it starts, and a node may be busy."""
+"""Until the first turn: Spark may download packages before it starts, and a node may be busy."""
 LIMIT_SECONDS = 300.0
-"""From one sign to the next. The end of a session may take minutes on a busy node."""
+"""From one turn to the next. Stopping a session may take minutes on a busy node."""
 
 
-class Alive:
-    """Waits for signs of one driver's loop."""
+class LoopWatchdog:
+    """Watches one driver's loop."""
 
     def __init__(
         self,
@@ -28,26 +28,26 @@ class Alive:
         limit: float = LIMIT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Count from now on. `end` is called, from another thread, when this driver must end."""
+        """Start counting. `end` is called, from another thread, when the driver must end."""
         self._end = end
         self._limit = limit
         self._clock = clock
         self._seen_at = clock()
-        self._patience = first
+        self._allowed = first
         self._over = threading.Event()
 
-    def sign(self) -> None:
-        """Note that the loop turns."""
-        self._seen_at, self._patience = self._clock(), self._limit
+    def note_turn(self) -> None:
+        """Note that the loop has begun a turn."""
+        self._seen_at, self._allowed = self._clock(), self._limit
 
     @property
-    def left(self) -> float:
-        """Tell how many seconds the loop still has for its next sign."""
-        return max(0.0, self._seen_at + self._patience - self._clock())
+    def seconds_left(self) -> float:
+        """How many seconds the loop still has for its next turn."""
+        return max(0.0, self._seen_at + self._allowed - self._clock())
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Watch in a thread of its own, until left."""
+    def run_in_thread(self) -> Iterator[None]:
+        """Watch in a thread of its own, until the block ends."""
         threading.Thread(target=self._watch, name="alive", daemon=True).start()
         try:
             yield
@@ -55,7 +55,8 @@ class Alive:
             self._over.set()
 
     def _watch(self) -> None:
-        while left := self.left:
-            if self._over.wait(min(left, self._limit / 10)):  # the first sign leaves less time
+        while seconds_left := self.seconds_left:
+            pause = min(seconds_left, self._limit / 10)  # the first turn shortens what is allowed
+            if self._over.wait(pause):
                 return
-        self._end(f"its loop has given no sign of life for {self._patience:g} s")
+        self._end(f"its loop has given no sign of life for {self._allowed:g} s")

@@ -1,8 +1,8 @@
 """
-How a job hears who reads what, and says how far it is.
+How a job receives its assignment, and reports.
 
-`InFiles` follows a file that somebody else writes, and writes a report beside it. Both are replaced
-whole, so that nobody reads half of one.
+`FileAssignments` reads an assignment from a file that another process writes, and writes the report
+to a second file. Both files are replaced as a whole, so no reader sees half of one.
 """
 
 import logging
@@ -24,46 +24,46 @@ from mq_client.values import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class JobAssignment:
-    """Which slot reads which queues, by the plan of this number."""
+    """Which slot reads which queues, in the plan with this epoch."""
 
     epoch: int
     slots: tuple[str, ...]
-    """All of them, also those without a queue."""
+    """All slots, including those without a queue."""
     owners: Mapping[MessageQueue, str] = field(default_factory=dict)
     drained: frozenset[str] = frozenset()
-    """Pods whose executors are to be replaced; where there are no pods, the executors' ids."""
+    """Pods whose executors must be replaced; without pods, the executors' ids."""
 
 
 log = logging.getLogger("evenkeel.job")
-NOBODYS = JobAssignment(0, ())
+NO_ASSIGNMENT = JobAssignment(0, ())
 
 
 class Assignments(Protocol):
-    """A way to hear and to report."""
+    """A way to receive assignments and to report."""
 
-    def latest(self) -> JobAssignment:
-        """Tell the newest assignment; `NOBODYS` before there is one."""
+    def read_latest(self) -> JobAssignment:
+        """Read the newest assignment; `NO_ASSIGNMENT` before there is one."""
 
     def report(self, report: BareReport) -> None:
-        """Say how far the job is."""
+        """Write the report."""
 
     def confirm(self) -> None:
-        """Return only if no other driver has taken over; asked before what cannot be undone."""
+        """Return only if no other driver has taken over; called before irreversible steps."""
 
 
-class InFiles:
-    """Follows one file, and writes another."""
+class FileAssignments:
+    """Reads assignments from one file, and writes reports to another."""
 
     def __init__(self, path: str | Path, report: str | Path) -> None:
         """Read nothing yet."""
         self._path = Path(path)
         self._report = Path(report)
-        self._last = NOBODYS
+        self._last = NO_ASSIGNMENT
         self._stamp: tuple[int, int] | None = None
         self._written = b""
 
-    def latest(self) -> JobAssignment:
-        """Read the file if it is another one than last time. An older epoch is an error."""
+    def read_latest(self) -> JobAssignment:
+        """Read the file if it has changed. An older epoch is an error."""
         try:
             facts = self._path.stat()
         except FileNotFoundError:
@@ -82,22 +82,22 @@ class InFiles:
         return self._last
 
     def report(self, report: BareReport) -> None:
-        """Replace the report, if it says something new."""
+        """Replace the report, if it has changed."""
         text = msgspec.json.encode(report)
         if text == self._written:
             return
         try:
             replace_file(self._report, text)
         except OSError as error:
-            log.error("the report cannot be written: %s", error)  # the job need not end for it
+            log.error("the report cannot be written: %s", error)  # no reason to end the job
         self._written = text
 
     def confirm(self) -> None:
-        """Trust whoever starts drivers: a file keeps no other one away."""
+        """Return: with files, whoever starts drivers makes sure that there is only one."""
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file that readers see whole, or not at all."""
+    """Replace a file atomically: readers see the old or the new content."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     part.write_bytes(data)
     part.replace(path)

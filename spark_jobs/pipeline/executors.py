@@ -1,10 +1,9 @@
 """
 Spark's executors, and tasks that run on a given one.
 
-This is the one place that reaches behind PySpark's interface, into the driver's JVM. A partition
+This module reaches behind PySpark's interface, into the driver's JVM. A partition
 with the location `executor_<host>_<id>` runs there as long as that executor lives and has a free
-core within `spark.locality.wait.process`; otherwise anywhere. The warm-up in `seats` finds out
-whether that holds.
+core within `spark.locality.wait.process`; otherwise anywhere. `warm_ups` checks that this holds.
 """
 
 from collections import defaultdict
@@ -34,53 +33,55 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorTask:
-    """One partition: a text that says what to do, and the executor to do it, or anybody."""
+    """One partition: a string that says what to do, and the executor; without one, any may."""
 
     spec: str
-    where: Executor | None = None
+    executor: Executor | None = None
 
 
-def registered(spark: SparkSession) -> list[Executor]:
-    """List the executors that are there now."""
+def list_registered(spark: SparkSession) -> list[Executor]:
+    """List the executors that are registered with the driver now."""
     found = _context(spark).statusStore().executorList(True)
     return [
         Executor(each.id(), each.hostPort().rpartition(":")[0], each.totalCores())
-        for each in (found.apply(place) for place in range(found.length()))
+        for each in (found.apply(index) for index in range(found.length()))
         if each.id() != DRIVER and ":" in each.hostPort()  # there is no port before it is ready
     ]
 
 
-def tasks(spark: SparkSession, wanted: Sequence[ExecutorTask]) -> DataFrame:
-    """Make a DataFrame with a partition for each task; its column `value` holds the text."""
+def make_tasks(spark: SparkSession, wanted: Sequence[ExecutorTask]) -> DataFrame:
+    """Make a DataFrame with a partition for each task; its column `value` holds the spec."""
     jvm: Any = spark._jvm
-    by_place: dict[Executor | None, list[str]] = defaultdict(list)
+    by_executor: dict[Executor | None, list[str]] = defaultdict(list)
     for task in wanted:
-        by_place[task.where].append(task.spec)
+        by_executor[task.executor].append(task.spec)
     pairs = jvm.java.util.ArrayList()
-    for where, specs in by_place.items():  # a few calls a place: one a task would take seconds
-        places = _scala(jvm, jvm.java.util.Collections.nCopies(len(specs), _location(jvm, where)))
-        pairs.addAll(_java(jvm, _texts(jvm, specs).zip(places)))
-    text = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.String"))
-    rdd = _context(spark).makeRDD(_scala(jvm, pairs), text)
+    # A few calls for each executor: one for each task would take seconds.
+    for executor, specs in by_executor.items():
+        location = _locate(jvm, executor)
+        locations = _to_scala(jvm, jvm.java.util.Collections.nCopies(len(specs), location))
+        pairs.addAll(_to_java(jvm, _send_strings(jvm, specs).zip(locations)))
+    tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.String"))
+    rdd = _context(spark).makeRDD(_to_scala(jvm, pairs), tag)
     session: Any = spark._jsparkSession
     found = session.createDataset(rdd, jvm.org.apache.spark.sql.Encoders.STRING()).toDF()
     return DataFrame(found, spark)
 
 
-def ask_for(spark: SparkSession, count: int) -> None:
-    """State how many executors there shall be."""
+def request(spark: SparkSession, count: int) -> None:
+    """Request this number of executors."""
     jvm: Any = spark._jvm
     _context(spark).requestTotalExecutors(count, 0, jvm.scala.collection.immutable.HashMap())
 
 
 def let_go(spark: SparkSession, names: Sequence[str], remaining: int) -> None:
-    """End these executors when their tasks are done, and have so many others."""
+    """End these executors when their tasks are done, and keep `remaining` others."""
     _decommission(spark, names, is_for_good=True)
-    ask_for(spark, remaining)  # a later loss is not made good unless the target is stated again
+    request(spark, remaining)  # Spark replaces a later loss only if the target is stated again
 
 
 def replace(spark: SparkSession, names: Sequence[str]) -> None:
-    """End these executors when their tasks are done, and have others instead."""
+    """End these executors when their tasks are done, and start others instead."""
     _decommission(spark, names, is_for_good=False)
 
 
@@ -97,20 +98,20 @@ def _context(spark: SparkSession) -> Any:
     return spark.sparkContext._jsc.sc()
 
 
-def _location(jvm: Any, executor: Executor | None) -> Any:
-    places = [] if executor is None else [executor.location]
-    return _scala(jvm, jvm.java.util.List.of(*places))
+def _locate(jvm: Any, executor: Executor | None) -> Any:
+    locations = [] if executor is None else [executor.location]
+    return _to_scala(jvm, jvm.java.util.List.of(*locations))
 
 
-def _texts(jvm: Any, texts: list[str]) -> Any:
-    """Bring many texts over in one call."""
+def _send_strings(jvm: Any, strings: list[str]) -> Any:
+    """Send many strings to the JVM in one call."""
     pattern = jvm.java.util.regex.Pattern.compile(SEPARATOR)
-    return _scala(jvm, pattern.splitAsStream(SEPARATOR.join(texts)).toList())
+    return _to_scala(jvm, pattern.splitAsStream(SEPARATOR.join(strings)).toList())
 
 
-def _scala(jvm: Any, items: Any) -> Any:
+def _to_scala(jvm: Any, items: Any) -> Any:
     return jvm.scala.jdk.javaapi.CollectionConverters.asScala(items).toSeq()
 
 
-def _java(jvm: Any, items: Any) -> Any:
+def _to_java(jvm: Any, items: Any) -> Any:
     return jvm.scala.jdk.javaapi.CollectionConverters.asJava(items)

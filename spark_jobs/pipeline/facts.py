@@ -1,36 +1,42 @@
-"""What a job knows of itself, and how the report shows it."""
+"""The facts of a job, as its report and its metrics show them, and where they come from."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from pyspark.accumulators import Accumulator
+
 from contract.report import DriverReport, Filler
+from spark_jobs.pipeline.executor_slots import ExecutorSlots
 from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.fetching import Tally
+from spark_jobs.pipeline.following import AssignmentFollower
+from spark_jobs.pipeline.progress import CommittedProgress
+from spark_jobs.pipeline.retries import QueryRetries
 from spark_jobs.pipeline.skipping import Skipped
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """One look at a job."""
+class JobFacts:
+    """The state of a job at one moment."""
 
     published_epoch: int
     """Of the newest assignment."""
     adopted_epoch: int
-    """Of the last batch that is committed."""
+    """Of the last committed batch."""
     batch: int
-    """The last one that is committed; -1 before the first."""
+    """The last committed batch; -1 before the first."""
     slots: Mapping[str, Executor]
-    """Who fills those that are filled."""
+    """The executors of those that are filled."""
     is_pinned: bool
     tally: Tally
     error: str | None
     executors: Collection[str] = ()
-    """All that are registered with Spark, also those without a slot, by their ids."""
+    """All that are registered with Spark, including those without a slot, by their ids."""
     skipped: Skipped | None = None
-    """What was passed over as asked; None if this driver did not."""
+    """What this driver has skipped on request, if anything."""
 
     def report(self) -> DriverReport:
-        """Write it down for whoever published the assignment."""
+        """Make the report for the publisher of the assignment."""
         return DriverReport(
             error=self.error,
             adopted_epoch=self.adopted_epoch,
@@ -44,4 +50,29 @@ class Facts:
             misplaced_tasks=self.tally.misplaced,
             offsets=self.tally.offsets,
             skipped=self.skipped.report() if self.skipped else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FactsCollector:
+    """Collects the facts of a job from the parts of its driver."""
+
+    followed: AssignmentFollower
+    slots: ExecutorSlots
+    progress: CommittedProgress
+    retries: QueryRetries
+    tally: Accumulator[Tally]
+
+    def collect(self) -> JobFacts:
+        """Take the facts as they are now."""
+        return JobFacts(
+            published_epoch=self.followed.newest.epoch,
+            adopted_epoch=self.progress.adopted_epoch,
+            batch=self.progress.batch,
+            slots=self.slots.filled,
+            is_pinned=self.slots.is_pinned,
+            tally=self.tally.value,
+            error=self.retries.error or self.followed.refusal,
+            executors=self.slots.registered,
+            skipped=self.progress.skipped,
         )

@@ -1,4 +1,4 @@
-"""What made a query fail, found in Spark's words, and whether trying again helps."""
+"""Finds in Spark's error text why a query failed, and whether a retry can help."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from mq_client import errors
 _RAISED = re.compile(r"^(?P<kind>[\w.]*\w(?:Error|Exception)): (?P<message>.*)$", re.MULTILINE)
 _PASSING = (
     errors.UnavailableError, errors.BusyError, errors.PermError,
-    # A name server that was restarted knows no topic until its brokers have registered again.
+    # A restarted name server knows no topic until its brokers have registered again.
     errors.TopicUnknownError,
 )  # fmt: skip
 _LASTING = (
@@ -26,19 +26,21 @@ class Cure(Enum):
     """What helps."""
 
     TIME = "time"
-    """It is another one's trouble: try again for as long as it takes."""
+    """Something else is down: retry for as long as it lasts."""
     RETRY = "retry"
-    """Perhaps a retry; not for ever."""
+    """A retry may help; give up after some."""
     USER = "user"
-    """Somebody has to change something."""
+    """The user must change something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One line for people, and what helps."""
+    """One line for users, and what helps."""
 
     message: str
     cure: Cure
+    is_in_batch: bool = False
+    """Whether a batch failed, rather than its planning or Spark itself."""
 
 
 def judge(text: str) -> Failure:
@@ -49,10 +51,10 @@ def judge(text: str) -> Failure:
         return Failure(first.strip().partition("\n")[0], Cure.RETRY)
     name = found["kind"].rpartition(".")[2]
     advice = HOW_TO_SKIP if name in _LOSSES else ""
-    return Failure(f"{name}: {found['message']}{advice}", _cure(name))
+    return Failure(f"{name}: {found['message']}{advice}", _find_cure(name))
 
 
-def _cure(name: str) -> Cure:
+def _find_cure(name: str) -> Cure:
     kind = getattr(errors, name, None)
     if kind is not None and issubclass(kind, _PASSING):
         return Cure.TIME

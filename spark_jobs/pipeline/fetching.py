@@ -1,9 +1,9 @@
 """
-The tasks that pull: how a batch is cut into them, and what one does on its executor.
+The tasks that pull: how a batch is divided into them, and what one does on its executor.
 
-A slot's queues are dealt to as many tasks as its executor has cores. Queues of a slot that is empty
-go to the executors of the others meanwhile: left to Spark, their tasks would also run on a new one
-that is not warm, and the whole batch would wait for its start.
+A slot's queues are divided among as many tasks as its executor has cores. While a slot is empty,
+its queues go to the executors of other slots: left to Spark, their tasks would also run on a new
+executor that is not warm, and the whole batch would wait for its start.
 """
 
 import os
@@ -29,7 +29,7 @@ Row = tuple[str, str, int, int, int]
 
 
 class Spec(msgspec.Struct, frozen=True):
-    """What one task pulls, and the executor that was meant to."""
+    """What one task pulls, and the executor that it was sent to."""
 
     slot: str | None
     executor: str | None
@@ -43,32 +43,32 @@ class Tally(msgspec.Struct):
     """By slot."""
     bytes: int = 0
     misplaced: int = 0
-    """Tasks that ran on another executor than they were meant for."""
+    """Tasks that ran on another executor than they were sent to."""
     tasks: int = 0
     offsets: int = 0
-    """That were to be read. Where nothing is filtered or lost, each gave a row."""
+    """Offsets that tasks had to read. Unless some are filtered out or lost, each gave a row."""
     gaps: list[Row] = []
-    """Offsets that were lost, of batches that may pass over them."""
+    """Lost offsets, in batches that may skip them."""
     unreadable: list[Row] = []
-    """Of messages that are there and cannot be read, where they go to the dead letters."""
+    """Offsets of messages that cannot be read, if the job has dead letters."""
 
     @property
     def lost(self) -> list[Range]:
-        """What was lost; a task that runs again tells of it again."""
-        return planning.merged(map(_range, self.gaps))
+        """What was lost, each offset once: a task that runs again reports it again."""
+        return planning.merge(map(_read_row, self.gaps))
 
-    def unreadable_in(self, ranges: Sequence[Range]) -> list[Range]:
-        """Tell which messages in these ranges cannot be read."""
+    def find_unreadable(self, ranges: Sequence[Range]) -> list[Range]:
+        """Find the messages in these ranges that cannot be read."""
         spans = {each.queue: each for each in ranges}
         return [
             each
-            for each in planning.merged(map(_range, self.unreadable))
+            for each in planning.merge(map(_read_row, self.unreadable))
             if (span := spans.get(each.queue)) and span.start <= each.start < span.stop
         ]
 
 
 class Tallies(AccumulatorParam[Tally]):
-    """Adds tallies up."""
+    """Adds up tallies."""
 
     def zero(self, value: Tally) -> Tally:
         """Begin with nothing."""
@@ -89,15 +89,15 @@ class Tallies(AccumulatorParam[Tally]):
 
 @dataclass(frozen=True)
 class Fetcher:
-    """What a task needs beside its spec; goes to executors."""
+    """Pulls the messages of tasks; it is sent to the executors."""
 
     reading: Reading
     wanted: Filter
     tally: Accumulator[Tally]
     is_skipping: bool = False
-    """Whether it passes over what is lost, for somebody has asked for that."""
+    """Whether lost messages are skipped, because the user asked for it."""
     has_dead_letters: bool = False
-    """Whether messages that cannot be read are told of, and go there."""
+    """Whether messages that cannot be read are reported, and go to the dead letters."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pull what the specs say."""
@@ -110,7 +110,7 @@ class Fetcher:
         gaps: list[Range] = []
         unreadable: list[Unreadable] = []
         for batch in fetch.fetch(
-            list(map(_range, spec.ranges)),
+            list(map(_read_row, spec.ranges)),
             self.reading.cluster,
             self.reading.group,
             self.wanted,
@@ -122,26 +122,26 @@ class Fetcher:
             rows += batch.num_rows
             size += batch.nbytes
             yield batch
-        is_misplaced = spec.executor is not None and spec.executor != this_executor()
+        is_misplaced = spec.executor is not None and spec.executor != find_own_executor()
         counted = {spec.slot or "": rows}
-        lost, broken = list(map(_row, gaps)), list(map(_broken_row, unreadable))
-        offsets = sum(map(_size, map(_range, spec.ranges)))
+        lost, broken = list(map(_make_row, gaps)), list(map(_make_unreadable_row, unreadable))
+        offsets = sum(map(_count_offsets, map(_read_row, spec.ranges)))
         self.tally.add(Tally(counted, size, int(is_misplaced), 1, offsets, lost, broken))
 
 
 @dataclass(frozen=True)
 class UnreadablePuller:
-    """Pulls messages that cannot be read once more, for the dead letters; goes to executors."""
+    """Pulls unreadable messages again, for the dead letters; it is sent to the executors."""
 
     reading: Reading
     wanted: Filter
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give a row for each that the specs name: as it is stored, and what is wrong with it."""
+        """Make a row for each message that the specs name: as it is stored, and its error."""
         for batch in batches:
             for text in batch["value"].to_pylist():
                 for row in msgspec.json.decode(text, type=Spec).ranges:
-                    yield self._pull(_range(row))
+                    yield self._pull(_read_row(row))
 
     def _pull(self, part: Range) -> pa.RecordBatch:
         found: list[Unreadable] = []
@@ -152,72 +152,72 @@ class UnreadablePuller:
             pass
         if not found:
             raise UnavailableError(f"{part.queue}: offset {part.start} could not be read before")
-        return schema.unreadable(found, self.reading.include_properties)
+        return schema.make_unreadable_rows(found, self.reading.include_properties)
 
 
-def cut(
-    ranges: Sequence[Range], owners: Mapping[MessageQueue, str], fillers: Mapping[str, Executor]
+def plan_tasks(
+    ranges: Sequence[Range], owners: Mapping[MessageQueue, str], filled: Mapping[str, Executor]
 ) -> list[ExecutorTask]:
-    """Deal the ranges of a batch to tasks."""
-    by_slot: dict[str, list[Range]] = {slot: [] for slot in fillers}
+    """Divide the ranges of a batch among tasks; `filled` has the executor of each filled slot."""
+    by_slot: dict[str, list[Range]] = {slot: [] for slot in filled}
     orphans: list[Range] = []
     for each in ranges:
         by_slot.get(owners.get(each.queue, ""), orphans).append(each)
-    if not fillers:
-        return [_task(None, None, part) for part in _dealt(orphans, len(orphans))]
-    loads = {slot: sum(map(_size, share)) for slot, share in by_slot.items()}
-    for each in sorted(orphans, key=_size, reverse=True):
+    if not filled:
+        return [_make_task(None, None, part) for part in _divide(orphans, len(orphans))]
+    loads = {slot: sum(map(_count_offsets, share)) for slot, share in by_slot.items()}
+    for each in sorted(orphans, key=_count_offsets, reverse=True):
         least = min(loads, key=loads.__getitem__)
         by_slot[least].append(each)
-        loads[least] += _size(each)
+        loads[least] += _count_offsets(each)
     return [
-        _task(slot, fillers[slot], part)
+        _make_task(slot, filled[slot], part)
         for slot, share in by_slot.items()
-        for part in _dealt(share, fillers[slot].cores)
+        for part in _divide(share, filled[slot].cores)
     ]
 
 
-def _task(slot: str | None, where: Executor | None, part: Sequence[Range]) -> ExecutorTask:
-    spec = Spec(slot, where.id if where else None, list(map(_row, part)))
-    return ExecutorTask(msgspec.json.encode(spec).decode(), where)
+def _make_task(slot: str | None, executor: Executor | None, part: Sequence[Range]) -> ExecutorTask:
+    spec = Spec(slot, executor.id if executor else None, list(map(_make_row, part)))
+    return ExecutorTask(msgspec.json.encode(spec).decode(), executor)
 
 
-def _row(part: Range) -> Row:
+def _make_row(part: Range) -> Row:
     return part.queue.topic, part.queue.broker, part.queue.id, part.start, part.stop
 
 
-def _broken_row(found: Unreadable) -> Row:
+def _make_unreadable_row(found: Unreadable) -> Row:
     message = found.message
     return message.topic, message.broker, message.queue_id, found.first, found.stop
 
 
-def _range(row: Row) -> Range:
+def _read_row(row: Row) -> Range:
     topic, broker, number, start, stop = row
     return Range(MessageQueue(topic, broker, number), start, stop)
 
 
-def _size(part: Range) -> int:
+def _count_offsets(part: Range) -> int:
     return part.stop - part.start
 
 
-def _dealt(ranges: Sequence[Range], hands: int) -> list[list[Range]]:
-    """Deal by size, the largest first, to whoever has least."""
-    shares: list[list[Range]] = [[] for _ in range(min(hands, len(ranges)))]
+def _divide(ranges: Sequence[Range], count: int) -> list[list[Range]]:
+    """Divide by size, the largest first, each range to the share that has the least."""
+    shares: list[list[Range]] = [[] for _ in range(min(count, len(ranges)))]
     sizes = [0] * len(shares)
-    for each in sorted(ranges, key=_size, reverse=True):
+    for each in sorted(ranges, key=_count_offsets, reverse=True):
         least = sizes.index(min(sizes))
         shares[least].append(each)
-        sizes[least] += _size(each)
+        sizes[least] += _count_offsets(each)
     return shares
 
 
-def this_executor() -> str | None:
+def find_own_executor() -> str | None:
     """Tell which executor this process belongs to; a worker inherits its environment."""
-    told = os.environ.get("SPARK_EXECUTOR_ID")  # on Kubernetes
-    seen = re.search(r"executorId=(\w+)", os.environ.get("SPARK_LOG_URL_STDERR", ""))
-    return told or (seen[1] if seen else None)
+    on_kubernetes = os.environ.get("SPARK_EXECUTOR_ID")
+    elsewhere = re.search(r"executorId=(\w+)", os.environ.get("SPARK_LOG_URL_STDERR", ""))
+    return on_kubernetes or (elsewhere[1] if elsewhere else None)
 
 
-def this_pod() -> str | None:
-    """Tell which pod this process runs in, where executors are pods."""
+def find_own_pod() -> str | None:
+    """Tell which pod this process runs in, if executors are pods."""
     return os.environ.get("SPARK_EXECUTOR_POD_NAME")

@@ -1,8 +1,8 @@
 """
-What a job does at the brokers in its group's name.
+What a job does at the brokers for its group.
 
-It tells them how far the group is, is one of its members, so that others see that somebody reads,
-and asks how much is left to read.
+It commits the group's offsets, joins the group, so that others see a member that reads, and
+measures the lag.
 """
 
 import contextlib
@@ -24,53 +24,53 @@ from spark_jobs.options import Reading
 
 log = logging.getLogger("evenkeel.job")
 TRY_AGAIN_SECONDS = 10.0
-TELL_ALL_SECONDS = 20.0
-"""A broker writes down every 5 s what it was told; one that is killed before has forgotten it."""
+COMMIT_ALL_SECONDS = 20.0
+"""Brokers persist offsets every 5 s. One that is killed before has lost the last ones."""
 
 
 class JobGroup:
     """
-    One group, as the driver of a job sees it. Brokers that are away are told later.
+    One group, as the driver of a job sees it. Offsets on a broker that is down are sent later.
 
-    What is told goes through a thread of its own: a broker that does not answer must not keep the
-    driver from its executors.
+    All requests except those for the lag run in a thread of their own: a broker that does not
+    answer must not delay the driver's loop.
     """
 
     def __init__(self, client: Client, reading: Reading, job: str, origin: str) -> None:
-        """Ask and tell nothing yet."""
+        """Send nothing yet."""
         self._client = client
         self._reading = reading
         self._observer = TopicObserver(client, reading)
         self._id = client_ids.make(job, socket.gethostname(), origin)
         self._membership: Membership | None = None
         self._topics: frozenset[str] = frozenset()
-        self._told: dict[MessageQueue, int] = {}
-        self._tell_all_at = 0.0
+        self._sent: dict[MessageQueue, int] = {}
+        self._commit_all_at = 0.0
         self._again_at: dict[str, float] = defaultdict(float)
-        """By broker, when to try again; by the empty name, when to join."""
+        """When to try again: by broker, and under the empty name for joining."""
         self._thread = ThreadPoolExecutor(1, "group")
         self._work: Future[None] | None = None
 
-    def follow(self, ends: Mapping[MessageQueue, int]) -> None:
-        """Tell how far the group is, and be a member that reads these topics; soon."""
+    def update(self, ends: Mapping[MessageQueue, int]) -> None:
+        """Soon commit these offsets, and be a member that reads these topics."""
         if self._work is not None:
             if not self._work.done():
                 return
             if error := self._work.exception():
-                log.error("the brokers are not told how far the group is", exc_info=error)
-        self._work = self._thread.submit(self._follow, self._mine(ends))
+                log.error("the group's offsets are not sent to the brokers", exc_info=error)
+        self._work = self._thread.submit(self._update, self._select_own(ends))
 
     def leave(self, ends: Mapping[MessageQueue, int]) -> None:
-        """Tell it a last time, and be no member any more; return when that is done."""
-        self._thread.submit(self._end, self._mine(ends)).result()
+        """Commit these offsets, leave the group, and wait until both are done."""
+        self._thread.submit(self._commit_and_leave, self._select_own(ends)).result()
         self._thread.shutdown()
 
-    def _follow(self, ends: Mapping[MessageQueue, int]) -> None:
+    def _update(self, ends: Mapping[MessageQueue, int]) -> None:
         now = time.monotonic()
-        if now >= self._tell_all_at:
-            self._tell_all_at = now + TELL_ALL_SECONDS
-            self._told.clear()
-        self._tell(
+        if now >= self._commit_all_at:
+            self._commit_all_at = now + COMMIT_ALL_SECONDS
+            self._sent.clear()
+        self._commit(
             {queue: end for queue, end in ends.items() if self._again_at[queue.broker] < now}
         )
         topics = frozenset(queue.topic for queue in ends)
@@ -78,14 +78,14 @@ class JobGroup:
             self._leave()
             self._join(topics)
 
-    def _end(self, ends: Mapping[MessageQueue, int]) -> None:
-        self._tell(ends)
+    def _commit_and_leave(self, ends: Mapping[MessageQueue, int]) -> None:
+        self._commit(ends)
         self._leave()
 
-    def _tell(self, ends: Mapping[MessageQueue, int]) -> None:
-        news = {queue: end for queue, end in ends.items() if self._told.get(queue) != end}
+    def _commit(self, ends: Mapping[MessageQueue, int]) -> None:
+        news = {queue: end for queue, end in ends.items() if self._sent.get(queue) != end}
         failed = self._observer.commit(news)
-        self._told |= {queue: end for queue, end in news.items() if queue.broker not in failed}
+        self._sent |= {queue: end for queue, end in news.items() if queue.broker not in failed}
         for broker, error in failed.items():
             self._again_at[broker] = time.monotonic() + TRY_AGAIN_SECONDS
             log.warning("the group's offsets on %s stay behind for now: %s", broker, error)
@@ -97,19 +97,19 @@ class JobGroup:
             self._topics = topics
         except MqError as error:
             self._again_at[""] = time.monotonic() + TRY_AGAIN_SECONDS
-            log.warning("the group does not show this job as a member for now: %s", error)
+            log.warning("this job is not a member of its group for now: %s", error)
 
     def _leave(self) -> None:
         if self._membership is not None:
-            with contextlib.suppress(MqError):  # brokers forget it by themselves
+            with contextlib.suppress(MqError):  # brokers remove a silent member themselves
                 self._membership.leave()
         self._membership, self._topics = None, frozenset()
 
-    def lag(self, ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Count what each queue holds beyond these ends; brokers that are away are left out."""
-        mine = self._mine(ends)
-        return planning.backlog(mine, self._observer.see(mine))
+    def measure_lag(self, ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Count the messages after these ends, by queue; brokers that are down are left out."""
+        mine = self._select_own(ends)
+        return planning.count_lag(mine, self._observer.observe(mine))
 
-    def _mine(self, ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Leave out topics that the job reads no more: others may read them in the group's name."""
+    def _select_own(self, ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Leave out topics that the job no longer reads: other members may read them."""
         return {queue: end for queue, end in ends.items() if self._reading.reads(queue.topic)}

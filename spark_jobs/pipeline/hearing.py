@@ -1,8 +1,8 @@
 """
-Hears a job's assignment: the status of its ConsumerGroup, watched and written to a file.
+Watches a job's assignment, in the status of its ConsumerGroup, and writes it to a file.
 
-A file, because the driver is not alone: Spark keeps the plan source in a process of its own, and
-both must follow the same assignment.
+A file, because Spark runs the plan source in another process, and both processes must follow the
+same assignment.
 """
 
 import logging
@@ -21,51 +21,51 @@ from contract.assignment import AssignmentFile, PublishedAssignment, Share
 from mq_client.directory import Times
 from spark_jobs.pipeline import kube
 from spark_jobs.pipeline.assignments import replace_file
-from spark_jobs.pipeline.kube import Api, KubeError
+from spark_jobs.pipeline.kube import KubeApi, KubeError
 
 log = logging.getLogger("evenkeel.job")
 GROUPS = f"/apis/{names.API_VERSION}"
 WATCH_SECONDS = 30
-"""The server ends a watch after so long."""
+"""After this time the server ends a watch."""
 SILENCE_SECONDS = WATCH_SECONDS + 5.0
-"""A watch that is silent for longer is dead."""
+"""A watch that is silent for longer is broken."""
 PATIENCE = Times(first_pause=0.2, longest_pause=10.0)
-"""Before the next list."""
+"""Pauses before the next list."""
 
 
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+class _WatchedMetadata(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str
     annotations: dict[str, str] = {}
 
 
-class _Group(msgspec.Struct, frozen=True):
-    metadata: _Metadata
+class _WatchedGroup(msgspec.Struct, frozen=True):
+    metadata: _WatchedMetadata
     status: PublishedAssignment = PublishedAssignment()
 
 
-class _Groups(msgspec.Struct, frozen=True):
-    metadata: _Metadata
-    items: list[_Group] = []
+class _WatchedGroups(msgspec.Struct, frozen=True):
+    metadata: _WatchedMetadata
+    items: list[_WatchedGroup] = []
 
 
-class _Event(msgspec.Struct, frozen=True):
+class _GroupEvent(msgspec.Struct, frozen=True):
     type: str
     object: dict[str, Any]
 
 
-class _ConfigMap(msgspec.Struct, frozen=True):
+class _SliceConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] = {}
 
 
-class Hearing:
-    """Follows one ConsumerGroup."""
+class AssignmentWatcher:
+    """Follows the assignment of one ConsumerGroup."""
 
-    def __init__(self, api: Api, namespace: str, name: str, file: Path) -> None:
-        """Ask nothing yet."""
+    def __init__(self, api: KubeApi, namespace: str, name: str, file: Path) -> None:
+        """Send no request yet."""
         self._api = api
         self._namespace = namespace
         self._name = f"ConsumerGroup {namespace}/{name}"
-        self._path = kube.url_path(GROUPS, namespace, "consumergroups")
+        self._path = kube.build_path(GROUPS, namespace, "consumergroups")
         self._only = {"fieldSelector": f"metadata.name={name}"}
         self._file = file
         self._epoch = 0
@@ -74,83 +74,83 @@ class Hearing:
         self._over = threading.Event()
 
     @contextmanager
-    def kept_up(self) -> Iterator[None]:
-        """Follow in a thread of its own, until left."""
-        # Nobody waits for its end: it may be in the middle of a watch.
-        threading.Thread(target=self._follow, name="hearing", daemon=True).start()
+    def run_in_thread(self) -> Iterator[None]:
+        """Follow in a thread of its own, until the block ends."""
+        # Its end is not waited for: it may be in the middle of a watch.
+        threading.Thread(target=self._keep_following, name="hearing", daemon=True).start()
         try:
             yield
         finally:
             self._over.set()
 
-    def _follow(self) -> None:
+    def _keep_following(self) -> None:
         pauses = PATIENCE.make_pauses()
         while not self._over.is_set():
             begun = time.monotonic()
-            failure = self._failure()
+            failure = self._try_to_follow()
             if time.monotonic() - begun > PATIENCE.longest_pause:
                 pauses = PATIENCE.make_pauses()
             pause = next(pauses)
             if failure is not None:
-                log.warning("%s is asked again in %g s: %s", self._name, pause, failure)
+                log.warning("%s is read again in %g s: %s", self._name, pause, failure)
             self._over.wait(pause)
 
-    def _failure(self) -> Exception | None:
+    def _try_to_follow(self) -> Exception | None:
         try:
-            self.hear()
+            self.list_and_watch()
         except (KubeError, msgspec.MsgspecError, OSError) as error:
             return error
         return None
 
-    def hear(self) -> None:
-        """List, then watch until a watch has ended without a word, or something fails."""
-        found = msgspec.convert(self._api.ask("GET", self._query({})), _Groups)
+    def list_and_watch(self) -> None:
+        """List, then watch until a watch ends without an event, or something fails."""
+        found = msgspec.convert(self._api.ask("GET", self._build_path({})), _WatchedGroups)
         for group in found.items:
-            self._take(group)
+            self._write_if_new(group)
         version = found.metadata.resource_version
         while version and not self._over.is_set():
             version = self._watch(version)
 
     def _watch(self, since: str) -> str:
-        """Watch once; the version that was heard last, if any."""
+        """Watch once; the last version that was seen, if any."""
         wanted = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": since,
             "timeoutSeconds": str(WATCH_SECONDS),
         }
-        heard = ""
-        for event in self._api.watch(self._query(wanted), SILENCE_SECONDS):
+        seen = ""
+        for event in self._api.watch(self._build_path(wanted), SILENCE_SECONDS):
             if self._over.is_set():
                 break
-            heard = self._heard(msgspec.convert(event, _Event))
-        return heard
+            seen = self._handle(msgspec.convert(event, _GroupEvent))
+        return seen
 
-    def _heard(self, event: _Event) -> str:
+    def _handle(self, event: _GroupEvent) -> str:
         if event.type == "ERROR":
             raise KubeError(f"the watch ends: {event.object.get('message')}")
-        group = msgspec.convert(event.object, _Group)
+        group = msgspec.convert(event.object, _WatchedGroup)
         if event.type in ("ADDED", "MODIFIED"):
-            self._take(group)
+            self._write_if_new(group)
         elif event.type == "DELETED":
             log.warning("%s is deleted; the assignment stays as it is", self._name)
         return group.metadata.resource_version
 
-    def _take(self, group: _Group) -> None:
-        """Write down an assignment, if it is no older one, and who is to be drained."""
+    def _write_if_new(self, group: _WatchedGroup) -> None:
+        """Write the assignment and the pods to drain to the file, unless it is older."""
         status = group.status
         if not status.epoch:
             return  # nothing is published yet
         if status.epoch < self._epoch:
             log.warning(
-                "%s: epoch %d is older than %d, which was heard; the assignment stays as it is",
+                "%s: epoch %d is older than %d, which was seen; the assignment stays as it is",
                 self._name, status.epoch, self._epoch,
             )  # fmt: skip
             return
         text = msgspec.json.encode(
             AssignmentFile(
                 status.epoch,
-                self._shares(status),
+                self._collect_shares(status),
                 assignment.list_drained(group.metadata.annotations),
             )
         )
@@ -158,21 +158,22 @@ class Hearing:
             replace_file(self._file, text)
             self._epoch, self._written = status.epoch, text
 
-    def _shares(self, status: PublishedAssignment) -> list[Share]:
+    def _collect_shares(self, status: PublishedAssignment) -> list[Share]:
         if not status.slices:
             return status.assignments
         known = self._slices
         self._slices = {
-            name: known[name] if name in known else self._slice(name) for name in status.slices
+            name: known[name] if name in known else self._fetch_slice(name)
+            for name in status.slices
         }
         return [share for shares in self._slices.values() for share in shares]
 
-    def _slice(self, name: str) -> list[Share]:
-        path = kube.url_path("/api/v1", self._namespace, "configmaps", name)
-        data = msgspec.convert(self._api.ask("GET", path), _ConfigMap).data
+    def _fetch_slice(self, name: str) -> list[Share]:
+        path = kube.build_path("/api/v1", self._namespace, "configmaps", name)
+        data = msgspec.convert(self._api.ask("GET", path), _SliceConfigMap).data
         if names.SLICE not in data:
             raise KubeError(f"ConfigMap {self._namespace}/{name} has no {names.SLICE}")
         return assignment.read_slice(data[names.SLICE])
 
-    def _query(self, more: dict[str, str]) -> str:
+    def _build_path(self, more: dict[str, str]) -> str:
         return f"{self._path}?{urlencode({**self._only, **more})}"

@@ -22,18 +22,18 @@ def load(path: str | Path) -> JobFile:
         if sink and (sink.format is None) == (sink.file is None):
             raise UsageError(f"job {path}: {name} needs either format or file")
     _check_paths(path, job)
-    job = _with_options(path, job)
+    job = _add_options(path, job)
     if job.transform.sql and job.transform.file:
         raise UsageError(f"job {path}: transform takes either sql or file")
     if job.kubernetes is None:
         return job
     try:
-        return msgspec.structs.replace(job, kubernetes=_named(job.kubernetes))
+        return msgspec.structs.replace(job, kubernetes=_fill_in_driver(job.kubernetes))
     except UsageError as error:
         raise UsageError(f"job {path}: kubernetes.{error}") from error
 
 
-def _with_options(path: str | Path, job: JobFile) -> JobFile:
+def _add_options(path: str | Path, job: JobFile) -> JobFile:
     """Read options that the job's file does not hold, for others may read that."""
     sinks = {"sink": job.sink, "dead_letter": job.dead_letter}
     try:
@@ -64,7 +64,7 @@ def _check_paths(path: str | Path, job: JobFile) -> None:
         )
 
 
-def _named(found: JobCluster) -> JobCluster:
+def _fill_in_driver(found: JobCluster) -> JobCluster:
     """Check what a file cannot say of itself, and fill in who the driver is."""
     holder = found.holder or os.environ.get(names.POD_UID, "")
     if not holder:

@@ -1,8 +1,8 @@
 """
-Talks to the API server of Kubernetes, with the credentials that a pod is given.
+Talks to the Kubernetes API server, with the credentials of a pod.
 
-An `Api` is for one thread: it keeps its connection for the next request. Nothing waits for ever,
-and whatever goes wrong is a `KubeError`.
+A `KubeApi` is for one thread: it keeps its connection for the next request. Every request has a
+time limit, and every failure is a `KubeError`.
 """
 
 import contextlib
@@ -20,36 +20,36 @@ import msgspec
 JSON, MERGE = "application/json", "application/merge-patch+json"
 ANSWER_SECONDS = 5.0
 IDLE_SECONDS = 30.0
-"""A connection that was quiet for longer may be closing: it is not used again."""
+"""A connection that was idle for longer may be closing: it is not used again."""
 _FAULTS = (OSError, ValueError, http.client.HTTPException, msgspec.MsgspecError)
 
 
 class KubeError(Exception):
-    """The API server did not answer, or did not do it."""
+    """The API server did not answer, or refused the request."""
 
 
-class MissingError(KubeError):
-    """There is no such object."""
+class KubeMissingError(KubeError):
+    """The object does not exist."""
 
 
-class ConflictError(KubeError):
-    """The object has changed meanwhile."""
+class KubeConflictError(KubeError):
+    """The object has changed since it was read."""
 
 
-_REFUSALS: dict[int, type[KubeError]] = {404: MissingError, 409: ConflictError}
+_REFUSALS: dict[int, type[KubeError]] = {404: KubeMissingError, 409: KubeConflictError}
 
 
-def url_path(root: str, namespace: str, plural: str, name: str = "") -> str:
-    """Find an object, or all of a kind in a namespace."""
+def build_path(root: str, namespace: str, plural: str, name: str = "") -> str:
+    """Build the path of an object, or of all objects of a kind in a namespace."""
     found = f"{root}/namespaces/{quote(namespace, safe='')}/{plural}"
     return f"{found}/{quote(name, safe='')}" if name else found
 
 
-class Api:
+class KubeApi:
     """One API server, for one thread."""
 
     def __init__(self, server: str, credentials: Path) -> None:
-        """Connect to nothing yet."""
+        """Open no connection yet."""
         address = urlsplit(server)
         self._host = address.hostname or ""
         self._port = address.port
@@ -63,8 +63,8 @@ class Api:
             self.close()
         try:
             if self._connection is None:
-                self._connection = self._connected(ANSWER_SECONDS)
-            answer = self._answered(self._connection, method, path, body, media_type)
+                self._connection = self._connect(ANSWER_SECONDS)
+            answer = self._send(self._connection, method, path, body, media_type)
             text = answer.read()
             self._used_at = time.monotonic()
             if answer.status < HTTPStatus.MULTIPLE_CHOICES:
@@ -72,15 +72,15 @@ class Api:
         except _FAULTS as error:
             self.close()
             raise KubeError(f"{method} {path}: {str(error) or type(error).__name__}") from error
-        raise _refusal(method, path, answer.status, text)
+        raise _make_error(method, path, answer.status, text)
 
     def watch(self, path: str, silence_seconds: float) -> Iterator[Any]:
-        """Tell events as they come, until the server ends it or is silent for so long."""
+        """Yield events as they come, until the server ends the watch or is silent for this time."""
         try:
-            with contextlib.closing(self._connected(silence_seconds)) as connection:
-                answer = self._answered(connection, "GET", path)
+            with contextlib.closing(self._connect(silence_seconds)) as connection:
+                answer = self._send(connection, "GET", path)
                 if answer.status != HTTPStatus.OK:
-                    raise _refusal("GET", path, answer.status, answer.read())
+                    raise _make_error("GET", path, answer.status, answer.read())
                 while line := answer.readline():
                     yield msgspec.json.decode(line)
         except _FAULTS as error:
@@ -92,12 +92,12 @@ class Api:
             self._connection.close()
         self._connection = None
 
-    def _connected(self, seconds: float) -> http.client.HTTPSConnection:
+    def _connect(self, seconds: float) -> http.client.HTTPSConnection:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         tls.load_verify_locations(cadata=(self._credentials / "ca.crt").read_text())
         return http.client.HTTPSConnection(self._host, self._port, timeout=seconds, context=tls)
 
-    def _answered(
+    def _send(
         self,
         connection: http.client.HTTPSConnection,
         method: str,
@@ -105,7 +105,7 @@ class Api:
         body: object = None,
         media_type: str = JSON,
     ) -> http.client.HTTPResponse:
-        token = (self._credentials / "token").read_text().strip()  # Kubernetes changes it
+        token = (self._credentials / "token").read_text().strip()  # Kubernetes rotates it
         headers = {
             "Authorization": f"Bearer {token}",
             "Accept": JSON,
@@ -117,8 +117,8 @@ class Api:
         return connection.getresponse()
 
 
-def _refusal(method: str, path: str, status: int, text: bytes) -> KubeError:
-    """Make an error of the message that Kubernetes' answers hold."""
+def _make_error(method: str, path: str, status: int, text: bytes) -> KubeError:
+    """Make an error from the message in the answer."""
     try:
         message = msgspec.json.decode(text)["message"]
     except (msgspec.MsgspecError, KeyError, TypeError):

@@ -1,13 +1,14 @@
 """
-Lets one driver run at a time: a Lease, as Kubernetes' own controllers use it.
+Lets one driver run at a time, with a Lease, as Kubernetes' own controllers do.
 
-Clocks of machines differ, so each process goes by what it has measured itself: a driver waits until
-it has seen another's Lease unchanged for as long as that holds, and ends at the latest when its own
-was not renewed for `deadline`, counted from before the last request that succeeded. The difference
-of the two is the time that it has to be gone. The clock is one that goes on while a machine sleeps.
+The clocks of machines differ, so each process uses only durations that it has measured itself. A
+driver takes another's Lease once it has seen it unchanged for the duration of the Lease. A driver
+ends when its own Lease was not renewed for `deadline`, counted from before the last successful
+request. The difference of the two is the time that it has to end. The clock includes the time that
+a machine sleeps.
 
-One thread renews. Another one looks at the clock alone, so that no request can keep it from that.
-Before something is done that cannot be undone, `confirm` asks once more.
+One thread renews. Another one only checks the clock, so that no request can delay it. Before an
+irreversible step, `confirm` renews the Lease once more.
 """
 
 import contextlib
@@ -23,14 +24,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from contract import exit_codes
-from spark_jobs.pipeline.kube import Api, ConflictError, KubeError, MissingError
+from spark_jobs.pipeline.kube import KubeApi, KubeConflictError, KubeError, KubeMissingError
 
 log = logging.getLogger("evenkeel.job")
 LEASES = "/apis/coordination.k8s.io/v1"
 END_SECONDS = 15.0
-"""So long a driver that ends waits to give its Lease back."""
+"""How long a driver that ends waits to release its Lease."""
 LOOK_SECONDS = 0.2
-"""So often the clock is looked at: a wait would stand still while a machine sleeps."""
+"""Between two checks of the clock: one long wait would not count the time of a sleep."""
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 Spec = Mapping[str, Any]
@@ -38,40 +39,40 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DriverTerms:
-    """How long a Lease holds, in seconds."""
+    """How long a Lease is valid, and when it is renewed, in seconds."""
 
     duration: float = 30.0
-    """Others take it when it was not renewed for so long."""
+    """Others take the Lease when it was not renewed for this time."""
     deadline: float = 25.0
-    """A driver that could not renew it for so long ends."""
+    """A driver that could not renew it for this time ends."""
     period: float = 5.0
-    """It is renewed so often."""
+    """Between two renewals."""
     pause: float = 2.0
-    """Before it is tried again, and between two looks at one that another holds."""
+    """Between two attempts to renew it, or to take one that another driver holds."""
 
 
 TERMS = DriverTerms()
 
 
-def now() -> float:
-    """Tell the seconds since this machine started, those of its sleep included."""
+def read_clock() -> float:
+    """Read the seconds since this machine started, including those of its sleep."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class LostError(Exception):
-    """Another driver may have taken over: nothing may be done any more."""
+class LeaseLostError(Exception):
+    """Another driver may have taken over: this one must do nothing more."""
 
 
-def free_in(spec: Spec, holder: str, unchanged_for: float) -> float:
-    """Tell after how many seconds a driver may take a Lease that nobody renews meanwhile."""
+def compute_wait(spec: Spec, holder: str, unchanged_for: float) -> float:
+    """Compute after how many seconds a driver may take a Lease, if it is not renewed."""
     if spec.get("holderIdentity") in (None, "", holder):
         return 0.0
     duration: float = spec.get("leaseDurationSeconds") or TERMS.duration
     return max(0.0, duration - unchanged_for)
 
 
-def held_by(holder: str, spec: Spec, duration: float, now: datetime) -> dict[str, Any]:
-    """Write a Lease as its holder does when it takes or renews it."""
+def make_held_spec(holder: str, spec: Spec, duration: float, now: datetime) -> dict[str, Any]:
+    """Make the spec that a holder writes when it takes or renews a Lease."""
     text = now.strftime(_MICRO_TIME)
     held = {
         **spec,
@@ -90,14 +91,14 @@ class DriverLease:
 
     def __init__(
         self,
-        api: Api,
+        api: KubeApi,
         path: str,
         holder: str,
         lose: Callable[[str], object],
         terms: DriverTerms = TERMS,
-        clock: Callable[[], float] = now,
+        clock: Callable[[], float] = read_clock,
     ) -> None:
-        """Ask for nothing yet. `lose` is called, from any thread, when this driver must end."""
+        """Send no request yet. `lose` is called, from any thread, when this driver must end."""
         self._api = api
         self._path = path
         self._holder = holder
@@ -106,31 +107,31 @@ class DriverLease:
         self._clock = clock
         self._seen: dict[str, Any] = {}
         self._changed_at = 0.0
-        """When it was first seen as it is."""
+        """When its current content was first seen."""
         self._renewed_at = 0.0
         self._over = threading.Event()
         self._is_lost = False
-        self._asking = threading.Lock()
-        """A Lease is written by one thread at a time: what the other has seen would be old."""
+        self._writing = threading.Lock()
+        """One thread at a time writes the Lease: otherwise the other's version would be old."""
 
     def take(self, stop: threading.Event) -> bool:
-        """Wait until it is free, and take it; False if told to stop before."""
-        said = ""
+        """Wait until it is free, and take it; False if `stop` is set before."""
+        logged = ""
         while not stop.is_set():
-            why = self._why_not()
+            why = self._try_to_take()
             if not why:
                 return True
-            if why != said:
+            if why != logged:
                 log.info("the driver waits: %s", why)
-            said = why
+            logged = why
             stop.wait(self._terms.pause)
         return False
 
     @contextlib.contextmanager
-    def kept(self) -> Iterator[None]:
-        """Renew what was taken, until left; then give it back."""
-        renewing = threading.Thread(target=self._renew_on, name="lease", daemon=True)
-        threading.Thread(target=self._guard, name="lease-guard", daemon=True).start()
+    def keep(self) -> Iterator[None]:
+        """Renew the Lease until the block ends; then release it."""
+        renewing = threading.Thread(target=self._keep_renewing, name="lease", daemon=True)
+        threading.Thread(target=self._keep_checking, name="lease-guard", daemon=True).start()
         renewing.start()
         try:
             yield
@@ -140,80 +141,82 @@ class DriverLease:
 
     def confirm(self) -> None:
         """
-        Renew it, and return only if that succeeded: for a while no other driver begins.
+        Renew it, and return only if that succeeded: for a while no other driver can start.
 
-        An API that does not answer is asked again, until this driver must end anyway.
+        If the API does not answer, retry until this driver must end anyway.
         """
         while not self._is_lost:
-            is_renewed = self._renewed()
+            is_renewed = self._renew_alone()
             self._end_if_late()
             if self._is_lost or (not is_renewed and self._over.wait(self._terms.pause)):
                 break
             if is_renewed:
                 return
-        raise LostError(f"the Lease {self._path} is not this driver's any more")
+        raise LeaseLostError(f"the Lease {self._path} no longer belongs to this driver")
 
-    def _why_not(self) -> str:
-        """Take it if it is free; else tell why it is not ours."""
+    def _try_to_take(self) -> str:
+        """Take it if it is free; if not, return the reason."""
         try:
-            self._look()
+            self._read()
             spec = self._seen["spec"]
-            if free_in(spec, self._holder, self._clock() - self._changed_at) > 0:
+            if compute_wait(spec, self._holder, self._clock() - self._changed_at) > 0:
                 return f"the Lease {self._path} is held by {spec['holderIdentity']}"
-            self._hold()
-        except MissingError:
-            return f"the Lease {self._path} is missing, and the operator makes it"
+            self._renew()
+        except KubeMissingError:
+            return f"the Lease {self._path} is missing, and the operator creates it"
         except KubeError as error:
             return f"the Lease cannot be taken for now: {error}"
         return ""
 
-    def _look(self) -> None:
+    def _read(self) -> None:
         found = self._api.ask("GET", self._path)
         found.setdefault("spec", {})
         if found["spec"] != self._seen.get("spec"):
             self._changed_at = self._clock()
         self._seen = found
 
-    def _hold(self) -> None:
+    def _renew(self) -> None:
         """Take or renew it, unless it has changed since it was seen."""
         begun = self._clock()
-        spec = held_by(self._holder, self._seen["spec"], self._terms.duration, datetime.now(tz=UTC))
+        spec = make_held_spec(
+            self._holder, self._seen["spec"], self._terms.duration, datetime.now(tz=UTC)
+        )
         self._write(spec)
         self._renewed_at = begun
 
     def _write(self, spec: Spec) -> None:
         self._seen = self._api.ask("PUT", self._path, {**self._seen, "spec": spec})
 
-    def _renew_on(self) -> None:
+    def _keep_renewing(self) -> None:
         pause = self._terms.period
         while not self._over.wait(pause) and not self._is_lost:
-            pause = self._terms.period if self._renewed() else self._terms.pause
-        if not self._is_lost:  # else it may be another's
-            self._give_back()
+            pause = self._terms.period if self._renew_alone() else self._terms.pause
+        if not self._is_lost:  # otherwise another driver may hold it
+            self._release()
 
-    def _renewed(self) -> bool:
-        with self._asking:
+    def _renew_alone(self) -> bool:
+        with self._writing:
             return self._try_to_renew()
 
     def _try_to_renew(self) -> bool:
         try:
             try:
-                self._hold()
-            except ConflictError:
+                self._renew()
+            except KubeConflictError:
                 held = self._seen["spec"].get("leaseTransitions")
-                self._look()
+                self._read()
                 spec = self._seen["spec"]
                 if spec.get("leaseTransitions") != held:
                     who = spec.get("holderIdentity") or "another driver, which has ended,"
                     self._end(f"{who} has taken the Lease {self._path}")
                     return False
-                self._hold()
+                self._renew()
         except KubeError as error:
             log.warning("the Lease is not renewed: %s", error)
             return False
         return True
 
-    def _guard(self) -> None:
+    def _keep_checking(self) -> None:
         while not self._is_lost and not self._over.wait(min(LOOK_SECONDS, self._terms.period)):
             self._end_if_late()
 
@@ -226,20 +229,20 @@ class DriverLease:
         self._is_lost = True
         self._lose(why)
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         try:
             self._write({**self._seen["spec"], "holderIdentity": ""})
         except KubeError as error:
             log.warning(
-                "the Lease is not given back, so the next driver waits for %g s: %s",
+                "the Lease is not released, so the next driver waits for %g s: %s",
                 self._terms.duration, error,
             )  # fmt: skip
 
 
 def end_at_once(why: str) -> NoReturn:
-    """End this process and Spark's, so that nothing of theirs is done any more."""
+    """End this process and Spark's at once, so that neither does anything more."""
     try:
-        _kill_children()  # a JVM that only sees its parent gone would end in its own time
+        _kill_children()  # a JVM that lost its parent would end too late
         log.critical("the driver ends at once: %s", why)
     finally:
         os._exit(exit_codes.TRY_AGAIN)

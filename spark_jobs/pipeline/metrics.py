@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from mq_client.errors import MqError, UsageError
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline import scrapes
-from spark_jobs.pipeline.facts import Facts
+from spark_jobs.pipeline.facts import JobFacts
 
 log = logging.getLogger("evenkeel.job")
 PREFIX = "evenkeel_job_"
@@ -26,32 +26,34 @@ LOOK_SECONDS = 0.5
 SECONDS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 300)
 
 
-class Metrics:
+class JobMetrics:
     """A registry of one job's metrics."""
 
     def __init__(
-        self, facts: Callable[[], Facts], lag: Callable[[], Mapping[MessageQueue, int]]
+        self, facts: Callable[[], JobFacts], lag: Callable[[], Mapping[MessageQueue, int]]
     ) -> None:
-        """Nothing is served yet."""
+        """Serve nothing yet."""
         self.registry = CollectorRegistry()
         self.registry.register(_AtScrape(facts, lag))
         self._facts = facts
-        self.planning = self._seconds(
+        self.planning = self._add_histogram(
             "planning", "Time to plan a batch: requests to brokers, and its tasks"
         )
-        self.batch = self._seconds("batch", "Time of a batch, from planning to the end of the sink")
-        self.handover = self._seconds(
+        self.batch = self._add_histogram(
+            "batch", "Time of a batch, from planning to the end of the sink"
+        )
+        self.handover = self._add_histogram(
             "handover", "From receiving an assignment until a batch that follows it is committed"
         )
         self.failures = Counter(f"{PREFIX}failures", "Failed queries", registry=self.registry)
 
-    def _seconds(self, name: str, text: str) -> Histogram:
+    def _add_histogram(self, name: str, text: str) -> Histogram:
         return Histogram(f"{PREFIX}{name}_seconds", text, registry=self.registry, buckets=SECONDS)
 
     def serve(self, port: int) -> None:
         """Answer scrapes from now on, in threads of their own."""
         try:
-            scrapes.serve(port, self._written)
+            scrapes.serve(port, self._write)
         except OSError as error:
             raise UsageError(f"metricsPort {port} cannot be used: {error}") from error
         watch = HandOver(self._facts().adopted_epoch)
@@ -67,7 +69,7 @@ class Metrics:
                 self.handover.observe(lasted)
             time.sleep(LOOK_SECONDS)
 
-    def _written(self, names: Sequence[str]) -> bytes:
+    def _write(self, names: Sequence[str]) -> bytes:
         if names:
             return generate_latest(self.registry.restricted_registry(names))
         return generate_latest(self.registry)
@@ -77,13 +79,13 @@ class HandOver:
     """Measures how long assignments wait until they are adopted."""
 
     def __init__(self, adopted: int) -> None:
-        """Begin with what is adopted already."""
+        """Begin with the epoch that is already adopted."""
         self._adopted = adopted
         self._since: float | None = None
-        """When something was first seen to wait."""
+        """When an assignment was first seen that was not adopted."""
 
     def look(self, published: int, adopted: int, now: float) -> float | None:
-        """Look at a job; the seconds that a hand-over took that is over now."""
+        """Compare the epochs; the duration in seconds if a handover has just ended."""
         is_new, self._adopted = adopted > self._adopted, adopted
         if published > adopted:
             self._since = now if self._since is None else self._since
@@ -91,47 +93,51 @@ class HandOver:
         since, self._since = self._since, None
         if since is not None:
             return now - since
-        return LOOK_SECONDS if is_new else None  # it began and ended between two looks
+        return LOOK_SECONDS if is_new else None  # it began and ended between two checks
 
 
 class _AtScrape(Collector):
     def __init__(
-        self, facts: Callable[[], Facts], lag: Callable[[], Mapping[MessageQueue, int]]
+        self, facts: Callable[[], JobFacts], lag: Callable[[], Mapping[MessageQueue, int]]
     ) -> None:
         self._facts = facts
         self._lag = lag
 
     def describe(self) -> Iterable[Metric]:
-        """Tell nothing, so that registering does not collect."""
+        """Describe nothing, so that registering does not collect."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
         facts = self._facts()
         tally = facts.tally
-        yield _gauge("epoch_published", "Number of the newest assignment", facts.published_epoch)
-        yield _gauge(
+        yield _make_gauge(
+            "epoch_published", "Number of the newest assignment", facts.published_epoch
+        )
+        yield _make_gauge(
             "epoch_adopted", "Number of the assignment that the job follows", facts.adopted_epoch
         )
-        yield _gauge("batch", "Number of the last committed batch", facts.batch)
-        yield _gauge("slots_filled", "Slots with an executor", len(facts.slots))
-        yield _gauge(
+        yield _make_gauge("batch", "Number of the last committed batch", facts.batch)
+        yield _make_gauge("slots_filled", "Slots with an executor", len(facts.slots))
+        yield _make_gauge(
             "pinned",
             "1 once tasks have run on the executors to which they are sent",
             facts.is_pinned,
         )
-        yield _counter("tasks", "Tasks that have pulled messages", tally.tasks)
-        yield _counter(
+        yield _make_counter("tasks", "Tasks that have pulled messages", tally.tasks)
+        yield _make_counter(
             "misplaced_tasks", "Tasks that ran on another executor than planned", tally.misplaced
         )
-        yield _counter("bytes", "Bytes of pulled rows", tally.bytes)
-        yield _counter("offsets", "Offsets that tasks had to read, filtered or not", tally.offsets)
+        yield _make_counter("bytes", "Bytes of pulled rows", tally.bytes)
+        yield _make_counter(
+            "offsets", "Offsets that tasks had to read, filtered or not", tally.offsets
+        )
         rows = CounterMetricFamily(f"{PREFIX}rows", "Pulled rows", labels=["slot"])
         for slot, count in list(tally.rows.items()):
             rows.add_metric([slot], count)
         yield rows
-        yield self._lags()
+        yield self._collect_lags()
 
-    def _lags(self) -> Metric:
+    def _collect_lags(self) -> Metric:
         labels = ["topic", "broker", "queue"]
         family = GaugeMetricFamily(
             f"{PREFIX}lag_messages", "Messages after the committed offsets", labels=labels
@@ -139,16 +145,16 @@ class _AtScrape(Collector):
         try:
             lags = self._lag()
         except MqError as error:
-            log.warning("lag is not known now: %s", error)
+            log.warning("the lag is unknown now: %s", error)
             return family
         for queue, count in lags.items():
             family.add_metric([queue.topic, queue.broker, str(queue.id)], count)
         return family
 
 
-def _gauge(name: str, text: str, value: float) -> Metric:
+def _make_gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(f"{PREFIX}{name}", text, value)
 
 
-def _counter(name: str, text: str, value: float) -> Metric:
+def _make_counter(name: str, text: str, value: float) -> Metric:
     return CounterMetricFamily(f"{PREFIX}{name}", text, value)

@@ -1,12 +1,12 @@
 """
-A streaming source that carries plans, not messages, through Spark's offset log.
+A streaming source that sends plans, not messages, through Spark's offset log.
 
-It plans as the rocketmq source does, and journals the epoch of the assignment beside the offsets.
-So a batch that is run again has the epoch, the filter and the ranges that it had the first time.
+It plans as the rocketmq source does, and journals the epoch of the assignment with the offsets. So
+a batch that runs again has the same epoch, filter and ranges.
 
-Spark keeps the source in a process of its own. What it plans reaches the driver as a file, written
-when Spark asks for the batch's partitions: as rows it would take a task, and an executor that
-lives, before the batch's own tasks can be made.
+Spark runs the source in another process. Its plan reaches the driver as a file, written when Spark
+asks for the partitions of the batch. As a row, the plan would need a task, and a live executor,
+before the tasks of the batch can be made.
 """
 
 import json
@@ -25,22 +25,22 @@ from mq_client.filters import Filter
 from mq_client.values import MessageQueue
 from spark_jobs import journal, options, planning
 from spark_jobs.pipeline import skipping
-from spark_jobs.pipeline.assignments import InFiles, replace_file
+from spark_jobs.pipeline.assignments import FileAssignments, replace_file
 from spark_jobs.planning import Loss, Range, SeenOffsets
 from spark_jobs.source import StreamReader
 
 log = logging.getLogger("evenkeel.job")
 FORMAT = "evenkeel-plan"
 STOPPING = "stopping"
-"""A file of this name in the run's folder: no batch begins any more."""
+"""While the run's folder has a file of this name, no batch begins."""
 COMMITTED = "committed.json"
 """Where the checkpoint stands when the run begins."""
 PLAN = "plan.json"
-"""What the batch reads that begins now."""
+"""What the next batch reads."""
 
 
 class PlanSource(DataSource):
-    """Options: those of the rocketmq source, those of a job, and where the run's folder is."""
+    """Takes the options of the rocketmq source, those of a job, and the run's folder."""
 
     @classmethod
     def name(cls) -> str:
@@ -52,29 +52,29 @@ class PlanSource(DataSource):
         return "nothing string"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
-        """Plan on and on."""
+        """Make the reader that plans the batches."""
         given = dict(self.options)
         assignments, run, skip = (given.pop(name) for name in ("assignments", "run", "skip"))
-        return PlanReader(options.reading(given, is_stream=True), assignments, run, skip)
+        return PlanReader(options.parse_reading(given, is_stream=True), assignments, run, skip)
 
 
 class PlanReader(StreamReader):
-    """Plans as its parent does; Spark keeps it in a process of its own."""
+    """Plans as its parent does; Spark runs it in another process."""
 
     def __init__(self, reading: options.Reading, assignments: str, run: str, skip: str) -> None:
-        """Ask nothing yet."""
+        """Send no request yet."""
         super().__init__(reading)
-        self._assignments = InFiles(assignments, "")
+        self._assignments = FileAssignments(assignments, "")
         self._run = Path(run)
         self._skip = skip
         self._begun = 0.0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Begin with no queue, and with nobody's assignment."""
+        """Begin without a queue and without an assignment."""
         return {"epoch": 0, "group": self._reading.group, **super().initialOffset()}
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802
-        """Tell where the next batch ends, and whose assignment it follows."""
+        """Find where the next batch ends, and which assignment it follows."""
         self._begun = time.time()
         if not {"group", "epoch"} <= start.keys():
             raise UsageError("this checkpoint was not written by a pinned job: choose another")
@@ -88,30 +88,30 @@ class PlanReader(StreamReader):
                 f"{self._reading.group!r}: choose another checkpoint"
             )
         try:
-            epoch = self._assignments.latest().epoch
+            epoch = self._assignments.read_latest().epoch
         except UsageError:
-            epoch = 0  # the driver tells of it
+            epoch = 0  # the driver reports it
         return {
             "epoch": max(epoch, start["epoch"]),
             "group": self._reading.group,
-            **skipping.journaled(self._skip, start),
+            **skipping.make_journal_entry(self._skip, start),
             **super().latestOffset(start, limit),
         }
 
-    def _passes_over_losses(self, start: dict[str, Any]) -> bool:
-        return super()._passes_over_losses(start) or skipping.is_open(
-            self._skip, skipping.known(start)
+    def _skips_losses(self, start: dict[str, Any]) -> bool:
+        return super()._skips_losses(start) or skipping.is_open(
+            self._skip, skipping.read_last_used(start)
         )
 
-    def _begin(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
-        """Begin where the job says, but only in a group's first run; else where it stands."""
-        begin = super()._begin(seen)
-        stands = self._observer.stands(seen)
+    def _find_begin(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
+        """Begin where the job says in the group's first run, otherwise at its offsets."""
+        begin = super()._find_begin(seen)
+        stands = self._observer.read_committed(seen)
         known = {queue.topic for queue in stands}
         for topic in sorted(known):
             log.warning(
-                "%s: this checkpoint is new, and the group is not. It goes on where the brokers "
-                "know it to be; what it has read beyond that comes again",
+                "%s: this checkpoint is new, but the group is not. It continues at the offsets of "
+                "the brokers; messages that it has read after them are read again",
                 topic,
             )
         return {
@@ -119,15 +119,15 @@ class PlanReader(StreamReader):
             for queue, at in begin.items()
         }
 
-    def _new(
+    def _find_new(
         self, at: Mapping[MessageQueue, int], seen: SeenOffsets, is_begun: bool
     ) -> dict[MessageQueue, int]:
-        """Begin where the group stands, for a queue may have been closed, and be open again."""
-        found = super()._new(at, seen, is_begun)
+        """Begin at the group's offsets: the queue may have been closed and opened again."""
+        found = super()._find_new(at, seen, is_begun)
         if not is_begun or not found:
             return found
         new = {queue: seen.queues[queue] for queue in found}
-        stands = self._observer.stands(replace(seen, queues=new))
+        stands = self._observer.read_committed(replace(seen, queues=new))
         return found | {
             queue: min(max(stand, new[queue].min), new[queue].max)
             for queue, stand in stands.items()
@@ -140,11 +140,11 @@ class PlanReader(StreamReader):
         return [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
-        """Give no row."""
+        """Yield no row."""
         return iter(())
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Leave it to the driver, which knows sooner."""
+        """Do nothing: the driver commits, and knows sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +156,25 @@ class BatchPlan:
     wanted: Filter
     end: dict[MessageQueue, int]
     begun: float
-    """When the brokers were asked, in seconds since 1970."""
+    """When planning began, in seconds since 1970."""
     skip_before: str
-    """For what the job has passed over losses last, when the batch begins."""
+    """The last `skip` value already used when the batch begins."""
     skip: str
-    """The same when it has ended."""
+    """The last `skip` value used when the batch has ended."""
     turned_back: Sequence[Loss]
-    """Queues that it leaves, or sets back, for what they held is lost."""
+    """Queues that it no longer reads, or reads from an earlier offset, because of losses."""
+
+    def may_skip(self, skip: str) -> bool:
+        """Whether it may skip losses, in a job with this `skip` value."""
+        return skipping.is_open(skip, self.skip_before)
+
+    def uses_up(self, skip: str) -> bool:
+        """Whether it was planned with this `skip` value, so that its commit uses the value up."""
+        return self.may_skip(skip) and self.skip == skip
 
 
-def committed(run: Path) -> tuple[dict[MessageQueue, int], int]:
-    """Tell where the checkpoint stood when the run began, and its epoch; nowhere before that."""
+def read_committed(run: Path) -> tuple[dict[MessageQueue, int], int]:
+    """Read the offsets and epoch of the checkpoint at the begin of the run, once it has begun."""
     file = run / COMMITTED
     if not file.exists():
         return {}, 0
@@ -175,18 +183,18 @@ def committed(run: Path) -> tuple[dict[MessageQueue, int], int]:
 
 
 def take_plan(run: Path) -> BatchPlan:
-    """Take what the source has planned for the batch that begins."""
+    """Read and remove the plan of the batch that begins."""
     file = run / PLAN
     written = json.loads(file.read_bytes())
-    file.unlink()  # a batch must not find the plan of another
+    file.unlink()  # no other batch may read it
     start, end = journal.read(written["start"]), journal.read(written["end"])
     return BatchPlan(
         written["end"]["epoch"],
-        planning.ranges(start.offsets, end.offsets),
+        planning.plan_ranges(start.offsets, end.offsets),
         end.wanted,
         end.offsets,
         written["begun"],
-        skipping.known(written["start"]),
-        skipping.known(written["end"]),
-        planning.turned_back(start.aside | start.offsets, end.aside | end.offsets),
+        skipping.read_last_used(written["start"]),
+        skipping.read_last_used(written["end"]),
+        planning.find_turned_back(start.aside | start.offsets, end.aside | end.offsets),
     )

@@ -1,9 +1,9 @@
 """
 Answers Prometheus: GET and HEAD of /metrics, and nothing else.
 
-A connection brings one request and gets one answer. A few threads take the connections one by one,
-and give each a short time, and a much shorter one where others wait: whoever is slow makes them
-wait a little, and takes nothing else.
+A connection carries one request and one answer. A few threads serve the connections one by one.
+Each connection has a short time limit, and a much shorter one while others wait, so a slow client
+delays others only a little.
 """
 
 import contextlib
@@ -21,13 +21,13 @@ from urllib.parse import parse_qs
 log = logging.getLogger("evenkeel.job")
 THREADS = 4
 HEAD_BYTES = 8192
-"""Of a request: its first line and its headers."""
+"""Limit of a request's first line and headers."""
 HEAD_SECONDS = 5.0
 HURRY_SECONDS = 0.25
-"""For each step, where others wait: whoever is honest sends its request at once."""
+"""For each step, while others wait: an honest client sends its request at once."""
 ANSWER_SECONDS = 10.0
 LINGER_SECONDS = 1.0
-"""For the other side to end first: else what it still sends would undo the answer."""
+"""For the client to close first: otherwise what it still sends would discard the answer."""
 _END = b"\r\n\r\n"
 _LINE = re.compile(rb"([A-Za-z]+) (/[!-~]*) HTTP/1\.[01]")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t ]*([\t -~\x80-\xff]*)")
@@ -36,30 +36,30 @@ Write = Callable[[Sequence[str]], bytes]
 
 
 class RefusedScrapeError(Exception):
-    """A request that gets no metrics."""
+    """A request that is refused."""
 
     def __init__(self, status: HTTPStatus, why: str, *headers: str) -> None:
-        """Say why in a few words."""
+        """Keep the status and the headers of the answer; `why` is its text."""
         super().__init__(why)
         self.status = status
         self.headers = headers
 
 
 def serve(port: int, write: Write) -> None:
-    """Answer from now on, in threads of their own; an `OSError` if the port cannot be had."""
-    listener = _opened(port)
+    """Answer from now on, in threads of their own; `OSError` if the port cannot be opened."""
+    listener = _open_port(port)
     for number in range(THREADS):
         threading.Thread(
             target=_keep_answering, args=(listener, write), name=f"scrape-{number}", daemon=True
         ).start()
 
 
-def _opened(port: int) -> socket.socket:
-    """Open the port on all addresses of the pod, which may be of IPv4, of IPv6, or of both."""
+def _open_port(port: int) -> socket.socket:
+    """Open the port on all addresses of the pod, with IPv4, IPv6, or both."""
     if socket.has_dualstack_ipv6():
         try:
             return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
-        except OSError:  # IPv6 may be there and turned off
+        except OSError:  # IPv6 may be switched off
             log.debug("port %d is not open for IPv6", port)
     return socket.create_server(("", port))
 
@@ -68,19 +68,19 @@ def _keep_answering(listener: socket.socket, write: Write) -> None:
     while True:
         try:
             connection, _ = listener.accept()
-        except OSError as error:  # too many files are open, say
-            log.warning("nobody can ask for metrics now: %s", error)
+        except OSError as error:  # for example too many open files
+            log.warning("metrics cannot be scraped now: %s", error)
             time.sleep(HEAD_SECONDS)
             continue
-        with connection, contextlib.suppress(OSError):  # it has gone, or takes too long
-            _talk(connection, listener, write)
+        with connection, contextlib.suppress(OSError):  # the client has gone, or takes too long
+            _answer(connection, listener, write)
 
 
-def _talk(connection: socket.socket, listener: socket.socket, write: Write) -> None:
+def _answer(connection: socket.socket, listener: socket.socket, write: Write) -> None:
     head = b""
     try:
-        head = _head(connection, listener)
-        status, body = HTTPStatus.OK, _written(write, _names(head))
+        head = _read_head(connection, listener)
+        status, body = HTTPStatus.OK, _write_metrics(write, _parse_names(head))
         headers: tuple[str, ...] = ("Content-Type: text/plain; version=0.0.4; charset=utf-8",)
     except RefusedScrapeError as refused:
         status, body = refused.status, f"{refused}\n".encode()
@@ -96,23 +96,23 @@ def _talk(connection: socket.socket, listener: socket.socket, write: Write) -> N
     connection.sendall("\r\n".join(lines).encode() + _END)
     connection.sendall(b"" if head.startswith(b"HEAD ") else body)
     connection.shutdown(socket.SHUT_WR)
-    for _ in _pieces(connection, listener, LINGER_SECONDS):
+    for _ in _read_pieces(connection, listener, LINGER_SECONDS):
         pass
 
 
-def _written(write: Write, names: Sequence[str]) -> bytes:
+def _write_metrics(write: Write, names: Sequence[str]) -> bytes:
     try:
         return write(names)
     except Exception as error:
-        log.exception("metrics cannot be shown; this is a defect of Evenkeel")
+        log.exception("metrics cannot be written; this is a defect of Evenkeel")
         why = "this is a defect of Evenkeel"
         raise RefusedScrapeError(HTTPStatus.INTERNAL_SERVER_ERROR, why) from error
 
 
-def _head(connection: socket.socket, listener: socket.socket) -> bytes:
+def _read_head(connection: socket.socket, listener: socket.socket) -> bytes:
     """Read a request up to its body."""
     received = b""
-    for piece in _pieces(connection, listener, HEAD_SECONDS):
+    for piece in _read_pieces(connection, listener, HEAD_SECONDS):
         received += piece
         head, end, _ = received.partition(_END)
         if len(head) > HEAD_BYTES:
@@ -123,15 +123,17 @@ def _head(connection: socket.socket, listener: socket.socket) -> bytes:
         if end:
             return head
     if not received:
-        raise ConnectionError("nobody asks")
-    raise RefusedScrapeError(HTTPStatus.REQUEST_TIMEOUT, "the request did not come to its end")
+        raise ConnectionError("no request came")
+    raise RefusedScrapeError(HTTPStatus.REQUEST_TIMEOUT, "the request is incomplete")
 
 
-def _pieces(connection: socket.socket, listener: socket.socket, seconds: float) -> Iterator[bytes]:
-    """Read until the other side ends, or the time is over."""
+def _read_pieces(
+    connection: socket.socket, listener: socket.socket, seconds: float
+) -> Iterator[bytes]:
+    """Read until the client closes, or the time is over."""
     begun = time.monotonic()
     while (passed := time.monotonic() - begun) < seconds:
-        if passed >= HURRY_SECONDS and _others_wait(listener):
+        if passed >= HURRY_SECONDS and _has_others_waiting(listener):
             return
         connection.settimeout(min(seconds - passed, HURRY_SECONDS))
         with contextlib.suppress(TimeoutError):
@@ -141,18 +143,18 @@ def _pieces(connection: socket.socket, listener: socket.socket, seconds: float) 
             yield piece
 
 
-def _others_wait(listener: socket.socket) -> bool:
+def _has_others_waiting(listener: socket.socket) -> bool:
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     return bool(poll.poll(0))
 
 
-def _names(head: bytes) -> list[str]:
-    """Tell which metrics are asked for, as `?name[]=` says; none: all."""
+def _parse_names(head: bytes) -> list[str]:
+    """Parse which metrics `?name[]=` requests; an empty list means all."""
     first, *rest = head.split(b"\r\n")
     line, headers = _LINE.fullmatch(first), [_HEADER.fullmatch(each) for each in rest]
     if line is None or None in headers:
-        raise RefusedScrapeError(HTTPStatus.BAD_REQUEST, "this is no request by HTTP/1.1")
+        raise RefusedScrapeError(HTTPStatus.BAD_REQUEST, "this is not an HTTP/1.1 request")
     path, _, query = line[2].decode().partition("?")
     if path != "/metrics":
         raise RefusedScrapeError(HTTPStatus.NOT_FOUND, "there is only /metrics")
@@ -160,7 +162,9 @@ def _names(head: bytes) -> list[str]:
         raise RefusedScrapeError(
             HTTPStatus.METHOD_NOT_ALLOWED, "only GET, HEAD", "Allow: GET, HEAD"
         )
-    said = {each[1].lower(): each[2].strip() for each in headers if each}
-    if said.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in said:
-        raise RefusedScrapeError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "no request has a body here")
+    values = {each[1].lower(): each[2].strip() for each in headers if each}
+    if values.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in values:
+        raise RefusedScrapeError(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request must not have a body"
+        )
     return parse_qs(query).get("name[]", [])

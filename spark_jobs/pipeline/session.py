@@ -35,13 +35,13 @@ _INSTANCES = "spark.executor.instances"
 
 
 @contextmanager
-def opened(job: JobFile) -> Iterator[SparkSession]:
-    """Open a Spark session with the settings that a job needs, and those that it names."""
+def open_session(job: JobFile) -> Iterator[SparkSession]:
+    """Open a Spark session with the settings that a job needs, and those of its file."""
     settings = {"spark.app.name": job.name} | SETTINGS | job.spark
-    # What starts the JVM refuses a job without executors; Spark itself begins with none.
+    # The program that starts the JVM refuses a job without executors; Spark itself allows it.
     of_the_jvm = {name: value for name, value in settings.items() if name != _INSTANCES}
-    gateway = launch_gateway(_conf(of_the_jvm))  # type: ignore[no-untyped-call]  # PySpark's
-    spark = SparkSession(SparkContext(conf=_conf(settings), gateway=gateway))
+    gateway = launch_gateway(_make_conf(of_the_jvm))  # type: ignore[no-untyped-call]  # PySpark's
+    spark = SparkSession(SparkContext(conf=_make_conf(settings), gateway=gateway))
     for source in (PlanSource, RocketMQ):
         spark.dataSource.register(source)
     try:
@@ -50,9 +50,9 @@ def opened(job: JobFile) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def query_id(spark: SparkSession) -> str:
+def read_query_id(spark: SparkSession) -> str:
     """
-    Tell the id of the query whose batch this thread runs: it is one a checkpoint.
+    Read the id of the query whose batch this thread runs. Each checkpoint has its own.
 
     Without it, two checkpoints would write into one folder.
     """
@@ -65,5 +65,5 @@ def query_id(spark: SparkSession) -> str:
     return found
 
 
-def _conf(settings: Mapping[str, str]) -> SparkConf:
+def _make_conf(settings: Mapping[str, str]) -> SparkConf:
     return SparkConf(loadDefaults=False).setAll(list(settings.items()))

@@ -1,7 +1,7 @@
 """
-Whether two paths of sinks lead to the same place, as far as their names tell.
+Compares the paths of two sinks by their names.
 
-Links of this machine are followed; nothing else is looked at.
+Links on this machine are followed; nothing else is read.
 """
 
 import os
@@ -12,16 +12,16 @@ _SAME = {"s3": "s3a", "s3n": "s3a"}
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether one of two paths is the other, or lies in it, as far as names tell."""
-    first, second = _normal(one), _normal(other)
+    """Whether two paths are the same, or one is inside the other, as far as names show."""
+    first, second = _normalize(one), _normalize(other)
     if first[:2] != second[:2]:
         return False
     common = os.path.commonpath((first[2], second[2]))
     return common in (first[2], second[2])
 
 
-def _normal(path: str) -> tuple[str, str, str]:
-    """Take a path apart: scheme, host, and the path without detours, as this machine has it."""
+def _normalize(path: str) -> tuple[str, str, str]:
+    """Split a path into scheme, host and normalized path."""
     found = _SCHEME.fullmatch(path)
     scheme = found["scheme"].lower() if found else "file"
     plain = re.sub("//+", "/", found["path"] if found else path)

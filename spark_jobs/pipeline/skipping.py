@@ -1,9 +1,9 @@
 """
-Passing over messages that are gone for good: once for each time that somebody asks for it. Pure.
+Skips messages that are lost for good, once per request. Pure.
 
-A job is asked by a text that it was not asked by before. The first batch that is planned with a new
-one passes over what is lost, and journals the text beside its offsets: so it is used up by Spark's
-own commit, and whoever starts the job again, from the same checkpoint, passes over nothing more.
+A request is a new value of `skip`. The first batch that is planned with it skips lost messages, and
+journals the value with its offsets. So Spark's own commit uses the value up, and a driver that
+starts later from the same checkpoint skips nothing more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,28 +14,28 @@ from contract.report import SkipReport
 from spark_jobs.planning import Loss, Range
 
 KEY = "skip"
-"""Of the journal."""
+"""In the journal."""
 MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What was passed over."""
+    """What was skipped."""
 
     value: str
-    """The text that asked for it."""
+    """The value of `skip` that requested it."""
     deleted: Sequence[Range]
     lost: Sequence[Loss]
-    """What else is lost; nobody knows how many messages that is."""
+    """Other losses; how many messages they are is unknown."""
 
     @property
     def messages(self) -> int:
-        """Count them, as far as that is known."""
+        """How many messages, as far as that is known."""
         return sum(each.stop - each.start for each in self.deleted)
 
     @property
     def lines(self) -> list[str]:
-        """Say it queue by queue."""
+        """One line for each queue."""
         deleted = [
             f"{each.queue}: {each.stop - each.start} messages, offsets {each.start} to "
             f"{each.stop - 1}"
@@ -44,25 +44,25 @@ class Skipped:
         return [*deleted, *map(str, self.lost)]
 
     def report(self) -> SkipReport:
-        """Write it down for whoever asked."""
+        """Make the report for the user who requested it."""
         named = self.lines[:MOST_NAMED]
         if more := self.lines[MOST_NAMED:]:
-            named.append(f"{len(more)} queues more, which the driver's log names")
+            named.append(f"{len(more)} more queues, listed in the driver's log")
         return SkipReport(self.value, self.messages, "; ".join(named))
 
 
-def known(journal: Mapping[str, Any]) -> str:
-    """Read for what the job has passed over losses last; empty if for nothing."""
+def read_last_used(journal: Mapping[str, Any]) -> str:
+    """Read the last `skip` value that was used; empty if none was."""
     found: str = journal.get(KEY, "")
     return found
 
 
 def is_open(skip: str, before: str) -> bool:
-    """Whether a batch may pass over what is lost, where this was known before it."""
+    """Whether a batch may skip losses: the value is new after `before`, the last one used."""
     return skip not in ("", before)
 
 
-def journaled(skip: str, start: Mapping[str, Any]) -> dict[str, str]:
-    """Say what the next batch journals; if nothing is asked, what was journaled stays."""
-    kept = skip or known(start)
+def make_journal_entry(skip: str, start: Mapping[str, Any]) -> dict[str, str]:
+    """Make what the next batch journals; without a request, the last value stays."""
+    kept = skip or read_last_used(start)
     return {KEY: kept} if kept else {}

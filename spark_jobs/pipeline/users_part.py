@@ -1,4 +1,4 @@
-"""The user's part of a job: what happens to rows, and where they go."""
+"""The user's part of a job: its transform and its sinks."""
 
 import importlib.util
 import sys
@@ -21,63 +21,65 @@ Write = Callable[[DataFrame, str, int], None]
 
 
 class UsersPartError(Exception):
-    """The user's code is at fault: trying again does not help."""
+    """The user's code is wrong: a retry does not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsersPart:
-    """The user's part, ready to be called."""
+    """The user's part, loaded."""
 
     transform: Callable[[DataFrame], DataFrame]
     write: Write
-    bury: Write | None
-    """Takes the rows in which the transform set an error."""
+    write_dead_letters: Write | None
+    """Takes the rows in which the transform set an error; None without dead letters."""
     is_once: bool
-    """Whether the sink reads its rows once, as far as we know."""
+    """Whether the sink is known to read its rows only once."""
 
 
 def read(job: JobFile, confirm: Callable[[], None]) -> UsersPart:
-    """Read it all, before anything runs; `confirm` is called before files are replaced."""
+    """Load it all, before anything runs; `confirm` is called before files are replaced."""
     return UsersPart(
-        _transform(job.transform),
-        _sink(job.sink, confirm),
-        _sink(job.dead_letter, confirm) if job.dead_letter else None,
+        _load_transform(job.transform),
+        _load_sink(job.sink, confirm),
+        _load_sink(job.dead_letter, confirm) if job.dead_letter else None,
         is_once=job.sink.file is None,
     )
 
 
-def _transform(chosen: JobTransform) -> Callable[[DataFrame], DataFrame]:
+def _load_transform(chosen: JobTransform) -> Callable[[DataFrame], DataFrame]:
     if chosen.file is not None:
-        return _named(chosen.file, _function(chosen.file, "transform"))
+        return _name_culprit(chosen.file, _load_function(chosen.file, "transform"))
     if chosen.sql is not None:
         text = chosen.sql
-        return lambda rows: _by_sql(rows, text)
+        return lambda rows: _transform_by_sql(rows, text)
     return lambda rows: rows
 
 
-def _sink(chosen: JobSink, confirm: Callable[[], None]) -> Write:
+def _load_sink(chosen: JobSink, confirm: Callable[[], None]) -> Write:
     if chosen.file is not None:
-        return _function(chosen.file, "write")
+        return _load_function(chosen.file, "write")
     if chosen.path is not None:
         return Files(chosen, confirm)
     return lambda rows, query, batch: _append(rows, chosen)
 
 
-def _named(path: str, change: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
-    """Say whose error it is."""
+def _name_culprit(
+    path: str, change: Callable[[DataFrame], DataFrame]
+) -> Callable[[DataFrame], DataFrame]:
+    """Make errors of the user's function name its file."""
 
     def transform(rows: DataFrame) -> DataFrame:
         try:
             return change(rows)
         except Exception as error:
             if judge(str(error)).cure is Cure.TIME:
-                raise  # it looked at the rows, and a broker was away
+                raise  # it read the rows, and a broker was down
             raise UsersPartError(f"{path}: {type(error).__name__}: {error}") from error
 
     return transform
 
 
-def _by_sql(rows: DataFrame, text: str) -> DataFrame:
+def _transform_by_sql(rows: DataFrame, text: str) -> DataFrame:
     rows.createOrReplaceTempView("messages")
     try:
         return rows.sparkSession.sql(text)
@@ -90,8 +92,8 @@ def _append(rows: DataFrame, chosen: JobSink) -> None:
     rows.write.format(chosen.format).options(**chosen.options).mode("append").save()
 
 
-def _function(path: str, name: str) -> Callable[..., Any]:
-    module = _module(path)
+def _load_function(path: str, name: str) -> Callable[..., Any]:
+    module = _load_module(path)
     found = getattr(module, name, None)
     if not callable(found):
         raise UsersPartError(f"{path}: there is no function {name}")
@@ -99,11 +101,11 @@ def _function(path: str, name: str) -> Callable[..., Any]:
     return function
 
 
-def _module(path: str) -> ModuleType:
+def _load_module(path: str) -> ModuleType:
     file = Path(path)
     spec = importlib.util.spec_from_file_location(f"evenkeel_users_{file.stem}", file)
     if spec is None or spec.loader is None:
-        raise UsersPartError(f"{path}: this is no Python file")
+        raise UsersPartError(f"{path}: this is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:

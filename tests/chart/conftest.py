@@ -9,6 +9,6 @@ from tests.chart.rendering import Helm
 @pytest.fixture(scope="session")
 def helm() -> Helm:
     try:
-        return Helm(go.built(programs.HELM))
+        return Helm(go.build(programs.HELM))
     except jars.JarsError as error:
         pytest.skip(f"NO REAL HELM: {error}")

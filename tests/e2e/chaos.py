@@ -66,7 +66,7 @@ def delete_an_executor(it: CheckedShop, rng: random.Random) -> None:
 
 @lasting
 def freeze_an_executor(it: CheckedShop, rng: random.Random) -> Iterator[None]:
-    frozen = it.node.faults.frozen
+    frozen = it.node.faults.freeze
     with contextlib.ExitStack() as struck:
         pods = running(it, it.group.executor_pods)
         strike(rng, pods, lambda pod: struck.enter_context(frozen(SHOP, pod)))
@@ -115,11 +115,11 @@ def resize_the_topic(it: CheckedShop, rng: random.Random) -> None:
 
 @lasting
 def slow_the_api(it: CheckedShop, rng: random.Random) -> Iterator[None]:
-    with it.node.faults.with_slow_api(rng.randint(20, 60)):
+    with it.node.faults.slow_api(rng.randint(20, 60)):
         yield
 
 
 @lasting
 def take_the_api_away(it: CheckedShop, _rng: random.Random) -> Iterator[None]:
-    with it.node.faults.without_api():
+    with it.node.faults.stop_api():
         yield

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from sandbox.node import Node
-from sandbox.node.shop import TOPICS, Group, Shop, in_time
-from sandbox.statuses import Document, owned
+from sandbox.node import SandboxNode
+from sandbox.node.shop import TOPICS, Shop, ShopGroup, wait_patiently
+from sandbox.statuses import Document, list_owned
 from tests.real.numbers import Numbers, arrived
 
 MANIFESTS = Path(__file__).with_name("manifests")
@@ -14,10 +14,10 @@ GROUP, TOPIC = "billing", "orders"
 class CheckedShop(Shop):
     """It has one group that reads one topic."""
 
-    def __init__(self, node: Node, folder: Path) -> None:
+    def __init__(self, node: SandboxNode, folder: Path) -> None:
         """Nothing is installed yet."""
         super().__init__(node, folder)
-        self.group = Group(self, GROUP)
+        self.group = ShopGroup(self, GROUP)
         self._numbers: Numbers | None = None
 
     def apply_file(self, manifest: str) -> None:
@@ -36,7 +36,7 @@ class CheckedShop(Shop):
 
     def check(self) -> Document:
         """Every queue owned once, read where the epoch says; lost 0, duplicated 0, no gap."""
-        status = in_time(self.group.until_settled, self._is_owned_once)
+        status = wait_patiently(self.group.until_settled, self._is_owned_once)
         assert self._is_owned_once(status), (status, self._queues())
         astray = self.group.report()["misplacedTasks"]
         self.check_numbers(GROUP)
@@ -57,13 +57,13 @@ class CheckedShop(Shop):
         assert self._numbers is not None
         sure = set(range(since, self.sent)) - self._numbers.unsure
         rows = self.folder / job
-        found = in_time(lambda: arrived(rows), lambda it: sure <= it.keys())
+        found = wait_patiently(lambda: arrived(rows), lambda it: sure <= it.keys())
         lost = sure - found.keys()
         doubled = {number for number, count in found.items() if count > 1}
         assert (len(lost), len(doubled)) == (0, 0), f"lost {sorted(lost)[:9]}, doubled {doubled}"
 
     def _is_owned_once(self, status: Document) -> bool:
-        return sorted(queue for _, queue in owned(status)) == self._queues()
+        return sorted(queue for _, queue in list_owned(status)) == self._queues()
 
     def _queues(self) -> list[tuple[str, int]]:
         brokers = self.status(TOPICS, TOPIC)["brokers"]

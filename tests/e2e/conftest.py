@@ -15,14 +15,14 @@ from tests.e2e.checked import CheckedShop  # noqa: E402 its asserts are to tell 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     """What pods write outlives them here: whoever they are, they may."""
-    with process.folder("evenkeel-e2e-") as place:
+    with process.make_folder("evenkeel-e2e-") as place:
         place.path.chmod(0o777)
         yield place.path
 
 
 @pytest.fixture(scope="module")
 def shop(folder: Path) -> Iterator[CheckedShop]:
-    with node.started() as found:
+    with node.run() as found:
         it = CheckedShop(found, folder)
         try:
             yield it

@@ -16,9 +16,9 @@ from sandbox.node.shop import (
     RELEASE,
     SHOP,
     TOPICS,
-    in_time,
+    wait_patiently,
 )
-from sandbox.statuses import Document, loads, moves, owners
+from sandbox.statuses import Document, count_loads, count_moves, find_owners
 from tests.e2e.checked import GROUP, TOPIC, CheckedShop
 
 QUICK_LEASE = 'lease={"duration": 5, "deadline": 3, "period": 1}'
@@ -78,7 +78,7 @@ def begin(it: CheckedShop) -> None:
     it.apply_file("billing.yaml")
     it.until_made(TOPIC)
     it.begin_numbers()
-    assert loads(it.group.until_settled()) == {"billing-0": 4, "billing-1": 4}
+    assert count_loads(it.group.until_settled()) == {"billing-0": 4, "billing-1": 4}
 
 
 @step("`kubectl scale --replicas=3`", "2 queues move, the fewest for 8 queues and 3 slots")
@@ -86,7 +86,7 @@ def scale_out(it: CheckedShop) -> None:
     before = it.group.status()
     it.group.scale(3)
     after = it.group.until_settled_with(3, since=before)
-    assert (sorted(loads(after).values()), moves(before, after)) == ([2, 3, 3], 2)
+    assert (sorted(count_loads(after).values()), count_moves(before, after)) == ([2, 3, 3], 2)
 
 
 @step("`kubectl scale --replicas=2`", "the queues of one slot move, and no others")
@@ -94,8 +94,11 @@ def scale_in(it: CheckedShop) -> None:
     before = it.group.status()
     it.group.scale(2)
     after = it.group.until_settled_with(2, since=before)
-    (gone,) = loads(before).keys() - loads(after).keys()
-    assert (sorted(loads(after).values()), moves(before, after)) == ([4, 4], loads(before)[gone])
+    (gone,) = count_loads(before).keys() - count_loads(after).keys()
+    assert (sorted(count_loads(after).values()), count_moves(before, after)) == (
+        [4, 4],
+        count_loads(before)[gone],
+    )
 
 
 @step("`kubectl delete pod` of an executor", "another pod fills its slot; nothing moves")
@@ -127,7 +130,9 @@ def kill_leader(it: CheckedShop) -> None:
     before, executors = it.group.status(), it.group.executors()
     it.node.faults.kill(RELEASE, _leader(it))
     renewed = _lease(it)["renewTime"]
-    assert in_time(lambda: _lease(it)["renewTime"], lambda now: now != renewed, 60) != renewed
+    assert (
+        wait_patiently(lambda: _lease(it)["renewTime"], lambda now: now != renewed, 60) != renewed
+    )
     _unmoved(it, before)
     assert it.group.executors() == executors
 
@@ -144,7 +149,7 @@ def grow(it: CheckedShop) -> None:
     before = it.group.status()
     it.patch(TOPICS, TOPIC, {"provision": {"readQueues": 6, "writeQueues": 6}})
     after = it.group.until(lambda status: status["queues"] == 12)
-    assert moves(before, after) == 0
+    assert count_moves(before, after) == 0
 
 
 @step("The Topic shrinks to 8 queues again", "what was in the 4 is read before they go")
@@ -170,7 +175,9 @@ def restart_operators(it: CheckedShop) -> None:
 def suspend(it: CheckedShop) -> None:
     it.patch(GROUPS, GROUP, {"suspend": True})
     since = it.sent  # what was before may be in a queue that closed when all had read it
-    gone = in_time(lambda: it.pods(f"evenkeel.dev/group={GROUP}"), lambda pods: not pods, 120)
+    gone = wait_patiently(
+        lambda: it.pods(f"evenkeel.dev/group={GROUP}"), lambda pods: not pods, 120
+    )
     assert not gone
     it.apply_file("nightly.yaml")
     it.check_numbers("nightly", since)
@@ -204,7 +211,7 @@ def end(it: CheckedShop) -> None:
     it.end_numbers()
     it.kubectl("-n", SHOP, "delete", GROUPS, GROUP, "--timeout=120s")
     kinds = "pods,configmaps,leases,serviceaccounts,roles,rolebindings,networkpolicies,services"
-    left = in_time(
+    left = wait_patiently(
         lambda: it.kubectl(
             "-n", SHOP, "get", kinds, "-l", f"evenkeel.dev/group={GROUP}", "-o", "name"
         ),
@@ -231,7 +238,7 @@ def _replaced(it: CheckedShop, lose: Callable[[str], None]) -> None:
 
 def _unmoved(it: CheckedShop, before: Document) -> None:
     after = it.group.until_settled()
-    assert (owners(after), after["epoch"]) == (owners(before), before["epoch"])
+    assert (find_owners(after), after["epoch"]) == (find_owners(before), before["epoch"])
 
 
 def _leader(it: CheckedShop) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from sandbox.node.ground import CGROUP
 from sandbox.node.shop import ROOT
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 
 UP = [sys.executable, "-m", "sandbox", "node", "up"]
 
@@ -69,7 +69,7 @@ def test_nothing_is_left_of_a_node_that_was_killed_or_ended(
             assert kubeconfig.exists()
             assert seen() != before
             up.send_signal(number)
-        after = eventually(seen, lambda now: now == before)
+        after = wait_for(seen, lambda now: now == before)
         assert after == before
-        assert not eventually(kubeconfig.exists, lambda is_there: not is_there)
+        assert not wait_for(kubeconfig.exists, lambda is_there: not is_there)
     assert not cgroups()

@@ -21,7 +21,7 @@ from mq_client.frames import Frame
 from mq_client.values import MessageQueue, TopicConfig
 from sandbox import rocketmq
 from sandbox.rocketmq import Broker, RocketMq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from tests.answers import Answers
 from tests.proxy import Proxy
 
@@ -186,7 +186,7 @@ class Ground:
     def find_master(self, topic: str) -> None:
         """Have the master back in the route."""
         self.master.register()
-        assert eventually(lambda: self.master.is_in_route(topic), bool)
+        assert wait_for(lambda: self.master.is_in_route(topic), bool)
 
     def deleted_below(self, *, with_slave: bool) -> int:
         """Tell where the master's commit log begins, or the slave's where that is further on."""
@@ -209,7 +209,7 @@ class Ground:
         """Make or change a topic on both: by itself a slave copies them once a minute."""
         for broker in self.both:
             self.ask(broker.address, cluster.PutTopics((config,)))
-            assert eventually(lambda: broker.is_in_route(config.topic), bool)  # noqa: B023
+            assert wait_for(lambda: broker.is_in_route(config.topic), bool)  # noqa: B023
 
 
 @contextlib.contextmanager
@@ -217,7 +217,7 @@ def started() -> Iterator[Ground]:
     """Run a name server, a master and a slave."""
     with Proxy("") as slaves_way:
         properties = {**PROPERTIES, "haMasterAddress": slaves_way.address}
-        with rocketmq.started(brokers=1, slaves=1, properties=properties) as mq:
+        with rocketmq.run(brokers=1, slaves=1, properties=properties) as mq:
             host, _, port = mq.brokers["broker-a"].address.rpartition(":")
             slaves_way.target = f"{host}:{int(port) + 1}"
             with Answers(mq.name_server.address) as answers:

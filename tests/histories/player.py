@@ -13,7 +13,7 @@ from mq_client.commands.cluster import DeleteTopic
 from mq_client.commands.offsets import GetMinOffset
 from mq_client.directory import Times
 from mq_client.values import READ, WRITE, MessageQueue, TopicConfig
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from tests.histories import checker, story
 from tests.histories.checker import End, Given, Row, Stored, World
 from tests.histories.deleting import Deleting
@@ -133,13 +133,13 @@ class _Player:
         )
         assert [offset for offset, _ in found] == list(range(world.end, world.end + step.count))
         world.stored += [stored for _, stored in found]
-        assert eventually(lambda: self._ground.end(topic), lambda end: end == world.end)
+        assert wait_for(lambda: self._ground.end(topic), lambda end: end == world.end)
         if not self._is_held:
             self._until_slave_is_level()
 
     def _until_slave_is_level(self) -> None:
         topic, end = self._queue.topic, self.world.end
-        found = eventually(lambda: self._ground.slave_end(topic), lambda seen: seen == end)
+        found = wait_for(lambda: self._ground.slave_end(topic), lambda seen: seen == end)
         assert found == end, f"the slave of {topic} ends at {found}, not at {end}"
 
     def _reset(self, part: float) -> None:

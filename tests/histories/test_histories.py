@@ -9,11 +9,11 @@ import time
 import pytest
 
 from sandbox import jars
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from tests.histories import ground, player
 from tests.histories.deleting import ByBroker
 
-pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 
 def test_whatever_a_reader_did_not_give_has_a_reason(
@@ -22,7 +22,7 @@ def test_whatever_a_reader_did_not_give_has_a_reason(
     count = int(pytestconfig.getoption("histories"))
     with ground.started() as brokers:
         since = time.monotonic()
-        assert eventually(
+        assert wait_for(
             lambda: time.monotonic() - since > ground.DELETES_AFTER_SECONDS,
             bool, 2 * ground.DELETES_AFTER_SECONDS, 1.0,
         )  # fmt: skip

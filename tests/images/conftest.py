@@ -20,14 +20,16 @@ def base() -> str:
     if os.geteuid() != 0:
         pytest.skip("NO REAL IMAGES: without a registry, only root can make what they stand on")
     try:
-        return images.bootstrapped()
+        return images.build_base()
     except (debian.NoDebianError, jars.StepFailedError) as error:
         pytest.skip(f"NO REAL IMAGES: {error}")
 
 
 @pytest.fixture(scope="session")
 def built(base: str) -> dict[str, images.Image]:
-    return dict(zip(images.TARGETS, images.built(images.buildah(), base, tag=TAG), strict=True))
+    return dict(
+        zip(images.TARGETS, images.build(images.set_up_buildah(), base, tag=TAG), strict=True)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -54,12 +56,12 @@ def opened(name: str) -> Iterator[Box]:
         yield Box(Path(told("mount", container)), image["OCIv1"]["config"])
     finally:
         # Whoever cleaned the shared store up meanwhile has removed it already.
-        command = [*images.buildah().command, "rm", container]
+        command = [*images.set_up_buildah().command, "rm", container]
         subprocess.run(command, capture_output=True, check=False)
 
 
 def told(*arguments: str) -> str:
-    command = [*images.buildah().command, *arguments]
+    command = [*images.set_up_buildah().command, *arguments]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     return answer.stdout.strip()

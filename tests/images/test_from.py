@@ -25,11 +25,11 @@ def more(
 ) -> Iterator[Box]:
     folder = tmp_path_factory.mktemp("from")
     ours = built["spark"].name
-    text = shown.replace(f"FROM evenkeel-spark:{images.version()}", f"FROM {ours}")
+    text = shown.replace(f"FROM evenkeel-spark:{images.read_version()}", f"FROM {ours}")
     assert ours in text
     (folder / "Dockerfile").write_text(text)
-    builder = images.buildah()
-    with images.secrets() as known:
+    builder = images.set_up_buildah()
+    with images.write_secrets() as known:
         # The page shows no secrets; what this machine needs is laid where they would be.
         places = {"pip": "/etc/pip.conf"}
         volumes = [

@@ -89,7 +89,7 @@ def test_commands_of_the_project_are_written_as_programs(tmp_path: Path) -> None
 
 def test_the_images_have_the_project_s_version() -> None:
     versions = re.findall(r"^ARG VERSION=(.*)$", (images.ROOT / "Dockerfile").read_text(), re.M)
-    assert versions == [images.version()] * 2
+    assert versions == [images.read_version()] * 2
 
 
 @pytest.mark.parametrize("lock", ["operator", "spark"])
@@ -113,7 +113,7 @@ def test_a_build_reaches_packages_as_this_machine_does(
     )
     monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
     monkeypatch.setenv("PIP_CERT", "/etc/mine.crt")
-    with images.secrets() as known:
+    with images.write_secrets() as known:
         text = known["pip"].read_text()
         assert known["certificates"] == Path("/etc/mine.crt")
     assert "index-url = https://user:word@mirror.example/simple\n" in text
@@ -131,5 +131,5 @@ def test_where_nothing_builds_images_a_sentence_says_what_would(tmp_path: Path) 
     assert answer.returncode == 1
     (line,) = answer.stderr.splitlines()
     assert line.endswith(
-        "here is no buildah: install it; root's runs have apt-get do so; or start docker"
+        "missing: buildah; install it, or run as root, to install it with apt-get; or start docker"
     )

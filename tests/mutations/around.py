@@ -86,7 +86,7 @@ MUTATIONS = [  # file, the code as it is, the code once broken
     ),
     ("lb_core/slots.py", "draining=slot.is_draining,\n            lost", "lost"),
     ("lb_core/slots.py", "if one.number == other.number:", "if False:"),
-    ("lb_core/slots.py", "places.setdefault(slot.executor, slot) is not slot", "False"),
+    ("lb_core/slots.py", "filled.setdefault(slot.executor, slot) is not slot", "False"),
     (
         "lb_core/slots.py",
         "for rank, name in reversed(list(enumerate(leave_first)))",

@@ -20,9 +20,9 @@ def answers(requests: Sequence[dict[str, Any]], libraries: str) -> list[Any]:
     An answer is `[kind, message]` where RocketMQ throws, else the `[topic, broker, id]` of the
     queues under "queues", or None there.
     """
-    classes = jars.compiled([HERE / "RocketMqOracle.java"], libraries)
+    classes = jars.compile_sources([HERE / "RocketMqOracle.java"], libraries)
     # This folder is on the class path for the file that silences RocketMQ's logs.
-    command = [str(jars.java()), "-cp", f"{HERE}:{classes}:{libraries}", "RocketMqOracle"]
+    command = [str(jars.find_java()), "-cp", f"{HERE}:{classes}:{libraries}", "RocketMqOracle"]
     lines = "".join(json.dumps(request) + "\n" for request in requests)
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"the oracle failed: {done.stderr[-4000:]}"

@@ -17,10 +17,10 @@ POP_REQUESTS = 3_000
 
 def fetched(coordinate: str) -> str:
     """Return the class path, or skip and say loudly what was not compared."""
-    if jars.java() is None or jars.javac() is None:
+    if jars.find_java() is None or jars.find_javac() is None:
         pytest.skip("NOT COMPARED WITH ROCKETMQ'S CLASSES: there is no JDK here (17 or newer)")
     try:
-        return jars.classpath(coordinate)
+        return jars.fetch_classpath(coordinate)
     except jars.JarsError as error:
         pytest.skip(f"NOT COMPARED WITH ROCKETMQ'S CLASSES: no jars, {error}")
 

@@ -15,7 +15,7 @@ from contract.kinds import parts
 from evenkeel import crds
 from mq_client import blocking, values
 from sandbox import jars, kubernetes, rocketmq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from tests.real import java_client
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -30,7 +30,7 @@ def _rocketmq() -> Iterator[rocketmq.RocketMq]:
     """Two brokers, each in a zone, shared by the whole run: leave them as they were."""
     with contextlib.ExitStack() as running:
         try:
-            mq = running.enter_context(rocketmq.started(brokers=2, zones=ZONES))
+            mq = running.enter_context(rocketmq.run(brokers=2, zones=ZONES))
         except jars.JarsError as error:
             pytest.skip(f"NO REAL ROCKETMQ: {error}")
         yield mq
@@ -41,14 +41,14 @@ def _kubernetes() -> Iterator[kubernetes.Cluster]:
     """An API server that knows our kinds, shared by the whole run."""
     with contextlib.ExitStack() as running:
         try:
-            cluster = running.enter_context(kubernetes.started())
+            cluster = running.enter_context(kubernetes.run())
         except jars.JarsError as error:
             pytest.skip(f"NO REAL KUBERNETES: {error}")
         for kind in crds.KINDS:
             made = cluster.admin.ask("POST", DEFINITIONS, crds.build_definition(kind))
             assert made.status == 201, made.body
             path = f"/apis/{parts.GROUP}/{parts.VERSION}/{kind.plural}"
-            found = eventually(
+            found = wait_for(
                 lambda path=path: cluster.admin.ask("GET", path),  # type: ignore[misc]
                 lambda answer: answer.status == 200,
             )

@@ -23,15 +23,15 @@ class JavaClient:
 
     def __init__(self, name_server: str) -> None:
         """Start Java."""
-        libraries = jars.classpath(TOOLS)
-        classes = jars.compiled([HERE / "Interop.java"], libraries)
+        libraries = jars.fetch_classpath(TOOLS)
+        classes = jars.compile_sources([HERE / "Interop.java"], libraries)
         self._name_server = name_server
         self._home = tempfile.TemporaryDirectory(prefix="evenkeel-interop-")
         self._log = Path(self._home.name, "log")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    str(jars.java()), *JAVA_OPTIONS, f"-Duser.home={self._home.name}",
+                    str(jars.find_java()), *JAVA_OPTIONS, f"-Duser.home={self._home.name}",
                     "-cp", f"{classes}:{libraries}", "Interop", name_server,
                 ],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,

@@ -23,7 +23,7 @@ from mq_client.operations.sending import To
 from mq_client.pulling import MOST_MESSAGES, BeyondEndError, OffsetGoneError, Position
 from mq_client.values import MessageQueue, TopicConfig
 from sandbox import asking, rocketmq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from tests.answers import Answers, Asked, said
 
 MESSAGES, AT, NEXT = 100, 10, 40
@@ -51,7 +51,7 @@ def fill(client: Client, queue: MessageQueue, count: int) -> None:
     for first in range(0, count, A_BATCH):
         places = range(first, min(first + A_BATCH, count))
         client.send([Message(queue.topic, b"%d" % place) for place in places], To(queue))
-    eventually(lambda: client.find_max_offset(queue), lambda end: end == count)
+    wait_for(lambda: client.find_max_offset(queue), lambda end: end == count)
 
 
 Read = Callable[[str, Position], list[int]]
@@ -254,7 +254,7 @@ STORED = 30_000
 
 def test_what_a_broker_has_deleted_before_it_corrected_the_queue_is_an_error_or_a_gap() -> None:
     """While a file of the commit log is gone the index still leads into it."""
-    with rocketmq.started(brokers=1, properties={"mappedFileSizeCommitLog": str(A_FILE)}) as mq:
+    with rocketmq.run(brokers=1, properties={"mappedFileSizeCommitLog": str(A_FILE)}) as mq:
         mq.create_topics({"orders": 1})
         broker, queue = mq.brokers["broker-a"], MessageQueue("orders", "broker-a", 0)
         with Client(mq.name_server.address) as client:

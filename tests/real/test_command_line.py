@@ -12,7 +12,7 @@ from mq_client.blocking import Client
 from mq_client.command_line import main
 from mq_client.values import MessageQueue
 from sandbox.rocketmq import RocketMq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ def _name_server(rocketmq: RocketMq, monkeypatch: pytest.MonkeyPatch) -> None:
 def shown(client: Client, topic: str, broker: str, number: int, end: int) -> None:
     """Wait until the broker shows the queue's messages: its answer to a send comes earlier."""
     queue = MessageQueue(topic, broker, number)
-    assert eventually(lambda: client.find_max_offset(queue), lambda seen: seen == end) == end
+    assert wait_for(lambda: client.find_max_offset(queue), lambda seen: seen == end) == end
 
 
 def test_what_is_sent_is_told_and_can_be_tailed(

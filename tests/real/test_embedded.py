@@ -17,7 +17,7 @@ from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
 from sandbox import archive, jars, process
 from sandbox.rocketmq import RocketMq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 900.0
@@ -73,8 +73,8 @@ class Embedded:
         """Start it on the file."""
         file, state = str(self.folder / "billing.yaml"), str(self.folder / "state")
         command = [sys.executable, "-m", "evenkeel", "run", "-f", file, "--state", state]
-        environment = {**ENVIRONMENT, **archive.environment()}
-        self.process = process.Process("run", command, self._processes, environment)
+        environment = {**ENVIRONMENT, **archive.make_environment()}
+        self.process = process.ChildProcess("run", command, self._processes, environment)
 
     def close(self) -> None:
         """End it and all that it has started."""
@@ -91,7 +91,7 @@ class Embedded:
 
     def until(self, reason: str) -> dict[str, Any]:
         """Wait until the group is or is not ready for this reason."""
-        seen = eventually(
+        seen = wait_for(
             self.status,
             lambda it: ready(it) == reason or not self.process.is_running,
             PATIENCE_SECONDS,
@@ -127,7 +127,7 @@ def test_a_group_runs_from_a_file_and_a_second_run_goes_on_where_it_was(
     embedded.until("Running")
     assert "billing: Running: epoch 1, " in embedded.process.log.read_text()
     client.send([Message(topic, b"second")], chooser)
-    eventually(lambda: len(embedded.bodies()), lambda count: count == 2, PATIENCE_SECONDS)
+    wait_for(lambda: len(embedded.bodies()), lambda count: count == 2, PATIENCE_SECONDS)
     embedded.write(suspend=True)
     suspended = embedded.until("NotRunning")
     assert suspended["epoch"] == 1
@@ -136,7 +136,7 @@ def test_a_group_runs_from_a_file_and_a_second_run_goes_on_where_it_was(
     embedded.write()
     embedded.start()
     embedded.until("Running")
-    eventually(lambda: len(embedded.bodies()), lambda count: count == 3, PATIENCE_SECONDS)
+    wait_for(lambda: len(embedded.bodies()), lambda count: count == 3, PATIENCE_SECONDS)
     embedded.process.stop(PATIENCE_SECONDS)
     assert sorted(embedded.bodies()) == ["FIRST", "SECOND", "THIRD"]
     assert embedded.status()["epoch"] == 1
@@ -152,10 +152,10 @@ sys.exit(asyncio.run(demo.main()))
 
 
 def test_the_demo_loses_nothing_and_doubles_nothing() -> None:
-    if jars.java() is None:
+    if jars.find_java() is None:
         pytest.skip("NO DEMO: there is no Java")
     command = [sys.executable, "-c", DEMO]
-    environment = {**os.environ, **ENVIRONMENT, **archive.environment()}
+    environment = {**os.environ, **ENVIRONMENT, **archive.make_environment()}
     ended = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )

@@ -14,10 +14,10 @@ from mq_client.operations.sending import To
 from mq_client.pulling import Position
 from mq_client.values import MessageQueue, TopicConfig
 from sandbox import asking, jars, rocketmq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from tests.answers import Answers
 
-pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 MESSAGES = 200_000
 A_BATCH = 500
@@ -25,7 +25,7 @@ A_BATCH = 500
 
 @pytest.fixture
 def mq() -> Iterator[rocketmq.RocketMq]:
-    with rocketmq.started(brokers=2) as running:
+    with rocketmq.run(brokers=2) as running:
         yield running
 
 
@@ -134,14 +134,14 @@ def test_a_broker_that_stays_away_is_an_error_that_names_it_when_patience_ends(
 
 
 def test_a_slave_is_read_while_the_master_is_gone_and_one_that_lags_loses_nothing() -> None:
-    with rocketmq.started(brokers=1, slaves=1) as mq, Client(mq.name_server.address) as client:
+    with rocketmq.run(brokers=1, slaves=1) as mq, Client(mq.name_server.address) as client:
         mq.create_topics({"orders": 1})
         (queue,) = client.find_route("orders", max_age=0).readable
         master, slave = mq.brokers["broker-a"], mq.slaves["broker-a-slave-1"]
         send_numbers(client, [queue], 20)
         position = Position(queue, 0)
         asked = GetMaxOffset("orders", queue.id)
-        assert eventually(lambda: asking.ask(slave.address, asked), lambda end: end == 20) == 20
+        assert wait_for(lambda: asking.ask(slave.address, asked), lambda end: end == 20) == 20
         master.kill()
         assert offsets_up_to(20, client, position) == list(range(20))
         route = client.find_route("orders", max_age=0).find_broker("broker-a")
@@ -150,7 +150,7 @@ def test_a_slave_is_read_while_the_master_is_gone_and_one_that_lags_loses_nothin
         master.restart()
         send_numbers(client, [queue], 10)
         assert offsets_up_to(30, client, position) == list(range(20, 30))
-        assert eventually(lambda: asking.ask(slave.address, asked), lambda end: end == 30) == 30
+        assert wait_for(lambda: asking.ask(slave.address, asked), lambda end: end == 30) == 30
         slave.kill()
         send_numbers(client, [queue], 10)
         master.kill()

@@ -30,7 +30,7 @@ from mq_client.operations.sending import To
 from mq_client.pulling import Position
 from mq_client.values import MessageQueue
 from sandbox import rocketmq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from tests import coordinating
 from tests.coordinating import Coordinator
 
@@ -126,7 +126,7 @@ class Scene:
         self.sent += count
 
     def wait_for(self, is_so: Callable[[list[Line]], bool]) -> list[Line]:
-        found = eventually(self.lines, is_so, pause_seconds=0.05)
+        found = wait_for(self.lines, is_so, pause_seconds=0.05)
         assert is_so(found), "\n".join(self.log(name).read_text() for name in self.running)
         return found
 
@@ -300,7 +300,7 @@ def test_a_message_that_fails_for_good_becomes_a_dead_letter(scene: Scene, group
     scene.send(40)
     scene.start("a", "--attempts", "2", "--on-failure", "dead-letter")
     scene.wait_for_all()
-    letters = eventually(lambda: read_topic(scene.client, f"%DLQ%{group}"), bool)
+    letters = wait_for(lambda: read_topic(scene.client, f"%DLQ%{group}"), bool)
     assert [(each.body, each.keys) for each in letters] == [(b"poison", ("o-17",))]
     assert letters[0].properties["DLQ_ORIGIN_TOPIC"] == scene.queues[0].topic
     assert "this order has no customer" in scene.log("a").read_text()
@@ -316,7 +316,7 @@ def test_a_queue_that_stops_at_a_message_holds_up_no_other(scene: Scene) -> None
     lines = scene.wait_for(lambda lines: len({line.number for line in lines}) == 70)
     stopped = {line.offset for line in lines if (line.broker, line.queue) == ("broker-a", 0)}
     assert stopped == {*range(10)}
-    eventually(
+    wait_for(
         lambda: scene.client.find_committed(scene.coordinator.group, poisoned), lambda at: at == 10
     )
     assert scene.client.find_committed(scene.coordinator.group, poisoned) == 10
@@ -398,16 +398,16 @@ def test_the_page_works_as_it_stands(
             return process
 
         begin("run", [*run, "--members-port", str(port)])
-        assert eventually((tmp_path / ".evenkeel/members.token").exists, bool)
+        assert wait_for((tmp_path / ".evenkeel/members.token").exists, bool)
         members = [begin(name, follow) for name in ("one", "two")]
         outputs = [tmp_path / "one", tmp_path / "two"]
-        eventually(lambda: [read(each) for each in outputs],
+        wait_for(lambda: [read(each) for each in outputs],
                    lambda found: all("holds 2 queues" in each for each in found))  # fmt: skip
         for broker in ("broker-a", "broker-b"):
             for number in range(2):
                 to = To(MessageQueue("orders", broker, number))
                 client.send([Message("orders", b"order %d" % each) for each in range(5)], to)
-        found = eventually(
+        found = wait_for(
             lambda: [re.findall(r"^orders \d \d+ b'order \d'$", read(each), re.MULTILINE)
                      for each in outputs],
             lambda found: sum(map(len, found)) >= 20,

@@ -6,7 +6,7 @@ from sandbox import jars
 from tests.histories import ground, player
 from tests.histories.deleting import ByRelay
 
-pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 HISTORIES = 10
 

@@ -22,7 +22,7 @@ from mq_client.operations import sending
 from mq_client.property_columns import Properties
 from mq_client.pulling import Batch, Position
 from sandbox.rocketmq import RocketMq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from spark_jobs.choosing import Balanced
 from tests.real import java_client
 from tests.real.java_client import JavaClient
@@ -366,7 +366,7 @@ def test_offsets_committed_here_are_those_that_rocketmqs_tool_shows(
         client.send([Message(queue.topic, b"%d" % number)], sending.To(queue))
     with client.join(group, "member", {queue.topic: filters.EVERYTHING}):
         client.commit(group, {queue: 3})
-        shown = eventually(lambda: progress(java, group), lambda rows: rows.get(queue) == (5, 3))
+        shown = wait_for(lambda: progress(java, group), lambda rows: rows.get(queue) == (5, 3))
     assert shown[queue] == (5, 3)
 
 

@@ -9,7 +9,7 @@ from contract.kinds import parts
 from evenkeel import crds
 from evenkeel.crds import CONSUMER_GROUP, TOPIC, CrdKind
 from sandbox.kubernetes import Cluster
-from sandbox.kubernetes_users import Answer, User
+from sandbox.kubernetes_users import ApiAnswer, ApiUser
 from tests.specs import GROUP, REFUSED, SERVERS, TAKEN, Spec, of_job, thing
 
 
@@ -19,7 +19,7 @@ def path(kind: CrdKind, name: str = "") -> str:
 
 
 @pytest.fixture(scope="module")
-def admin(kubernetes: Cluster) -> User:
+def admin(kubernetes: Cluster) -> ApiUser:
     return kubernetes.admin
 
 
@@ -29,19 +29,19 @@ def name(request: pytest.FixtureRequest) -> str:
     return words.lower()[:50].strip("-")
 
 
-def made(admin: User, kind: CrdKind, name: str, spec: Spec) -> Answer:
+def made(admin: ApiUser, kind: CrdKind, name: str, spec: Spec) -> ApiAnswer:
     return admin.ask("POST", path(kind), thing(kind, name, spec))
 
 
 @pytest.mark.parametrize(("kind", "spec"), TAKEN)
-def test_what_can_be_is_taken(admin: User, name: str, kind: CrdKind, spec: Spec) -> None:
+def test_what_can_be_is_taken(admin: ApiUser, name: str, kind: CrdKind, spec: Spec) -> None:
     answer = made(admin, kind, name, spec)
     assert answer.status == 201, answer.body
 
 
 @pytest.mark.parametrize(("kind", "spec", "complaint"), REFUSED)
 def test_what_cannot_be_is_refused_with_the_reason(
-    admin: User, name: str, kind: CrdKind, spec: Spec, complaint: str
+    admin: ApiUser, name: str, kind: CrdKind, spec: Spec, complaint: str
 ) -> None:
     answer = made(admin, kind, name, spec)
     assert answer.status == 422, answer.body
@@ -56,7 +56,7 @@ def test_what_cannot_be_is_refused_with_the_reason(
     ],
 )
 def test_a_name_at_the_brokers_stays_as_it_was_made(
-    admin: User, name: str, kind: CrdKind, spec: Spec, field: str
+    admin: ApiUser, name: str, kind: CrdKind, spec: Spec, field: str
 ) -> None:
     assert made(admin, kind, name, spec).status == 201
     for change in ("another", None):
@@ -67,10 +67,10 @@ def test_a_name_at_the_brokers_stays_as_it_was_made(
         assert f"{field} is immutable" in answer.body["message"]
 
 
-def test_an_epoch_never_goes_back(admin: User, name: str) -> None:
+def test_an_epoch_never_goes_back(admin: ApiUser, name: str) -> None:
     assert made(admin, CONSUMER_GROUP, name, GROUP).status == 201
 
-    def publish(status: Spec) -> Answer:
+    def publish(status: Spec) -> ApiAnswer:
         where = f"{path(CONSUMER_GROUP, name)}/status"
         return admin.ask("PATCH", where, {"status": status}, "application/merge-patch+json")
 
@@ -82,7 +82,7 @@ def test_an_epoch_never_goes_back(admin: User, name: str) -> None:
     assert publish({"epoch": 5, "consumers": 2}).body["status"]["epoch"] == 5
 
 
-def test_autoscalers_find_a_scale(admin: User, name: str) -> None:
+def test_autoscalers_find_a_scale(admin: ApiUser, name: str) -> None:
     assert made(admin, CONSUMER_GROUP, name, of_job(executors=3)).status == 201
     where = f"{path(CONSUMER_GROUP, name)}/scale"
     assert admin.ask("GET", where).body["spec"]["replicas"] == 3
@@ -92,7 +92,7 @@ def test_autoscalers_find_a_scale(admin: User, name: str) -> None:
     assert found["spec"]["job"]["executors"] == 5
 
 
-def test_defaults_are_written_out_and_a_pods_own_fields_are_kept(admin: User, name: str) -> None:
+def test_defaults_are_written_out_and_a_pods_own_fields_are_kept(admin: ApiUser, name: str) -> None:
     template = {"spec": {"tolerations": [{"key": "spot", "operator": "Exists"}]}}
     spec = of_job(executor={"podTemplate": template})
     found = made(admin, CONSUMER_GROUP, name, spec).body["spec"]
@@ -102,7 +102,7 @@ def test_defaults_are_written_out_and_a_pods_own_fields_are_kept(admin: User, na
     assert found["job"]["executor"]["cores"] == 1
 
 
-def test_a_list_shows_at_a_glance_whether_all_is_well(admin: User, name: str) -> None:
+def test_a_list_shows_at_a_glance_whether_all_is_well(admin: ApiUser, name: str) -> None:
     assert made(admin, CONSUMER_GROUP, name, GROUP).status == 201
     definition = admin.ask(
         "GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CONSUMER_GROUP.crd_name}"
@@ -156,7 +156,7 @@ def with_bad_fields(schema: Spec, good: Any) -> Iterator[tuple[str, Any]]:
     [(TOPIC, {**SERVERS}, 20), (CONSUMER_GROUP, GROUP, 60), (CONSUMER_GROUP, of_job(), 100)],
 )
 def test_each_field_refuses_wrong_types_and_absurd_sizes(
-    admin: User, kind: CrdKind, good: Spec, fields: int
+    admin: ApiUser, kind: CrdKind, good: Spec, fields: int
 ) -> None:
     tried = 0
     (version,) = crds.build_definition(kind)["spec"]["versions"]

@@ -14,7 +14,7 @@ from mq_client.messages import Message
 from mq_client.operations.sending import To
 from mq_client.pulling import Position
 from sandbox import asking, rocketmq, waiting
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 
 SOON = 0.1
 """Seconds between heartbeats, where a test waits for the next one."""
@@ -92,7 +92,7 @@ def test_a_member_whose_client_is_closed_is_gone_without_having_left(
     with Client(rocketmq.name_server.address) as other:
         other.join(group, "member", {topic: WANTED})
         assert client.list_member_ids(group, topic) == ["member"]
-    assert eventually(lambda: client.list_member_ids(group, topic), lambda ids: not ids) == []
+    assert wait_for(lambda: client.list_member_ids(group, topic), lambda ids: not ids) == []
 
 
 def test_a_client_may_be_closed_before_its_membership_is_left_and_twice(
@@ -124,7 +124,7 @@ def test_a_member_hears_of_one_that_joins_and_of_one_that_leaves(
     notices: list[str] = []
 
     def eventually_heard(count: int) -> int:
-        return eventually(lambda: len(notices), lambda heard: heard >= count)
+        return wait_for(lambda: len(notices), lambda heard: heard >= count)
 
     with client.join(group, "member-1", {topic: WANTED}, lambda: notices.append(group)):
         assert eventually_heard(brokers) == brokers
@@ -205,14 +205,14 @@ def test_a_broker_that_was_killed_and_restarted_sees_the_member_again(
     quick_heartbeats: Times,
 ) -> None:
     with (
-        rocketmq.started(brokers=2) as mq,
+        rocketmq.run(brokers=2) as mq,
         Client(mq.name_server.address, times=quick_heartbeats) as client,
     ):
         mq.create_topics({"orders": 1})
         broker = mq.brokers["broker-a"]
         with client.join("readers", "member", {"orders": WANTED}):
             broker.restart()
-            assert eventually(lambda: ids_at(broker, "readers"), bool) == ["member"]
+            assert wait_for(lambda: ids_at(broker, "readers"), bool) == ["member"]
             assert ids_at(mq.brokers["broker-b"], "readers") == ["member"]
         assert ids_at(broker, "readers") == []
 
@@ -220,18 +220,18 @@ def test_a_broker_that_was_killed_and_restarted_sees_the_member_again(
 def test_heartbeats_go_on_when_broker_and_name_server_were_away(quick_heartbeats: Times) -> None:
     """While the only broker is, the name server says that there is no such topic."""
     with (
-        rocketmq.started(brokers=1) as mq,
+        rocketmq.run(brokers=1) as mq,
         Client(mq.name_server.address, times=quick_heartbeats) as client,
     ):
         mq.create_topics({"orders": 1})
         broker = mq.brokers["broker-a"]
         with client.join("readers", "member", {"orders": WANTED}) as joined:
             broker.kill()
-            assert eventually(lambda: dict(joined.failures), bool)
+            assert wait_for(lambda: dict(joined.failures), bool)
             mq.name_server.restart()
             broker.restart()
-            assert eventually(lambda: ids_at(broker, "readers"), bool) == ["member"]
-            assert eventually(lambda: dict(joined.failures), lambda found: not found) == {}
+            assert wait_for(lambda: ids_at(broker, "readers"), bool) == ["member"]
+            assert wait_for(lambda: dict(joined.failures), lambda found: not found) == {}
 
 
 # --- locks
@@ -280,19 +280,19 @@ def test_a_lock_ends_by_itself_unless_it_is_taken_again() -> None:
     """By default after a minute."""
     short = [f"-Drocketmq.broker.rebalance.lockMaxLiveTime={LOCK_SECONDS * 1000:.0f}"]
     with (
-        rocketmq.started(brokers=1, java_options=short) as mq,
+        rocketmq.run(brokers=1, java_options=short) as mq,
         Client(mq.name_server.address) as client,
     ):
         mq.create_topics({"orders": 1})
         queues = client.find_route("orders").readable
         since = time.monotonic()
         assert client.lock("readers", "one", queues) == queues
-        assert eventually(lambda: client.lock("readers", "two", queues), bool) == queues
+        assert wait_for(lambda: client.lock("readers", "two", queues), bool) == queues
         assert time.monotonic() - since >= LOCK_SECONDS
 
 
 def test_a_lock_is_forgotten_by_a_broker_that_restarts() -> None:
-    with rocketmq.started(brokers=1) as mq, Client(mq.name_server.address) as client:
+    with rocketmq.run(brokers=1) as mq, Client(mq.name_server.address) as client:
         mq.create_topics({"orders": 1})
         queues = client.find_route("orders").readable
         assert client.lock("readers", "one", queues) == queues

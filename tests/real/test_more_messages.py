@@ -15,7 +15,7 @@ from mq_client.operations.sending import To
 from mq_client.pulling import Batch, Position
 from mq_client.values import MessageQueue, TopicConfig
 from sandbox import rocketmq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from tests.real import java_client
 from tests.real.java_client import JavaClient
 
@@ -39,7 +39,7 @@ def read(client: blocking.Client, position: Position) -> list[StoredMessage]:
 def timed() -> Iterator[rocketmq.RocketMq]:
     """A broker that delivers at a time, which others refuse to do, and takes no SQL filters."""
     settings = {"timerWheelEnable": "true", "enablePropertyFilter": "false"}
-    with rocketmq.started(brokers=1, properties=settings) as mq:
+    with rocketmq.run(brokers=1, properties=settings) as mq:
         mq.create_topics({"timed": 4})
         yield mq
 
@@ -119,7 +119,7 @@ def batch_queue(client: blocking.Client, unique_name: str) -> MessageQueue:
     config = TopicConfig(unique_name, 2, 2, attributes={"queue.type": "BatchCQ"})
     client.put_topics([config])
     queue = MessageQueue(unique_name, "broker-b", 1)
-    routed = eventually(lambda: route_of(client, unique_name), lambda found: queue in found)
+    routed = wait_for(lambda: route_of(client, unique_name), lambda found: queue in found)
     assert queue in routed
     return queue
 
@@ -331,7 +331,7 @@ def on_ipv6() -> Iterator[rocketmq.RocketMq]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rocketmq, "NameServer", NameServerOnIPv6)
         patch.setattr(rocketmq, "Broker", BrokerOnIPv6)
-        with rocketmq.started(brokers=1) as mq:
+        with rocketmq.run(brokers=1) as mq:
             mq.create_topics({"orders": 4})
             yield mq
 

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from sandbox import jars, kubernetes, process
-from sandbox.kubernetes_users import User
-from sandbox.waiting import eventually
+from sandbox.kubernetes_users import ApiUser
+from sandbox.waiting import wait_for
 from tests.ending import ends
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ BOATS = "/apis/evenkeel.test/v1/namespaces/default/boats"
 def shared() -> Iterator[kubernetes.Cluster]:
     with contextlib.ExitStack() as running:
         try:
-            cluster = running.enter_context(kubernetes.started())
+            cluster = running.enter_context(kubernetes.run())
         except jars.JarsError as error:
             pytest.skip(f"NO REAL KUBERNETES: {error}")
         yield cluster
@@ -47,7 +47,7 @@ def cluster(shared: kubernetes.Cluster) -> kubernetes.Cluster:
 
 
 @pytest.fixture
-def admin(cluster: kubernetes.Cluster) -> User:
+def admin(cluster: kubernetes.Cluster) -> ApiUser:
     return cluster.admin
 
 
@@ -75,9 +75,9 @@ def may_read_maps(cluster: kubernetes.Cluster, name: str, kind: str) -> None:
     assert cluster.admin.ask("POST", f"{RIGHTS}/rolebindings", binding).status == 201
 
 
-def allowed(user: User) -> int:
+def allowed(user: ApiUser) -> int:
     """Ask until RBAC has heard of what was written last; the status."""
-    return eventually(lambda: user.ask("GET", MAPS).status, lambda status: status == 200)
+    return wait_for(lambda: user.ask("GET", MAPS).status, lambda status: status == 200)
 
 
 def descendants(pid: int) -> list[int]:
@@ -134,7 +134,7 @@ def test_a_service_account_acts_by_its_token(cluster: kubernetes.Cluster, name: 
 
 
 def test_a_service_account_that_nobody_made_has_no_token(cluster: kubernetes.Cluster) -> None:
-    with pytest.raises(kubernetes.RefusedError, match=r'default/nobody: .*"nobody" not found'):
+    with pytest.raises(kubernetes.ApiRefusedError, match=r'default/nobody: .*"nobody" not found'):
         cluster.service_account("default", "nobody")
 
 
@@ -146,7 +146,7 @@ def test_a_kubeconfig_holds_all_that_its_user_needs(cluster: kubernetes.Cluster)
     assert config["current-context"] == config["contexts"][0]["name"] == "team:captain"
 
 
-def test_a_rule_of_a_definition_refuses_a_bad_object(admin: User) -> None:
+def test_a_rule_of_a_definition_refuses_a_bad_object(admin: ApiUser) -> None:
     rule = {"rule": "self.low <= self.high", "message": "low is above high"}
     number = {"type": "integer"}
     spec = {
@@ -167,7 +167,7 @@ def test_a_rule_of_a_definition_refuses_a_bad_object(admin: User) -> None:
         },
     }  # fmt: skip
     assert admin.ask("POST", DEFINITIONS, definition).status == 201
-    eventually(lambda: admin.ask("GET", BOATS).status, lambda status: status == 200)
+    wait_for(lambda: admin.ask("GET", BOATS).status, lambda status: status == 200)
 
     def boat(low: int) -> dict[str, Any]:
         kind = {"apiVersion": "evenkeel.test/v1", "kind": "Boat"}
@@ -181,7 +181,7 @@ def test_a_rule_of_a_definition_refuses_a_bad_object(admin: User) -> None:
 
 @pytest.mark.parametrize("which", ["kube-apiserver", "etcd"])
 def test_a_killed_server_comes_back_with_its_data(
-    cluster: kubernetes.Cluster, admin: User, which: str
+    cluster: kubernetes.Cluster, admin: ApiUser, which: str
 ) -> None:
     server = cluster.servers[which]
     pid, port = server.pid, server.port
@@ -191,14 +191,14 @@ def test_a_killed_server_comes_back_with_its_data(
     assert ends(pid)
     server.restart()
     assert server.port == port
-    status, found = eventually(
+    status, found = wait_for(
         lambda: admin.ask("GET", f"{MAPS}/kept-by-{which}"), lambda answer: answer.status == 200
     )
     assert (status, found["data"]) == (200, {"kept": "yes"})
 
 
 def test_nobody_answers_while_the_api_server_is_down(
-    cluster: kubernetes.Cluster, admin: User
+    cluster: kubernetes.Cluster, admin: ApiUser
 ) -> None:
     cluster.servers["kube-apiserver"].kill()
     assert cluster.servers["etcd"].is_running
@@ -207,7 +207,7 @@ def test_nobody_answers_while_the_api_server_is_down(
 
 
 def test_two_sandboxes_live_side_by_side(cluster: kubernetes.Cluster, name: str) -> None:
-    with kubernetes.started() as other:
+    with kubernetes.run() as other:
         assert other.url != cluster.url
         assert other.admin.ask("POST", MAPS, config_map(name)).status == 201
         assert cluster.admin.ask("GET", f"{MAPS}/{name}").status == 404
@@ -221,10 +221,10 @@ def test_two_sandboxes_live_side_by_side(cluster: kubernetes.Cluster, name: str)
 def test_a_flag_that_is_refused_is_reported_with_the_servers_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(process, "_kept", lambda log: tmp_path / log.name)
+    monkeypatch.setattr(process, "_keep_log", lambda log: tmp_path / log.name)
     with (
-        pytest.raises(process.NotReadyError, match=r"(?s)kube-apiserver ended.*no-such-gate"),
-        kubernetes.started({"feature-gates": "no-such-gate=true"}),
+        pytest.raises(process.PartNotReadyError, match=r"(?s)kube-apiserver ended.*no-such-gate"),
+        kubernetes.run({"feature-gates": "no-such-gate=true"}),
     ):
         pytest.fail("it started")
 

@@ -26,13 +26,13 @@ PATIENCE_SECONDS = 120.0
 
 @pytest.fixture(scope="module", autouse=True)
 def _jars() -> None:
-    if jars.java() is None:
+    if jars.find_java() is None:
         pytest.skip("NO REAL ROCKETMQ: there is no Java here (17 or newer)")
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[rocketmq.RocketMq]:
-    with rocketmq.started(brokers=2) as mq:
+    with rocketmq.run(brokers=2) as mq:
         yield mq
 
 
@@ -170,14 +170,14 @@ def test_a_stopped_broker_has_ended_by_itself(mq: rocketmq.RocketMq) -> None:
 
 
 def test_two_sandboxes_live_side_by_side(mq: rocketmq.RocketMq, topic: str) -> None:
-    with rocketmq.started(brokers=1) as other:
+    with rocketmq.run(brokers=1) as other:
         assert other.brokers["broker-a"].address != mq.brokers["broker-a"].address
         assert holders(other, topic) == {}
     assert set(holders(mq, topic)) == {"broker-a", "broker-b"}
 
 
 def test_a_slave_serves_what_its_master_had() -> None:
-    with rocketmq.started(brokers=1, slaves=1) as mq:
+    with rocketmq.run(brokers=1, slaves=1) as mq:
         mq.create_topics({"copied": 1})
         master, slave = mq.brokers["broker-a"], mq.slaves["broker-a-slave-1"]
         send(master, "copied", b"copied")
@@ -190,13 +190,13 @@ def test_a_slave_serves_what_its_master_had() -> None:
 def test_a_broker_that_refuses_its_properties_is_reported_with_its_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(process, "_kept", lambda log: tmp_path / log.name)
+    monkeypatch.setattr(process, "_keep_log", lambda log: tmp_path / log.name)
     refused = {"brokerRole": "SLAVE"}
     with (
         pytest.raises(
-            process.NotReadyError, match=r"(?s)broker-a ended.*brokerId must be > 0"
+            process.PartNotReadyError, match=r"(?s)broker-a ended.*brokerId must be > 0"
         ) as caught,
-        rocketmq.started(brokers=1, properties=refused),
+        rocketmq.run(brokers=1, properties=refused),
     ):
         pytest.fail("it started")
     assert str(tmp_path / "broker-a.log") in str(caught.value)
@@ -207,8 +207,10 @@ def test_a_broker_whose_port_is_taken_is_reported_long_before_the_time_is_over()
         began = time.monotonic()
         port = {"haListenPort": str(taken.getsockname()[1])}
         with (
-            pytest.raises(process.NotReadyError, match=r"(?s)broker-a .*Address already in use"),
-            rocketmq.started(brokers=1, properties=port),
+            pytest.raises(
+                process.PartNotReadyError, match=r"(?s)broker-a .*Address already in use"
+            ),
+            rocketmq.run(brokers=1, properties=port),
         ):
             pytest.fail("it started")
     assert time.monotonic() - began < PATIENCE_SECONDS / 2

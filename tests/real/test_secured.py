@@ -18,7 +18,7 @@ from mq_client.values import TopicConfig
 from sandbox import jars, rocketmq
 from tests.real.secured import KEEPER, SECURED, tls_options
 
-pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def secured(
     """A broker and a name server that take TLS as well as plain connections."""
     place = tmp_path_factory.mktemp("tls")
     options = tls_options(authority, place)
-    with rocketmq.started(
+    with rocketmq.run(
         brokers=1, properties=SECURED, java_options=options, credentials=KEEPER
     ) as mq:
         yield mq

@@ -16,7 +16,7 @@ from mq_client.flows import Flow
 from sandbox import jars, rocketmq
 from tests.proxy import Proxy
 
-pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 QUICK = Times(connect=2.0, answer=1.0)
 Runs = Callable[[list[str], Callable[["Runner"], "Coroutine[Any, Any, None]"]], None]
@@ -63,7 +63,7 @@ def runs(request: pytest.FixtureRequest) -> Runs:
 
 @pytest.fixture(scope="module")
 def name_server() -> Iterator[str]:
-    with rocketmq.started(brokers=0) as mq:
+    with rocketmq.run(brokers=0) as mq:
         yield mq.name_server.address
 
 

@@ -22,10 +22,10 @@ PATIENCE_SECONDS = 600.0
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """The checkout, but for what was made in it; what the page has built is at hand."""
-    if jars.java() is None:
+    if jars.find_java() is None:
         pytest.skip("NO TUTORIAL: there is no Java")
     try:
-        kubernetes.built()
+        kubernetes.build()
     except jars.JarsError as error:
         pytest.skip(f"NO REAL KUBERNETES: {error}")
     for each in ROOT.iterdir():
@@ -39,7 +39,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def run(script: str, folder: Path) -> tuple[int, str, str]:
     """Run a script in a shell of its own; whatever it leaves behind is ended."""
-    kubectl = go.built(programs.KUBECTL).parent
+    kubectl = go.build(programs.KUBECTL).parent
     errors = folder / "errors"
     with errors.open("w") as into:
         shell = subprocess.Popen(

@@ -14,8 +14,10 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("contract", "coordinator", "evenkeel_cli", "follower", "lb_core", "mq_client")
-LATER = ("lb_core/slots.py",)
+PACKAGES = (
+    "contract", "coordinator", "evenkeel_cli", "follower", "lb_core", "mq_client", "spark_jobs",
+)  # fmt: skip
+LATER: tuple[str, ...] = ()
 
 NAMESAKES = {
     "Client": "the blocking and the asyncio client are used alike",
@@ -30,6 +32,8 @@ FOREIGN = {
     "connection_made": "asyncio.BufferedProtocol",
     "error": "argparse.ArgumentParser",
     "http_response": "urllib.request.BaseHandler",
+    "name": "pyspark.sql.datasource.DataSource",
+    "partitions": "pyspark.sql.datasource.DataSourceReader",
 }
 """Functions that others call by a name of theirs, and who they are."""
 

@@ -33,7 +33,7 @@ class Synthetic(DataSource):
 
     def schema(self) -> str:
         """Return the columns of our source."""
-        return schema.ddl(include_properties=False)
+        return schema.make_ddl(include_properties=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read what the options say."""

@@ -5,9 +5,9 @@ import threading
 import time
 
 from mq_client.values import MessageQueue
-from spark_jobs.pipeline.facts import Facts
+from spark_jobs.pipeline.facts import JobFacts
 from spark_jobs.pipeline.fetching import Tally
-from spark_jobs.pipeline.metrics import Metrics
+from spark_jobs.pipeline.metrics import JobMetrics
 
 LAGS = {MessageQueue("payments", "broker-a", number): 10**number for number in range(4)}
 
@@ -16,11 +16,11 @@ def serve(port: int) -> None:
     """Serve on one port until the process is ended."""
     begun = time.monotonic()
 
-    def facts() -> Facts:
+    def facts() -> JobFacts:
         rows = {"billing-0": int(1000 * (time.monotonic() - begun)), "billing-1": 0}
-        return Facts(1, 1, 0, {}, True, Tally(rows=rows), None)
+        return JobFacts(1, 1, 0, {}, True, Tally(rows=rows), None)
 
-    Metrics(facts, lambda: LAGS).serve(port)
+    JobMetrics(facts, lambda: LAGS).serve(port)
     threading.Event().wait()
 
 

@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp import web
 
 from sandbox import ports
-from sandbox.kubernetes_users import User
+from sandbox.kubernetes_users import ApiUser
 
 READY_SECONDS = 10.0
 
@@ -44,7 +44,7 @@ Fault = Callable[[Call], Answer | None]
 class FaultyApi:
     """The proxy. `fault` may be another one at any time."""
 
-    def __init__(self, user: User, url: str) -> None:
+    def __init__(self, user: ApiUser, url: str) -> None:
         """Speak to the real one as this user."""
         self.fault: Fault = lambda call: None
         self.seen: list[Call] = []
@@ -160,7 +160,7 @@ async def _instead(request: web.Request, answer: Answer) -> web.StreamResponse:
 
 
 @contextmanager
-def faulty(user: User, url: str) -> Iterator[FaultyApi]:
+def faulty(user: ApiUser, url: str) -> Iterator[FaultyApi]:
     """Run a proxy for as long as this lasts."""
     found = FaultyApi(user, url)
     found.start()

@@ -2,8 +2,8 @@
 
 import json
 
-from sandbox.statuses import Document, condition
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, read_condition
+from sandbox.waiting import wait_for
 from tests.real.cluster.running import Namespace
 
 ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
@@ -31,7 +31,7 @@ class Kubelet:
 
     def driver(self, *, but: str = "") -> str:
         """Wait for the driver's pod, another than this one; its uid."""
-        found = eventually(
+        found = wait_for(
             lambda: self._namespace.found(self._namespace.core("pods", DRIVER)),
             lambda it: it is not None and it["metadata"]["uid"] != but,
         )
@@ -104,4 +104,4 @@ class Kubelet:
 
 
 def is_running(status: Document) -> bool:
-    return condition(status, "Ready") == ("True", "Running")
+    return read_condition(status, "Ready") == ("True", "Running")

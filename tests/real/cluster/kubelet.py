@@ -36,8 +36,8 @@ class Kubelet:
         self._cluster = cluster
         self._namespace = namespace
         self._folder = process.Folder("evenkeel-kubelet-")
-        self._running: dict[str, process.Process] = {}
-        self._claims: list[ports.Claim] = []
+        self._running: dict[str, process.ChildProcess] = {}
+        self._claims: list[ports.PortClaim] = []
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._keep_looking)
         self._trouble: Exception | None = None
@@ -85,7 +85,7 @@ class Kubelet:
         else:
             self._show_executors(pod)
 
-    def _start(self, pod: Document) -> process.Process:
+    def _start(self, pod: Document) -> process.ChildProcess:
         """Run what the pod says, but for its places: those of a container are not there."""
         uid, account = pod["metadata"]["uid"], pod["spec"]["serviceAccountName"]
         folder = self._folder.path / uid
@@ -117,11 +117,11 @@ class Kubelet:
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_SCALA_VERSION": "2.13",
-            **archive.environment(),
+            **archive.make_environment(),
             "EVENKEEL_POD_UID": uid,
         }
         command = [sys.executable, "-m", "spark_jobs.pipeline", file]
-        return process.Process(f"driver-{uid}", command, self._folder, environment)
+        return process.ChildProcess(f"driver-{uid}", command, self._folder, environment)
 
     def _port(self) -> int:
         self._claims.append(ports.claim())

@@ -12,7 +12,7 @@ import yaml
 
 from sandbox import go, operator, programs
 from sandbox.kubernetes import Cluster
-from sandbox.kubernetes_users import User
+from sandbox.kubernetes_users import ApiUser
 
 ROOT = Path(__file__).parents[3]
 NAME = "evenkeel"
@@ -30,7 +30,7 @@ class Release:
     def helm(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run helm as an admin, in the release's namespace."""
         command = [
-            str(go.built(programs.HELM)), "--kubeconfig", str(self.cluster.admin.kubeconfig),
+            str(go.build(programs.HELM)), "--kubeconfig", str(self.cluster.admin.kubeconfig),
             "--namespace", self.namespace, *words,
         ]  # fmt: skip
         return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -68,7 +68,7 @@ class Release:
         return found
 
     @property
-    def account(self) -> User:
+    def account(self) -> ApiUser:
         """Who the operator is."""
         name = self.deployment["spec"]["template"]["spec"]["serviceAccountName"]
         return self.cluster.service_account(self.namespace, name)
@@ -85,7 +85,7 @@ class Release:
     def _chart(self) -> str:
         return str(self.source / "charts" / "evenkeel")
 
-    def tested(self) -> tuple[User, subprocess.CompletedProcess[str]]:
+    def tested(self) -> tuple[ApiUser, subprocess.CompletedProcess[str]]:
         """Run the program of `helm test` as its pod would; who it was, and how it ended."""
         pods = [each for each in self.hooks if each["kind"] == "Pod"]
         items = [each for each in self.hooks if each not in pods]
@@ -97,7 +97,11 @@ class Release:
         user = self.cluster.service_account(self.namespace, pod["spec"]["serviceAccountName"])
         done = subprocess.run(
             [sys.executable, "-m", "evenkeel", *container["args"]],
-            env={**os.environ, "KUBECONFIG": str(user.kubeconfig)} | operator.path_of(self.source),
+            env={
+                **os.environ,
+                "KUBECONFIG": str(user.kubeconfig),
+                **operator.make_python_path(self.source),
+            },
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         kubectl(self.cluster.admin, "delete", "-f", "-", told=others)
@@ -109,13 +113,13 @@ class Release:
         return done.stdout
 
 
-def kubectl(user: User, *words: str, told: str = "") -> subprocess.CompletedProcess[str]:
+def kubectl(user: ApiUser, *words: str, told: str = "") -> subprocess.CompletedProcess[str]:
     """Run kubectl as somebody."""
-    command = [str(go.built(programs.KUBECTL)), "--kubeconfig", str(user.kubeconfig), *words]
+    command = [str(go.build(programs.KUBECTL)), "--kubeconfig", str(user.kubeconfig), *words]
     return subprocess.run(command, input=told, capture_output=True, text=True, check=False)
 
 
-def used(audit: Path, user: User) -> set[tuple[str, str, str]]:
+def used(audit: Path, user: ApiUser) -> set[tuple[str, str, str]]:
     """Read which verbs on which resources somebody was allowed, as (group, resource, verb)."""
     found = set()
     for line in audit.read_text().splitlines():
@@ -131,7 +135,7 @@ def used(audit: Path, user: User) -> set[tuple[str, str, str]]:
     return found
 
 
-def refused(audit: Path, user: User) -> list[str]:
+def refused(audit: Path, user: ApiUser) -> list[str]:
     """List what somebody was not allowed."""
     found = []
     for line in audit.read_text().splitlines():

@@ -10,9 +10,9 @@ from typing import Any
 from contract.kinds import parts
 from contract.names import API_VERSION
 from sandbox import operator
-from sandbox.kubernetes_users import User
-from sandbox.statuses import Document, condition
-from sandbox.waiting import PATIENCE_SECONDS, eventually
+from sandbox.kubernetes_users import ApiUser
+from sandbox.statuses import Document, read_condition
+from sandbox.waiting import PATIENCE_SECONDS, wait_for
 
 QUICK_LEASE = ("--lease-duration", "3", "--lease-deadline", "2", "--lease-period", "0.3")
 
@@ -28,7 +28,7 @@ class RunningOperator(operator.RunningOperator):
     def until_forgotten(self, namespace: str) -> None:
         """Wait until it has seen that there is nothing of ours in a namespace any more."""
         of_it = re.compile(rf'^evenkeel_(?:group|topic)_.*namespace="{namespace}"', re.M)
-        assert not eventually(lambda: of_it.search(self.get("/metrics")[1]), lambda it: not it)
+        assert not wait_for(lambda: of_it.search(self.get("/metrics")[1]), lambda it: not it)
 
     def __exit__(
         self,
@@ -44,7 +44,7 @@ class RunningOperator(operator.RunningOperator):
 class Namespace:
     """The objects of one namespace."""
 
-    def __init__(self, name: str, user: User) -> None:
+    def __init__(self, name: str, user: ApiUser) -> None:
         """Everything is done as this user."""
         self.name = name
         self.user = user
@@ -73,7 +73,7 @@ class Namespace:
     def make_known_topic(self, name: str, route: list[Document], **spec: str) -> None:
         """Make a topic whose route was read once: what a job needs to start, and no broker."""
         self.make("Topic", name, {"nameServers": ["127.0.0.1:1"], **spec})
-        self.until("topics", name, lambda it: condition(it, "Ready")[0] == "False")
+        self.until("topics", name, lambda it: read_condition(it, "Ready")[0] == "False")
         status = {"brokers": route, "readQueues": 8, "observedGeneration": 1}
         self.patch(self.path("topics", name, "status"), {"status": status})
 
@@ -108,7 +108,7 @@ class Namespace:
         seconds: float = PATIENCE_SECONDS,
     ) -> Document:
         """Wait until a status is right."""
-        seen = eventually(
+        seen = wait_for(
             lambda: self.status(plural, name), lambda status: bool(is_right(status)), seconds
         )
         assert is_right(seen), seen
@@ -177,7 +177,7 @@ class Namespace:
         return found
 
 
-def make_namespace(admin: User, name: str) -> Namespace:
+def make_namespace(admin: ApiUser, name: str) -> Namespace:
     """Make one, and the account of its pods, as the controllers of a whole cluster do."""
     assert admin.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).status == 201
     place = f"/api/v1/namespaces/{name}/serviceaccounts"

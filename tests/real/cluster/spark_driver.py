@@ -12,6 +12,6 @@ from spark_jobs.pipeline import job, session
 
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
-with session.opened(job.load(sys.argv[1])):
+with session.open_session(job.load(sys.argv[1])):
     print("the session is open", flush=True)  # noqa: T201 the test waits for it
     stop.wait()

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from sandbox.statuses import Document, condition
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, read_condition
+from sandbox.waiting import wait_for
 from tests.real.cluster.running import Namespace, RunningOperator
 
 ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
@@ -18,7 +18,7 @@ def others_go_on(namespace: Namespace) -> None:
     namespace.make("Topic", "good", {"route": ROUTE})
     spec = {"topics": [{"name": "good"}], "consumers": {"static": [{"id": "a"}]}}
     namespace.make("ConsumerGroup", "good", spec)
-    namespace.until(GROUPS, "good", lambda it: condition(it, "Ready")[0] == "True")
+    namespace.until(GROUPS, "good", lambda it: read_condition(it, "Ready")[0] == "True")
 
 
 def secret(namespace: Namespace, name: str, **data: bytes) -> None:
@@ -73,7 +73,7 @@ def test_name_servers_that_hang_hold_up_nobody(
         wanted = ("False", "NameServerUnreachable")
         for number in range(40):
             namespace.until(
-                "topics", f"hangs-{number}", lambda it: condition(it, "Ready") == wanted
+                "topics", f"hangs-{number}", lambda it: read_condition(it, "Ready") == wanted
             )
 
 
@@ -86,12 +86,12 @@ def test_a_status_that_the_api_server_refuses_is_told_in_its_stead(
 
     namespace.make("Topic", "orders", route(600_000))
     refused = namespace.until(
-        "topics", "orders", lambda it: condition(it, "Ready") == ("False", "StatusRefused")
+        "topics", "orders", lambda it: read_condition(it, "Ready") == ("False", "StatusRefused")
     )
     assert "status.readQueues" in refused["conditions"][0]["message"]
     others_go_on(namespace)
     namespace.change("topics", "orders", {"spec": route(4)})
-    namespace.until("topics", "orders", lambda it: condition(it, "Ready")[0] == "True")
+    namespace.until("topics", "orders", lambda it: read_condition(it, "Ready")[0] == "True")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_secret_that_cannot_be_used_is_named(
     spec = {"nameServers": ["127.0.0.1:1"], "credentialsSecretRef": {"name": "keys"}}
     namespace.make("Topic", "orders", spec)
     status = namespace.until(
-        "topics", "orders", lambda it: condition(it, "Ready") == ("False", "SecretIncomplete")
+        "topics", "orders", lambda it: read_condition(it, "Ready") == ("False", "SecretIncomplete")
     )
     assert words in status["conditions"][0]["message"]
     assert "this is a defect" not in operator.log
@@ -122,7 +122,7 @@ def test_authorities_that_are_none_are_named(
     spec = {"nameServers": ["127.0.0.1:1"], "tls": {"caSecretRef": {"name": "ca"}}}
     namespace.make("Topic", "orders", spec)
     status = namespace.until(
-        "topics", "orders", lambda it: condition(it, "Ready") == ("False", "SecretIncomplete")
+        "topics", "orders", lambda it: read_condition(it, "Ready") == ("False", "SecretIncomplete")
     )
     assert "holds no certificates" in status["conditions"][0]["message"]
 
@@ -133,14 +133,14 @@ def test_a_status_that_somebody_broke_takes_no_metrics_of_others_away(
     others_go_on(namespace)
     spec = {"topics": [{"name": "missing"}], "consumers": {"static": [{"id": "a"}]}}
     namespace.make("ConsumerGroup", "broken", spec)
-    namespace.until(GROUPS, "broken", lambda it: condition(it, "Ready")[1] == "TopicNotFound")
+    namespace.until(GROUPS, "broken", lambda it: read_condition(it, "Ready")[1] == "TopicNotFound")
     namespace.patch(namespace.path(GROUPS, "broken", "status"), {"status": {"imbalance": "abc"}})
     series = 'evenkeel_group_queues{name="good"'
 
     def shown() -> str:
         return str(own_operator.get("/metrics")[1])
 
-    assert series in eventually(shown, lambda text: '"broken"' not in text and series in text)
+    assert series in wait_for(shown, lambda text: '"broken"' not in text and series in text)
 
 
 def test_what_cannot_be_planned_is_told_in_the_status(
@@ -165,7 +165,7 @@ def test_what_cannot_be_planned_is_told_in_the_status(
         namespace.make("ConsumerGroup", name, spec)
     for name, (_, told) in asked.items():
         status = namespace.until(
-            GROUPS, name, lambda it: condition(it, "Ready") == ("False", "InvalidSpec")
+            GROUPS, name, lambda it: read_condition(it, "Ready") == ("False", "InvalidSpec")
         )
         assert told in status["conditions"][0]["message"]
     others_go_on(namespace)
@@ -182,7 +182,7 @@ def test_ids_that_are_long_are_published_and_read_back(
         "consumers": {"static": [{"id": "a"}, {"id": "b"}]},
     }
     namespace.make("ConsumerGroup", "orders", spec)
-    status = namespace.until(GROUPS, "orders", lambda it: condition(it, "Ready")[0] == "True")
+    status = namespace.until(GROUPS, "orders", lambda it: read_condition(it, "Ready")[0] == "True")
     parts = {each["consumer"]: each["queues"] for each in status["assignments"]}
     assert all(len(each) > 1 for each in parts.values())
     ids = {name: ",".join(part["ids"] for part in each) for name, each in parts.items()}

@@ -3,8 +3,8 @@
 import json
 
 from sandbox.kubernetes import Cluster
-from sandbox.statuses import Document, condition, loads
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, count_loads, read_condition
+from sandbox.waiting import wait_for
 from tests.real.cluster.jobs import DRIVER, GROUPS, ROUTE, Kubelet, is_running, job
 from tests.real.cluster.running import Namespace, RunningOperator
 
@@ -26,7 +26,7 @@ def share(namespace: Namespace, *pods: str) -> Document:
     namespace.make(
         "ConsumerGroup", "billing", {"topics": [{"name": "orders"}], "consumers": consumers}
     )
-    return namespace.until(GROUPS, "billing", lambda it: len(loads(it)) == len(pods))
+    return namespace.until(GROUPS, "billing", lambda it: len(count_loads(it)) == len(pods))
 
 
 def make_running(namespace: Namespace) -> tuple[Kubelet, str, list[str]]:
@@ -52,16 +52,16 @@ def test_a_paused_group_is_rebalanced_once_whoever_leads_afterwards(
         ask(namespace, paused="true")
         namespace.pod("pod-c", LABELS)
         paused = namespace.until(GROUPS, "billing", lambda it: it["consumers"] == 3)
-        assert loads(paused) == {"pod-a": 4, "pod-b": 4, "pod-c": 0}
+        assert count_loads(paused) == {"pod-a": 4, "pod-b": 4, "pod-c": 0}
         ask(namespace, rebalance="monday")
         moved = namespace.until(GROUPS, "billing", lambda it: it.get("rebalancedFor"))
         assert moved["rebalancedFor"] == "monday"
-        assert sorted(loads(moved).values()) == [2, 3, 3]
+        assert sorted(count_loads(moved).values()) == [2, 3, 3]
         assert moved["lastRebalance"]["trigger"] == "Asked"
     namespace.pod("pod-d", LABELS)
     with RunningOperator(kubeconfig, namespace.name):
         after = namespace.until(GROUPS, "billing", lambda it: it["consumers"] == 4)
-        assert loads(after) == {**loads(moved), "pod-d": 0}
+        assert count_loads(after) == {**count_loads(moved), "pod-d": 0}
         assert after["lastRebalance"] == moved["lastRebalance"]
 
 
@@ -71,13 +71,13 @@ def test_a_drained_pod_is_emptied_until_its_name_is_taken_away(
     share(namespace, "pod-a", "pod-b")
     ask(namespace, drain="pod-b,pod-of-yesterday")
     drained = namespace.until(
-        GROUPS, "billing", lambda it: condition(it, "Drained") == ("True", "Empty")
+        GROUPS, "billing", lambda it: read_condition(it, "Drained") == ("True", "Empty")
     )
-    assert loads(drained) == {"pod-a": 8, "pod-b": 0}
+    assert count_loads(drained) == {"pod-a": 8, "pod-b": 0}
     ask(namespace, drain=None)
-    back = namespace.until(GROUPS, "billing", lambda it: loads(it)["pod-b"])
-    assert loads(back) == {"pod-a": 4, "pod-b": 4}
-    assert condition(back, "Drained") == ("", "")
+    back = namespace.until(GROUPS, "billing", lambda it: count_loads(it)["pod-b"])
+    assert count_loads(back) == {"pod-a": 4, "pod-b": 4}
+    assert read_condition(back, "Drained") == ("", "")
 
 
 def test_a_drained_executor_s_slot_waits_for_the_next_one_with_its_queues(
@@ -85,18 +85,22 @@ def test_a_drained_executor_s_slot_waits_for_the_next_one_with_its_queues(
 ) -> None:
     kubelet, driver, names = make_running(namespace)
     ask(namespace, drain=names[1])
-    status = namespace.until(GROUPS, "billing", lambda it: condition(it, "Drained")[0] == "False")
+    status = namespace.until(
+        GROUPS, "billing", lambda it: read_condition(it, "Drained")[0] == "False"
+    )
     (said,) = [each["message"] for each in status["conditions"] if each["type"] == "Drained"]
     assert said == f"{names[1]} fills billing-1"
     assert kubelet.driver() == driver, "nothing needs a restart"
     kubelet.reports(driver, 1, "1")
     namespace.delete(namespace.core("pods", names[1]))
-    empty = namespace.until(GROUPS, "billing", lambda it: condition(it, "Drained")[0] == "True")
+    empty = namespace.until(
+        GROUPS, "billing", lambda it: read_condition(it, "Drained")[0] == "True"
+    )
     new = kubelet.executor("3", driver)
     kubelet.reports(driver, 1, "1", "3")
     full = namespace.until(GROUPS, "billing", lambda it: it["assignments"][1]["pod"] == new)
     for each in (empty, full):
-        assert loads(each) == {"billing-0": 4, "billing-1": 4}
+        assert count_loads(each) == {"billing-0": 4, "billing-1": 4}
         assert each["epoch"] == 1
 
 
@@ -106,7 +110,7 @@ def test_a_job_that_stopped_for_lost_messages_starts_when_it_is_asked_to_skip_th
     kubelet, first, _ = make_running(namespace)
     kubelet.reports(first, 1, error="DataLossError: messages are lost")
     kubelet.ended(78)
-    namespace.until(GROUPS, "billing", lambda it: condition(it, "Ready")[1] == "Failed")
+    namespace.until(GROUPS, "billing", lambda it: read_condition(it, "Ready")[1] == "Failed")
     ask(namespace, skip="monday")
     second = kubelet.driver(but=first)
     made = namespace.found(namespace.core("configmaps", "billing-job"))
@@ -121,5 +125,5 @@ def test_a_job_that_stopped_for_lost_messages_starts_when_it_is_asked_to_skip_th
     namespace.patch(namespace.core("configmaps", DRIVER), report)
     told = namespace.until(GROUPS, "billing", lambda it: it.get("lastSkip"))["lastSkip"]
     assert {name: told[name] for name in skipped} == skipped
-    events = eventually(namespace.events, lambda found: "Skipped" in dict(found))
+    events = wait_for(namespace.events, lambda found: "Skipped" in dict(found))
     assert dict(events)["Skipped"] == f"39 messages were skipped as requested: {lost}"

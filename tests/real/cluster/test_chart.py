@@ -13,8 +13,8 @@ import pytest
 
 from sandbox import jars, kubernetes
 from sandbox.kubernetes import Cluster
-from sandbox.statuses import Document, condition
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, read_condition
+from sandbox.waiting import wait_for
 from tests.real.cluster import release
 from tests.real.cluster.release import Release, granted, kubectl, refused, used
 from tests.real.cluster.running import Namespace, make_namespace
@@ -50,14 +50,14 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
         "enable-admission-plugins": "OwnerReferencesPermissionEnforcement",
     }
     try:
-        with kubernetes.started(flags) as cluster:
+        with kubernetes.run(flags) as cluster:
             yield Audited(cluster, folder / "log")
     except jars.JarsError as error:
         pytest.skip(f"NO REAL KUBERNETES: {error}")
 
 
 def is_ready(status: Document) -> bool:
-    return condition(status, "Ready")[0] == "True"
+    return read_condition(status, "Ready")[0] == "True"
 
 
 def use_everything(it: Namespace) -> None:
@@ -70,7 +70,7 @@ def use_everything(it: Namespace) -> None:
 
     refs = {"credentialsSecretRef": {"name": "acl"}}
     it.make("Topic", "payments", {"nameServers": ["127.0.0.1:1"], **refs})
-    it.until("topics", "payments", lambda status: condition(status, "Ready")[0] == "False")
+    it.until("topics", "payments", lambda status: read_condition(status, "Ready")[0] == "False")
     known = {"brokers": ROUTE, "readQueues": 8, "observedGeneration": 1}
     it.patch(it.path("topics", "payments", "status"), {"status": known})
     a_job = {
@@ -115,7 +115,7 @@ def make_long_assignment(it: Namespace) -> None:
         items = it.user.ask("GET", it.core("configmaps")).body["items"]
         return old & {each["metadata"]["name"] for each in items}
 
-    assert not eventually(kept, lambda names: not names)
+    assert not wait_for(kept, lambda names: not names)
 
 
 def until_pod(it: Namespace, name: str, but: str) -> str:
@@ -129,7 +129,7 @@ def until_pod(it: Namespace, name: str, but: str) -> str:
             return ""
         return "" if found is None else found["metadata"]["uid"]
 
-    found = eventually(uid, lambda uid: uid not in ("", but), 60)
+    found = wait_for(uid, lambda uid: uid not in ("", but), 60)
     assert found not in ("", but)
     return found
 
@@ -224,7 +224,7 @@ def test_without_the_right_to_read_secrets_a_topic_says_so_and_others_go_on(
         refs = {"credentialsSecretRef": {"name": "acl"}}
         careful.make("Topic", "payments", {"nameServers": ["127.0.0.1:1"], **refs})
         careful.until(
-            "topics", "payments", lambda it: condition(it, "Ready")[1] == "SecretForbidden"
+            "topics", "payments", lambda it: read_condition(it, "Ready")[1] == "SecretForbidden"
         )
         careful.make("Topic", "orders", {"route": ROUTE})
         careful.until("topics", "orders", is_ready)

@@ -19,9 +19,9 @@ from evenkeel_cli import frame
 from evenkeel_cli.codes import DONE, FAILED, NOTHING_MOVES, SOMETHING_MOVES
 from sandbox import go, jars, ports, process, programs
 from sandbox.kubernetes import Cluster
-from sandbox.kubernetes_users import User
-from sandbox.statuses import Document, condition, loads
-from sandbox.waiting import eventually
+from sandbox.kubernetes_users import ApiUser
+from sandbox.statuses import Document, count_loads, read_condition
+from sandbox.waiting import wait_for
 from tests.real.cluster import running
 from tests.real.cluster.running import Namespace, RunningOperator
 
@@ -53,7 +53,7 @@ def place(kubernetes: Cluster) -> Iterator[Namespace]:
 def run(kubernetes: Cluster, place: Namespace, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command there; how it ended, and all that it said."""
 
-    def said(*words: str, user: User = kubernetes.admin) -> tuple[int, str]:
+    def said(*words: str, user: ApiUser = kubernetes.admin) -> tuple[int, str]:
         where = ("-n", place.name, "--kubeconfig", str(user.kubeconfig))
         code = frame.main([*words, *where])
         shown = capsys.readouterr()
@@ -69,7 +69,7 @@ def pods(place: Namespace, group: str, *names: str) -> None:
         place.pod(name, labels)
     consumers = {"podSelector": {"matchLabels": labels}}
     place.make("ConsumerGroup", group, {"topics": [{"name": "orders"}], "consumers": consumers})
-    place.until(GROUPS, group, lambda status: loads(status).keys() == set(names))
+    place.until(GROUPS, group, lambda status: count_loads(status).keys() == set(names))
 
 
 def annotations(place: Namespace, group: str) -> dict[str, str]:
@@ -83,9 +83,9 @@ def annotations(place: Namespace, group: str) -> dict[str, str]:
 def test_it_explains_who_owns_what_since_which_epoch(place: Namespace, run: Run) -> None:
     pods(place, "explained", "ex-a", "ex-b")
     place.pod("ex-c", {"app": "explained"})
-    place.until(GROUPS, "explained", lambda status: len(loads(status)) == 3)
+    place.until(GROUPS, "explained", lambda status: len(count_loads(status)) == 3)
     epoch = place.status(GROUPS, "explained")["epoch"]
-    code, shown = eventually(
+    code, shown = wait_for(
         lambda: run("explain", "explained", "--queue", "orders@broker-a/3"),
         lambda found: "epoch" in found[1],  # the Event comes after the status
     )
@@ -181,10 +181,10 @@ def test_a_drain_empties_a_pod_and_its_undo_lets_it_have_queues_again(
     assert shown.startswith(
         "dr-a of ConsumerGroup commands/drained is drained: its 4 queues go to other consumers"
     )
-    assert loads(place.status(GROUPS, "drained")) == {"dr-a": 0, "dr-b": 8}
+    assert count_loads(place.status(GROUPS, "drained")) == {"dr-a": 0, "dr-b": 8}
     assert run("drain", "dr-a", "--undo", "--wait")[0] == DONE
     assert "evenkeel.dev/drain" not in annotations(place, "drained")
-    place.until(GROUPS, "drained", lambda status: loads(status) == {"dr-a": 4, "dr-b": 4})
+    place.until(GROUPS, "drained", lambda status: count_loads(status) == {"dr-a": 4, "dr-b": 4})
 
 
 def test_names_of_pods_that_are_gone_are_left_out_of_the_next_drain(
@@ -214,15 +214,15 @@ def test_drains_at_the_same_time_do_not_undo_each_other(place: Namespace, run: R
 def test_a_rebalance_by_hand_works_while_the_group_is_paused(place: Namespace, run: Run) -> None:
     pods(place, "paused", "pa-a")
     assert run("pause", "paused", "--wait")[0] == DONE
-    assert condition(place.status(GROUPS, "paused"), "Paused") == ("True", "Asked")
+    assert read_condition(place.status(GROUPS, "paused"), "Paused") == ("True", "Asked")
     place.pod("pa-b", {"app": "paused"})
     place.until(GROUPS, "paused", lambda status: len(status["assignments"]) == 2)
-    assert loads(place.status(GROUPS, "paused")) == {"pa-a": 8, "pa-b": 0}
+    assert count_loads(place.status(GROUPS, "paused")) == {"pa-a": 8, "pa-b": 0}
     code, shown = run("rebalance", "paused", "--wait")
     assert code == DONE
     assert "4 queues moved: pa-a -> pa-b" in shown
     assert run("resume", "paused", "--wait")[0] == DONE
-    assert condition(place.status(GROUPS, "paused"), "Paused") == ("", "")
+    assert read_condition(place.status(GROUPS, "paused"), "Paused") == ("", "")
     assert "was not paused" in run("resume", "paused")[1]
 
 
@@ -277,7 +277,7 @@ def test_who_is_not_known_is_told_to_log_in(kubernetes: Cluster, run: Run, tmp_p
     config["users"][0]["user"] = {"token": "wrong"}
     wrong = tmp_path / "wrong"
     wrong.write_text(json.dumps(config))
-    code, shown = run("top", user=User("nobody", wrong, "", 0, None, {}))  # type: ignore[arg-type]
+    code, shown = run("top", user=ApiUser("nobody", wrong, "", 0, None, {}))  # type: ignore[arg-type]
     assert code == FAILED
     assert "does not accept your credentials" in shown
 
@@ -327,7 +327,7 @@ def test_kubectl_runs_and_completes_it_as_its_plugin(
     kubernetes: Cluster, place: Namespace, tmp_path: Path
 ) -> None:
     try:
-        kubectl = go.built(programs.KUBECTL)
+        kubectl = go.build(programs.KUBECTL)
     except jars.JarsError as error:
         pytest.skip(f"NO REAL KUBECTL: {error}")
     pods(place, "plugged", "pg-a")
@@ -366,9 +366,9 @@ def own_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         address: str = asked.getsockname()[0]
     claim = ports.claim()
     monkeypatch.setattr(pod_paths, "METRICS_PORT", claim.port)
-    with process.folder("evenkeel-page-") as folder:
+    with process.make_folder("evenkeel-page-") as folder:
         command = [sys.executable, "-m", "tests.real.cluster.drivers_page", str(claim.port)]
-        page = process.Process("page", command, folder, {"PYTHONPATH": str(ROOT)})
+        page = process.ChildProcess("page", command, folder, {"PYTHONPATH": str(ROOT)})
         page.wait_until(lambda: listens(address, claim.port), 30.0)
         yield address
     claim.release()
@@ -423,7 +423,7 @@ def start_job(place: Namespace, address: str) -> str:
 def start_driver(place: Namespace, address: str, but: str = "") -> str:
     """Say what a kubelet and a driver would, of another pod than this one."""
     path = place.core("pods", "billing-driver")
-    driver = eventually(lambda: place.found(path), lambda it: it is not None and uid(it) != but)
+    driver = wait_for(lambda: place.found(path), lambda it: it is not None and uid(it) != but)
     assert driver is not None
     assert uid(driver) != but
     place.set_ready("billing-driver", "True")
@@ -438,7 +438,7 @@ def start_driver(place: Namespace, address: str, but: str = "") -> str:
     report = {"driver": uid(driver), "adoptedEpoch": 1, "slots": slots, "pinned": True}
     data = {"data": {"report.json": json.dumps(report)}}
     place.patch(place.core("configmaps", "billing-driver"), data)
-    place.until(GROUPS, "billing", lambda it: condition(it, "Ready") == ("True", "Running"))
+    place.until(GROUPS, "billing", lambda it: read_condition(it, "Ready") == ("True", "Running"))
     return uid(driver)
 
 
@@ -452,7 +452,7 @@ def uid(pod: Document) -> str:
     return found
 
 
-def allow(place: Namespace, user: User, group: str, plural: str, *verbs: str) -> None:
+def allow(place: Namespace, user: ApiUser, group: str, plural: str, *verbs: str) -> None:
     """Give a user rights to objects of a kind."""
     name = f"{user.name}-{plural}".replace("/", "-")
     rules = [{"apiGroups": [group], "resources": [plural], "verbs": verbs}]

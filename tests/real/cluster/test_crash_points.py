@@ -22,9 +22,9 @@ from evenkeel.cluster.api.api_client import Api, ApiRequest, Document
 from evenkeel.cluster.operator import Operator
 from evenkeel.cluster.watch.resync import Resync, ResyncPace
 from sandbox.kubernetes import Cluster
-from sandbox.kubernetes_users import User
+from sandbox.kubernetes_users import ApiUser
 from sandbox.rocketmq import RocketMq
-from sandbox.statuses import condition, loads
+from sandbox.statuses import count_loads, read_condition
 from tests.real.cluster.running import Namespace
 
 LOOK_SECONDS = 0.1
@@ -104,7 +104,9 @@ class Story:
         return self._done == len(steps)
 
     def _made(self, status: Document, pod: Document | None) -> bool:
-        if pod is None or loads(status).keys() != {f"{self.namespace.name}-{n}" for n in (0, 1)}:
+        if pod is None or count_loads(status).keys() != {
+            f"{self.namespace.name}-{n}" for n in (0, 1)
+        }:
             return False
         self._report(pod, status)
         change = {"spec": {"job": {"executors": 3}}}
@@ -112,7 +114,7 @@ class Story:
         return True
 
     def _grown(self, status: Document, pod: Document | None) -> bool:
-        if len(loads(status)) != 3 or pod is None:
+        if len(count_loads(status)) != 3 or pod is None:
             return False
         self._failed = pod["metadata"]["uid"]
         times = {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:05Z"}
@@ -164,7 +166,7 @@ async def _hear(operator: Operator, resync: Resync) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def run(user: User, story: Story, dies_at: int, *, after: bool = False) -> list[str]:
+def run(user: ApiUser, story: Story, dies_at: int, *, after: bool = False) -> list[str]:
     """Let the story happen to an operator that dies, and go on with another; the first's writes."""
     settings = kopf.OperatorSettings()
 
@@ -217,7 +219,7 @@ def test_an_operator_may_die_at_any_write(
         run(kubernetes.admin, told, at, after=after)
         assert outcome(told) == expected, (at, after, writes[at - 1])
         assert told.epochs == sorted(told.epochs)
-        assert condition(told.namespace.status("topics", "orders"), "Ready")[0] == "True"
+        assert read_condition(told.namespace.status("topics", "orders"), "Ready")[0] == "True"
 
     points = list(itertools.product(range(1, len(writes) + 1), (False, True)))
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -8,8 +8,8 @@ import pytest
 
 from contract.names import PAUSED
 from sandbox.kubernetes import Cluster
-from sandbox.statuses import Document, condition, loads
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, count_loads, read_condition
+from sandbox.waiting import wait_for
 from tests.real.cluster.faulty import Answer, Call, FaultyApi, faulty
 from tests.real.cluster.running import Namespace, RunningOperator
 
@@ -34,7 +34,7 @@ def operator(proxy: FaultyApi, namespace: Namespace, tmp_path: Path) -> Iterator
 
 
 def is_ready(status: Document) -> bool:
-    return condition(status, "Ready")[0] == "True"
+    return read_condition(status, "Ready")[0] == "True"
 
 
 def with_two_pods(namespace: Namespace) -> Document:
@@ -45,7 +45,7 @@ def with_two_pods(namespace: Namespace) -> Document:
     for name in ("billing-x", "billing-y"):
         namespace.pod(name, {"app": "billing"})
     return namespace.until(
-        GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-y": 4}
+        GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 4, "billing-y": 4}
     )
 
 
@@ -64,7 +64,7 @@ def test_writes_that_fail_are_repeated(
 
     proxy.fault = fail_thrice
     namespace.set_ready("billing-y", "False")
-    after = namespace.until(GROUPS, "billing", lambda it: loads(it) == {"billing-x": 8})
+    after = namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 8})
     assert len(failed) == 3
     assert after["epoch"] == before["epoch"] + 1
 
@@ -97,13 +97,13 @@ def test_watches_that_are_cut_and_refused_for_a_while_empty_no_group(
 
     proxy.fault = refuse_watches
     proxy.drop_watches()
-    eventually(lambda: len(refused), lambda count: count >= 3)
+    wait_for(lambda: len(refused), lambda count: count >= 3)
     namespace.delete(namespace.core("pods", "billing-y"))
     namespace.pod("billing-z", {"app": "billing"})
     assert namespace.status(GROUPS, "billing")["assignments"] == before["assignments"]
     proxy.fault = lambda call: None
     after = namespace.until(
-        GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-z": 4}, 120
+        GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 4, "billing-z": 4}, 120
     )
     assert after["epoch"] > before["epoch"]
 
@@ -116,7 +116,7 @@ def test_a_list_that_is_stale_brings_no_pod_back(
     namespace.delete(namespace.core("pods", "billing-y"))
     namespace.pod("billing-z", {"app": "billing"})
     before = namespace.until(
-        GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-z": 4}
+        GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 4, "billing-z": 4}
     )
     lists: list[Call] = []
     too_old = {"type": "ERROR", "object": {"code": 410, "message": "too old resource version"}}
@@ -131,10 +131,10 @@ def test_a_list_that_is_stale_brings_no_pod_back(
 
     proxy.fault = give_stale_lists
     proxy.drop_watches()
-    assert eventually(lambda: len(lists), bool)
+    assert wait_for(lambda: len(lists), bool)
     namespace.pod("billing-w", {"app": "billing"})  # the watch tells of it after all that was
     wanted = {"billing-w", "billing-x", "billing-z"}
-    after = namespace.until(GROUPS, "billing", lambda it: loads(it).keys() == wanted)
+    after = namespace.until(GROUPS, "billing", lambda it: count_loads(it).keys() == wanted)
     assert after["epoch"] > before["epoch"]
 
 
@@ -145,7 +145,7 @@ def test_a_status_that_was_changed_by_somebody_else_is_looked_at_again(
     path = namespace.path(GROUPS, "billing", "status")
     namespace.patch(path, {"status": {"assignments": [], "epoch": before["epoch"] + 5}})
     after = namespace.until(
-        GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-y": 4}
+        GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 4, "billing-y": 4}
     )
     assert after["epoch"] == before["epoch"] + 6
 
@@ -154,12 +154,12 @@ def test_an_annotation_pauses_a_group(operator: RunningOperator, namespace: Name
     before = with_two_pods(namespace)
     annotations = {"metadata": {"annotations": {PAUSED: "true"}}}
     namespace.change(GROUPS, "billing", annotations)
-    namespace.until(GROUPS, "billing", lambda it: condition(it, "Paused")[0] == "True")
+    namespace.until(GROUPS, "billing", lambda it: read_condition(it, "Paused")[0] == "True")
     namespace.pod("billing-z", {"app": "billing"})
     status = namespace.until(
-        GROUPS, "billing", lambda it: condition(it, "Balanced") == ("False", "Deferred")
+        GROUPS, "billing", lambda it: read_condition(it, "Balanced") == ("False", "Deferred")
     )
-    assert loads(status) == {"billing-x": 4, "billing-y": 4, "billing-z": 0}
+    assert count_loads(status) == {"billing-x": 4, "billing-y": 4, "billing-z": 0}
     assert status["moved"] == before.get("moved", 0)
 
 
@@ -176,7 +176,7 @@ def test_a_pod_that_was_made_under_a_drivers_name_meanwhile_is_not_deleted(
         "allowForeignConsumers": True,  # no broker is there that could tell who reads
     }
     namespace.make("ConsumerGroup", "billing", {"topics": [{"name": "orders"}], "job": job})
-    assert eventually(lambda: namespace.found(driver), bool)
+    assert wait_for(lambda: namespace.found(driver), bool)
     deletes: list[Call] = []
 
     def make_anew(call: Call) -> Answer | None:
@@ -188,8 +188,8 @@ def test_a_pod_that_was_made_under_a_drivers_name_meanwhile_is_not_deleted(
 
     proxy.fault = make_anew
     namespace.change(GROUPS, "billing", {"spec": {"suspend": True}})
-    assert eventually(lambda: len(deletes), bool)
-    namespace.until(GROUPS, "billing", lambda it: condition(it, "JobRunning")[1] == "Ended")
+    assert wait_for(lambda: len(deletes), bool)
+    namespace.until(GROUPS, "billing", lambda it: read_condition(it, "JobRunning")[1] == "Ended")
     found = namespace.found(driver)
     assert found is not None
     assert found["metadata"]["labels"] == {"of": "somebody"}

@@ -22,9 +22,9 @@ from evenkeel.objects import ConsumerGroup, Key, Topic
 from images.spark import entrypoint
 from sandbox import jars, process
 from sandbox.kubernetes import Cluster
-from sandbox.kubernetes_users import Answer, User
+from sandbox.kubernetes_users import ApiAnswer, ApiUser
 from sandbox.statuses import Document
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from tests.real.cluster.running import Namespace
 
 ROOT = Path(__file__).parents[3]
@@ -149,11 +149,11 @@ def full(namespace: Namespace) -> Made:
 
 
 @pytest.fixture
-def account(kubernetes: Cluster, full: Made) -> User:
+def account(kubernetes: Cluster, full: Made) -> ApiUser:
     """The driver's, once RBAC has heard of its role."""
     found = kubernetes.service_account(full.namespace.name, "billing-driver")
     pods = full.namespace.core("pods")
-    assert eventually(lambda: found.ask("GET", pods).status, lambda status: status == 200) == 200
+    assert wait_for(lambda: found.ask("GET", pods).status, lambda status: status == 200) == 200
     return found
 
 
@@ -194,7 +194,7 @@ def test_a_changed_number_of_executors_changes_the_job_file_alone(full: Made) ->
 
 
 def test_what_the_driver_has_written_stays_when_all_is_applied_again(
-    full: Made, account: User
+    full: Made, account: ApiUser
 ) -> None:
     config_map = full.namespace.core("configmaps", "billing-driver")
     report = {"data": {"report.json": "{}"}}
@@ -209,7 +209,7 @@ def test_what_the_driver_has_written_stays_when_all_is_applied_again(
     assert account.ask("GET", lease).body["spec"] == held["spec"]
 
 
-def test_the_driver_follows_its_own_group_and_no_other(full: Made, account: User) -> None:
+def test_the_driver_follows_its_own_group_and_no_other(full: Made, account: ApiUser) -> None:
     groups = full.namespace.path("consumergroups")
     own = account.ask("GET", f"{groups}?fieldSelector=metadata.name%3Dbilling")
     assert [each["metadata"]["name"] for each in own.body["items"]] == ["billing"]
@@ -250,7 +250,9 @@ FORBIDDEN = [
 ]
 
 
-def test_the_driver_has_the_rights_that_it_needs_and_few_others(full: Made, account: User) -> None:
+def test_the_driver_has_the_rights_that_it_needs_and_few_others(
+    full: Made, account: ApiUser
+) -> None:
     def may(group: str, resource: str, name: str, verb: str) -> bool:
         plural, _, part = resource.partition("/")
         asked = {
@@ -262,7 +264,7 @@ def test_the_driver_has_the_rights_that_it_needs_and_few_others(full: Made, acco
             "verb": verb,
         }
         review = {"spec": {"resourceAttributes": asked}}
-        answer: Answer = account.ask("POST", REVIEWS, review)
+        answer: ApiAnswer = account.ask("POST", REVIEWS, review)
         assert answer.status == 201, answer.body
         return bool(answer.body["status"]["allowed"])
 
@@ -277,7 +279,7 @@ def test_the_driver_has_the_rights_that_it_needs_and_few_others(full: Made, acco
     assert [each for each, is_so in told(FORBIDDEN).items() if is_so] == []
 
 
-def test_slices_can_be_read_once_the_status_names_them(full: Made, account: User) -> None:
+def test_slices_can_be_read_once_the_status_names_them(full: Made, account: ApiUser) -> None:
     slice_map = full.namespace.core("configmaps", "billing-7-0")
     body = {"metadata": {"name": "billing-7-0"}}
     assert full.namespace.user.ask("POST", full.namespace.core("configmaps"), body).status == 201
@@ -285,14 +287,14 @@ def test_slices_can_be_read_once_the_status_names_them(full: Made, account: User
     status = msgspec.structs.replace(full.group.status, slices=["billing-7-0"])
     full.group = dataclasses.replace(full.group, status=status)
     full.apply()
-    seen = eventually(lambda: account.ask("GET", slice_map).status, lambda status: status == 200)
+    seen = wait_for(lambda: account.ask("GET", slice_map).status, lambda status: status == 200)
     assert seen == 200
 
 
 @pytest.fixture
-def spark(full: Made, account: User, tmp_path: Path) -> Iterator[process.Process]:
+def spark(full: Made, account: ApiUser, tmp_path: Path) -> Iterator[process.ChildProcess]:
     """A driver as in its pod, but for two addresses; with the account's rights."""
-    if jars.java() is None:
+    if jars.find_java() is None:
         pytest.skip("NO SPARK: there is no Java")
     data = full.objects[3]["data"]
     job = job_file.decode(data["job.json"])
@@ -321,14 +323,14 @@ def spark(full: Made, account: User, tmp_path: Path) -> Iterator[process.Process
     script = Path(__file__).with_name("spark_driver.py")
     command = [sys.executable, script, tmp_path / "job.json"]
     try:
-        yield process.Process("driver", [str(each) for each in command], folder, environment)
+        yield process.ChildProcess("driver", [str(each) for each in command], folder, environment)
     finally:
         sys.stdout.write((folder.path / "driver.log").read_text(errors="replace"))
         folder.close()
 
 
 def test_spark_makes_executors_with_these_rights_and_takes_them_away(
-    full: Made, spark: process.Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    full: Made, spark: process.ChildProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark.wait_until(lambda: len(full.executors()) == 2, SPARK_SECONDS)
     for pod in full.executors():
@@ -339,9 +341,9 @@ def test_spark_makes_executors_with_these_rights_and_takes_them_away(
     assert not spark.has_said("Received unexpected ask")
     (tmp_path / "classpath").write_text(f"{SPARK_HOME}/jars/*")
     monkeypatch.setattr(entrypoint, "ARCHIVED", tmp_path / "classpath")
-    with process.folder("evenkeel-executor-") as folder:
+    with process.make_folder("evenkeel-executor-") as folder:
         command = entrypoint.executor(environment)
-        executor = process.Process("executor", command, folder, environment)
+        executor = process.ChildProcess("executor", command, folder, environment)
         executor.wait_until(lambda: executor.has_said(REGISTERED), SPARK_SECONDS)
     spark.stop(SPARK_SECONDS)
     assert full.executors() == []

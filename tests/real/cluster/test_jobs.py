@@ -6,8 +6,8 @@ import pytest
 
 from mq_client import blocking, filters
 from sandbox.rocketmq import RocketMq
-from sandbox.statuses import Document, condition, loads
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, count_loads, read_condition
+from sandbox.waiting import wait_for
 from tests.real.cluster.jobs import DRIVER, GROUPS, ROUTE, Kubelet, is_running, job
 from tests.real.cluster.running import Namespace, RunningOperator
 
@@ -27,8 +27,8 @@ def test_a_job_starts_with_an_assignment_and_its_executors_show_in_the_status(
     driver = kubelet.driver()
     first = namespace.status(GROUPS, "billing")
     assert first["epoch"] == 1
-    assert loads(first) == {"billing-0": 4, "billing-1": 4}
-    assert condition(first, "Ready") == ("False", "Starting")
+    assert count_loads(first) == {"billing-0": 4, "billing-1": 4}
+    assert read_condition(first, "Ready") == ("False", "Starting")
     kubelet.runs()
     names = [kubelet.executor(number, driver) for number in ("1", "2")]
     kubelet.reports(driver, 1, "1", "2")
@@ -52,19 +52,19 @@ def test_an_executor_whose_pod_goes_leaves_its_slot_and_keeps_its_queues(
     status = namespace.until(
         GROUPS, "billing", lambda it: it["assignments"][1].get("emptySince", "")
     )
-    assert loads(status) == {"billing-0": 4, "billing-1": 4}
+    assert count_loads(status) == {"billing-0": 4, "billing-1": 4}
     long_ago = [{}, {"emptySince": "2026-01-01T00:00:00Z"}]
     stored = [{**one, **new} for one, new in zip(status["assignments"], long_ago, strict=True)]
     namespace.patch(
         namespace.path(GROUPS, "billing", "status"), {"status": {"assignments": stored}}
     )
     kubelet.reports(driver, 1, "1", error="one is still starting")
-    namespace.until(GROUPS, "billing", lambda it: condition(it, "Ready")[1] == "JobReports")
+    namespace.until(GROUPS, "billing", lambda it: read_condition(it, "Ready")[1] == "JobReports")
     kubelet.reports(driver, 1, "1", "3")
     status = namespace.until(
         GROUPS, "billing", lambda it: not it["assignments"][1].get("emptySince", "")
     )
-    assert loads(status) == {"billing-0": 4, "billing-1": 4}
+    assert count_loads(status) == {"billing-0": 4, "billing-1": 4}
     assert status["assignments"][1]["executor"] == "3"
     assert status["epoch"] == 1
 
@@ -80,16 +80,16 @@ def test_more_and_fewer_executors_need_no_new_driver(
     namespace.until(GROUPS, "billing", is_running)
     namespace.change(GROUPS, "billing", {"spec": {"job": {"executors": 3}}})
     wider = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 2)
-    assert loads(wider) == {"billing-0": 4, "billing-1": 4, "billing-2": 0}
+    assert count_loads(wider) == {"billing-0": 4, "billing-1": 4, "billing-2": 0}
     kubelet.executor("3", driver)
     kubelet.reports(driver, 2, "1", "2", "3")
     grown = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 3)
-    assert loads(grown) == {"billing-0": 3, "billing-1": 3, "billing-2": 2}
+    assert count_loads(grown) == {"billing-0": 3, "billing-1": 3, "billing-2": 2}
     kubelet.reports(driver, 3, "1", "2", "3")
     namespace.until(GROUPS, "billing", lambda it: it["adoptedEpoch"] == 3)
     namespace.change(GROUPS, "billing", {"spec": {"job": {"executors": 2}}})
     shrunk = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 4)
-    assert sorted(loads(shrunk).values()) == [4, 4]
+    assert sorted(count_loads(shrunk).values()) == [4, 4]
     assert kubelet.driver() == driver
 
 
@@ -132,7 +132,7 @@ def test_a_driver_on_a_lost_node_is_replaced_when_its_lease_has_run_out(
     assert found is not None
     assert found["metadata"]["uid"] == second
     status = namespace.until(
-        GROUPS, "billing", lambda it: condition(it, "JobRunning") == ("False", "BackingOff")
+        GROUPS, "billing", lambda it: read_condition(it, "JobRunning") == ("False", "BackingOff")
     )
     assert "its Lease" in json.dumps(status["conditions"])
     kubelet.driver(but=second)
@@ -148,10 +148,12 @@ def test_a_driver_that_fails_is_replaced_and_one_that_cannot_go_on_is_not(
     assert (record["exitCode"], record["failures"]) == (75, 1)
     kubelet.reports(second, 0, error="the transform raises: KeyError")
     kubelet.ended(78, seconds=6)
-    status = namespace.until(GROUPS, "billing", lambda it: condition(it, "Ready")[1] == "Failed")
+    status = namespace.until(
+        GROUPS, "billing", lambda it: read_condition(it, "Ready")[1] == "Failed"
+    )
     (message,) = [each["message"] for each in status["conditions"] if each["type"] == "Ready"]
     assert "exit code 78" in message or "KeyError" in message
-    eventually(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
+    wait_for(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
     assert namespace.found(namespace.core("pods", DRIVER)) is None
     namespace.change(GROUPS, "billing", {"spec": {"job": {"trigger": "2s"}}})
     kubelet.driver(but=second)
@@ -160,9 +162,9 @@ def test_a_driver_that_fails_is_replaced_and_one_that_cannot_go_on_is_not(
 def test_a_suspended_group_has_no_driver(kubelet: Kubelet, namespace: Namespace) -> None:
     kubelet.driver()
     namespace.change(GROUPS, "billing", {"spec": {"suspend": True}})
-    eventually(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
-    status = namespace.until(GROUPS, "billing", lambda it: condition(it, "Ready")[0] == "True")
-    assert condition(status, "Ready") == ("True", "NotRunning")
+    wait_for(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
+    status = namespace.until(GROUPS, "billing", lambda it: read_condition(it, "Ready")[0] == "True")
+    assert read_condition(status, "Ready") == ("True", "NotRunning")
     namespace.change(GROUPS, "billing", {"spec": {"suspend": False}})
     kubelet.driver()
 
@@ -174,12 +176,12 @@ def test_a_group_that_is_being_deleted_starts_no_driver_again(
     waits = {"metadata": {"finalizers": ["example.com/somebody-else"]}}
     namespace.change(GROUPS, "billing", waits)
     namespace.delete(namespace.path(GROUPS, "billing"))  # as with --cascade=foreground
-    eventually(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
+    wait_for(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
     namespace.until(
         GROUPS,
         "billing",
         lambda it: (
-            condition(it, "JobRunning") == ("False", "Ended")
+            read_condition(it, "JobRunning") == ("False", "Ended")
             and namespace.found(namespace.core("pods", DRIVER)) is None
         ),
     )
@@ -194,11 +196,11 @@ def test_a_job_by_the_clock_runs_once_for_the_starts_that_were_missed(
     yearly = {"mode": "Scheduled", "schedule": {"cron": "0 0 1 1 *"}}
     namespace.change(GROUPS, "billing", {"spec": {"job": yearly}})
     between = namespace.until(
-        GROUPS, "billing", lambda it: condition(it, "Ready") == ("True", "NotRunning")
+        GROUPS, "billing", lambda it: read_condition(it, "Ready") == ("True", "NotRunning")
     )
-    assert condition(between, "Assigned") == ("False", "NotRunning")
+    assert read_condition(between, "Assigned") == ("False", "NotRunning")
     assert "the next run begins at 20" in json.dumps(between["conditions"])
-    eventually(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
+    wait_for(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
     assert namespace.found(namespace.core("pods", DRIVER)) is None
     missed = {"status": {"job": {"lastRunAt": "2020-01-01T00:00:00Z"}}}
     namespace.patch(namespace.path(GROUPS, "billing", "status"), missed)
@@ -209,11 +211,11 @@ def test_a_job_by_the_clock_runs_once_for_the_starts_that_were_missed(
     kubelet.driver(but=second)
     kubelet.ended(0, seconds=9)
     done = namespace.until(
-        GROUPS, "billing", lambda it: condition(it, "Ready") == ("True", "NotRunning")
+        GROUPS, "billing", lambda it: read_condition(it, "Ready") == ("True", "NotRunning")
     )
     assert done["job"]["lastRunAt"] == run_at
     assert not done["job"].get("runAt")
-    eventually(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
+    wait_for(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
     assert namespace.found(namespace.core("pods", DRIVER)) is None
 
 
@@ -239,15 +241,15 @@ def test_a_job_that_becomes_consumers_ends_before_they_get_its_queues(
     def is_ending(pod: Document | None) -> bool:
         return pod is not None and "deletionTimestamp" in pod["metadata"]
 
-    assert is_ending(eventually(lambda: namespace.found(path), is_ending))
+    assert is_ending(wait_for(lambda: namespace.found(path), is_ending))
     waits = namespace.until(
-        GROUPS, "billing", lambda it: condition(it, "Ready") == ("False", "JobEnds")
+        GROUPS, "billing", lambda it: read_condition(it, "Ready") == ("False", "JobEnds")
     )
     assert waits["epoch"] == 1
-    assert loads(waits) == {"billing-0": 4, "billing-1": 4}
+    assert count_loads(waits) == {"billing-0": 4, "billing-1": 4}
     namespace.delete(path)
-    done = namespace.until(GROUPS, "billing", lambda it: loads(it) == {"shop-1": 8})
-    assert condition(done, "Ready") == ("True", "Assigned")
+    done = namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {"shop-1": 8})
+    assert read_condition(done, "Ready") == ("True", "Assigned")
 
 
 def test_what_cannot_be_made_is_told_and_what_runs_goes_on(
@@ -260,7 +262,7 @@ def test_what_cannot_be_made_is_told_and_what_runs_goes_on(
     status = namespace.until(
         GROUPS, "billing", lambda it: "serviceAccountName" in json.dumps(it["conditions"])
     )
-    assert condition(status, "Ready")[0] == "False"
+    assert read_condition(status, "Ready")[0] == "False"
     assert kubelet.driver() == driver
 
 
@@ -283,7 +285,7 @@ def test_a_job_waits_until_nobody_else_is_seen_to_read_in_its_name(
 
     def waits(reason: str, words: str) -> None:
         status = namespace.until(
-            GROUPS, "billing", lambda it: condition(it, "Ready") == ("False", reason)
+            GROUPS, "billing", lambda it: read_condition(it, "Ready") == ("False", reason)
         )
         assert words in json.dumps(status["conditions"])
         assert namespace.found(namespace.core("pods", DRIVER)) is None

@@ -13,10 +13,10 @@ from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
 from sandbox import go, jars, process, programs
 from sandbox.kubernetes import Cluster
-from sandbox.process import Process
+from sandbox.process import ChildProcess
 from sandbox.rocketmq import RocketMq
-from sandbox.statuses import Document, condition
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, read_condition
+from sandbox.waiting import wait_for
 from tests.real import java_client
 from tests.real.cluster.running import Namespace, RunningOperator
 
@@ -26,16 +26,16 @@ STOP_SECONDS = 120.0
 
 
 @pytest.fixture
-def consumer(rocketmq: RocketMq, topic: str, group: str) -> Iterator[Process]:
+def consumer(rocketmq: RocketMq, topic: str, group: str) -> Iterator[ChildProcess]:
     """RocketMQ's own consumer, which says each message and fails at those that are bad."""
-    libraries = jars.classpath(java_client.TOOLS)
-    classes = jars.compiled([HERE / "Leaving.java"], libraries)
+    libraries = jars.fetch_classpath(java_client.TOOLS)
+    classes = jars.compile_sources([HERE / "Leaving.java"], libraries)
     command = [
-        str(jars.java()), *java_client.JAVA_OPTIONS, "-cp", f"{classes}:{libraries}", "Leaving",
-        rocketmq.name_server.address, topic, group,
+        str(jars.find_java()), *java_client.JAVA_OPTIONS, "-cp", f"{classes}:{libraries}",
+        "Leaving", rocketmq.name_server.address, topic, group,
     ]  # fmt: skip
-    with process.folder("evenkeel-leaving-") as folder:
-        yield Process("consumer", command, folder, {})
+    with process.make_folder("evenkeel-leaving-") as folder:
+        yield ChildProcess("consumer", command, folder, {})
 
 
 def spec(group: str) -> Document:
@@ -55,7 +55,7 @@ def test_a_job_takes_over_from_rocketmqs_own_consumers_with_what_they_failed_at(
     namespace: Namespace,
     rocketmq: RocketMq,
     client: blocking.Client,
-    consumer: Process,
+    consumer: ChildProcess,
     topic: str,
     group: str,
 ) -> None:
@@ -73,7 +73,7 @@ def test_a_job_takes_over_from_rocketmqs_own_consumers_with_what_they_failed_at(
     namespace.make("ConsumerGroup", "billing", spec(group))
 
     def reason(status: Document) -> str:
-        return condition(status, "Ready")[1]
+        return read_condition(status, "Ready")[1]
 
     waiting = namespace.until(
         "consumergroups", "billing", lambda it: reason(it) == "ForeignConsumers"
@@ -87,13 +87,13 @@ def test_a_job_takes_over_from_rocketmqs_own_consumers_with_what_they_failed_at(
         return sum(each.messages for each in client.measure_lag(group, name))
 
     # Its last commit, as it leaves, asks for no answer and may be lost: wait for one of before.
-    assert eventually(lambda: behind(topic), lambda count: count == 0) == 0
+    assert wait_for(lambda: behind(topic), lambda count: count == 0) == 0
     consumer.stop(STOP_SECONDS)
     namespace.until("consumergroups", "billing", lambda it: reason(it) == "Starting")
     pod = namespace.core("pods", "billing-driver")
-    assert eventually(lambda: namespace.found(pod), lambda found: found is not None) is not None
+    assert wait_for(lambda: namespace.found(pod), lambda found: found is not None) is not None
     assert behind(topic) == 0
-    assert eventually(lambda: behind(retries), lambda count: count == 1) == 1
+    assert wait_for(lambda: behind(retries), lambda count: count == 1) == 1
 
 
 def test_going_back_starts_with_a_job_that_has_ended(
@@ -107,7 +107,7 @@ def test_going_back_starts_with_a_job_that_has_ended(
     namespace.make("ConsumerGroup", "billing", job)
     page = (HERE.parents[2] / "docs" / "moving.md").read_text("utf-8")
     (waits,) = re.findall(r"^kubectl (wait mqcg/billing .*)$", page, re.M)
-    command = f"{go.built(programs.KUBECTL)} -n {namespace.name} {waits} --timeout 30s"
+    command = f"{go.build(programs.KUBECTL)} -n {namespace.name} {waits} --timeout 30s"
     environment = {**os.environ, "KUBECONFIG": str(kubernetes.admin.kubeconfig)}
     done = subprocess.run(
         ["sh", "-c", command], env=environment, capture_output=True, text=True, check=False
@@ -126,7 +126,7 @@ def test_an_autoscaler_is_taken_and_the_scale_is_the_number_of_executors(
     (manifest,) = (
         each for each in re.findall(r"```yaml\n(.*?)```", page, re.S) if "autoscaling/" in each
     )
-    kubectl = [str(go.built(programs.KUBECTL)), "--kubeconfig", str(kubernetes.admin.kubeconfig)]
+    kubectl = [str(go.build(programs.KUBECTL)), "--kubeconfig", str(kubernetes.admin.kubeconfig)]
     kubectl += ["-n", namespace.name]
 
     def run(*words: str, given: str = "") -> str:

@@ -9,8 +9,8 @@ import yaml
 import sandbox.operator
 from sandbox.kubernetes import Cluster
 from sandbox.rocketmq import RocketMq
-from sandbox.statuses import Document, condition, loads
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, count_loads, read_condition
+from sandbox.waiting import wait_for
 from tests.real.cluster.running import Namespace, RunningOperator
 
 ROOT = Path(__file__).parents[3]
@@ -38,7 +38,7 @@ def of_pods() -> Document:
 
 
 def is_ready(status: Document) -> bool:
-    return condition(status, "Ready")[0] == "True"
+    return read_condition(status, "Ready")[0] == "True"
 
 
 def test_a_topic_gets_its_route_from_the_name_server(
@@ -80,7 +80,7 @@ def test_a_topic_that_is_nowhere_says_what_to_do(
         namespace.until(
             "topics",
             name,
-            lambda it, reason=reason: condition(it, "Ready") == ("False", reason),  # type: ignore[misc]
+            lambda it, reason=reason: read_condition(it, "Ready") == ("False", reason),  # type: ignore[misc]
         )
 
 
@@ -88,11 +88,11 @@ def test_a_list_of_consumers_is_assigned_and_an_event_tells_what_moved(
     operator: RunningOperator, namespace: Namespace
 ) -> None:
     first = make_assigned(namespace, "a", "b")
-    assert loads(first) == {"a": 4, "b": 4}
+    assert count_loads(first) == {"a": 4, "b": 4}
     assert first["epoch"] == 1
     namespace.change(GROUPS, "billing", {"spec": static("a", "b", "c")})
     second = namespace.until(GROUPS, "billing", lambda it: it.get("epoch") == 2)
-    assert loads(second) == {"a": 3, "b": 3, "c": 2}
+    assert count_loads(second) == {"a": 3, "b": 3, "c": 2}
     assert second["lastRebalance"]["trigger"] == "SpecChanged"
     assert second["lastRebalance"]["epoch"] == 2
     moves = second["lastRebalance"]["moves"]
@@ -100,7 +100,7 @@ def test_a_list_of_consumers_is_assigned_and_an_event_tells_what_moved(
         ("a", "c", "joined"), ("b", "c", "joined"),
     ]  # fmt: skip
     assert sum(len(each["queues"]) for each in moves) == second["moved"] == 2
-    (told,) = eventually(namespace.events, bool)
+    (told,) = wait_for(namespace.events, bool)
     assert told[0] == "Rebalanced"
     assert "a -> c, joined: orders@broker-a" in told[1]
 
@@ -108,20 +108,20 @@ def test_a_list_of_consumers_is_assigned_and_an_event_tells_what_moved(
 def test_pods_come_and_go(operator: RunningOperator, namespace: Namespace) -> None:
     namespace.make("Topic", "orders", {"route": ROUTE})
     namespace.make("ConsumerGroup", "billing", of_pods())
-    namespace.until(GROUPS, "billing", lambda it: condition(it, "Assigned")[1] == "Unowned")
+    namespace.until(GROUPS, "billing", lambda it: read_condition(it, "Assigned")[1] == "Unowned")
     for name in ("billing-x", "billing-y"):
         namespace.pod(name, {"app": "billing"})
     namespace.pod("other", {"app": "other"})
     both = namespace.until(
-        GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-y": 4}
+        GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 4, "billing-y": 4}
     )
     namespace.set_ready("billing-y", "False")
-    one = namespace.until(GROUPS, "billing", lambda it: loads(it) == {"billing-x": 8})
+    one = namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 8})
     assert one["epoch"] > both["epoch"]
     assert one["lastRebalance"]["trigger"] == "ConsumersChanged"
     namespace.delete(namespace.core("pods", "billing-x"))
-    gone = namespace.until(GROUPS, "billing", lambda it: loads(it) == {})
-    assert condition(gone, "Ready") == ("False", "Unowned")
+    gone = namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {})
+    assert read_condition(gone, "Ready") == ("False", "Unowned")
 
 
 def test_objects_of_others_are_left_as_they_are(
@@ -133,9 +133,9 @@ def test_objects_of_others_are_left_as_they_are(
     namespace.patch(namespace.core("pods", "theirs"), {"metadata": {"finalizers": finalizers}})
     namespace.make("Topic", "orders", {"route": ROUTE})
     namespace.make("ConsumerGroup", "billing", of_pods())
-    namespace.until(GROUPS, "billing", lambda it: loads(it) == {"theirs": 8})
+    namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {"theirs": 8})
     namespace.delete(namespace.core("pods", "theirs"))  # and it stays until they let it go
-    namespace.until(GROUPS, "billing", lambda it: loads(it) == {})
+    namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {})
     found = namespace.found(namespace.core("pods", "theirs"))
     assert found is not None
     assert found["metadata"]["finalizers"] == finalizers
@@ -149,9 +149,9 @@ def test_a_pod_that_was_there_before_the_operator_and_goes_is_missed_at_once(
     namespace.make("ConsumerGroup", "billing", {**of_pods(), "rebalance": {"interval": "1h"}})
     namespace.pod("billing-x", {"app": "billing"})
     with RunningOperator(kubernetes.admin.kubeconfig, namespace.name):
-        namespace.until(GROUPS, "billing", lambda it: loads(it) == {"billing-x": 8})
+        namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 8})
         namespace.delete(namespace.core("pods", "billing-x"))
-        namespace.until(GROUPS, "billing", lambda it: loads(it) == {})
+        namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {})
 
 
 def test_the_example_shares_its_queues_out_to_pods(
@@ -161,7 +161,9 @@ def test_the_example_shares_its_queues_out_to_pods(
         namespace.make(each["kind"], each["metadata"]["name"], each["spec"])
     for name in ("billing-x", "billing-y"):
         namespace.pod(name, {"app": "billing"})
-    namespace.until(GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-y": 4})
+    namespace.until(
+        GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 4, "billing-y": 4}
+    )
 
 
 def test_pods_read_from_brokers_of_their_nodes_zone(
@@ -199,7 +201,9 @@ def test_an_older_group_of_the_same_name_wins(
     namespace.make("ConsumerGroup", "a-old", {**static("a"), "group": "billing"})
     namespace.until(GROUPS, "a-old", is_ready)
     namespace.make("ConsumerGroup", "b-new", {**static("b"), "group": "billing"})
-    namespace.until(GROUPS, "b-new", lambda it: condition(it, "Ready") == ("False", "OlderGroup"))
+    namespace.until(
+        GROUPS, "b-new", lambda it: read_condition(it, "Ready") == ("False", "OlderGroup")
+    )
     namespace.delete(namespace.path(GROUPS, "a-old"))
     namespace.until(GROUPS, "b-new", is_ready)
 
@@ -215,8 +219,8 @@ def test_an_older_group_takes_no_topic_from_one_that_reads_it(
     for each in ("a-old", "b-new"):
         namespace.until(GROUPS, each, is_ready)
     namespace.change(GROUPS, "a-old", {"spec": {"topics": [{"name": "bills"}, {"name": "orders"}]}})
-    namespace.until(GROUPS, "a-old", lambda it: condition(it, "Ready")[0] == "False")
-    assert condition(namespace.status(GROUPS, "a-old"), "Ready") == ("False", "OlderGroup")
+    namespace.until(GROUPS, "a-old", lambda it: read_condition(it, "Ready")[0] == "False")
+    assert read_condition(namespace.status(GROUPS, "a-old"), "Ready") == ("False", "OlderGroup")
     assert is_ready(namespace.status(GROUPS, "b-new"))
     namespace.change(GROUPS, "a-old", {"spec": {"topics": [{"name": "bills"}]}})
     namespace.until(GROUPS, "a-old", is_ready)
@@ -227,7 +231,7 @@ def test_a_group_without_its_topic_waits_for_it(
 ) -> None:
     namespace.make("ConsumerGroup", "billing", static("a"))
     namespace.until(
-        GROUPS, "billing", lambda it: condition(it, "Ready") == ("False", "TopicNotFound")
+        GROUPS, "billing", lambda it: read_condition(it, "Ready") == ("False", "TopicNotFound")
     )
     namespace.make("Topic", "orders", {"route": ROUTE})
     namespace.until(GROUPS, "billing", is_ready)
@@ -246,7 +250,7 @@ def test_nothing_is_written_where_nothing_changes(
 
     before = looks()
     version = namespace.get(GROUPS, "billing")["metadata"]["resourceVersion"]
-    assert eventually(looks, lambda count: count > before + 10) > before + 10
+    assert wait_for(looks, lambda count: count > before + 10) > before + 10
     assert namespace.get(GROUPS, "billing")["metadata"]["resourceVersion"] == version
 
 
@@ -255,13 +259,13 @@ def test_a_second_operator_takes_over_and_goes_on_where_the_first_was(
 ) -> None:
     make_assigned(namespace, "a", "b")
     with RunningOperator(kubernetes.admin.kubeconfig, namespace.name) as second:
-        eventually(lambda: second.get("/readyz")[0], lambda code: code == 200)
+        wait_for(lambda: second.get("/readyz")[0], lambda code: code == 200)
         assert second.metric("leader") == 0
         own_operator.kill()
         second.until_ready()
         namespace.change(GROUPS, "billing", {"spec": static("a")})
         status = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 2)
-        assert loads(status) == {"a": 8}
+        assert count_loads(status) == {"a": 8}
 
 
 def test_a_leader_that_stops_gives_the_lease_back(
@@ -284,9 +288,9 @@ def test_a_leader_that_was_frozen_overwrites_nothing(
         namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 2)
         os.kill(own_operator.pid, signal.SIGCONT)
         namespace.change(GROUPS, "billing", {"spec": static("a", "b", "c")})
-        status = namespace.until(GROUPS, "billing", lambda it: len(loads(it)) == 3)
+        status = namespace.until(GROUPS, "billing", lambda it: len(count_loads(it)) == 3)
         assert status["epoch"] == 3
-        assert eventually(lambda: own_operator.metric("leader"), lambda found: found == 0) == 0
+        assert wait_for(lambda: own_operator.metric("leader"), lambda found: found == 0) == 0
         assert second.metric("leader") == 1
 
 
@@ -298,12 +302,12 @@ def test_an_api_server_that_is_away_until_the_lead_is_lost_changes_nothing(
     namespace.pod("billing-x", {"app": "billing"})
     before = namespace.until(GROUPS, "billing", is_ready)
     kubernetes.servers["kube-apiserver"].kill()
-    assert eventually(lambda: own_operator.metric("leader"), lambda found: found == 0) == 0
+    assert wait_for(lambda: own_operator.metric("leader"), lambda found: found == 0) == 0
     kubernetes.servers["kube-apiserver"].restart()
     own_operator.until_ready()
     namespace.pod("billing-y", {"app": "billing"})
     after = namespace.until(
-        GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-y": 4}
+        GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 4, "billing-y": 4}
     )
     assert after["epoch"] == before["epoch"] + 1
 
@@ -313,8 +317,8 @@ def test_the_series_of_an_object_go_with_it(
 ) -> None:
     make_assigned(namespace, "a")
     series = f'evenkeel_group_queues{{name="billing",namespace="{namespace.name}"}} 8.0'
-    eventually(lambda: own_operator.get("/metrics")[1], lambda text: series in text)
+    wait_for(lambda: own_operator.get("/metrics")[1], lambda text: series in text)
     assert series in own_operator.get("/metrics")[1]
     namespace.delete(namespace.path(GROUPS, "billing"))
-    text = eventually(lambda: own_operator.get("/metrics")[1], lambda text: "billing" not in text)
+    text = wait_for(lambda: own_operator.get("/metrics")[1], lambda text: "billing" not in text)
     assert "billing" not in text

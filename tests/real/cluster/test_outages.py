@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.kubernetes import Cluster
-from sandbox.statuses import Document, loads
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, count_loads
+from sandbox.waiting import wait_for
 from tests.real.cluster.faulty import SILENCE, Answer, Call, Fault, FaultyApi, faulty
 from tests.real.cluster.running import Namespace, RunningOperator
 
@@ -44,13 +44,13 @@ def with_one_pod(namespace: Namespace) -> Document:
     spec = {"topics": [{"name": "orders"}], "consumers": consumers, "group": namespace.name}
     namespace.make("ConsumerGroup", "billing", spec)
     namespace.pod("billing-x", {"app": "billing"})
-    return namespace.until(GROUPS, "billing", lambda it: loads(it) == {"billing-x": 8})
+    return namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 8})
 
 
 def lasts(seconds: float, is_so: Callable[[], bool]) -> None:
     """See that something is so all the while."""
     end = time.monotonic() + seconds
-    eventually(is_so, lambda found: not found or time.monotonic() > end, seconds + 1)
+    wait_for(is_so, lambda found: not found or time.monotonic() > end, seconds + 1)
     assert is_so()
 
 
@@ -67,8 +67,8 @@ def test_an_outage_is_lived_through_and_told_and_over_soon_after_its_end(
         before, pid = with_one_pod(namespace), operator.pid
         proxy.fault = lambda call: OUTAGES[kind]
         proxy.silence_watches() if kind == "nothing" else proxy.drop_watches()
-        assert eventually(lambda: probes(operator), lambda it: it == (200, 503), 40) == (200, 503)
-        assert eventually(lambda: operator.metric("leader"), lambda it: it == 0, 20) == 0
+        assert wait_for(lambda: probes(operator), lambda it: it == (200, 503), 40) == (200, 503)
+        assert wait_for(lambda: operator.metric("leader"), lambda it: it == 0, 20) == 0
         lasts(outage_seconds, lambda: probes(operator) == (200, 503))
         namespace.pod("billing-y", {"app": "billing"})
         assert namespace.status(GROUPS, "billing") == before
@@ -76,11 +76,11 @@ def test_an_outage_is_lived_through_and_told_and_over_soon_after_its_end(
         after = namespace.until(
             GROUPS,
             "billing",
-            lambda it: loads(it) == {"billing-x": 4, "billing-y": 4},
+            lambda it: count_loads(it) == {"billing-x": 4, "billing-y": 4},
             RECOVERY_SECONDS,
         )
         assert after["epoch"] == before["epoch"] + 1
-        assert eventually(lambda: probes(operator), lambda it: it == (200, 200)) == (200, 200)
+        assert wait_for(lambda: probes(operator), lambda it: it == (200, 200)) == (200, 200)
         assert operator.is_running
         assert operator.pid == pid
 
@@ -101,7 +101,7 @@ def test_what_ends_a_watch_ends_the_process_which_says_why_and_a_new_one_works(
         operator.until_ready()
         proxy.fault = lambda call: broken if call.is_watch and "/pods" in call.path else None
         proxy.drop_watches()
-        assert eventually(lambda: operator.exit_code, lambda it: it is not None, 60) == 1
+        assert wait_for(lambda: operator.exit_code, lambda it: it is not None, 60) == 1
         assert "kopf's multidimensional multitasker has ended: " in operator.log
         assert "exits by force" not in operator.log
         proxy.fault = lambda call: None
@@ -142,7 +142,7 @@ def test_a_namespace_whose_rights_are_taken_stops_no_other_one(
             with_one_pod(other)
             proxy.fault = refusing(other)
             proxy.drop_watches()
-        eventually(lambda: refused(operator, other), lambda it: it == 1, 40)
+        wait_for(lambda: refused(operator, other), lambda it: it == 1, 40)
         assert refused(operator, other) == 1
         assert refused(operator, namespace) == 0
         with_one_pod(namespace)  # it is kept as ever
@@ -151,11 +151,13 @@ def test_a_namespace_whose_rights_are_taken_stops_no_other_one(
         if begins == "at-the-start":
             other.make("Topic", "orders", {"route": ROUTE})
         proxy.fault = lambda call: None
-        eventually(lambda: refused(operator, other), lambda it: it == 0, RECOVERY_SECONDS)
+        wait_for(lambda: refused(operator, other), lambda it: it == 0, RECOVERY_SECONDS)
         assert refused(operator, other) == 0
         if begins == "while-running":
             other.pod("billing-y", {"app": "billing"})
-            other.until(GROUPS, "billing", lambda it: loads(it) == {"billing-x": 4, "billing-y": 4})
+            other.until(
+                GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 4, "billing-y": 4}
+            )
         else:
             other.until("topics", "orders", lambda it: it.get("readQueues") == 8)
         sys.stdout.write(operator.log)
@@ -180,4 +182,4 @@ def test_objects_of_a_namespace_that_cannot_be_seen_whole_say_so_and_stay_as_the
         )
         assert status["assignments"] == before["assignments"]
         proxy.fault = lambda call: None
-        namespace.until(GROUPS, "billing", lambda it: loads(it) == {})
+        namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {})

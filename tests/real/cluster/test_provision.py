@@ -15,7 +15,7 @@ from mq_client.operations.sending import To
 from mq_client.values import WRITE, MessageQueue, TopicConfig
 from sandbox import asking
 from sandbox.rocketmq import Broker, RocketMq
-from sandbox.statuses import Document, condition, loads
+from sandbox.statuses import Document, count_loads, read_condition
 from tests.real.cluster.running import Namespace, RunningOperator
 
 TOPICS, GROUPS = "topics", "consumergroups"
@@ -37,7 +37,7 @@ def resize(namespace: Namespace, name: str, queues: int) -> None:
 
 
 def is_as_asked(status: Document) -> bool:
-    return condition(status, "Provisioned") == ("True", "AsAsked")
+    return read_condition(status, "Provisioned") == ("True", "AsAsked")
 
 
 def message(status: Document, kind: str) -> str:
@@ -70,7 +70,7 @@ def test_a_missing_topic_is_made_on_all_brokers_and_then_gets_more_queues(
 ) -> None:
     namespace.make("Topic", "orders", asked)
     made = namespace.until(TOPICS, "orders", is_as_asked)
-    assert condition(made, "Ready") == ("True", "RouteRead")
+    assert read_condition(made, "Ready") == ("True", "RouteRead")
     assert made["readQueues"] == 8
     assert routed(client, asked["topic"]) == {"broker-a": (4, 4), "broker-b": (4, 4)}
     resize(namespace, "orders", 6)
@@ -115,8 +115,8 @@ def test_fewer_queues_wait_for_a_group_that_has_not_read_them(
     waits = namespace.until(
         TOPICS, "orders", lambda it: all(each in message(it, "Provisioned") for each in behind)
     )
-    assert condition(waits, "Provisioned") == ("False", "Draining")
-    assert condition(waits, "Ready") == ("True", "RouteRead")
+    assert read_condition(waits, "Provisioned") == ("False", "Draining")
+    assert read_condition(waits, "Ready") == ("True", "RouteRead")
     assert routed(client, closing.topic) == {"broker-a": (4, 2), "broker-b": (4, 2)}
     for reader_name in (group, of_others):
         client.commit(reader_name, {closing: 2})
@@ -133,19 +133,19 @@ def test_a_group_names_brokers_that_may_not_be_read_until_they_may_be_again(
     namespace.make("Topic", "orders", spec)
     reader = {"group": group, "topics": [{"name": "orders"}]}
     namespace.make("ConsumerGroup", "billing", {**reader, "consumers": {"static": [{"id": "a"}]}})
-    namespace.until(GROUPS, "billing", lambda it: loads(it) == {"a": 8})
+    namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {"a": 8})
     client.put_topics([replace(written, perm=WRITE)], on=["broker-b"])
     lost = namespace.until(
-        GROUPS, "billing", lambda it: condition(it, "Ready") == ("False", "NotReadable")
+        GROUPS, "billing", lambda it: read_condition(it, "Ready") == ("False", "NotReadable")
     )
-    assert loads(lost) == {"a": 4}
+    assert count_loads(lost) == {"a": 4}
     assert message(lost, "Assigned") == (
         "the permission to read is missing, so messages there are not read: "
         f"Topic {namespace.name}/orders on broker-b"
     )
     client.put_topics([written], on=["broker-b"])
-    back = namespace.until(GROUPS, "billing", lambda it: loads(it) == {"a": 8})
-    assert condition(back, "Ready") == ("True", "Assigned")
+    back = namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {"a": 8})
+    assert read_condition(back, "Ready") == ("True", "Assigned")
 
 
 def test_of_two_topics_the_older_wins_until_it_is_deleted(
@@ -155,14 +155,14 @@ def test_of_two_topics_the_older_wins_until_it_is_deleted(
     namespace.until(TOPICS, "a-old", is_as_asked)
     namespace.make("Topic", "b-new", {**asked, "provision": provision(6)})
     loses = ("True", "OlderTopic")
-    newer = namespace.until(TOPICS, "b-new", lambda it: condition(it, "Conflicted") == loses)
-    assert condition(newer, "Ready") == ("False", "OlderTopic")
+    newer = namespace.until(TOPICS, "b-new", lambda it: read_condition(it, "Conflicted") == loses)
+    assert read_condition(newer, "Ready") == ("False", "OlderTopic")
     assert f"Topic {namespace.name}/a-old already provisions" in message(newer, "Ready")
     assert routed(client, asked["topic"]) == {"broker-a": (4, 4), "broker-b": (4, 4)}
     assert is_as_asked(namespace.status(TOPICS, "a-old"))
     namespace.delete(namespace.path(TOPICS, "a-old"))
     alone = namespace.until(TOPICS, "b-new", is_as_asked)
-    assert condition(alone, "Conflicted") == ("", "")
+    assert read_condition(alone, "Conflicted") == ("", "")
     assert routed(client, asked["topic"]) == {"broker-a": (6, 6), "broker-b": (6, 6)}
 
 
@@ -176,7 +176,9 @@ def test_a_broker_out_of_reach_is_named_and_gets_the_topic_when_it_is_back(
     away = ("False", "BrokerUnavailable")
     with frozen(rocketmq.brokers["broker-b"]):
         namespace.make("Topic", "orders", {**asked, "refreshInterval": "1s"})
-        alone = namespace.until(TOPICS, "orders", lambda it: condition(it, "Provisioned") == away)
+        alone = namespace.until(
+            TOPICS, "orders", lambda it: read_condition(it, "Provisioned") == away
+        )
         assert "broker-b is out of reach" in message(alone, "Provisioned")
         assert routed(client, asked["topic"]) == {"broker-a": (4, 4)}
     namespace.until(TOPICS, "orders", is_as_asked)
@@ -188,6 +190,6 @@ def test_a_broker_that_refuses_is_quoted(
 ) -> None:
     namespace.make("Topic", "orders", {**asked, "topic": "SELF_TEST_TOPIC"})
     refused = namespace.until(
-        TOPICS, "orders", lambda it: condition(it, "Provisioned") == ("False", "Refused")
+        TOPICS, "orders", lambda it: read_condition(it, "Provisioned") == ("False", "Refused")
     )
     assert "SELF_TEST_TOPIC] is conflict with system topic" in message(refused, "Provisioned")

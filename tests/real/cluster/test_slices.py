@@ -4,8 +4,8 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 from sandbox.kubernetes import Cluster
-from sandbox.statuses import Document, condition, loads
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, count_loads, read_condition
+from sandbox.waiting import wait_for
 from tests.real.cluster.running import Namespace, RunningOperator
 
 GROUPS = "consumergroups"
@@ -46,7 +46,7 @@ def shares(namespace: Namespace, status: Document) -> dict[str, list[Document]]:
 
 def is_sliced(status: Document, epoch: int) -> bool:
     is_there = status.get("epoch") == epoch and bool(status.get("slices"))
-    return is_there and condition(status, "Ready")[0] == "True"
+    return is_there and read_condition(status, "Ready")[0] == "True"
 
 
 def test_a_long_assignment_stands_in_slices_and_goes_on_after_a_restart(
@@ -60,12 +60,12 @@ def test_a_long_assignment_stands_in_slices_and_goes_on_after_a_restart(
         assert all(each["immutable"] for each in config_maps(namespace).values())
         before = shares(namespace, first)
         whole = {"assignments": [{"consumer": k, "queues": v} for k, v in before.items()]}
-        assert sum(loads(whole).values()) == TOPICS * QUEUES
+        assert sum(count_loads(whole).values()) == TOPICS * QUEUES
     with running(kubernetes, namespace):
         namespace.change(GROUPS, "many", {"spec": spec(CONSUMERS - 1)})
         second = namespace.until(GROUPS, "many", lambda it: is_sliced(it, 2), 60)
         named = set(second["slices"])
-        kept = eventually(lambda: set(config_maps(namespace)), lambda names: names == named)
+        kept = wait_for(lambda: set(config_maps(namespace)), lambda names: names == named)
     assert kept == named
     after = shares(namespace, second)
     assert set(before) - set(after) == {f"c-{CONSUMERS - 1}"}
@@ -86,7 +86,7 @@ def test_one_consumer_more_than_a_status_takes_stands_in_a_slice(
     namespace.make("ConsumerGroup", "many", group)
     with running(kubernetes, namespace):
         status = namespace.until(GROUPS, "many", lambda it: it.get("slices"))
-    assert condition(status, "Ready") == ("True", "Assigned")
+    assert read_condition(status, "Ready") == ("True", "Assigned")
     assert shares(namespace, status).keys() == set(names)
 
 
@@ -100,7 +100,7 @@ def test_a_status_whose_slices_are_gone_waits_and_says_how_to_go_on(
         namespace.delete(namespace.core("configmaps", name))
     with running(kubernetes, namespace):
         lost = namespace.until(
-            GROUPS, "many", lambda it: condition(it, "Ready") == ("False", "SlicesMissing"), 60
+            GROUPS, "many", lambda it: read_condition(it, "Ready") == ("False", "SlicesMissing"), 60
         )
         assert lost["slices"] == first["slices"]
         assert "empty status.slices to assign everything again" in json.dumps(lost["conditions"])

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sandbox.kubernetes import Cluster
-from sandbox.statuses import Document, condition
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, read_condition
+from sandbox.waiting import wait_for
 from tests.real.cluster.running import Namespace, RunningOperator
 
 ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
@@ -49,7 +49,7 @@ def told(namespace: Namespace, *words: str) -> Document:
         GROUPS,
         "billing",
         lambda it: (
-            condition(it, "Ready")[0] == "False"
+            read_condition(it, "Ready")[0] == "False"
             and all(word in json.dumps(it["conditions"]) for word in words)
         ),
     )
@@ -58,7 +58,7 @@ def told(namespace: Namespace, *words: str) -> Document:
 def others_go_on(namespace: Namespace) -> None:
     spec = {"topics": [{"name": "orders"}], "consumers": {"static": [{"id": "a"}]}}
     namespace.make("ConsumerGroup", "other", spec)
-    namespace.until(GROUPS, "other", lambda it: condition(it, "Ready")[0] == "True")
+    namespace.until(GROUPS, "other", lambda it: read_condition(it, "Ready")[0] == "True")
 
 
 @pytest.mark.usefixtures("topic")
@@ -74,7 +74,7 @@ def test_a_config_map_that_is_missing_is_named_and_the_job_starts_when_it_is_the
     assert namespace.user.ask("POST", place, document).status == 201
     told(namespace, "ConfigMap code has no entry transform.py")
     namespace.patch(namespace.core("configmaps", "code"), {"data": {"transform.py": "x = 1"}})
-    eventually(lambda: has_driver(namespace), bool)
+    wait_for(lambda: has_driver(namespace), bool)
     assert has_driver(namespace)
 
 
@@ -84,7 +84,7 @@ def test_a_claim_that_is_missing_is_named(namespace: Namespace) -> None:
     namespace.make("ConsumerGroup", "billing", job(checkpoint=checkpoint))
     told(namespace, "there is no PersistentVolumeClaim", "/billing-state")
     namespace.claim("billing-state")
-    eventually(lambda: has_driver(namespace), bool)
+    wait_for(lambda: has_driver(namespace), bool)
     assert has_driver(namespace)
 
 
@@ -100,7 +100,7 @@ def test_executors_that_the_api_server_would_refuse_are_told_of_before_the_job_s
     told(namespace, "its executors would be refused", "tolerations[0].operator", "Sometimes")
     assert not has_driver(namespace)
     namespace.change(GROUPS, "billing", {"spec": job(executor=executor("Exists"))})
-    eventually(lambda: has_driver(namespace), bool)
+    wait_for(lambda: has_driver(namespace), bool)
     assert has_driver(namespace)
 
 
@@ -117,14 +117,14 @@ def test_a_quota_that_is_used_up_is_told_and_the_job_starts_when_there_is_room(
     told(namespace, "exceeded quota: none")
     others_go_on(namespace)
     namespace.delete(f"{place}/none")
-    eventually(lambda: has_driver(namespace), bool)
+    wait_for(lambda: has_driver(namespace), bool)
     assert has_driver(namespace)
 
 
 @pytest.mark.usefixtures("topic")
 def test_a_namespace_that_is_being_deleted_gets_no_job(namespace: Namespace) -> None:
     namespace.make("ConsumerGroup", "billing", {**job(), "suspend": True})
-    namespace.until(GROUPS, "billing", lambda it: condition(it, "Ready")[1] == "NotRunning")
+    namespace.until(GROUPS, "billing", lambda it: read_condition(it, "Ready")[1] == "NotRunning")
     namespace.delete(f"/api/v1/namespaces/{namespace.name}")  # nobody empties it in this sandbox
     namespace.change(GROUPS, "billing", {"spec": {"suspend": False}})
     told(namespace, "because it is being terminated")
@@ -168,6 +168,6 @@ def test_kinds_of_a_later_version_are_read_on(
         namespace.change(GROUPS, "other", change)
         return "ofTomorrow" in namespace.get(GROUPS, "other")["spec"]
 
-    eventually(is_known, bool)
+    wait_for(is_known, bool)
     namespace.until(GROUPS, "other", lambda it: it["consumers"] == 2)
     assert namespace.get(GROUPS, "other")["spec"]["ofTomorrow"] == "x"

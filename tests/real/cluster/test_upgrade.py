@@ -9,8 +9,8 @@ import pytest
 from sandbox import jars, kubernetes
 from sandbox.kubernetes import Cluster
 from sandbox.rocketmq import RocketMq
-from sandbox.statuses import Document, condition, loads
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, count_loads, read_condition
+from sandbox.waiting import wait_for
 from tests.real.cluster import release
 from tests.real.cluster.kubelet import Kubelet
 from tests.real.cluster.release import Release
@@ -41,18 +41,18 @@ def before(tmp_path: Path) -> Path:
 def cluster() -> Iterator[Cluster]:
     """One without our kinds: the chart brings them."""
     try:
-        with kubernetes.started() as found:
+        with kubernetes.run() as found:
             yield found
     except jars.JarsError as error:
         pytest.skip(f"NO REAL KUBERNETES: {error}")
 
 
 def is_settled(status: Document) -> bool:
-    is_running = condition(status, "Ready") == ("True", "Running")
+    is_running = read_condition(status, "Ready") == ("True", "Running")
     return is_running and status["adoptedEpoch"] == status["epoch"]
 
 
-def owners(status: Document) -> dict[str, object]:
+def find_owners(status: Document) -> dict[str, object]:
     return {each["consumer"]: each.get("queues", []) for each in status["assignments"]}
 
 
@@ -71,17 +71,17 @@ def test_nothing_moves_and_nothing_is_lost_when_a_chart_is_upgraded_and_taken_ba
         old.until_ready()
         make_groups(shop, where, topic, tmp_path)
         job = shop.until(GROUPS, "billing", is_settled, PATIENCE_SECONDS)
-        listed = shop.until(GROUPS, "listed", lambda it: condition(it, "Ready")[0] == "True")
-        assert loads(job) == {"billing-0": 2, "billing-1": 2}
+        listed = shop.until(GROUPS, "listed", lambda it: read_condition(it, "Ready")[0] == "True")
+        assert count_loads(job) == {"billing-0": 2, "billing-1": 2}
 
         def assert_nothing_has_moved() -> None:
             count = sum(arrived(rows).values())
-            read = eventually(lambda: sum(arrived(rows).values()), lambda now: now > count, 60)
+            read = wait_for(lambda: sum(arrived(rows).values()), lambda now: now > count, 60)
             assert read > count, "the job reads on"
             now = shop.until(GROUPS, "billing", is_settled, PATIENCE_SECONDS)
-            assert (owners(now), now["moved"]) == (owners(job), 0)
+            assert (find_owners(now), now["moved"]) == (find_owners(job), 0)
             again = shop.status(GROUPS, "listed")
-            assert (owners(again), again["epoch"]) == (owners(listed), listed["epoch"])
+            assert (find_owners(again), again["epoch"]) == (find_owners(listed), listed["epoch"])
 
         second = first.upgrade(release.ROOT, "--reset-then-reuse-values")
         with second.running() as new:
@@ -96,7 +96,7 @@ def test_nothing_moves_and_nothing_is_lost_when_a_chart_is_upgraded_and_taken_ba
                 assert kubelet.started <= 3, "a driver is made anew where its pod is another one"
                 numbers.stop()
                 wanted = dict.fromkeys(range(numbers.sent), 1)
-                found = eventually(lambda: arrived(rows), lambda it: it == wanted, 60)
+                found = wait_for(lambda: arrived(rows), lambda it: it == wanted, 60)
                 assert found == wanted, "lost 0, duplicated 0"
                 for each in (new, last):
                     assert "Traceback" not in each.log

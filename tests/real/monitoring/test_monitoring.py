@@ -23,12 +23,12 @@ from sandbox import debian, jars, ports, process, prometheus
 from sandbox.kubernetes import Cluster
 from sandbox.prometheus import Prometheus, Target
 from sandbox.rocketmq import RocketMq
-from sandbox.statuses import Document, condition
-from sandbox.waiting import eventually
+from sandbox.statuses import Document, read_condition
+from sandbox.waiting import wait_for
 from spark_jobs.pipeline.executors import Executor
-from spark_jobs.pipeline.facts import Facts
+from spark_jobs.pipeline.facts import JobFacts
 from spark_jobs.pipeline.fetching import Tally
-from spark_jobs.pipeline.metrics import Metrics
+from spark_jobs.pipeline.metrics import JobMetrics
 from tests import rule_checks
 from tests.real.cluster import running
 from tests.real.cluster.jobs import GROUPS, ROUTE, Kubelet, is_running, job
@@ -57,7 +57,7 @@ class Watched(RunningOperator):
 def watching(kubernetes: Cluster, rocketmq: RocketMq) -> Iterator[Prometheus]:
     """Prometheus, some groups, the operator that keeps them, and the driver of one."""
     try:
-        debian.program("prometheus", "usr/bin/prometheus")
+        debian.find_program("prometheus", "usr/bin/prometheus")
     except (process.SandboxError, jars.JarsError) as error:
         pytest.skip(f"NO REAL PROMETHEUS: {error}")
     namespace = running.make_namespace(kubernetes.admin, NAMESPACE)
@@ -67,7 +67,7 @@ def watching(kubernetes: Cluster, rocketmq: RocketMq) -> Iterator[Prometheus]:
         make_groups(namespace, rocketmq)
         targets = [operator.target, serve_as_driver(stack)]
         rules = rule_checks.ROOT / rule_checks.ALERTS
-        yield stack.enter_context(prometheus.started(targets, rules))
+        yield stack.enter_context(prometheus.run(targets, rules))
         sys.stdout.write(operator.log)
 
 
@@ -94,18 +94,18 @@ def make_groups(namespace: Namespace, rocketmq: RocketMq) -> None:
     kubelet.reports(driver, 2, "1", "2", "3")
     namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 3)
     namespace.make("ConsumerGroup", "waiting", job())
-    namespace.until(GROUPS, "waiting", lambda it: condition(it, "Ready")[1] == "Starting")
+    namespace.until(GROUPS, "waiting", lambda it: read_condition(it, "Ready")[1] == "Starting")
     static: Document = {"topics": [{"name": "orders"}], "consumers": {"static": [{"id": "a"}]}}
     namespace.make("ConsumerGroup", "rival", {**static, "group": "billing"})
-    namespace.until(GROUPS, "rival", lambda it: condition(it, "Ready")[1] == "OlderGroup")
+    namespace.until(GROUPS, "rival", lambda it: read_condition(it, "Ready")[1] == "OlderGroup")
 
 
 def serve_as_driver(stack: ExitStack) -> Target:
     """Serve what a driver knows in the middle of its work, with the labels of the PodMonitor."""
     tally = Tally({"billing-0": 500, "billing-1": 700}, 90_000, 1, 40)
     slots = {"billing-0": Executor("1", "10.0.0.1", 1), "billing-1": Executor("2", "10.0.0.2", 1)}
-    facts = Facts(2, 1, 41, slots, is_pinned=True, tally=tally, error=None)
-    metrics = Metrics(lambda: facts, lambda: {MessageQueue("orders", "broker-a", 0): 7})
+    facts = JobFacts(2, 1, 41, slots, is_pinned=True, tally=tally, error=None)
+    metrics = JobMetrics(lambda: facts, lambda: {MessageQueue("orders", "broker-a", 0): 7})
     metrics.batch.observe(0.4)
     metrics.planning.observe(0.1)
     claim = ports.claim()
@@ -119,12 +119,12 @@ def test_both_are_scraped_whole(watching: Prometheus) -> None:
         targets = watching.get("targets")["activeTargets"]
         return sorted((each["health"], each["lastError"]) for each in targets)
 
-    assert eventually(states, lambda it: it == 2 * [("up", "")]) == 2 * [("up", "")]
+    assert wait_for(states, lambda it: it == 2 * [("up", "")]) == 2 * [("up", "")]
 
 
 @pytest.mark.parametrize("query", sorted(set(QUERIES)))
 def test_a_query_of_the_dashboard_shows_something(watching: Prometheus, query: str) -> None:
-    assert eventually(lambda: watching.ask(query), bool)
+    assert wait_for(lambda: watching.ask(query), bool)
 
 
 @pytest.mark.parametrize("alert", ALERTS)
@@ -132,7 +132,7 @@ def test_an_alert_looks_at_series_that_are_there(watching: Prometheus, alert: st
     looked_at = SERIES.findall(ALERTS[alert]["expr"])
     assert looked_at
     for series in looked_at:
-        assert eventually(lambda it=series: watching.ask(it), bool), series  # type: ignore[misc]
+        assert wait_for(lambda it=series: watching.ask(it), bool), series  # type: ignore[misc]
 
 
 def test_all_rules_are_evaluated_and_those_that_apply_say_so(watching: Prometheus) -> None:
@@ -143,10 +143,10 @@ def test_all_rules_are_evaluated_and_those_that_apply_say_so(watching: Prometheu
     def are_evaluated(found: dict[str, Document]) -> bool:
         return all(rule["health"] != "unknown" for rule in found.values())
 
-    found = eventually(rules, are_evaluated)
+    found = wait_for(rules, are_evaluated)
     assert {name: rule.get("lastError") for name, rule in found.items()} == dict.fromkeys(ALERTS)
     assert {rule["health"] for rule in found.values()} == {"ok"}
-    active = eventually(
+    active = wait_for(
         lambda: {each["labels"]["alertname"]: each for each in watching.get("alerts")["alerts"]},
         lambda it: "EvenkeelGroupConflicted" in it,
     )
@@ -158,7 +158,7 @@ def test_all_rules_are_evaluated_and_those_that_apply_say_so(watching: Prometheu
 
 
 def test_metrics_are_named_and_explained_as_prometheus_asks_for(watching: Prometheus) -> None:
-    found = eventually(
+    found = wait_for(
         lambda: watching.get("metadata"),
         lambda it: "evenkeel_group_ready" in it and "evenkeel_job_batch" in it,
     )

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    if jars.java() is None:
+    if jars.find_java() is None:
         pytest.skip("NO SPARK: there is no Java")
     # The Python workers find the checkout by this, wherever pytest was started.
     os.environ["PYTHONPATH"] = str(ROOT)

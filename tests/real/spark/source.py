@@ -20,7 +20,7 @@ from mq_client.operations.sending import To
 from mq_client.values import MessageQueue
 from sandbox import asking
 from sandbox.rocketmq import RocketMq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 
 WAIT_SECONDS = 120
 
@@ -37,7 +37,7 @@ def ends_at(client: blocking.Client, topic: str, count: int) -> None:
     def total() -> int:
         return sum(queue.max for queue in client.list_offsets(topic).values())
 
-    assert eventually(total, lambda found: found == count) == count
+    assert wait_for(total, lambda found: found == count) == count
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,9 @@ def test_a_pinned_jobs_task_gives_all_rows_or_names_what_is_missing(
 ) -> None:
     given = {"nameServers": answers.address, **GIVEN, "failOnDataLoss": str(not may_lose)}
     # A worker has one thread. Here many ask at once for its client, which is made before.
-    client = connections.client(options.reading({**given, "topics": "any"}, is_stream=True).cluster)
+    client = connections.get_client(
+        options.parse_reading({**given, "topics": "any"}, is_stream=True).cluster
+    )
 
     class Sum:
         value = Tally()
@@ -102,7 +104,7 @@ def test_a_pinned_jobs_task_gives_all_rows_or_names_what_is_missing(
             pass
 
     def read(topic: str) -> list[int]:
-        reading = options.reading({**given, "topics": topic}, is_stream=True)
+        reading = options.parse_reading({**given, "topics": topic}, is_stream=True)
         fetcher = Fetcher(reading, reading.wanted, Sum())  # type: ignore[arg-type]
         spec = Spec(None, None, [(topic, BROKER, 0, 0, MESSAGES)])
         asked = pa.RecordBatch.from_pydict({"value": [msgspec.json.encode(spec).decode()]})

@@ -13,7 +13,7 @@ from sandbox.jobs import RunningJob
 from sandbox.rocketmq import RocketMq
 from tests.real.numbers import Numbers
 
-pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 
 def drain(running: RunningJob, *names: str) -> None:

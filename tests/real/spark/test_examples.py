@@ -13,7 +13,7 @@ from sandbox import archive, jars, rocketmq
 
 ROOT = Path(__file__).parents[3]
 
-pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 
 def run(name: str, *arguments: str) -> list[str]:
@@ -23,7 +23,7 @@ def run(name: str, *arguments: str) -> list[str]:
         cwd=ROOT,
         env={
             **os.environ,
-            **archive.environment(),
+            **archive.make_environment(),
             "PYTHONPATH": str(ROOT),
             "PYSPARK_PYTHON": sys.executable,
         },
@@ -36,7 +36,7 @@ def run(name: str, *arguments: str) -> list[str]:
 
 
 def test_the_examples_send_count_stream_and_pin(tmp_path: Path) -> None:
-    with rocketmq.started(brokers=2) as mq:
+    with rocketmq.run(brokers=2) as mq:
         where = mq.name_server.address
         assert run("sink", where) == ["sent 4 orders"]
         assert [re.sub(r"\d$", "N", line) for line in run("batch", where)] == [

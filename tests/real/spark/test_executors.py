@@ -15,9 +15,9 @@ from mq_client.operations.sending import RoundRobin
 from sandbox import jars
 from sandbox.jobs import RunningJob
 from sandbox.rocketmq import RocketMq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 
-pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 
 class Numbers:
@@ -113,7 +113,7 @@ def test_slots_that_nobody_fills_are_read_by_the_others_and_no_epoch_goes_back(
         numbers.until_all_are_read()
         running.wanted = 3
         running.until_adopted(slots=3)
-        assert eventually(lambda: running.report["error"], lambda error: error is None) is None
+        assert wait_for(lambda: running.report["error"], lambda error: error is None) is None
         assert running.end_by(signal.SIGTERM) == DONE
 
 

@@ -14,7 +14,7 @@ from mq_client.commands.offsets import GetMaxOffset
 from mq_client.values import MessageQueue
 from sandbox import asking, jars, rocketmq
 from sandbox.rocketmq import RocketMq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from spark_jobs import fetch, options, planning
 from spark_jobs.observing import TopicObserver
 from spark_jobs.options import Reading
@@ -23,12 +23,12 @@ from tests.real.secured import SECURED, tls_options
 from tests.real.spark.forgetting import SMALL_FILES, forget_files
 from tests.real.spark.source import Source, bodies, delete, ends_at, send
 
-pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 
 @pytest.fixture(scope="module")
 def mq() -> Iterator[RocketMq]:
-    with rocketmq.started(brokers=2, properties=SMALL_FILES) as running:
+    with rocketmq.run(brokers=2, properties=SMALL_FILES) as running:
         yield running
 
 
@@ -86,7 +86,7 @@ def test_a_broker_that_dies_while_a_stream_runs_loses_and_doubles_nothing(
                 assert error is None, error
                 return len(batches.bodies)
 
-            return eventually(look, lambda found: found >= count) == count
+            return wait_for(look, lambda found: found >= count) == count
 
         send(client, one, b"a0")
         send(client, two, b"b0", b"b1")
@@ -118,14 +118,14 @@ def test_a_broker_that_is_away_at_a_restart_is_left_out_and_caught_up_later(
     broker.kill()
     try:
         send(client, one, b"1")
-        eventually(lambda: client.find_max_offset(one), lambda end: end == 2)
+        wait_for(lambda: client.find_max_offset(one), lambda end: end == 2)
         assert source.run(**given).bodies == [b"1"]
     finally:
         broker.restart()
     assert source.run(**given).bodies == []
     send(client, two, b"2")
     send(client, MessageQueue(lonely, "broker-b", 0), b"3")
-    eventually(lambda: client.find_max_offset(two), lambda end: end == 2)
+    wait_for(lambda: client.find_max_offset(two), lambda end: end == 2)
     ends_at(client, lonely, 2)
     assert source.run(**given).bodies == [b"2", b"3"]
 
@@ -153,7 +153,7 @@ def test_a_slave_is_read_while_its_master_is_away_and_never_taken_for_it(
 ) -> None:
     """What the slave does not have yet is waited for, also where losses would be passed over."""
     with (
-        rocketmq.started(brokers=1, slaves=1) as mq,
+        rocketmq.run(brokers=1, slaves=1) as mq,
         blocking.Client(mq.name_server.address) as client,
     ):
         mq.create_topics({unique_name: 1})
@@ -161,7 +161,7 @@ def test_a_slave_is_read_while_its_master_is_away_and_never_taken_for_it(
         send(client, queue, b"0", b"1")
         (slave,) = mq.slaves.values()
         asked = GetMaxOffset(unique_name, 0)
-        assert eventually(lambda: asking.ask(slave.address, asked), lambda end: end == 2) == 2
+        assert wait_for(lambda: asking.ask(slave.address, asked), lambda end: end == 2) == 2
         master = mq.brokers["broker-a"]
         slave.kill()
         send(client, queue, b"2", b"3")
@@ -172,8 +172,8 @@ def test_a_slave_is_read_while_its_master_is_away_and_never_taken_for_it(
         assert bodies(found) == [b"0", b"1"]
 
         given = {"nameServers": mq.name_server.address, "topics": unique_name}
-        reading = options.reading(given, is_stream=True)
-        hasty = options.reading(given | {"fetchDeadline": "3s"}, is_stream=True)
+        reading = options.parse_reading(given, is_stream=True)
+        hasty = options.parse_reading(given | {"fetchDeadline": "3s"}, is_stream=True)
         gaps: list[Range] = []
         planned = [Range(queue, 0, 4)]
 
@@ -186,11 +186,11 @@ def test_a_slave_is_read_while_its_master_is_away_and_never_taken_for_it(
         with pytest.raises(errors.UnavailableError):
             list(read(hasty))
         observer = TopicObserver(client, reading)
-        assert planning.losses({queue: 4}, observer.see({queue: 4})) == []
+        assert planning.find_losses({queue: 4}, observer.observe({queue: 4})) == []
         master.restart()
         assert sum(batch.num_rows for batch in read(reading)) == 4
         assert gaps == []
-        assert observer.see({queue: 4}).queues[queue].max == 4
+        assert observer.observe({queue: 4}).queues[queue].max == 4
 
 
 def test_brokers_that_speak_tls_are_read_with_their_authority(
@@ -199,7 +199,7 @@ def test_brokers_that_speak_tls_are_read_with_their_authority(
     authority = trustme.CA()
     trusted = tmp_path / "authority.pem"
     authority.cert_pem.write_to_path(trusted)
-    with rocketmq.started(brokers=1, java_options=tls_options(authority, tmp_path)) as mq:
+    with rocketmq.run(brokers=1, java_options=tls_options(authority, tmp_path)) as mq:
         mq.create_topics({unique_name: 1})
         with blocking.Client(mq.name_server.address) as client:
             send(client, MessageQueue(unique_name, "broker-a", 0), b"0")
@@ -213,7 +213,7 @@ def test_brokers_that_speak_tls_are_read_with_their_authority(
 def test_who_may_not_read_is_told_so(spark: SparkSession, tmp_path: Path) -> None:
     keeper = {"accessKey": "keeper", "secretKey": "secret-of-keeper"}
     known = Credentials(*keeper.values())
-    with rocketmq.started(brokers=1, properties=SECURED, credentials=known) as mq:
+    with rocketmq.run(brokers=1, properties=SECURED, credentials=known) as mq:
         mq.create_topics({"sealed": 1})
         source = Source(spark, mq.name_server.address, tmp_path)
         frame = spark.sql("SELECT 'x' AS body").write.format("rocketmq").mode("append")

@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from contract.job_file import JobSink
-from spark_jobs.pipeline.files import Files, NotThereError
-from spark_jobs.pipeline.lease import LostError
+from spark_jobs.pipeline.files import Files, FilesMissingError
+from spark_jobs.pipeline.lease import LeaseLostError
 from spark_jobs.pipeline.users_part import UsersPart
-from spark_jobs.pipeline.writing import Writing
+from spark_jobs.pipeline.writing import BatchWriter
 
 
 class Asked:
@@ -22,7 +22,7 @@ class Asked:
     def __call__(self) -> None:
         self.times += 1
         if not self._leads:
-            raise LostError("no more")
+            raise LeaseLostError("no more")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_driver_that_leads_no_more_leaves_what_its_successor_has_written(
     spark: SparkSession, numbers: DataFrame, tmp_path: Path
 ) -> None:
     files(tmp_path)(numbers, "q", 1)
-    with pytest.raises(LostError):
+    with pytest.raises(LeaseLostError):
         files(tmp_path, Asked(leads=False))(numbers.where("false"), "q", 1)
     assert read(spark, tmp_path) == [0, 1, 2, 6, 7, 8]
 
@@ -65,8 +65,10 @@ def test_files_that_the_driver_does_not_see_are_an_error(
 ) -> None:
     """As when each pod has a folder of its own: the driver finds its own one, and nothing in it."""
     write = files(tmp_path / "rows")
-    monkeypatch.setattr(Files, "_listed", lambda *_: None)
-    with pytest.raises(NotThereError, match=r"wrote [23] files of batch 1, and the driver sees 0"):
+    monkeypatch.setattr(Files, "_list_folder", lambda *_: None)
+    with pytest.raises(
+        FilesMissingError, match=r"wrote [23] files of batch 1, and the driver sees 0"
+    ):
         write(numbers, "q", 1)
 
 
@@ -78,8 +80,10 @@ def test_dead_letters_that_replace_rows_by_another_name_are_an_error(
     sinks = files(tmp_path / "rows"), files(tmp_path / "link")
     users = UsersPart(lambda rows: rows.selectExpr("id", "IF(id > 5, 'no', NULL) _error"), *sinks,
                       is_once=True)  # fmt: skip
-    with pytest.raises(NotThereError, match="the dead letters have replaced 1 files of the sink"):
-        Writing(users, "q", 1, lambda: None).write(numbers)
+    with pytest.raises(
+        FilesMissingError, match="the dead letters have replaced 1 files of the sink"
+    ):
+        BatchWriter(users, "q", 1, lambda: None).write(numbers)
 
 
 def test_rows_of_a_transform_and_messages_that_cannot_be_read_are_buried_together(
@@ -89,7 +93,7 @@ def test_rows_of_a_transform_and_messages_that_cannot_be_read_are_buried_togethe
     users = UsersPart(lambda rows: rows.selectExpr("id", "IF(id > 7, 'no', NULL) _error"), *sinks,
                       is_once=True)  # fmt: skip
     broken = spark.sql("SELECT 'orders' topic, 'x' id, 'it is broken' _error")
-    Writing(users, "q", 1, lambda: broken).write(numbers)
+    BatchWriter(users, "q", 1, lambda: broken).write(numbers)
     assert read(spark, tmp_path / "rows") == [0, 1, 2, 6, 7]
     dead = spark.read.json(f"{tmp_path}/dead/query=q/batch=1")
     found = {tuple(row) for row in dead.select("id", "_id", "topic", "_error").collect()}

@@ -23,12 +23,12 @@ from sandbox.jobs import SPARK, RunningJob
 from sandbox.kubernetes import Cluster
 from sandbox.rocketmq import RocketMq
 from sandbox.statuses import Document
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from spark_jobs.pipeline import hearing, kube, lease, overdue
-from spark_jobs.pipeline.assignments import InFiles
-from spark_jobs.pipeline.hearing import Hearing
+from spark_jobs.pipeline.assignments import FileAssignments
+from spark_jobs.pipeline.hearing import AssignmentWatcher
 from spark_jobs.pipeline.lease import DriverLease, DriverTerms
-from spark_jobs.pipeline.overdue import Overdue
+from spark_jobs.pipeline.overdue import OverduePods
 from tests.real.cluster.running import make_namespace
 
 PATIENCE_SECONDS = 120.0
@@ -59,7 +59,7 @@ class Place:
         self.cluster = cluster
         self.folder = folder
         self.name = name
-        self.opened: list[kube.Api] = []
+        self.opened: list[kube.KubeApi] = []
         self.objects = make_namespace(cluster.admin, name)
         self.objects.make("ConsumerGroup", GROUP, JOB)
         self._make(self.objects.core("configmaps"), {"metadata": {"name": DRIVER}})
@@ -78,8 +78,8 @@ class Place:
             "credentials": str(self.folder),
         }
 
-    def api(self) -> kube.Api:
-        self.opened.append(kube.Api(self.cluster.url, self.folder))
+    def api(self) -> kube.KubeApi:
+        self.opened.append(kube.KubeApi(self.cluster.url, self.folder))
         return self.opened[-1]
 
     @property
@@ -105,7 +105,7 @@ class Place:
             found = {**self._lease(), "spec": spec}
             return self.cluster.admin.ask("PUT", self.lease_path, found).status
 
-        assert eventually(written, lambda status: status == 200) == 200
+        assert wait_for(written, lambda status: status == 200) == 200
 
     def make_slice(self, name: str, shares: list[Document]) -> None:
         data = {"assignments.json": json.dumps(shares)}
@@ -227,8 +227,8 @@ def test_a_lease_that_is_given_back_is_taken_at_once_and_one_that_is_held_is_not
             taken.set()
 
     with in_thread(take):
-        with first.kept():
-            text = eventually(lambda: caplog.text, lambda text: "is held by one" in text)
+        with first.keep():
+            text = wait_for(lambda: caplog.text, lambda text: "is held by one" in text)
             assert "is held by one" in text
             assert not taken.is_set()
             assert place.holder() == "one"
@@ -270,7 +270,7 @@ def test_a_driver_that_sees_another_holder_ends(place: Place, stop: threading.Ev
     ends = Ends()
     mine = place.lease("one", ends, DriverTerms(period=0.05))
     assert mine.take(stop)
-    with mine.kept():
+    with mine.keep():
         place.hold("two")
         assert ends.told.wait(PATIENCE_SECONDS)
     assert ends.why == f"two has taken the Lease {place.lease_path}"
@@ -285,7 +285,7 @@ def test_a_driver_whose_api_server_does_not_answer_ends_in_time(
     ends = Ends()
     mine = place.lease("one", ends, HASTE)
     assert mine.take(stop)
-    with mine.kept(), frozen(place.cluster):
+    with mine.keep(), frozen(place.cluster):
         assert ends.told.wait(PATIENCE_SECONDS)
     assert "could not be renewed for 1 s" in ends.why
 
@@ -297,7 +297,7 @@ def test_a_lease_that_the_operator_has_not_made_yet_is_waited_for(
     place.objects.delete(place.lease_path)
     mine = place.lease("one", terms=HASTE)
     with in_thread(lambda: mine.take(stop)):
-        text = eventually(lambda: caplog.text, lambda text: "is missing" in text)
+        text = wait_for(lambda: caplog.text, lambda text: "is missing" in text)
         assert f"the Lease {place.lease_path} is missing" in text
         place.make_lease()
     assert place.holder() == "one"
@@ -319,9 +319,9 @@ def share(consumer: str, ids: str) -> Document:
 def heard(place: Place, tmp_path: Path) -> Iterator[Any]:
     """The epoch of the file that is written all the time."""
     file = tmp_path / "heard.json"
-    files = InFiles(file, "")
-    with Hearing(place.api(), place.name, GROUP, file).kept_up():
-        yield lambda epoch: eventually(files.latest, lambda found: found.epoch == epoch)
+    files = FileAssignments(file, "")
+    with AssignmentWatcher(place.api(), place.name, GROUP, file).run_in_thread():
+        yield lambda epoch: wait_for(files.read_latest, lambda found: found.epoch == epoch)
 
 
 def test_what_is_published_is_heard_in_the_status_and_in_slices(place: Place, heard: Any) -> None:
@@ -350,8 +350,8 @@ def test_a_watch_that_has_died_is_noticed(
     place.publish({"epoch": 1, "assignments": []})
     assert heard(1).epoch == 1
     with frozen(place.cluster):
-        text = eventually(lambda: caplog.text, lambda text: "timed out" in text)
-        assert f"ConsumerGroup {place.name}/{GROUP} is asked again in" in text
+        text = wait_for(lambda: caplog.text, lambda text: "timed out" in text)
+        assert f"ConsumerGroup {place.name}/{GROUP} is read again in" in text
         assert "timed out" in text
     place.publish({"epoch": 2, "assignments": []})
     assert heard(2).epoch == 2
@@ -378,17 +378,17 @@ def test_the_pod_of_a_lost_executor_goes_where_no_kubelet_ends_it(
         path = f"{place.objects.core('pods', name)}?gracePeriodSeconds=150"
         assert place.cluster.admin.ask("DELETE", path).status == 200
     assert there() == ["alive", "busy", "lost", "strange"]
-    looking = Overdue(place.api(), place.name, GROUP)
-    with looking.kept_up():
+    looking = OverduePods(place.api(), place.name, GROUP)
+    with looking.run_in_thread():
         looking.follow(named.values())
         looking.follow(["1", "2"])
-        assert eventually(there, lambda names: "lost" not in names) == ["alive", "busy", "strange"]
+        assert wait_for(there, lambda names: "lost" not in names) == ["alive", "busy", "strange"]
         hurried, removed = (f"pod {place.name}/lost is {how}" for how in ("to end", "removed"))
-        said = eventually(lambda: caplog.text, lambda text: removed in text)
+        said = wait_for(lambda: caplog.text, lambda text: removed in text)
         assert said.index(hurried) < said.index(removed)
 
 
-java = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+java = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 
 class Jobs:
@@ -419,7 +419,7 @@ class Jobs:
     def publish(self, running: RunningJob, epoch: int) -> None:
         """Publish what the planner of a job has planned."""
         planned = running.folder / "assignment.json"
-        eventually(lambda: running.epoch, lambda found: found == epoch)
+        wait_for(lambda: running.epoch, lambda found: found == epoch)
         assert running.epoch == epoch
         self._place.publish(json.loads(planned.read_text()))
 
@@ -467,7 +467,7 @@ def test_a_driver_that_waits_for_another_starts_nothing_and_can_be_stopped(
     place.hold("somebody")
     with jobs.driver("one") as running:
         running.until(lambda _: "is held by somebody" in running.log)
-        assert executors.of_session(running.process.pid) == [running.process.pid]
+        assert executors.list_session(running.process.pid) == [running.process.pid]
         assert running.end_by(signal.SIGTERM) == TRY_AGAIN
     assert place.holder() == "somebody"
     assert place.report() == {}
@@ -482,7 +482,7 @@ def test_a_job_follows_its_group_and_one_driver_takes_over_from_another(
             right = it.get("driver") == driver and it["adoptedEpoch"] == epoch
             return right and len(it["slots"]) == slots
 
-        found = eventually(place.report, is_so, PATIENCE_SECONDS)
+        found = wait_for(place.report, is_so, PATIENCE_SECONDS)
         assert is_so(found), found
 
     with jobs.driver("one") as first:
@@ -510,10 +510,12 @@ def test_a_job_follows_its_group_and_one_driver_takes_over_from_another(
             place.hold("three")
             assert second.process.wait(PATIENCE_SECONDS) == TRY_AGAIN
             assert "the driver ends at once: three has taken the Lease" in second.log
-            assert eventually(lambda: left_of(second), lambda left: not left) == []
+            assert wait_for(lambda: left_of(second), lambda left: not left) == []
     assert place.holder() == "three"
 
 
 def left_of(running: RunningJob) -> list[int]:
     """Processes of a driver that has ended, but for those that end just now."""
-    return [pid for pid in executors.of_session(running.process.pid) if executors.command(pid)]
+    return [
+        pid for pid in executors.list_session(running.process.pid) if executors.read_command(pid)
+    ]

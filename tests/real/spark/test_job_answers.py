@@ -24,7 +24,7 @@ from tests.answers import Answers, Asked, said
 from tests.real.spark.matrix import Change, plain
 from tests.real.spark.source import ends_at, send
 
-pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 AT_ONCE = 10
 """Messages that are sent before each answer is given."""

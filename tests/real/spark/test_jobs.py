@@ -18,10 +18,11 @@ from mq_client.operations.sending import RoundRobin
 from mq_client.pulling import Position
 from sandbox import jars
 from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
-from sandbox.rocketmq import RocketMq, started
+from sandbox.rocketmq import RocketMq
+from sandbox.rocketmq import run as run_rocketmq
 from tests.real.secured import KEEPER, SECURED
 
-pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 # Without executors, as a job by the clock begins in a cluster.
 WITHOUT = {"spark.master": "local[2]", "spark.executor.instances": "0"}
@@ -298,7 +299,7 @@ def test_a_job_without_its_checkpoint_goes_on_where_its_group_stands(
         running.start()
         running.until(lambda _: committed(client, running) == 40)
         assert running.end_by(signal.SIGTERM) == DONE
-        assert "this checkpoint is new, and the group is not" in running.log
+        assert "this checkpoint is new, but the group is not" in running.log
     found = bodies(tmp_path / "rows")
     assert sorted(set(found)) == list(range(40)), "lost"
     assert len(found) == 40, "doubled"
@@ -309,7 +310,7 @@ def test_a_job_with_wrong_credentials_ends_and_does_not_tell_them(
     tmp_path: Path, unique_name: str
 ) -> None:
     with (
-        started(brokers=1, properties=SECURED, credentials=KEEPER) as mq,
+        run_rocketmq(brokers=1, properties=SECURED, credentials=KEEPER) as mq,
         blocking.Client(mq.name_server.address, credentials=KEEPER) as client,
     ):
         mq.create_topics({unique_name: 1})
@@ -325,7 +326,7 @@ def test_a_broker_killed_under_a_job_is_waited_for_and_nothing_is_lost(
     tmp_path: Path, unique_name: str
 ) -> None:
     with (
-        started(brokers=2) as mq,
+        run_rocketmq(brokers=2) as mq,
         blocking.Client(mq.name_server.address) as client,
     ):
         mq.create_topics({unique_name: 2})

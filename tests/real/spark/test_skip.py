@@ -17,7 +17,7 @@ from sandbox.rocketmq import RocketMq
 from tests.real.spark.forgetting import SMALL_FILES, forget_files
 from tests.real.spark.source import ends_at, send
 
-pytestmark = pytest.mark.skipif(jars.java() is None, reason="no Java: RocketMQ cannot run")
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 SQL = "SELECT queue_offset FROM messages"
 HELD = """
@@ -95,7 +95,7 @@ class Lossy:
 @pytest.fixture
 def lossy(unique_name: str, tmp_path: Path) -> Iterator[Lossy]:
     with (
-        rocketmq.started(brokers=1, properties=SMALL_FILES) as mq,
+        rocketmq.run(brokers=1, properties=SMALL_FILES) as mq,
         blocking.Client(mq.name_server.address) as client,
     ):
         found = Lossy(mq, client, unique_name, tmp_path)
@@ -118,7 +118,7 @@ def test_a_job_passes_over_what_is_gone_once_for_each_time_it_is_asked(lossy: Lo
     job.parts["skip"] = "monday"
     what = f"{queue}: {first - read} messages, offsets {read} to {first - 1}"
     assert lossy.run()["skipped"] == {"value": "monday", "messages": first - read, "lost": what}
-    assert f"passed over, as skip 'monday' asks: {what}" in job.log
+    assert f"skipped, as requested by skip 'monday': {what}" in job.log
     assert lossy.offsets() == [*range(read), *range(first, end)]
 
     lossy.send(40)

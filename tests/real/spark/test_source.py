@@ -14,7 +14,7 @@ from mq_client.pulling import Position
 from mq_client.values import WRITE, MessageQueue, TopicConfig
 from sandbox import asking
 from sandbox.rocketmq import RocketMq
-from sandbox.waiting import eventually
+from sandbox.waiting import wait_for
 from tests.real import java_client
 from tests.real.java_client import JavaClient
 from tests.real.spark.source import ResetOffset, Source, bodies, delete, ends_at, send
@@ -282,12 +282,10 @@ def test_queues_that_vanish_are_an_error_or_passed_over_as_asked(
     ends_at(client, topic, 1)
     rocketmq.create_topics({topic: 1})
     send(client, MessageQueue(topic, "broker-a", 0), b"0")
-    eventually(
+    wait_for(
         lambda: client.find_max_offset(MessageQueue(topic, "broker-a", 0)), lambda end: end == 1
     )
-    eventually(
-        lambda: client.find_route(topic, max_age=0).readable, lambda queues: len(queues) == 2
-    )
+    wait_for(lambda: client.find_route(topic, max_age=0).readable, lambda queues: len(queues) == 2)
     with pytest.raises(Exception, match="are lost") as raised:
         source.run(**given)
     told = str(raised.value)
@@ -371,14 +369,12 @@ def test_a_topic_that_may_not_be_read_now_holds_nothing_up_and_loses_nothing(
     ends_at(client, topic, 1)
     ends_at(client, other, 1)
     client.put_topics([TopicConfig(topic, 2, 2, perm=WRITE)])
-    eventually(lambda: client.find_route(topic, max_age=0).readable, lambda queues: not queues)
+    wait_for(lambda: client.find_route(topic, max_age=0).readable, lambda queues: not queues)
     assert source.run(**given).bodies == [b"free"]
     with pytest.raises(Exception, match=f"{barred} may not be read now: .* lost READ"):
         source.rows(topics=topic)
     client.put_topics([TopicConfig(topic, 2, 2)])
-    eventually(
-        lambda: client.find_route(topic, max_age=0).readable, lambda queues: len(queues) == 4
-    )
+    wait_for(lambda: client.find_route(topic, max_age=0).readable, lambda queues: len(queues) == 4)
     assert source.run(**given).bodies == [b"barred"]
 
 

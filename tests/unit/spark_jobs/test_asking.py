@@ -11,7 +11,7 @@ from mq_client import errors
 from mq_client.commands.cluster import GetRoute
 from mq_client.flows import Ask
 from mq_client.values import READ, WRITE, BrokerMap, BrokerRoute, MessageQueue, Offsets, Route
-from spark_jobs.asking import Asker, Said
+from spark_jobs.asking import Asker, BrokerReply
 from tests.scripted import Stage
 
 TOPICS = ["a", "b", "c", "d"]
@@ -196,4 +196,4 @@ def test_a_slave_that_acts_as_master_is_no_master(
     said = asker.ask(["a"])["a"]
     assert isinstance(said, list)
     assert [each.is_master for each in said] == [expected] * 2
-    assert all(isinstance(each, Said) for each in said)
+    assert all(isinstance(each, BrokerReply) for each in said)

@@ -14,12 +14,12 @@ def broker(name: str, perm: int = 6, write: int = 2, zone: str | None = None) ->
 
 def test_the_writable_queues_are_ranges_in_the_zones_of_their_brokers() -> None:
     route = Route("orders", (broker("a", zone="z1"), broker("b", perm=4), broker("c", write=0)))
-    assert choosing.writable(route) == (QueueRange("orders", "a", 0, 2, "z1"),)
+    assert choosing.list_writable(route) == (QueueRange("orders", "a", 0, 2, "z1"),)
 
 
 def test_a_static_topic_is_refused_by_name() -> None:
     with pytest.raises(errors.UsageError, match=r"orders.* is a static"):
-        choosing.writable(Route("orders", (broker("a"),), is_static=True))
+        choosing.list_writable(Route("orders", (broker("a"),), is_static=True))
 
 
 def test_it_goes_round_and_leaves_out_a_broker_that_failed() -> None:

@@ -19,7 +19,7 @@ from spark_jobs.planning import DataLossError, Range
 from tests import stored
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
-CLUSTER = options.sending({"nameServers": "mq:9876"}).cluster
+CLUSTER = options.parse_sending({"nameServers": "mq:9876"}).cluster
 
 
 class Broker:
@@ -83,7 +83,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     def client(cluster: ClusterOptions) -> Broker:
         return made
 
-    monkeypatch.setattr(connections, "client", client)
+    monkeypatch.setattr(connections, "get_client", client)
     return made
 
 
@@ -182,7 +182,7 @@ def test_a_broker_that_has_more_and_never_gives_it_is_an_error(broker: Broker) -
     broker.slow = 20
     assert list(offsets(2)) == [0, 1]
     broker.slow = 40
-    with pytest.raises(errors.UnavailableError, match="broker-a 3 from offset 0: nothing comes"):
+    with pytest.raises(errors.UnavailableError, match="broker-a 3 from offset 0: no message comes"):
         list(offsets(2))
 
 
@@ -214,7 +214,7 @@ def test_a_task_for_the_dead_letters_gives_a_row_for_each_message_that_cannot_be
     broker: Broker,
 ) -> None:
     broker.broken = frozenset({1})
-    reading = options.reading({"nameServers": "mq:9876", "topics": "orders"}, is_stream=True)
+    reading = options.parse_reading({"nameServers": "mq:9876", "topics": "orders"}, is_stream=True)
     spec = Spec(None, None, [("orders", "broker-a", 3, 1, 2)])
     asked = pa.RecordBatch.from_pydict({"value": [msgspec.json.encode(spec).decode()]})
     (rows,) = UnreadablePuller(reading, filters.EVERYTHING)([asked])
@@ -229,5 +229,5 @@ def test_a_task_for_the_dead_letters_gives_a_row_for_each_message_that_cannot_be
 def test_what_tasks_tell_twice_is_buried_once_and_only_by_its_own_batch() -> None:
     rows = [("orders", "broker-a", 3, first, first + 1) for first in (1, 7, 1)]
     tally = Tally(unreadable=rows)
-    assert tally.unreadable_in([Range(QUEUE, 5, 9)]) == [Range(QUEUE, 7, 8)]
-    assert tally.unreadable_in([Range(QUEUE, 0, 5)]) == [Range(QUEUE, 1, 2)]
+    assert tally.find_unreadable([Range(QUEUE, 5, 9)]) == [Range(QUEUE, 7, 8)]
+    assert tally.find_unreadable([Range(QUEUE, 0, 5)]) == [Range(QUEUE, 1, 2)]

@@ -22,7 +22,9 @@ OFFSETS = st.dictionaries(
 
 def test_offsets_are_written_by_topic_broker_and_queue() -> None:
     offsets = {MessageQueue("orders", "broker-a", 0): 23, MessageQueue("orders", "broker-b", 11): 0}
-    assert journal.tree(offsets) == {"orders": {"broker-a": {"0": 23}, "broker-b": {"11": 0}}}
+    assert journal.write_offsets(offsets) == {
+        "orders": {"broker-a": {"0": 23}, "broker-b": {"11": 0}}
+    }
 
 
 @given(OFFSETS, st.randoms())
@@ -31,18 +33,20 @@ def test_the_text_does_not_depend_on_the_order_of_queues(
 ) -> None:
     items = list(offsets.items())
     rng.shuffle(items)
-    assert json.dumps(journal.tree(dict(items))) == json.dumps(journal.tree(offsets))
+    assert json.dumps(journal.write_offsets(dict(items))) == json.dumps(
+        journal.write_offsets(offsets)
+    )
 
 
 @given(OFFSETS)
 def test_the_text_is_what_sorted_keys_give(offsets: dict[MessageQueue, int]) -> None:
-    tree = journal.tree(offsets)
+    tree = journal.write_offsets(offsets)
     assert json.dumps(tree) == json.dumps(tree, sort_keys=True)
 
 
 @given(OFFSETS)
 def test_what_was_written_is_read_back(offsets: dict[MessageQueue, int]) -> None:
-    assert journal.offsets(json.loads(json.dumps(journal.tree(offsets)))) == offsets
+    assert journal.read_offsets(json.loads(json.dumps(journal.write_offsets(offsets)))) == offsets
 
 
 @pytest.mark.parametrize(
@@ -64,14 +68,14 @@ def test_what_was_written_is_read_back(offsets: dict[MessageQueue, int]) -> None
 )
 def test_an_error_says_which_part_of_offsets_is_wrong(written: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        journal.offsets(written)
+        journal.read_offsets(written)
 
 
 def test_negative_offsets_are_read_where_they_mean_something() -> None:
     written = {"orders": {"broker-a": {"0": -2, "1": -1}}}
-    assert list(journal.offsets(written, least=-2).values()) == [-2, -1]
+    assert list(journal.read_offsets(written, least=-2).values()) == [-2, -1]
     with pytest.raises(ValueError, match="queue '0': -3 is not an offset from -2 on"):
-        journal.offsets({"orders": {"broker-a": {"0": -3}}}, least=-2)
+        journal.read_offsets({"orders": {"broker-a": {"0": -3}}}, least=-2)
 
 
 # --- what a batch's end writes
@@ -91,7 +95,7 @@ A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("payments", "broker-a
     ids=["not begun", "no topic yet", "one", "one and one aside", "all aside"],
 )
 def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
-    assert journal.read(json.loads(json.dumps(entry.written()))) == entry
+    assert journal.read(json.loads(json.dumps(entry.write()))) == entry
 
 
 def test_what_is_no_entry_is_refused() -> None:
@@ -103,8 +107,8 @@ def test_what_is_no_entry_is_refused() -> None:
 
 def test_topics_that_are_read_no_more_are_set_aside_and_come_back() -> None:
     both = Entry({A: 3, B: 7}, filters.EVERYTHING)
-    assert both.parted(lambda topic: topic == "orders") == ({A: 3}, {}, {B: 7})
+    assert both.divide(lambda topic: topic == "orders") == ({A: 3}, {}, {B: 7})
     one = Entry({A: 4}, filters.EVERYTHING, {B: 7})
-    assert one.parted(lambda topic: topic == "orders") == ({A: 4}, {}, {B: 7})
-    assert one.parted(lambda _: True) == ({A: 4}, {B: 7}, {})
-    assert one.parted(lambda topic: topic == "payments") == ({}, {B: 7}, {A: 4})
+    assert one.divide(lambda topic: topic == "orders") == ({A: 4}, {}, {B: 7})
+    assert one.divide(lambda _: True) == ({A: 4}, {B: 7}, {})
+    assert one.divide(lambda topic: topic == "payments") == ({}, {B: 7}, {A: 4})

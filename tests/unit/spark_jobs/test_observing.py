@@ -20,7 +20,7 @@ from mq_client.values import (
     Route,
 )  # fmt: skip
 from spark_jobs import options, planning
-from spark_jobs.asking import Said
+from spark_jobs.asking import BrokerReply
 from spark_jobs.observing import TopicObserver
 from tests.scripted import Stage
 
@@ -73,16 +73,18 @@ class Fake:
 class Watched(TopicObserver):
     def __init__(self, cluster: Fake, **topics: str) -> None:
         given = {"nameServers": "mq:9876", **(topics or {"topics": "orders"})}
-        super().__init__(cluster, options.reading(given, is_stream=True))  # type: ignore[arg-type]  # all that is needed
+        super().__init__(cluster, options.parse_reading(given, is_stream=True))  # type: ignore[arg-type]  # all that is needed
         self.cluster = cluster
 
-    def _ends(self, at: Mapping[MessageQueue, str]) -> Mapping[MessageQueue, int | errors.MqError]:
+    def _ask_ends(
+        self, at: Mapping[MessageQueue, str]
+    ) -> Mapping[MessageQueue, int | errors.MqError]:
         return {queue: self.cluster.ends[queue] for queue in at}
 
-    def _ask(self, topics: set[str]) -> Mapping[str, list[Said] | errors.TopicUnknownError]:
+    def _ask(self, topics: set[str]) -> Mapping[str, list[BrokerReply] | errors.TopicUnknownError]:
         cluster = self.cluster
         said = [
-            Said(cluster.broker(name), answer, cluster.masters)
+            BrokerReply(cluster.broker(name), answer, cluster.masters)
             for name, answer in cluster.answers.items()
         ]
         return dict.fromkeys(topics, said or UNKNOWN)
@@ -90,28 +92,28 @@ class Watched(TopicObserver):
 
 def test_queues_of_all_brokers_are_seen() -> None:
     answers: dict[str, Answer] = {"broker-a": held(5, 6), "broker-b": {B0: Offsets(0, 7, 0)}}
-    seen = Watched(Fake(answers)).see()
+    seen = Watched(Fake(answers)).observe()
     assert {queue: ends.max for queue, ends in seen.queues.items()} == {A0: 5, A1: 6, B0: 7}
     assert seen.silent == {}
 
 
 def test_only_queues_that_may_be_read_are_seen() -> None:
-    seen = Watched(Fake({"broker-a": held(5, 6)}, queues=1, ends={A1: 6})).see({A1: 3})
+    seen = Watched(Fake({"broker-a": held(5, 6)}, queues=1, ends={A1: 6})).observe({A1: 3})
     assert seen.queues.keys() == {A0}
     assert seen.is_closed(A1)
 
 
 @pytest.mark.parametrize(("end", "lost"), [(3, 0), (4, 1), (2, 1)], ids=["read", "more", "anew"])
 def test_a_closed_queue_that_was_read_to_its_end_is_no_loss(end: int, lost: int) -> None:
-    seen = Watched(Fake({"broker-a": held(5)}, ends={A1: end})).see({A0: 5, A1: 3})
-    assert len(planning.losses({A0: 5, A1: 3}, seen)) == lost
+    seen = Watched(Fake({"broker-a": held(5)}, ends={A1: end})).observe({A0: 5, A1: 3})
+    assert len(planning.find_losses({A0: 5, A1: 3}, seen)) == lost
     assert planning.advance({A0: 5, A1: 3}, seen, {}) == {A0: 5}
 
 
 def test_a_broker_that_does_not_tell_the_end_of_a_closed_queue_is_silent() -> None:
-    seen = Watched(Fake({"broker-a": held(5)}, ends={A1: SILENT})).see({A0: 5, A1: 3})
+    seen = Watched(Fake({"broker-a": held(5)}, ends={A1: SILENT})).observe({A0: 5, A1: 3})
     assert seen.silent == {"broker-a": SILENT}
-    assert planning.losses({A1: 3}, seen) == []
+    assert planning.find_losses({A1: 3}, seen) == []
     assert planning.advance({A1: 3}, seen, {}) == {A1: 3}
 
 
@@ -120,12 +122,12 @@ def test_a_broker_that_does_not_answer_is_silent_and_logged_once(
 ) -> None:
     cluster = Fake({"broker-a": held(5), "broker-b": SILENT})
     watched = Watched(cluster)
-    seen = watched.see({B0: 3})
-    watched.see({B0: 3})
+    seen = watched.observe({B0: 3})
+    watched.observe({B0: 3})
     assert seen.silent == {"broker-b": SILENT}
     assert not seen.is_closed(B0)
     cluster.answers = {"broker-a": held(5), "broker-b": {B0: Offsets(0, 7, 0)}}
-    assert watched.see({B0: 3}).silent == {}
+    assert watched.observe({B0: 3}).silent == {}
     assert caplog.messages == [
         "broker-b is left out until it answers: no answer", "broker-b answers again",
     ]  # fmt: skip
@@ -134,49 +136,49 @@ def test_a_broker_that_does_not_answer_is_silent_and_logged_once(
 def test_another_error_of_a_broker_is_an_error() -> None:
     refusal = errors.NotPermittedError("X", "a:1", 16, "no")
     with pytest.raises(errors.NotPermittedError):
-        Watched(Fake({"broker-a": refusal})).see({A0: 1})
+        Watched(Fake({"broker-a": refusal})).observe({A0: 1})
 
 
 def test_a_broker_that_left_the_route_is_silent_while_it_does_not_run() -> None:
-    seen = Watched(Fake({"broker-a": held(5)}, running=("broker-a",))).see({A0: 1, B0: 3})
+    seen = Watched(Fake({"broker-a": held(5)}, running=("broker-a",))).observe({A0: 1, B0: 3})
     assert seen.silent.keys() == {"broker-b"}
     assert not seen.is_closed(B0)
 
 
 def test_a_broker_that_runs_and_is_not_in_the_route_does_not_have_the_topic() -> None:
-    seen = Watched(Fake({"broker-a": held(5)})).see({A0: 1, B0: 3})
+    seen = Watched(Fake({"broker-a": held(5)})).observe({A0: 1, B0: 3})
     assert seen.silent == {}
     assert seen.is_closed(B0)
 
 
 def test_a_broker_that_came_back_in_between_is_not_taken_for_one_without_the_topic() -> None:
     later: dict[str, Answer] = {"broker-a": {}, "broker-b": {}}
-    seen = Watched(Fake({"broker-a": held(5)}, route_later=later)).see({A0: 1, B0: 3})
+    seen = Watched(Fake({"broker-a": held(5)}, route_later=later)).observe({A0: 1, B0: 3})
     assert not seen.is_closed(B0)
     assert seen.silent.keys() == {"broker-b"}
 
 
 def test_a_topic_whose_brokers_are_all_away_is_not_taken_for_a_deleted_one() -> None:
-    seen = Watched(Fake({}, running=())).see({A0: 1, B0: 3})
+    seen = Watched(Fake({}, running=())).observe({A0: 1, B0: 3})
     assert not seen.is_closed(A0)
     assert seen.silent.keys() == {"broker-a", "broker-b"}
 
 
 def test_a_topic_that_no_running_broker_has_is_deleted() -> None:
-    seen = Watched(Fake({})).see({A0: 1, B0: 3})
+    seen = Watched(Fake({})).observe({A0: 1, B0: 3})
     assert seen.is_closed(A0)
     assert seen.is_closed(B0)
 
 
 def test_a_topic_that_a_broker_in_the_route_does_not_know_is_deleted_there() -> None:
-    seen = Watched(Fake({"broker-a": held(5), "broker-b": UNKNOWN})).see({A0: 1, B0: 3})
+    seen = Watched(Fake({"broker-a": held(5), "broker-b": UNKNOWN})).observe({A0: 1, B0: 3})
     assert (seen.is_closed(A0), seen.is_closed(B0)) == (False, True)
 
 
 @pytest.mark.parametrize("answers", [{}, {"broker-a": UNKNOWN}], ids=["no route", "the broker"])
 def test_a_topic_that_was_never_read_must_exist(answers: dict[str, Answer]) -> None:
     with pytest.raises(errors.TopicUnknownError):
-        Watched(Fake(answers)).see()
+        Watched(Fake(answers)).observe()
 
 
 @pytest.mark.parametrize(
@@ -192,26 +194,26 @@ def test_what_a_slave_does_not_hold_is_left_out_and_is_no_loss(
     answer: dict[MessageQueue, Offsets], start: dict[MessageQueue, int]
 ) -> None:
     cluster = Fake({"broker-a": answer}, masters=False)
-    seen = Watched(cluster).see(start)
+    seen = Watched(cluster).observe(start)
     assert seen.queues.keys() == {A1}
-    assert planning.losses(start, seen) == []
+    assert planning.find_losses(start, seen) == []
     assert planning.advance(start, seen, {}) == start
 
 
 def test_a_slave_that_does_not_know_a_topic_yet_is_no_loss() -> None:
-    seen = Watched(Fake({"broker-a": UNKNOWN}, masters=False)).see({A0: 3})
+    seen = Watched(Fake({"broker-a": UNKNOWN}, masters=False)).observe({A0: 3})
     assert seen.silent.keys() == {"broker-a"}
-    assert planning.losses({A0: 3}, seen) == []
+    assert planning.find_losses({A0: 3}, seen) == []
 
 
 def test_a_slave_that_runs_and_is_not_in_the_route_is_no_loss() -> None:
-    seen = Watched(Fake({}, masters=False)).see({A0: 3})
+    seen = Watched(Fake({}, masters=False)).observe({A0: 3})
     assert seen.silent.keys() == {"broker-a"}
-    assert planning.losses({A0: 3}, seen) == []
+    assert planning.find_losses({A0: 3}, seen) == []
 
 
 def test_a_slave_that_is_not_behind_is_read() -> None:
-    seen = Watched(Fake({"broker-a": held(5, 9)}, masters=False)).see({A0: 5, A1: 2})
+    seen = Watched(Fake({"broker-a": held(5, 9)}, masters=False)).observe({A0: 5, A1: 2})
     assert (seen.silent, seen.queues[A1].max) == ({}, 9)
     assert seen.is_by_slave(A0)
 
@@ -224,34 +226,34 @@ def test_queues_that_may_not_be_read_now_stay_where_they_are(
 ) -> None:
     cluster = Fake({"broker-a": {A0: Offsets(4, 9, 0), A1: Offsets(0, 9, 0)}}, perm=WRITE)
     watched, start = Watched(cluster), {A0: 3, A1: 5}
-    watched.see(start)
-    seen = watched.see(start)
-    assert planning.losses(start, seen) == []
+    watched.observe(start)
+    seen = watched.observe(start)
+    assert planning.find_losses(start, seen) == []
     assert planning.advance(start, seen, {}) == start
-    assert planning.backlog(start, seen) == {A0: 5, A1: 4}
+    assert planning.count_lag(start, seen) == {A0: 5, A1: 4}
     cluster.perm = READ
-    seen = watched.see(start)
+    seen = watched.observe(start)
     assert planning.advance(start, seen, {}) == {A0: 9, A1: 9}
-    assert len(planning.losses(start, seen)) == 1
+    assert len(planning.find_losses(start, seen)) == 1
     first, last = caplog.messages
     assert first.startswith("orders@broker-a may not be read now: the perm")
     assert last == "orders@broker-a is no longer closed to readers"
 
 
 def test_a_master_that_is_behind_is_seen_for_it_lost_messages() -> None:
-    assert Watched(Fake({"broker-a": held(5)})).see({A0: 6}).queues[A0].max == 5
+    assert Watched(Fake({"broker-a": held(5)})).observe({A0: 6}).queues[A0].max == 5
 
 
 def test_a_pattern_finds_its_topics() -> None:
     cluster = Fake({"broker-a": held(5)}, topics=["orders", "orders-too", "my-orders"])
-    assert Watched(cluster, topicPattern="orders").see().queues.keys() == {A0}
+    assert Watched(cluster, topicPattern="orders").observe().queues.keys() == {A0}
 
 
 def test_without_a_name_server_a_pattern_goes_on_with_what_it_has() -> None:
     watched = Watched(Fake({"broker-a": held(5)}), topicPattern="orders")
-    assert watched.see({A0: 3}).queues.keys() == {A0}
+    assert watched.observe({A0: 3}).queues.keys() == {A0}
     with pytest.raises(errors.NoNameServerError):
-        watched.see()
+        watched.observe()
 
 
 # --- how large messages are
@@ -265,4 +267,4 @@ def test_a_reset_of_the_groups_offset_is_no_sample_of_its_messages() -> None:
     here = Route("orders", (BrokerRoute("broker-a", "c", {0: "a:1"}, 2, 2, READ | WRITE),))
     reset = Pulled(PullStatus.OFFSET_MOVED, 90, 0, 100, 0, b"", "OFFSET_RESET")
     found = Pulled(PullStatus.FOUND, 14, 0, 100, 0, bytes(400))
-    assert stage.play(watched._sample(Position(A0, 10)), [here, reset, found]).value == 100
+    assert stage.play(watched._measure_sample(Position(A0, 10)), [here, reset, found]).value == 100

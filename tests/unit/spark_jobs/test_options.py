@@ -17,11 +17,11 @@ LEAST = {"nameServers": "mq:9876", "topics": "orders"}
 
 
 def stream(**given: str) -> Reading:
-    return options.reading(LEAST | given, is_stream=True)
+    return options.parse_reading(LEAST | given, is_stream=True)
 
 
 def bounded(**given: str) -> Reading:
-    return options.reading(LEAST | given, is_stream=False)
+    return options.parse_reading(LEAST | given, is_stream=False)
 
 
 # --- defaults
@@ -59,7 +59,9 @@ def test_the_group_of_an_empty_text_is_none() -> None:
 
 def test_names_of_options_are_taken_in_any_case() -> None:
     given = {name.lower(): value for name, value in LEAST.items()}
-    assert options.reading(given | {"GROUP": "billing"}, is_stream=True) == stream(group="billing")
+    assert options.parse_reading(given | {"GROUP": "billing"}, is_stream=True) == stream(
+        group="billing"
+    )
 
 
 # --- values
@@ -75,7 +77,7 @@ def test_topics_are_a_list_with_commas() -> None:
 
 def test_a_pattern_stands_instead_of_topics() -> None:
     given = {"nameServers": "mq:9876", "topicPattern": "order.*"}
-    reading = options.reading(given, is_stream=True)
+    reading = options.parse_reading(given, is_stream=True)
     assert (reading.topics, reading.pattern) == ((), "order.*")
 
 
@@ -163,16 +165,16 @@ def test_a_start_is_offsets_and_an_edge_for_all_other_queues() -> None:
         ({"topics": ""}, "give either topics"),
         ({"topics": " , "}, "give either topics"),
         ({"topicPattern": ".*"}, "give either topics"),
-        ({"topics": "", "topicPattern": "("}, "topicPattern: '(' is no regular expression"),
+        ({"topics": "", "topicPattern": "("}, "topicPattern: '(' is not a regular expression"),
         ({"nameserver": "x"}, "option 'nameserver' is unknown here; did you mean nameServers?"),
         ({"qwertyuiop": "x"}, "option 'qwertyuiop' is unknown here"),
         ({"accessKey": "x"}, "accessKey and secretKey belong together"),
         ({"secretKey": "x"}, "accessKey and secretKey belong together"),
-        ({"tls": "yes"}, "tls: 'yes' is neither true nor false, and no file"),
-        ({"requestTimeout": "soon"}, "requestTimeout: 'soon' is no time in seconds"),
-        ({"fetchDeadline": "0"}, "fetchDeadline: '0' is no time"),
-        ({"fetchDeadline": "nan"}, "fetchDeadline: 'nan' is no time"),
-        ({"fetchDeadline": "inf"}, "fetchDeadline: 'inf' is no time"),
+        ({"tls": "yes"}, "tls: 'yes' is neither true nor false, nor a file"),
+        ({"requestTimeout": "soon"}, "requestTimeout: 'soon' is not a time in seconds"),
+        ({"fetchDeadline": "0"}, "fetchDeadline: '0' is not a time"),
+        ({"fetchDeadline": "nan"}, "fetchDeadline: 'nan' is not a time"),
+        ({"fetchDeadline": "inf"}, "fetchDeadline: 'inf' is not a time"),
         ({"tags": "a", "sqlFilter": "b > 1"}, "give either tags or sqlFilter"),
         ({"tags": "a || || b"}, "separate tags by ||"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss: 'maybe' is neither true nor false"),
@@ -180,8 +182,8 @@ def test_a_start_is_offsets_and_an_edge_for_all_other_queues() -> None:
         ({"startFrom": "group"}, "startFrom: 'group' needs the option group"),
         ({"startFrom": "begin"}, "startFrom: 'begin' is neither one of earliest, latest, group"),
         ({"startFrom": "[1]"}, "startFrom: '[1]' is neither one of"),
-        ({"nameServers": "a:1, b:2"}, "nameServers: 'a:1, b:2' has commas; put ; between"),
-        ({"nameServers": "a:1,b:2"}, "nameServers: 'a:1,b:2' has commas; put ; between"),
+        ({"nameServers": "a:1, b:2"}, "nameServers: 'a:1, b:2' has commas; separate name servers"),
+        ({"nameServers": "a:1,b:2"}, "nameServers: 'a:1,b:2' has commas; separate name servers"),
         ({"nameServers": "a:1 b:2"}, "nameServers: 'a:1 b:2' is not an address"),
         ({"nameServers": "mq"}, "nameServers: 'mq' is not an address"),
         ({"orderingKey": "x"}, "option 'orderingKey' is for the sink"),
@@ -190,8 +192,8 @@ def test_a_start_is_offsets_and_an_edge_for_all_other_queues() -> None:
             {"startFrom": "latest", "startTimestamp": "7"},
             "startFrom=timestamp and startTimestamp belong together",
         ),
-        ({"startTimestamp": "yesterday"}, "startTimestamp: 'yesterday' is no time, as in"),
-        ({"startTimestamp": "2026-11-21T08:00:00"}, "is no time, as in"),
+        ({"startTimestamp": "yesterday"}, "startTimestamp: 'yesterday' is not a time, as in"),
+        ({"startTimestamp": "2026-11-21T08:00:00"}, "is not a time, as in"),
         ({"startFrom": "{"}, "startFrom: '{' is not JSON (Expecting property name"),
         ({"startFrom": "{'orders': {}}"}, "offsets look like {"),
         ({"startFrom": '{"orders": 7}'}, "startFrom: the brokers of topic 'orders' must be an"),
@@ -208,13 +210,13 @@ def test_what_cannot_be_is_an_error_that_names_the_option(
     given: dict[str, str], said: str, is_stream: bool
 ) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
-        options.reading(LEAST | given, is_stream)
+        options.parse_reading(LEAST | given, is_stream)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "many", "1e3", "²"])
 @pytest.mark.parametrize("name", ["maxMessagesPerBatch", "maxBytesPerBatch"])
 def test_a_limit_is_a_whole_number_above_0(name: str, value: str) -> None:
-    with pytest.raises(UsageError, match=f"{name}: '{value}' is no whole number above 0"):
+    with pytest.raises(UsageError, match=f"{name}: '{value}' is not a whole number above 0"):
         stream(**{name: value})
 
 
@@ -241,25 +243,25 @@ def test_a_bounded_read_has_no_batches_to_limit(name: str) -> None:
 
 
 def test_a_sink_needs_name_servers_only() -> None:
-    sending = options.sending({"nameServers": "mq:9876"})
+    sending = options.parse_sending({"nameServers": "mq:9876"})
     assert (sending.topic, sending.group, sending.ordering_key) == (None, "evenkeel-sink", None)
 
 
 def test_a_sinks_options_are_read() -> None:
     given = {"nameServers": "mq:9876", "topic": "orders", "group": "g", "orderingKey": "customer"}
-    sending = options.sending(given)
+    sending = options.parse_sending(given)
     assert (sending.topic, sending.group, sending.ordering_key) == ("orders", "g", "customer")
 
 
 def test_a_sink_passes_over_sparks_own_option() -> None:
-    options.sending({"nameServers": "mq:9876", "checkpointLocation": "/x"})
+    options.parse_sending({"nameServers": "mq:9876", "checkpointLocation": "/x"})
 
 
 def test_a_sink_refuses_what_is_not_its_own() -> None:
     with pytest.raises(
         UsageError, match=r"option 'topics' is for .*, not for the sink .*; did you mean topic\?"
     ):
-        options.sending({"nameServers": "mq:9876", "topics": "orders"})
+        options.parse_sending({"nameServers": "mq:9876", "topics": "orders"})
 
 
 # --- the guide

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mq_client.errors import NoBrokerError, UsageError
 from mq_client.values import MessageQueue, Offsets
 from spark_jobs import planning
-from spark_jobs.planning import DataLossError, Limits, Loss, Range, SeenOffsets
+from spark_jobs.planning import BatchLimits, DataLossError, Loss, Range, SeenOffsets
 
 A0, A1 = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 B0 = MessageQueue("orders", "broker-b", 0)
@@ -34,7 +34,7 @@ def seen(queues: dict[MessageQueue, tuple[int, int]]) -> SeenOffsets:
 def test_a_limit_of_messages_is_kept_and_no_queue_starves(
     backlog: dict[MessageQueue, int], most: int
 ) -> None:
-    shares = Limits(messages=most).shares(backlog)
+    shares = BatchLimits(messages=most).share_out(backlog)
     waiting = {queue for queue, count in backlog.items() if count}
     assert shares.keys() == waiting
     assert all(1 <= count <= backlog[queue] for queue, count in shares.items())
@@ -46,7 +46,7 @@ def test_a_limit_of_bytes_is_kept_and_no_queue_starves(
     backlog: dict[MessageQueue, int], most: int, data: st.DataObject
 ) -> None:
     sizes = {queue: data.draw(st.integers(0, 10**5)) for queue in backlog}
-    shares = Limits(bytes=most, message_bytes=sizes).shares(backlog)
+    shares = BatchLimits(bytes=most, message_bytes=sizes).share_out(backlog)
     waiting = {queue for queue, count in backlog.items() if count}
     assert all(1 <= shares[queue] <= backlog[queue] for queue in waiting)
     taken = sum(sizes[queue] * count for queue, count in shares.items())
@@ -58,30 +58,32 @@ def test_a_batch_takes_all_when_all_is_within_the_limits(backlog: dict[MessageQu
     waiting = {queue: count for queue, count in backlog.items() if count}
     sizes = dict.fromkeys(backlog, 100.0)
     size = 100 * sum(waiting.values())
-    assert Limits(max(1, sum(waiting.values())), size, sizes).shares(backlog) == waiting
-    assert planning.NO_LIMITS.shares(backlog) == waiting
+    assert BatchLimits(max(1, sum(waiting.values())), size, sizes).share_out(backlog) == waiting
+    assert planning.NO_LIMITS.share_out(backlog) == waiting
 
 
 def test_a_limit_is_used_up_but_for_less_than_one_message_a_queue() -> None:
-    shares = Limits(messages=100).shares({A0: 1000, A1: 3000, B0: 500})
+    shares = BatchLimits(messages=100).share_out({A0: 1000, A1: 3000, B0: 500})
     assert sum(shares.values()) > 100 - 3
     assert shares[A1] > shares[A0] > shares[B0]
 
 
 def test_queues_become_level_at_about_the_same_time() -> None:
     backlog = {A0: 10_000, A1: 40_000}
-    shares = Limits(messages=5_000).shares(backlog)
+    shares = BatchLimits(messages=5_000).share_out(backlog)
     assert abs(shares[A0] / backlog[A0] - shares[A1] / backlog[A1]) < 0.001
 
 
 def test_the_stricter_of_two_limits_holds() -> None:
     backlog, sizes = {A0: 1000}, {A0: 10.0}
-    assert Limits(messages=50, bytes=10_000, message_bytes=sizes).shares(backlog) == {A0: 50}
-    assert Limits(messages=500, bytes=100, message_bytes=sizes).shares(backlog) == {A0: 10}
+    assert BatchLimits(messages=50, bytes=10_000, message_bytes=sizes).share_out(backlog) == {
+        A0: 50
+    }
+    assert BatchLimits(messages=500, bytes=100, message_bytes=sizes).share_out(backlog) == {A0: 10}
 
 
 def test_a_message_that_is_larger_than_the_limit_is_read_alone() -> None:
-    assert Limits(bytes=10, message_bytes={A0: 5e6}).shares({A0: 7}) == {A0: 1}
+    assert BatchLimits(bytes=10, message_bytes={A0: 5e6}).share_out({A0: 7}) == {A0: 1}
 
 
 # --- what a batch reads
@@ -92,7 +94,7 @@ def test_a_batch_reads_all_that_waits() -> None:
 
 
 def test_a_queue_without_new_messages_stays_beside_a_busy_one() -> None:
-    end = planning.advance({A0: 5, A1: 0}, seen({A0: (0, 5), A1: (0, 1000)}), {}, Limits(10))
+    end = planning.advance({A0: 5, A1: 0}, seen({A0: (0, 5), A1: (0, 1000)}), {}, BatchLimits(10))
     assert end == {A0: 5, A1: 10}
 
 
@@ -100,15 +102,15 @@ def test_a_new_queue_enters_the_journal_before_it_is_read() -> None:
     now = seen({A0: (0, 9), A1: (3, 9)})
     first = planning.advance({A0: 5}, now, {A1: 3})
     assert first == {A0: 9, A1: 3}
-    assert planning.ranges({A0: 5}, first) == [Range(A0, 5, 9)]
-    assert planning.ranges(first, planning.advance(first, now, {})) == [Range(A1, 3, 9)]
+    assert planning.plan_ranges({A0: 5}, first) == [Range(A0, 5, 9)]
+    assert planning.plan_ranges(first, planning.advance(first, now, {})) == [Range(A1, 3, 9)]
 
 
 def test_ranges_are_those_between_two_journaled_offsets_in_the_order_of_queues() -> None:
     start = {B0: 1, A1: 5, A0: 0}
-    assert planning.ranges(start, {B0: 4, A1: 5, A0: 2}) == [Range(A0, 0, 2), Range(B0, 1, 4)]
-    assert planning.ranges(start, {A0: 2}) == [Range(A0, 0, 2)]
-    assert planning.ranges({A0: 9}, {A0: 2}) == []
+    assert planning.plan_ranges(start, {B0: 4, A1: 5, A0: 2}) == [Range(A0, 0, 2), Range(B0, 1, 4)]
+    assert planning.plan_ranges(start, {A0: 2}) == [Range(A0, 0, 2)]
+    assert planning.plan_ranges({A0: 9}, {A0: 2}) == []
 
 
 def test_a_queue_of_a_silent_broker_stays_where_it_is() -> None:
@@ -116,13 +118,13 @@ def test_a_queue_of_a_silent_broker_stays_where_it_is() -> None:
         {A0: Offsets(0, 9, 0)}, frozenset({("orders", "broker-a")}),
         {"broker-b": NoBrokerError("x")},
     )  # fmt: skip
-    assert planning.losses({A0: 5, B0: 7}, now) == []
+    assert planning.find_losses({A0: 5, B0: 7}, now) == []
     assert planning.advance({A0: 5, B0: 7}, now, {}) == {A0: 9, B0: 7}
 
 
 def test_the_backlog_counts_what_is_still_there() -> None:
     now = seen({A0: (10, 30), A1: (0, 3)})
-    assert planning.backlog({A0: 5, A1: 7, B0: 1}, now) == {A0: 20, A1: 0}
+    assert planning.count_lag({A0: 5, A1: 7, B0: 1}, now) == {A0: 20, A1: 0}
 
 
 @given(
@@ -140,8 +142,8 @@ def test_repeated_batches_read_each_waiting_message_once(
     at = start
     for _ in range(200):
         new = {queue: held.min for queue, held in now.queues.items() if queue not in at}
-        end = planning.advance(at, now, new, Limits(most))
-        for each in planning.ranges(at, end):
+        end = planning.advance(at, now, new, BatchLimits(most))
+        for each in planning.plan_ranges(at, end):
             read += [(each.queue, offset) for offset in range(each.start, each.stop)]
         at = end
     waiting = {
@@ -159,7 +161,7 @@ def test_repeated_batches_read_each_waiting_message_once(
 
 def test_a_queue_that_is_no_more_is_a_loss_and_leaves_the_journal() -> None:
     now = seen({A0: (0, 9)})
-    assert planning.losses({A0: 9, A1: 4}, now) == [
+    assert planning.find_losses({A0: 9, A1: 4}, now) == [
         Loss(A1, "the topic has no such queue any more; read up to 4")
     ]
     assert planning.advance({A0: 9, A1: 4}, now, {}) == {A0: 9}
@@ -167,51 +169,51 @@ def test_a_queue_that_is_no_more_is_a_loss_and_leaves_the_journal() -> None:
 
 def test_deleted_offsets_are_a_loss_and_are_passed_over() -> None:
     now = seen({A0: (20, 30)})
-    assert planning.losses({A0: 5}, now) == [Loss(A0, "offsets 5 to 19 are deleted")]
+    assert planning.find_losses({A0: 5}, now) == [Loss(A0, "offsets 5 to 19 are deleted")]
     assert planning.advance({A0: 5}, now, {}) == {A0: 30}
-    assert planning.advance({A0: 5}, now, {}, Limits(1)) == {A0: 21}
+    assert planning.advance({A0: 5}, now, {}, BatchLimits(1)) == {A0: 21}
 
 
 def test_an_offset_behind_the_queues_end_is_a_loss_and_goes_back_to_the_end() -> None:
     now = seen({A0: (0, 3)})
-    (loss,) = planning.losses({A0: 5}, now)
+    (loss,) = planning.find_losses({A0: 5}, now)
     assert "it ends at 3, but was read up to 5" in str(loss)
     assert planning.advance({A0: 5}, now, {}) == {A0: 3}
 
 
 @pytest.mark.parametrize("offset", [20, 25, 30])
 def test_an_offset_within_the_queue_is_no_loss(offset: int) -> None:
-    assert planning.losses({A0: offset}, seen({A0: (20, 30)})) == []
+    assert planning.find_losses({A0: offset}, seen({A0: (20, 30)})) == []
 
 
 def test_the_error_names_all_losses_and_the_way_on() -> None:
-    found = planning.losses({A0: 5, A1: 5}, seen({A0: (0, 3)}))
+    found = planning.find_losses({A0: 5, A1: 5}, seen({A0: (0, 3)}))
     with pytest.raises(DataLossError, match=r"broker-a 0: .*broker-a 1: .*failOnDataLoss=false"):
-        planning.refuse(found)
-    planning.refuse([])
+        planning.refuse_losses(found)
+    planning.refuse_losses([])
 
 
 # --- ends that are given
 
 
 def test_available_now_does_not_go_behind_its_ends() -> None:
-    now = seen({A0: (0, 100), A1: (0, 100)}).up_to({A0: 10, A1: 500}, {A0: 5, A1: 5})
+    now = seen({A0: (0, 100), A1: (0, 100)}).cut_at({A0: 10, A1: 500}, {A0: 5, A1: 5})
     assert planning.advance({A0: 5, A1: 5}, now, {}) == {A0: 10, A1: 100}
 
 
 def test_available_now_leaves_a_queue_alone_that_it_did_not_see_at_first() -> None:
     now = seen({A0: (0, 100), A1: (7, 100)})
-    known = now.up_to({}, {A0: 5})
+    known = now.cut_at({}, {A0: 5})
     assert planning.advance({A0: 5}, known, {A1: 7}) == {A0: 5, A1: 7}
-    later = now.up_to({}, {A0: 5, A1: 7})
+    later = now.cut_at({}, {A0: 5, A1: 7})
     assert planning.advance({A0: 5, A1: 7}, later, {}) == {A0: 5, A1: 7}
 
 
 def test_available_now_still_sees_losses() -> None:
-    now = seen({A0: (0, 3)}).up_to({A0: 3}, {A0: 5})
-    assert len(planning.losses({A0: 5}, now)) == 1
-    silent_before = seen({A0: (0, 3)}).up_to({}, {A0: 5})
-    assert len(planning.losses({A0: 5}, silent_before)) == 1
+    now = seen({A0: (0, 3)}).cut_at({A0: 3}, {A0: 5})
+    assert len(planning.find_losses({A0: 5}, now)) == 1
+    silent_before = seen({A0: (0, 3)}).cut_at({}, {A0: 5})
+    assert len(planning.find_losses({A0: 5}, silent_before)) == 1
 
 
 def test_a_place_behind_the_end_of_a_queue_is_refused_at_once() -> None:
@@ -236,5 +238,5 @@ def test_what_a_slave_does_not_hold_is_its_masters_to_give() -> None:
         planning.check_readable([Range(A0, 2, 9)], now)
     with pytest.raises(NoBrokerError, match=r"endAt: the slave of .* ends at 9, before 10"):
         planning.check_ends("endAt", {A0: 10}, now)
-    assert planning.losses({A0: 2, A1: 5, B0: 5}, now) == []
-    assert planning.losses({A0: 10}, now) == []
+    assert planning.find_losses({A0: 2, A1: 5, B0: 5}, now) == []
+    assert planning.find_losses({A0: 10}, now) == []

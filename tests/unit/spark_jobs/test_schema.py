@@ -18,7 +18,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def rows(data: bytes, *, include_properties: bool = False) -> list[dict[str, Any]]:
-    found = schema.rows(columns.read(data, broker="broker-a"), include_properties)
+    found = schema.make_rows(columns.read(data, broker="broker-a"), include_properties)
     found.validate(full=True)
     return list(found.to_pylist())
 
@@ -58,16 +58,16 @@ def test_a_compressed_body_is_expanded(codec: Codec) -> None:
 
 
 def test_properties_are_a_column_only_when_asked_for() -> None:
-    assert "properties" not in schema.ddl(include_properties=False)
-    assert "properties map<string,string>" in schema.ddl(include_properties=True)
+    assert "properties" not in schema.make_ddl(include_properties=False)
+    assert "properties map<string,string>" in schema.make_ddl(include_properties=True)
     (row,) = rows(stored.message(b"x", texts={"a": "b"}))
     assert "properties" not in row
 
 
 @pytest.mark.parametrize("include_properties", [True, False])
 def test_arrows_columns_are_those_that_spark_is_told(include_properties: bool) -> None:
-    found = schema.rows(columns.read(stored.message(b"x"), broker="b"), include_properties)
-    told = [each.split(" ") for each in schema.ddl(include_properties).split(", ")]
+    found = schema.make_rows(columns.read(stored.message(b"x"), broker="b"), include_properties)
+    told = [each.split(" ") for each in schema.make_ddl(include_properties).split(", ")]
     kinds = {
         "string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "binary": pa.binary(),
         "map<string,string>": pa.map_(pa.string(), pa.string()),
@@ -81,4 +81,6 @@ def test_arrows_columns_are_those_that_spark_is_told(include_properties: bool) -
 def test_the_guides_table_lists_the_columns_with_their_types() -> None:
     _, _, table = GUIDE.read_text("utf-8").partition("\n| Column | Type |")
     told = re.findall(r"^\| `(\w+)` \| `([\w<>,]+)` \|", table, re.MULTILINE)
-    assert ", ".join(f"{name} {kind}" for name, kind in told) == schema.ddl(include_properties=True)
+    assert ", ".join(f"{name} {kind}" for name, kind in told) == schema.make_ddl(
+        include_properties=True
+    )

@@ -15,7 +15,7 @@ from spark_jobs.options import Sending
 
 
 def sending(**given: str) -> Sending:
-    return options.sending({"nameServers": "mq:9876", **given})
+    return options.parse_sending({"nameServers": "mq:9876", **given})
 
 
 TO_ORDERS = sending(topic="orders")
@@ -40,7 +40,7 @@ def columns(ddl: str) -> StructType:
 def messages(to: Sending = TO_ORDERS, **values: list[object]) -> list[Message]:
     kinds = {"properties": pa.map_(pa.string(), pa.string())}
     arrays = {name: pa.array(value, kinds.get(name)) for name, value in values.items()}
-    return sink._messages(pa.RecordBatch.from_pydict(arrays), to)
+    return sink._make_messages(pa.RecordBatch.from_pydict(arrays), to)
 
 
 # --- columns
@@ -68,7 +68,7 @@ def test_columns_that_can_be_sent_are_taken(
     ("ddl", "given", "said"),
     [
         ("topic string", {}, "there is no column body"),
-        ("body binary", {}, "Give the option topic, or a column topic"),
+        ("body binary", {}, "set the option topic, or add a column topic"),
         ("body int", {"topic": "x"}, "column body int: the sink takes topic string, body binary"),
         ("body binary; tags int", {"topic": "x"}, "column tags int: the sink takes"),
         ("body binary; amount bigint", {"topic": "x"}, "column amount bigint: the sink takes"),
@@ -122,7 +122,7 @@ def test_a_row_without_a_body_is_an_error_and_an_empty_body_is_not() -> None:
 
 def test_messages_are_kept_apart_by_topic_in_their_order() -> None:
     found = [Message(topic, bytes([place])) for place, topic in enumerate(["a", "b", "a"])]
-    assert sink._by_topic(found) == {"a": [found[0], found[2]], "b": [found[1]]}
+    assert sink._group_by_topic(found) == {"a": [found[0], found[2]], "b": [found[1]]}
 
 
 # --- pieces
@@ -140,21 +140,21 @@ def test_pieces_hold_all_messages_in_order_and_are_not_too_large(
         )
         for body, texts in sizes
     ]  # fmt: skip
-    pieces = list(sink._pieces(found))
+    pieces = list(sink._divide(found))
     assert [message for piece in pieces for message in piece] == found
     assert all(pieces)
     for piece in pieces:
         encoded = encode_batch(piece, ["K" * 32] * len(piece))
         assert len(piece) == 1 or len(encoded) <= sink.BATCH_BYTES
-        assert sum(map(sink._size, piece)) == len(encoded)
+        assert sum(map(sink._measure, piece)) == len(encoded)
 
 
 def test_a_piece_holds_so_many_messages_at_most() -> None:
     found = [Message("t", b"x")] * (2 * sink.BATCH_MESSAGES + 1)
-    lengths = [len(piece) for piece in sink._pieces(found)]
+    lengths = [len(piece) for piece in sink._divide(found)]
     assert lengths == [sink.BATCH_MESSAGES, sink.BATCH_MESSAGES, 1]
 
 
 def test_a_message_that_is_larger_than_a_piece_goes_alone() -> None:
     small, large = Message("t", b"x"), Message("t", bytes(sink.BATCH_BYTES + 1))
-    assert list(sink._pieces([small, large, small])) == [[small], [large], [small]]
+    assert list(sink._divide([small, large, small])) == [[small], [large], [small]]

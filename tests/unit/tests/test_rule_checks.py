@@ -76,7 +76,7 @@ def test_where_there_is_no_promtool_it_is_said_loudly(
     def none(package: str, path: str) -> Path:
         raise debian.NoDebianError(f"{package} is not here")
 
-    monkeypatch.setattr(debian, "program", none)
+    monkeypatch.setattr(debian, "find_program", none)
     assert rule_checks.main() == 0
     assert "SKIPPED WHAT PROMTOOL CHECKS: prometheus is not here" in capsys.readouterr().out
 
@@ -94,7 +94,7 @@ def test_what_promtool_finds_is_complained_about(
     house: Path, file: Path, old: str, new: str
 ) -> None:
     try:
-        promtool = debian.program(*rule_checks.PROMTOOL)
+        promtool = debian.find_program(*rule_checks.PROMTOOL)
     except (process.SandboxError, jars.JarsError) as error:
         pytest.skip(f"NO PROMTOOL: {error}")
     text = (house / file).read_text("utf-8")

@@ -55,10 +55,10 @@ def update_slots(
     grace = times.parse_duration(group.spec.rebalance.grace)
     zones = {each.seat.executor: each.seat.zone for each in found.values() if each.seat.zone}
     coming = report.coming if report else ()
-    taken = slots.members(
+    taken = slots.make_members(
         step.slots, zones, grace, coming=len(coming), entitled=_find_entitled(known, report)
     )
-    after = {step.slots.name(slot): slot for slot in step.slots.slots}
+    after = {step.slots.get_id(slot): slot for slot in step.slots.slots}
     return JobSlots(
         {
             name: _build_slot(name, slot, found.get(name), report, now)

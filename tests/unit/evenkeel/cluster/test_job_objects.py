@@ -112,7 +112,7 @@ def test_a_job_file_is_what_the_driver_takes() -> None:
     group = a_group(transform=CODE, deadLetter={"format": "json", "path": "/bad"})
     written, _ = files(group)
     assert written.executors == 3
-    assert options.reading(written.source, is_stream=True).topics == ("orders",)
+    assert options.parse_reading(written.source, is_stream=True).topics == ("orders",)
     assert written.transform.file == "/etc/evenkeel-files/code/transform.py"
     assert written.dead_letter == JobSink(format="json", path="/bad")
     assert written.metrics_port == 8090

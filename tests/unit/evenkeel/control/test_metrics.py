@@ -12,10 +12,10 @@ from evenkeel import manifests
 from evenkeel.control import metrics
 from evenkeel.objects import ConsumerGroup, Topic
 from sandbox import ports
-from sandbox.waiting import eventually
-from spark_jobs.pipeline.facts import Facts
+from sandbox.waiting import wait_for
+from spark_jobs.pipeline.facts import JobFacts
 from spark_jobs.pipeline.fetching import Tally
-from spark_jobs.pipeline.metrics import LOOK_SECONDS, HandOver, Metrics
+from spark_jobs.pipeline.metrics import LOOK_SECONDS, HandOver, JobMetrics
 from tests.job_objects import a_group, a_topic, of_pods
 
 Document = dict[str, Any]
@@ -190,8 +190,8 @@ def test_an_older_assignment_that_is_refused_is_no_hand_over() -> None:
 
 
 def test_the_driver_measures_hand_overs_while_it_serves() -> None:
-    facts = [Facts(2, 1, 5, {}, is_pinned=True, tally=Tally(), error=None)]
-    shown = Metrics(lambda: facts[0], dict)
+    facts = [JobFacts(2, 1, 5, {}, is_pinned=True, tally=Tally(), error=None)]
+    shown = JobMetrics(lambda: facts[0], dict)
     claim = ports.claim()
     shown.serve(claim.port)
     claim.release()
@@ -200,4 +200,4 @@ def test_the_driver_measures_hand_overs_while_it_serves() -> None:
     def count() -> float | None:
         return shown.registry.get_sample_value("evenkeel_job_handover_seconds_count")
 
-    assert eventually(count, lambda found: found == 1) == 1
+    assert wait_for(count, lambda found: found == 1) == 1

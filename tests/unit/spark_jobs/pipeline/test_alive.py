@@ -8,14 +8,14 @@ import pytest
 from contract.job_file import JobCluster
 from contract.report import DriverReport
 from spark_jobs.pipeline import in_cluster, job, lease
-from spark_jobs.pipeline.alive import FIRST_SECONDS, LIMIT_SECONDS, Alive
-from spark_jobs.pipeline.kube import JSON, Api
+from spark_jobs.pipeline.alive import FIRST_SECONDS, LIMIT_SECONDS, LoopWatchdog
+from spark_jobs.pipeline.kube import JSON, KubeApi
 from tests.pinned_jobs import described
 
 WAIT_SECONDS = 60.0
 
 
-class Cluster(Api):
+class Cluster(KubeApi):
     """An API server that has a free Lease and a group without an assignment."""
 
     def __init__(self, *_: object) -> None:
@@ -41,16 +41,16 @@ class Clock:
 
 def test_each_sign_gives_the_loop_its_whole_time_again() -> None:
     clock = Clock()
-    alive = Alive(lambda why: None, clock=clock)
+    alive = LoopWatchdog(lambda why: None, clock=clock)
     clock.now = 200.0
-    assert alive.left == FIRST_SECONDS - 200, "Spark starts"
-    alive.sign()
+    assert alive.seconds_left == FIRST_SECONDS - 200, "Spark starts"
+    alive.note_turn()
     clock.now += 10
-    assert alive.left == LIMIT_SECONDS - 10
-    alive.sign()
-    assert alive.left == LIMIT_SECONDS
+    assert alive.seconds_left == LIMIT_SECONDS - 10
+    alive.note_turn()
+    assert alive.seconds_left == LIMIT_SECONDS
     clock.now += LIMIT_SECONDS + 1
-    assert alive.left == 0
+    assert alive.seconds_left == 0
 
 
 def test_a_loop_without_a_sign_ends_its_driver_and_says_why() -> None:
@@ -60,15 +60,15 @@ def test_a_loop_without_a_sign_ends_its_driver_and_says_why() -> None:
         said.append(why)
         ended.set()
 
-    with Alive(end, first=0.01).watched():
+    with LoopWatchdog(end, first=0.01).run_in_thread():
         assert ended.wait(WAIT_SECONDS)
     assert said == ["its loop has given no sign of life for 0.01 s"]
 
 
 def test_a_driver_that_is_done_is_not_ended() -> None:
     clock, said = Clock(), list[str]()
-    alive = Alive(said.append, first=10, clock=clock)
-    with alive.watched():
+    alive = LoopWatchdog(said.append, first=10, clock=clock)
+    with alive.run_in_thread():
         pass
     clock.now = 20
     assert said == []
@@ -79,12 +79,12 @@ def test_a_hung_driver_does_not_keep_its_lease(
 ) -> None:
     """Its threads go on, so the Lease is renewed; what ends it is that the loop reports no more."""
     ended = threading.Event()
-    monkeypatch.setattr(in_cluster, "Api", Cluster)
+    monkeypatch.setattr(in_cluster, "KubeApi", Cluster)
     monkeypatch.setattr(lease, "end_at_once", lambda why: ended.set())
-    monkeypatch.setattr(in_cluster, "Alive", lambda end: Alive(end, limit=0.2))
+    monkeypatch.setattr(in_cluster, "LoopWatchdog", lambda end: LoopWatchdog(end, limit=0.2))
     where = JobCluster("mq", "billing", holder="me")
     wanted = job.load(described(tmp_path))
-    with in_cluster.only_driver(wanted, where, threading.Event()) as found:
+    with in_cluster.become_only_driver(wanted, where, threading.Event()) as found:
         assert found is not None
         found.report(DriverReport(batch=0))
         assert ended.wait(WAIT_SECONDS)

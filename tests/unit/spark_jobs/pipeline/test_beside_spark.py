@@ -19,12 +19,17 @@ from mq_client import filters
 from mq_client.errors import NoNameServerError, UsageError
 from mq_client.values import MessageQueue
 from spark_jobs import journal, planning
-from spark_jobs.pipeline import driver, job, plan_source, seats, session
-from spark_jobs.pipeline.assignments import NOBODYS, InFiles, JobAssignment, replace_file
+from spark_jobs.pipeline import driver, executor_slots, job, plan_source, session
+from spark_jobs.pipeline.assignments import (
+    NO_ASSIGNMENT,
+    FileAssignments,
+    JobAssignment,
+    replace_file,
+)
 from spark_jobs.pipeline.executors import Executor
-from spark_jobs.pipeline.facts import Facts
-from spark_jobs.pipeline.fetching import Spec, Tallies, Tally, cut, this_executor
-from spark_jobs.pipeline.metrics import Metrics
+from spark_jobs.pipeline.facts import JobFacts
+from spark_jobs.pipeline.fetching import Spec, Tallies, Tally, find_own_executor, plan_tasks
+from spark_jobs.pipeline.metrics import JobMetrics
 from spark_jobs.pipeline.users_part import UsersPartError
 from spark_jobs.planning import Range
 from tests.pinned_jobs import A, B, C, D, Planned, described
@@ -33,13 +38,13 @@ ONE, TWO = Executor("1", "10.0.0.1", 1), Executor("2", "10.0.0.2", 2)
 
 
 def specs(
-    ranges: list[Range], owners: dict[MessageQueue, str], fillers: dict[str, Executor]
+    ranges: list[Range], owners: dict[MessageQueue, str], filled: dict[str, Executor]
 ) -> list[tuple[str | None, str | None, list[int]]]:
     """Of each task: the slot, the executor it is sent to, and the queues it reads."""
     found = []
-    for task in cut(ranges, owners, fillers):
+    for task in plan_tasks(ranges, owners, filled):
         spec = msgspec.json.decode(task.spec, type=Spec)
-        assert spec.executor == (task.where.id if task.where else None)
+        assert spec.executor == (task.executor.id if task.executor else None)
         found.append((spec.slot, spec.executor, sorted(each[2] for each in spec.ranges)))
     return sorted(found, key=str)
 
@@ -98,28 +103,28 @@ def test_tallies_add_up() -> None:
     ],
 )
 def test_a_task_knows_its_executor(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    assert this_executor() is None
+    assert find_own_executor() is None
     monkeypatch.setenv(name, value)
-    assert this_executor() == "17"
+    assert find_own_executor() == "17"
 
 
 def test_an_assignment_is_followed_and_never_back(tmp_path: Path) -> None:
     path = tmp_path / "assignment.json"
-    files = InFiles(path, tmp_path / "report.json")
-    assert files.latest() == NOBODYS
+    files = FileAssignments(path, tmp_path / "report.json")
+    assert files.read_latest() == NO_ASSIGNMENT
     publish(path, 2, {"s-0": "0-1,3", "s-1": ""})
     second = JobAssignment(2, ("s-0", "s-1"), {A: "s-0", B: "s-0", D: "s-0"})
-    assert files.latest() == second
+    assert files.read_latest() == second
     publish(path, 1, {"s-0": ""})
     with pytest.raises(UsageError, match="epoch 1 is older than 2"):
-        files.latest()
+        files.read_latest()
     publish(path, 3, {"s-1": "0"})
-    assert files.latest() == JobAssignment(3, ("s-1",), {A: "s-1"})
+    assert files.read_latest() == JobAssignment(3, ("s-1",), {A: "s-1"})
 
 
 def test_a_report_is_written_only_if_it_says_something_new(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    files = InFiles(tmp_path / "assignment.json", path)
+    files = FileAssignments(tmp_path / "assignment.json", path)
     files.report(DriverReport(batch=1))
     path.unlink()
     files.report(DriverReport(batch=1))
@@ -135,7 +140,7 @@ def test_a_queue_that_is_open_again_goes_on_where_the_group_stands(
     """As far as that is still in the queue; one that nobody has read is read from its beginning."""
     source = Planned(tmp_path, "earliest", stands)
     wanted = {"expression": "*", "kind": "TAG"}
-    start = {"epoch": 1, "filter": wanted, "group": "g", "offsets": journal.tree({A: 5})}
+    start = {"epoch": 1, "filter": wanted, "group": "g", "offsets": journal.write_offsets({A: 5})}
     end = journal.read(source.latestOffset(start, None))
     assert end.offsets[B] == begin
 
@@ -144,7 +149,7 @@ def test_a_topic_that_is_taken_out_of_a_job_is_no_part_of_its_plan(tmp_path: Pat
     source = Planned(tmp_path, "earliest", {})
     out = MessageQueue("payments", "broker-a", 0)
     written = {"epoch": 1, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
-    start = {**written, "offsets": journal.tree({A: 5, B: 3, out: 7})}
+    start = {**written, "offsets": journal.write_offsets({A: 5, B: 3, out: 7})}
     end = source.latestOffset(start, None)
     source.partitions(start, end)
     plan = plan_source.take_plan(tmp_path)
@@ -159,7 +164,11 @@ def test_a_topic_that_is_back_and_has_lost_messages_is_told_when_that_is_passed_
 ) -> None:
     source = Planned(tmp_path, "earliest", {}, skip="yes")
     written = {"epoch": 1, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
-    start = {**written, "offsets": journal.tree({B: 3}), "aside": journal.tree({A: 50})}
+    start = {
+        **written,
+        "offsets": journal.write_offsets({B: 3}),
+        "aside": journal.write_offsets({A: 50}),
+    }
     end = source.latestOffset(start, None)
     source.partitions(start, end)
     (told,) = plan_source.take_plan(tmp_path).turned_back
@@ -172,10 +181,10 @@ def test_a_topic_that_is_back_goes_on_where_it_was_or_where_its_group_stands(
 ) -> None:
     source = Planned(tmp_path, "latest", stands)
     written = {"epoch": 1, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
-    start = {**written, "offsets": {}, "aside": journal.tree({A: 5})}
+    start = {**written, "offsets": {}, "aside": journal.write_offsets({A: 5})}
     end = source.latestOffset(start, None)
     assert journal.read(end) == journal.Entry({A: begin, B: 3}, filters.EVERYTHING)
-    assert planning.ranges(journal.read(start).offsets, journal.read(end).offsets) == []
+    assert planning.plan_ranges(journal.read(start).offsets, journal.read(end).offsets) == []
 
 
 def test_a_batch_finds_its_own_plan_and_no_other(tmp_path: Path) -> None:
@@ -205,17 +214,17 @@ def test_only_a_groups_first_run_begins_where_it_is_told(
 ) -> None:
     source = Planned(tmp_path, "latest", stands)
     first = source.latestOffset(source.initialOffset(), None)
-    assert journal.offsets(first["offsets"]) == begin
+    assert journal.read_offsets(first["offsets"]) == begin
 
 
 def test_what_a_checkpoint_holds_is_committed_before_anything_runs(tmp_path: Path) -> None:
-    assert plan_source.committed(tmp_path) == ({}, 0)
+    assert plan_source.read_committed(tmp_path) == ({}, 0)
     source = Planned(tmp_path, "earliest", {})
     written = {"epoch": 7, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
-    start = {**written, "offsets": journal.tree({A: 4, B: 5})}
+    start = {**written, "offsets": journal.write_offsets({A: 4, B: 5})}
     end = source.latestOffset(start, None)
     source.latestOffset(end, None)
-    assert plan_source.committed(tmp_path) == ({A: 4, B: 5}, 7)
+    assert plan_source.read_committed(tmp_path) == ({A: 4, B: 5}, 7)
 
 
 def test_a_checkpoint_of_the_source_alone_is_refused(tmp_path: Path) -> None:
@@ -227,15 +236,15 @@ def test_a_checkpoint_of_the_source_alone_is_refused(tmp_path: Path) -> None:
 
 def test_an_assignment_may_leave_numbers_out_of_its_slots() -> None:
     known = Slots("s", (Slot(0, "7"),))
-    found = seats.with_named(known, ["s-0", "s-2", "other-1", "s-x"])
+    found = executor_slots.add_named(known, ["s-0", "s-2", "other-1", "s-x"])
     assert found == Slots("s", (Slot(0, "7"), Slot(2)))
-    assert seats.with_named(known, ["s-0"]) is known
+    assert executor_slots.add_named(known, ["s-0"]) is known
 
 
 def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
     tally = Tally({"s-0": 5, "s-1": 7}, 900, 1, 4, 12)
-    facts = Facts(3, 2, 41, {"s-0": ONE}, is_pinned=True, tally=tally, error=None)
-    shown = Metrics(lambda: facts, lambda: {A: 6})
+    facts = JobFacts(3, 2, 41, {"s-0": ONE}, is_pinned=True, tally=tally, error=None)
+    shown = JobMetrics(lambda: facts, lambda: {A: 6})
     shown.batch.observe(0.4)
     shown.failures.inc()
     found = shown.registry.get_sample_value
@@ -256,18 +265,18 @@ def test_metrics_go_on_without_the_lag_while_brokers_are_away() -> None:
     def lag() -> dict[MessageQueue, int]:
         raise NoNameServerError("none answers")
 
-    facts = Facts(3, 2, 41, {}, is_pinned=True, tally=Tally(), error=None)
-    shown = Metrics(lambda: facts, lag)
+    facts = JobFacts(3, 2, 41, {}, is_pinned=True, tally=Tally(), error=None)
+    shown = JobMetrics(lambda: facts, lag)
     assert shown.registry.get_sample_value("evenkeel_job_batch") == 41
     assert "evenkeel_job_lag_messages{" not in generate_latest(shown.registry).decode()
 
 
 def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
-    facts = Facts(0, 0, -1, {}, is_pinned=True, tally=Tally(), error=None)
+    facts = JobFacts(0, 0, -1, {}, is_pinned=True, tally=Tally(), error=None)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"metricsPort {port} cannot be used: .*in use"):
-            Metrics(lambda: facts, dict).serve(port)
+            JobMetrics(lambda: facts, dict).serve(port)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +298,7 @@ def test_a_broken_assignment_is_an_error_that_names_the_file(
     path = tmp_path / "assignment.json"
     path.write_text(text)
     with pytest.raises(UsageError, match=f"assignment.json.*{complaint}"):
-        InFiles(path, "").latest()
+        FileAssignments(path, "").read_latest()
 
 
 @pytest.mark.parametrize(
@@ -352,7 +361,7 @@ def test_a_batch_whose_query_is_not_known_is_refused(found: str | None) -> None:
     """Without pinned threads: two checkpoints would write into one folder."""
     spark = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=lambda _: found))
     with pytest.raises(UsersPartError, match="PYSPARK_PIN_THREAD must not be false"):
-        session.query_id(spark)  # type: ignore[arg-type]  # all that is asked
+        session.read_query_id(spark)  # type: ignore[arg-type]  # all that is asked
 
 
 def test_options_of_a_sink_come_from_files_too(tmp_path: Path) -> None:

@@ -45,13 +45,13 @@ class Brokers:
 class Told(JobGroup):
     def __init__(self, brokers: Brokers) -> None:
         given = {"nameServers": "mq:9876", "topics": "orders", "group": "g"}
-        reading = options.reading(given, is_stream=True)
+        reading = options.parse_reading(given, is_stream=True)
         super().__init__(brokers, reading, "billing", "2026-01-01T00:00:00Z/1")  # type: ignore[arg-type]  # all that is asked
         self._observer = brokers  # type: ignore[assignment]  # as well
 
     def hear(self, ends: Mapping[MessageQueue, int]) -> None:
         """Follow, and wait until that is done."""
-        self.follow(ends)
+        self.update(ends)
         assert self._work is not None
         self._work.result()
 
@@ -75,7 +75,7 @@ def test_of_a_topic_that_the_job_reads_no_more_nothing_is_told() -> None:
 
 def test_all_is_told_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that was killed has forgotten what it had not written down."""
-    monkeypatch.setattr(group, "TELL_ALL_SECONDS", 0.0)
+    monkeypatch.setattr(group, "COMMIT_ALL_SECONDS", 0.0)
     brokers = Brokers()
     job = Told(brokers)
     job.hear({A: 1})

@@ -16,12 +16,19 @@ import pytest
 from contract.report import DriverReport
 from mq_client.errors import UsageError
 from spark_jobs.pipeline import job, kube
-from spark_jobs.pipeline.assignments import InFiles
-from spark_jobs.pipeline.hearing import Hearing
-from spark_jobs.pipeline.kube import Api, ConflictError, KubeError
-from spark_jobs.pipeline.lease import DriverLease, DriverTerms, LostError, free_in, held_by, now
-from spark_jobs.pipeline.overdue import Overdue
-from spark_jobs.pipeline.reporting import Reporting, Text, due_in, write
+from spark_jobs.pipeline.assignments import FileAssignments
+from spark_jobs.pipeline.hearing import AssignmentWatcher
+from spark_jobs.pipeline.kube import KubeApi, KubeConflictError, KubeError
+from spark_jobs.pipeline.lease import (
+    DriverLease,
+    DriverTerms,
+    LeaseLostError,
+    compute_wait,
+    make_held_spec,
+    read_clock,
+)
+from spark_jobs.pipeline.overdue import OverduePods
+from spark_jobs.pipeline.reporting import EncodedReport, ReportWriter, compute_delay, encode_report
 from tests import http_answers
 from tests.pinned_jobs import described
 
@@ -44,11 +51,11 @@ NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
 def test_a_lease_is_free_when_its_holder_has_not_renewed_it_for_its_duration(
     spec: dict[str, Any], unchanged_for: float, seconds: float
 ) -> None:
-    assert free_in(spec, "me", unchanged_for) == seconds
+    assert compute_wait(spec, "me", unchanged_for) == seconds
 
 
 def test_a_lease_counts_its_holders_and_keeps_what_it_does_not_know() -> None:
-    taken = held_by("me", {"strategy": "OldestEmulationVersion"}, 30, NOON)
+    taken = make_held_spec("me", {"strategy": "OldestEmulationVersion"}, 30, NOON)
     assert taken == {
         "strategy": "OldestEmulationVersion",
         "holderIdentity": "me",
@@ -58,11 +65,14 @@ def test_a_lease_counts_its_holders_and_keeps_what_it_does_not_know() -> None:
         "leaseTransitions": 1,
     }
     later = datetime(2025, 1, 1, 12, 0, 5, tzinfo=UTC)
-    assert held_by("me", taken, 30, later) == {**taken, "renewTime": "2025-01-01T12:00:05.000000Z"}
-    assert held_by("you", taken, 30, later)["leaseTransitions"] == 2
+    assert make_held_spec("me", taken, 30, later) == {
+        **taken,
+        "renewTime": "2025-01-01T12:00:05.000000Z",
+    }
+    assert make_held_spec("you", taken, 30, later)["leaseTransitions"] == 2
 
 
-def leased(api: Api, clock: list[float], **terms: float) -> tuple[DriverLease, list[str]]:
+def leased(api: KubeApi, clock: list[float], **terms: float) -> tuple[DriverLease, list[str]]:
     """A Lease that `me` has taken, and what it has said when it was lost."""
     lost: list[str] = []
     found = DriverLease(api, "/lease", "me", lost.append, DriverTerms(**terms), lambda: clock[0])
@@ -82,14 +92,14 @@ def test_a_driver_whose_machine_has_slept_ends_at_once() -> None:
         api, "/lease", "me", lambda _: is_lost.set(), DriverTerms(), lambda: clock[0]
     )
     assert lease.take(threading.Event())
-    with lease.kept():
+    with lease.keep():
         clock[0] = 40.0
         assert is_lost.wait(20)
 
 
 def test_the_clock_of_a_lease_counts_the_time_that_a_machine_sleeps() -> None:
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
-    assert before <= now() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert before <= read_clock() <= time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def test_a_lease_is_renewed_before_what_cannot_be_undone() -> None:
@@ -102,15 +112,17 @@ def test_a_lease_is_renewed_before_what_cannot_be_undone() -> None:
 
 @pytest.mark.parametrize("holder", ["other", ""], ids=["runs", "has ended"])
 def test_nothing_is_done_any_more_once_another_driver_had_the_lease(holder: str) -> None:
-    api = Scripted({"spec": {}}, held("me", 1), ConflictError("old"), held(holder, 2))
+    api = Scripted({"spec": {}}, held("me", 1), KubeConflictError("old"), held(holder, 2))
     lease, lost = leased(api, [0.0])
-    with pytest.raises(LostError):
+    with pytest.raises(LeaseLostError):
         lease.confirm()
     assert len(lost) == 1
 
 
 def test_a_lease_that_the_operator_gave_back_too_soon_is_taken_again() -> None:
-    api = Scripted({"spec": {}}, held("me", 1), ConflictError("old"), held("", 1), held("me", 2))
+    api = Scripted(
+        {"spec": {}}, held("me", 1), KubeConflictError("old"), held("", 1), held("me", 2)
+    )
     lease, lost = leased(api, [0.0])
     lease.confirm()
     assert lost == []
@@ -125,7 +137,7 @@ def test_nothing_is_done_while_the_lease_cannot_be_made_sure_of() -> None:
             return super().ask(*given, **more)
 
     lease, lost = leased(Silent({"spec": {}}, held("me")), clock, pause=0.0)
-    with pytest.raises(LostError):
+    with pytest.raises(LeaseLostError):
         lease.confirm()
     assert lost == ["the Lease /lease could not be renewed for 25 s"]
 
@@ -136,8 +148,8 @@ FACTS = {
 }  # fmt: skip
 
 
-def written(**changes: Any) -> Text:
-    return write(msgspec.convert({**FACTS, **changes}, DriverReport))
+def written(**changes: Any) -> EncodedReport:
+    return encode_report(msgspec.convert({**FACTS, **changes}, DriverReport))
 
 
 @pytest.mark.parametrize(
@@ -156,15 +168,15 @@ def written(**changes: Any) -> Text:
 def test_counters_alone_can_wait_and_what_is_the_same_is_not_written(
     changes: dict[str, Any], age: float, seconds: float | None
 ) -> None:
-    assert due_in(written(**changes), written(), age) == seconds
+    assert compute_delay(written(**changes), written(), age) == seconds
 
 
 def test_the_first_report_is_written_at_once_and_no_report_never() -> None:
-    assert due_in(written(), None, 0) == 0
-    assert due_in(None, None, 0) is None
+    assert compute_delay(written(), None, 0) == 0
+    assert compute_delay(None, None, 0) is None
 
 
-class Scripted(Api):
+class Scripted(KubeApi):
     """Answers as a test says; an error in the script is raised."""
 
     def __init__(self, *script: Any, objects: dict[str, Any] | None = None) -> None:
@@ -217,17 +229,17 @@ def heard(tmp_path: Path, *script: Any, **objects: Any) -> Scripted:
     """Hear a script to its end."""
     api = Scripted(*script, **objects)
     with pytest.raises(KubeError, match="the script has ended"):
-        Hearing(api, "mq", "billing", tmp_path / "heard.json").hear()
+        AssignmentWatcher(api, "mq", "billing", tmp_path / "heard.json").list_and_watch()
     return api
 
 
 def test_what_is_listed_and_then_watched_is_read_by_the_job(tmp_path: Path) -> None:
     file = tmp_path / "heard.json"
     heard(tmp_path, listed(group(1)))
-    assert InFiles(file, "").latest().slots == ("a-0",)
+    assert FileAssignments(file, "").read_latest().slots == ("a-0",)
     changed = group(2, assignments=[share("a-0", "0-1"), share("a-1", "2-3")])
     heard(tmp_path, listed(group(1)), [event("MODIFIED", changed)])
-    found = InFiles(file, "").latest()
+    found = FileAssignments(file, "").read_latest()
     assert (found.epoch, found.slots, len(found.owners)) == (2, ("a-0", "a-1"), 4)
 
 
@@ -245,13 +257,13 @@ def test_an_older_epoch_is_not_written(tmp_path: Path, caplog: pytest.LogCapture
 
 def test_who_is_to_be_drained_is_heard_without_a_new_epoch(tmp_path: Path) -> None:
     file = tmp_path / "heard.json"
-    files = InFiles(file, "")
+    files = FileAssignments(file, "")
     heard(tmp_path, listed(group(5)))
-    assert files.latest().drained == frozenset()
+    assert files.read_latest().drained == frozenset()
     asked = group(5)
     asked["metadata"]["annotations"] = {"evenkeel.dev/drain": "exec-1, exec-2,"}
     heard(tmp_path, listed(group(5)), [event("MODIFIED", asked)])
-    found = files.latest()
+    found = files.read_latest()
     assert (found.epoch, sorted(found.drained)) == (5, ["exec-1", "exec-2"])
 
 
@@ -260,7 +272,7 @@ def test_what_else_changes_in_a_status_does_not_touch_the_file(tmp_path: Path) -
     api = Scripted(listed(group(5)), [event("MODIFIED", group(5, lag=8))])
     api.watch = watched = Watched(api, file)  # type: ignore[method-assign]
     with pytest.raises(KubeError):
-        Hearing(api, "mq", "billing", file).hear()
+        AssignmentWatcher(api, "mq", "billing", file).list_and_watch()
     assert watched.stamps[0] == (file.stat().st_mtime_ns, file.stat().st_ino)
 
 
@@ -290,14 +302,14 @@ def test_a_watch_goes_on_where_the_last_one_has_ended(tmp_path: Path) -> None:
 def test_a_version_that_is_too_old_to_watch_from_is_an_error(tmp_path: Path) -> None:
     api = Scripted(listed(), [event("ERROR", {"code": 410, "message": "too old"})])
     with pytest.raises(KubeError, match="the watch ends: too old"):
-        Hearing(api, "mq", "billing", tmp_path / "heard.json").hear()
+        AssignmentWatcher(api, "mq", "billing", tmp_path / "heard.json").list_and_watch()
 
 
 def test_after_a_watch_without_a_word_it_is_listed_again(tmp_path: Path) -> None:
     """Its version may have become too old meanwhile."""
     api = Scripted(listed(), [event("MODIFIED", group(1))], [], listed())
-    hearing = Hearing(api, "mq", "billing", tmp_path / "heard.json")
-    hearing.hear()
+    hearing = AssignmentWatcher(api, "mq", "billing", tmp_path / "heard.json")
+    hearing.list_and_watch()
     assert [("watch=1" in path) for path in api.asked] == [False, True, True]
 
 
@@ -311,7 +323,7 @@ def test_slices_are_joined_and_each_is_read_once(tmp_path: Path) -> None:
     }  # fmt: skip
     sliced = group(3, assignments=[], slices=["one", "two"])
     api = heard(tmp_path, listed(sliced), [event("MODIFIED", sliced)], objects=objects)
-    assert InFiles(tmp_path / "heard.json", "").latest().slots == ("a-0", "a-1", "a-2")
+    assert FileAssignments(tmp_path / "heard.json", "").read_latest().slots == ("a-0", "a-1", "a-2")
     assert [path for path in api.asked if path in objects] == list(objects)
 
 
@@ -319,10 +331,10 @@ def test_a_slice_that_holds_nothing_is_named(tmp_path: Path) -> None:
     objects: dict[str, Any] = {"/api/v1/namespaces/mq/configmaps/one": {"data": {}}}
     api = Scripted(listed(group(3, slices=["one"])), objects=objects)
     with pytest.raises(KubeError, match=r"ConfigMap mq/one has no assignments\.json"):
-        Hearing(api, "mq", "billing", tmp_path / "heard.json").hear()
+        AssignmentWatcher(api, "mq", "billing", tmp_path / "heard.json").list_and_watch()
 
 
-class Slow(Api):
+class Slow(KubeApi):
     """An API server that answers when it is let go."""
 
     def __init__(self) -> None:
@@ -339,12 +351,12 @@ class Slow(Api):
 
 def test_a_server_that_does_not_answer_holds_nobody_up_and_gets_the_newest_report() -> None:
     api = Slow()
-    reporting = Reporting(api, "mq", "billing-driver")
-    with reporting.kept_up():
-        reporting.tell(DriverReport(batch=0))
+    reporting = ReportWriter(api, "mq", "billing-driver")
+    with reporting.run_in_thread():
+        reporting.submit(DriverReport(batch=0))
         api.asked.wait()
         for number in range(1, 4):
-            reporting.tell(DriverReport(batch=number))
+            reporting.submit(DriverReport(batch=number))
         api.let_go.set()
     written = [json.loads(each["data"]["report.json"]) for each in api.written]
     assert [each["batch"] for each in written] == [0, 3]
@@ -354,9 +366,9 @@ def test_a_last_report_that_cannot_be_written_does_not_keep_the_driver(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
-    reporting = Reporting(Scripted(), "mq", "billing-driver")
-    with caplog.at_level(logging.ERROR), reporting.kept_up():
-        reporting.tell(DriverReport(batch=0))
+    reporting = ReportWriter(Scripted(), "mq", "billing-driver")
+    with caplog.at_level(logging.ERROR), reporting.run_in_thread():
+        reporting.submit(DriverReport(batch=0))
     assert "ConfigMap mq/billing-driver: the last report is not written" in caplog.text
 
 
@@ -415,10 +427,10 @@ def ending(name: str, grace: int | None, executor: str, uid: str = "") -> dict[s
     return {"metadata": facts}
 
 
-def overdue_pods(*pods: list[dict[str, Any]]) -> tuple[Overdue, Scripted]:
+def overdue_pods(*pods: list[dict[str, Any]]) -> tuple[OverduePods, Scripted]:
     """Show these pods, look by look; a look that deletes needs an answer more."""
     api = Scripted(*({"items": each} if each else {} for each in pods))
-    overdue = Overdue(api, "mq", "billing")
+    overdue = OverduePods(api, "mq", "billing")
     overdue.follow(["1", "2"])
     return overdue, api
 
@@ -461,10 +473,10 @@ def test_another_pod_of_the_same_name_has_its_own_time() -> None:
     assert len(api.asked) == 3
 
 
-class Plain(Api):
+class Plain(KubeApi):
     """Speaks without TLS."""
 
-    def _connected(self, seconds: float) -> Any:
+    def _connect(self, seconds: float) -> Any:
         return http.client.HTTPConnection(self._host, self._port or 0, timeout=seconds)
 
 

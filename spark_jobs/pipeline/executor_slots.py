@@ -1,0 +1,153 @@
+"""
+Which executor fills which slot, as the driver sees it: `lb_core.slots`, fed with Spark's executors.
+
+Only a warm executor fills a slot. An executor that was told to end fills none any more.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Sequence, Set
+
+from pyspark.sql import SparkSession
+
+from lb_core import slots
+from lb_core.slots import Slot, Slots
+from spark_jobs.pipeline import executors
+from spark_jobs.pipeline.assignments import JobAssignment
+from spark_jobs.pipeline.executors import Executor
+from spark_jobs.pipeline.warm_ups import WarmUps
+
+log = logging.getLogger("evenkeel.job")
+
+
+class ExecutorRequests:
+    """What the driver has requested of Spark: how many executors, and which of them must end."""
+
+    def __init__(self, spark: SparkSession, count: int) -> None:
+        """Request nothing yet."""
+        self._spark = spark
+        self.count = count
+        """How many executors the job wants, if its assignment does not say it."""
+        self._is_needed = False
+        self._requested: int | None = None
+        self._ending: set[str] = set()
+
+    def need(self) -> None:
+        """Request executors from now on: there is something to read."""
+        self._is_needed = True
+
+    def is_ending(self, executor: str) -> bool:
+        """Whether this executor was told to end."""
+        return executor in self._ending
+
+    def resize(self, count: int, leaving: Sequence[str]) -> None:
+        """Have so many executors, without those that leave; once executors are needed."""
+        if self._is_needed and (leaving or count != self._requested):
+            self._ending.update(leaving)
+            self.count = self._requested = count
+            executors.let_go(self._spark, leaving, count)
+
+    def replace(self, names: Sequence[str]) -> None:
+        """End these executors; Spark starts others instead."""
+        self._ending.update(names)
+        executors.replace(self._spark, names)
+
+
+class ExecutorSlots:
+    """The slots of one job. The loop fills and drains them, batches read who fills them."""
+
+    def __init__(
+        self, spark: SparkSession, group: str, warm_ups: WarmUps, requests: ExecutorRequests
+    ) -> None:
+        """Begin without a slot."""
+        self._spark = spark
+        self._warm_ups = warm_ups
+        self._requests = requests
+        self._slots = Slots(group)
+        self._registered: dict[str, Executor] = {}
+        self._filled_at = time.monotonic()
+        self._lock = threading.Lock()
+
+    def fill(self, newest: JobAssignment, adopted: JobAssignment) -> None:
+        """
+        See which executors came and went, and fill the slots.
+
+        A slot that the newest assignment does not have drains; once the adopted one does not have
+        it either, it is released and its executor ends, as do executors that find no slot.
+        """
+        registered = {each.id: each for each in executors.list_registered(self._spark)}
+        warm = self._warm_ups.warm_up(registered.values())
+        now = time.monotonic()
+        wanted = len(newest.slots) or self._requests.count
+        self._slots = add_named(self._slots, newest.slots)
+        names = [self._slots.get_id(slot) for slot in self._slots.slots]
+        step = slots.step(
+            self._slots,
+            wanted,
+            [name for name in warm if not self._requests.is_ending(name)],
+            now - self._filled_at,
+            drained=[name for name in names if adopted.epoch and name not in adopted.slots],
+            leave_first=[name for name in names if newest.epoch and name not in newest.slots],
+        )
+        leaving = [slot.executor for slot in step.released if slot.executor] + list(step.waiting)
+        self._requests.resize(wanted, leaving)
+        with self._lock:
+            self._slots, self._registered, self._filled_at = step.slots, registered, now
+        for event in step.events:
+            log.info("%s", event)
+
+    def drain(self, pods: Set[str]) -> None:
+        """Replace the executors in these pods; call it only while no batch runs."""
+        drained = [
+            name
+            for name in self._warm_ups.find_in_pods(pods)
+            if name in self._registered and not self._requests.is_ending(name)
+        ]
+        if drained:
+            self._requests.replace(drained)
+            log.info("drained, and to be replaced: executors %s", ", ".join(drained))
+
+    def need_executors(self) -> None:
+        """Request executors from now on: there is something to read."""
+        self._requests.need()
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether a task has run on the executor to which it was sent."""
+        return self._warm_ups.is_pinned
+
+    @property
+    def registered(self) -> Set[str]:
+        """The executors that Spark had at the last look, by their ids."""
+        return self._registered.keys()
+
+    @property
+    def filled(self) -> dict[str, Executor]:
+        """The slots that are filled, with their executors."""
+        with self._lock:
+            return {
+                self._slots.get_id(slot): self._registered[slot.executor]
+                for slot in self._slots.slots
+                if slot.executor is not None and slot.executor in self._registered
+            }
+
+    def find_usable(self) -> dict[str, Executor]:
+        """Find the filled slots, without executors that are lost or end: their tasks would wait."""
+        usable = {
+            each
+            for each in executors.list_registered(self._spark)
+            if not self._requests.is_ending(each.id)
+        }
+        return {slot: each for slot, each in self.filled.items() if each in usable}
+
+
+def add_named(known: Slots, names: Iterable[str]) -> Slots:
+    """Add the slots with these names that are missing: an assignment may leave numbers out."""
+    present = {known.get_id(slot) for slot in known.slots}
+    added = [
+        Slot(int(number))
+        for group, _, number in (name.rpartition("-") for name in names if name not in present)
+        if group == known.group and number.isascii() and number.isdigit()
+    ]
+    return Slots(known.group, (*known.slots, *added)) if added else known

@@ -1,0 +1,49 @@
+"""The assignment that the driver follows, and the earlier ones that a batch may still need."""
+
+from mq_client.errors import UsageError
+from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, Assignments, JobAssignment
+
+
+class AssignmentFollower:
+    """
+    Keeps the newest assignment, the one before it, and the adopted one.
+
+    The loop and the thread of a batch both read it.
+    """
+
+    def __init__(self, source: Assignments) -> None:
+        """Read nothing yet."""
+        self._source = source
+        self.newest = NO_ASSIGNMENT
+        self.drained: frozenset[str] = frozenset()
+        """Pods whose executors must be replaced."""
+        self.refusal: str | None = None
+        """Why the newest assignment is not followed."""
+        self._by_epoch: dict[int, JobAssignment] = {}
+
+    def read_newest(self, adopted_epoch: int) -> None:
+        """Read the newest assignment. One that is broken, or too old, is refused in the report."""
+        try:
+            found = self._source.read_latest()
+        except UsageError as error:
+            self.refusal = str(error)
+            return
+        self.refusal = None
+        self.drained = found.drained
+        if 0 < found.epoch < adopted_epoch:
+            self.refusal = (
+                f"epoch {found.epoch} is older than {adopted_epoch}, which the checkpoint has: "
+                "publish a higher one"
+            )
+        if found.epoch != self.newest.epoch:
+            kept = [self.find(adopted_epoch), self.newest, found]
+            self._by_epoch = {each.epoch: each for each in kept}
+            self.newest = found
+
+    def knows(self, epoch: int) -> bool:
+        """Whether the assignment with this epoch is kept."""
+        return epoch in self._by_epoch
+
+    def find(self, epoch: int, default: JobAssignment = NO_ASSIGNMENT) -> JobAssignment:
+        """Find the assignment with this epoch."""
+        return self._by_epoch.get(epoch, default)

@@ -1,0 +1,39 @@
+"""Decides whether a query that failed starts again, and after which pause."""
+
+from mq_client.directory import Times
+from spark_jobs.pipeline.failures import Cure, Failure
+
+PATIENCE = Times(first_pause=1.0, longest_pause=30.0)
+"""Between a query that failed and the next one."""
+MOST_FAILURES = 3
+"""How often the same batch may fail for a reason that is not known to pass."""
+
+
+class QueryRetries:
+    """Remembers the failures of one job's queries."""
+
+    def __init__(self) -> None:
+        """Begin without a failure."""
+        self.error: str | None = None
+        """The last failure, until a batch is committed."""
+        self._batch_failures = 0
+        """How often the same batch has failed for a reason that is not known to pass."""
+        self._pauses = PATIENCE.make_pauses()
+
+    def forget_error(self) -> None:
+        """Report no error any more, because a batch is committed."""
+        self.error = None
+
+    def choose_pause(self, failure: Failure, *, has_committed: bool) -> float | None:
+        """
+        Tell how long to wait before the next query; None if the job must end.
+
+        `has_committed`: whether the query that failed had committed a batch.
+        """
+        self.error = failure.message
+        if has_committed:
+            self._batch_failures, self._pauses = 0, PATIENCE.make_pauses()
+        self._batch_failures += failure.is_in_batch and failure.cure is Cure.RETRY
+        if failure.cure is Cure.USER or self._batch_failures == MOST_FAILURES:
+            return None
+        return next(self._pauses)

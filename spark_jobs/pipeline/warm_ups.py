@@ -1,0 +1,94 @@
+"""
+Warm-ups: the first task of each new executor.
+
+An executor is warm when a task that was sent to it has run there. That task has started its Python
+worker and opened its connections. It also proves that Spark runs tasks where they are sent.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Set
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_jobs import connections
+from spark_jobs.options import ClusterOptions
+from spark_jobs.pipeline import executors
+from spark_jobs.pipeline.executors import Executor, ExecutorTask
+from spark_jobs.pipeline.fetching import find_own_executor, find_own_pod
+
+MOST_STRAYS = 10
+log = logging.getLogger("evenkeel.job")
+_SCHEMA = pa.schema({"executor": pa.string(), "pod": pa.string()})
+
+
+@dataclass(frozen=True)
+class _WarmUpTask:
+    """Opens an executor's connections, and returns which executor and pod it ran in."""
+
+    cluster: ClusterOptions
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            connections.get_client(self.cluster).list_topics()
+            here = {"executor": find_own_executor(), "pod": find_own_pod()}
+            yield pa.RecordBatch.from_pylist([here] * batch.num_rows, _SCHEMA)
+
+
+class WarmUps:
+    """The warm-ups of one job's executors, each in a thread of its own."""
+
+    def __init__(self, spark: SparkSession, cluster: ClusterOptions) -> None:
+        """Warm up nothing yet."""
+        self._spark = spark
+        self._cluster = cluster
+        self.is_pinned = False
+        """Whether a task has run on the executor to which it was sent."""
+        self._strays = 0
+        """Warm-ups that ran elsewhere: the executor was busy, or Spark ignores locations."""
+        self._pods: dict[str, str] = {}
+        """The pod of each warm executor; without pods, its id."""
+        self._results: dict[str, Future[bool]] = {}
+        self._threads = ThreadPoolExecutor(thread_name_prefix="warm-up")
+
+    def warm_up(self, registered: Iterable[Executor]) -> list[str]:
+        """Start the warm-ups of new executors, and list those that are warm."""
+        warm = []
+        for executor in registered:
+            result = self._results.get(executor.id)
+            if result is None or _has_failed(result):
+                result = self._threads.submit(self._run, executor)
+                self._results[executor.id] = result
+            if result.done() and result.result():
+                warm.append(executor.id)
+        return warm
+
+    def find_in_pods(self, pods: Set[str]) -> list[str]:
+        """List the warm executors that run in these pods."""
+        return [name for name, pod in list(self._pods.items()) if pod in pods]
+
+    def _run(self, executor: Executor) -> bool:
+        work = executors.make_tasks(self._spark, [ExecutorTask("", executor)])
+        task = _WarmUpTask(self._cluster)
+        try:
+            found = work.mapInArrow(task, "executor string, pod string").collect()
+        except (PySparkException, Py4JError) as error:
+            log.warning("executor %s is not warm: %s", executor.id, error)
+            return False
+        if found[0].executor == executor.id:
+            self._pods[executor.id] = found[0].pod or executor.id
+            self.is_pinned = True
+            return True
+        self._strays += 1
+        if self.is_pinned or self._strays < MOST_STRAYS:
+            return False
+        log.warning("tasks run elsewhere than they were sent, so any executor may read any queue")
+        return True
+
+
+def _has_failed(result: Future[bool]) -> bool:
+    return result.done() and not result.result()
