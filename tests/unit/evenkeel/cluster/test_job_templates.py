@@ -160,8 +160,14 @@ def test_the_users_own_template_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ({"serviceAccountName": "admin"}, ".spec.serviceAccountName: the operator sets the rights"),
-        ({"serviceAccount": "admin"}, ".spec.serviceAccount: the operator sets the rights"),
+        (
+            {"serviceAccountName": "admin"},
+            ".spec.serviceAccountName: the operator sets the rights of a job's pods",
+        ),
+        (
+            {"serviceAccount": "admin"},
+            ".spec.serviceAccount: the operator sets the rights of a job's pods",
+        ),
         ({"containers": [{"name": "main", "image": "x"}]}, "image of main: use spec.job.image"),
         ({"containers": [{"name": "main", "command": ["x"]}]}, "command of main: "),
         ({"containers": [{"name": "main", "args": ["x"]}]}, "args of main: "),
@@ -174,7 +180,10 @@ def test_the_users_own_template_stays_as_it_is() -> None:
         ({"volumes": {"name": "x"}}, ".spec.volumes is not a list"),
         ({"containers": [{"name": "main", "env": {"A": "b"}}]}, ".env is not a list"),
         ({"containers": [{"name": "main", "volumeMounts": [{}]}]}, "without a mountPath"),
-        ({"containers": [{"name": "main", "securityContext": []}]}, "Context is not an object"),
+        (
+            {"containers": [{"name": "main", "securityContext": []}]},
+            ".securityContext is not an object",
+        ),
         ({"securityContext": "strict"}, ".spec.securityContext is not an object"),
     ],
 )  # fmt: skip
