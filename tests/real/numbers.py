@@ -9,6 +9,8 @@ from typing import Self
 from mq_client import blocking, errors
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
+from mq_client.values import MessageQueue
+from sandbox.waiting import wait_for
 
 
 class Numbers:
@@ -37,6 +39,15 @@ class Numbers:
     def stop(self) -> None:
         self._done.set()
         self._thread.join()
+
+    def find_ends(self, client: blocking.Client) -> dict[MessageQueue, int]:
+        """Find where all queues end: an end trails the answer to what was sent a little."""
+        ends = wait_for(
+            lambda: {queue: at.max for queue, at in client.list_offsets(self._topic).items()},
+            lambda ends: sum(ends.values()) == self.sent,
+        )
+        assert sum(ends.values()) == self.sent
+        return ends
 
     def _send(self) -> None:
         chooser = RoundRobin()
