@@ -106,7 +106,7 @@ class MemberRequest(msgspec.Struct, frozen=True, rename="camel"):
     revision: Annotated[int, Meta(ge=0)] = 0
     holds: Annotated[list[QueueIds], Meta(max_length=MOST_HELD)] = []
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 60.0
-    """How long the member lets the coordinator wait for news. `pollSeconds` is the most."""
+    """How long to hold the request open if nothing is new; `Terms.poll` at most."""
 
 
 class MemberAnswer(msgspec.Struct, frozen=True, rename="camel"):

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from contract.following import GroupSource
 from follower import pieces
-from follower.options import Begin, Options
+from follower.options import Begin, FollowerOptions
 from follower.work import Work
 from mq_client import aio, errors, filters, pulling
 from mq_client.acl import Credentials
@@ -56,13 +56,13 @@ def guard(work: Work, flow: Flow[Value]) -> Flow[Value]:
             outcome = error
 
 
-class Brokers:
+class GroupBrokers:
     """The cluster of one group."""
 
     def __init__(
         self,
         source: GroupSource,
-        options: Options,
+        options: FollowerOptions,
         credentials: Credentials | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:

@@ -17,7 +17,7 @@ from typing import NoReturn
 from contract import exit_codes
 from follower.handling import Handler
 from follower.member import Follower, default_member
-from follower.options import Begin, FollowerError, OnFailure, Options
+from follower.options import Begin, FollowerError, FollowerOptions, OnFailure
 
 MISUSED = 64
 """Exit code for wrong usage, the same as in `evenkeel`."""
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             group=options.group,
             member=options.member,
             token_file=options.token_file,
-            options=Options(
+            options=FollowerOptions(
                 batch=options.batch,
                 threads=options.threads,
                 attempts=options.attempts,
@@ -125,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"this member's name; default: $POD_NAME, else host and process: {default_member()}",
     )  # fmt: skip
     add("--token-file", metavar="FILE", help="the token for the coordinator; read again each time")
-    default = Options()
+    default = FollowerOptions()
     add(
         "--batch", type=_count, default=default.batch, metavar="N",
         help="most messages for one call of the handler; default %(default)s",

@@ -1,5 +1,5 @@
 """
-What a member does, decided in one place. Pure: facts go in, actions come out, callers tell time.
+What a member does, decided in one place. Pure: facts and the time go in, actions come out.
 
 The caller performs the actions side by side and brings each result back, after as many attempts
 as it takes. A result of an earlier holding of a queue, or of an earlier session, is dropped here.

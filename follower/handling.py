@@ -19,7 +19,7 @@ from typing import Any
 from follower.brake import Brake
 from follower.brokers import place_of
 from follower.metrics import Metrics
-from follower.options import OnFailure, Options
+from follower.options import FollowerOptions, OnFailure
 from follower.pieces import Piece
 from follower.work import Work
 from mq_client import errors
@@ -48,7 +48,7 @@ class HaltError(Exception):
 class Handling:
     """All calls of one handler."""
 
-    def __init__(self, handler: Handler, options: Options, metrics: Metrics) -> None:
+    def __init__(self, handler: Handler, options: FollowerOptions, metrics: Metrics) -> None:
         """Call nothing yet."""
         self._handler = handler
         self._options = options

@@ -15,15 +15,15 @@ from pathlib import Path
 from contract.following import GroupSource
 from follower import serving
 from follower.asking import Coordinator
-from follower.brokers import Brokers
+from follower.brokers import GroupBrokers
 from follower.handling import Handler, Handling
 from follower.metrics import Metrics
-from follower.options import FollowerError, Options
+from follower.options import FollowerError, FollowerOptions
 from follower.running import Running
 from mq_client.acl import Credentials
 from mq_client.values import MessageQueue
 
-DEFAULT_OPTIONS = Options()
+DEFAULT_OPTIONS = FollowerOptions()
 
 
 def default_member() -> str:
@@ -42,7 +42,7 @@ class Follower:
         group: str,
         member: str | None = None,
         token_file: str | Path | None = None,
-        options: Options = DEFAULT_OPTIONS,
+        options: FollowerOptions = DEFAULT_OPTIONS,
         metrics_port: int = 0,
         credentials: Credentials | None = None,
         tls: ssl.SSLContext | None = None,
@@ -95,8 +95,8 @@ class Follower:
         if self._running is not None:
             self._running.stop()
 
-    def _open_brokers(self, source: GroupSource) -> Brokers:
-        return Brokers(source, self._options, self._credentials, self._tls)
+    def _open_brokers(self, source: GroupSource) -> GroupBrokers:
+        return GroupBrokers(source, self._options, self._credentials, self._tls)
 
     def _trouble(self) -> str:
         return self._running.trouble if self._running is not None else "it has not begun"

@@ -31,7 +31,7 @@ class OnFailure(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class FollowerOptions:
     """How a member handles messages."""
 
     batch: int = 32

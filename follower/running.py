@@ -335,7 +335,7 @@ class Running:
         return f"the coordinator refuses this member, trying again: {error}"
 
     def _note_asked(self, task: asyncio.Task[None]) -> None:
-        """Let whatever stands in the way of asking at all end the whole member."""
+        """Stop the member if the task that asks the coordinator has failed."""
         self._asking.discard(task)
         if not task.cancelled() and (error := task.exception()) and not self._over.done():
             self._over.set_exception(error)
@@ -401,7 +401,7 @@ class Running:
             try:
                 await self._coordinator.leave(self._core.session)
             except (NoAnswerError, RefusedError) as error:
-                log.warning("the coordinator was not told that this member leaves: %s", error)
+                log.warning("could not tell the coordinator that this member leaves: %s", error)
         if self._brokers is not None:
             await self._brokers.close()
         self._metrics.held.set(0)

@@ -293,7 +293,7 @@ def _operator() -> Sequence[Panel]:
         ),
         grafana.make_number(
             "Missed changes",
-            "Changes seen only by a list, in the selected time range.",
+            "Changes missed by a watch and found by a later list request, in the time range.",
             f"sum(increase(evenkeel_operator_{missed}{RANGE}))",
             red_from=1,
         ),

@@ -8,8 +8,8 @@ out. Time comes from the caller, in milliseconds of any clock that does not go b
   brokers that were slow or failed a while ago; `note` tells the state how each send ended.
 - `choose_by_key` lets the message's key decide, so one key always lands on one queue.
 
-What RocketMQ 5.4.0 does, as read in its classes `MQFaultStrategy`, `LatencyFaultToleranceImpl` and
-`DefaultMQProducerImpl`, and is done here too:
+This module does the following as RocketMQ 5.4.0 does (see its classes `MQFaultStrategy`,
+`LatencyFaultToleranceImpl` and `DefaultMQProducerImpl`):
 
 - Back-off by latency is off unless asked for; then a retry only avoids the last broker.
 - A latency from 550 ms on makes a broker unavailable, by the table `PAUSES`. A failed send counts

@@ -72,8 +72,8 @@ class Table:
         return len(self.kinds) + len(self.voids)
 
     # Costs are convex. The queues that a consumer would have to give up anyway are the cheapest to
-    # give, and its own old queues are the best to take. So a step whose amount stays within one
-    # price costs exactly what its edge says, and dearer steps come only after cheaper ones.
+    # give, and its own old queues are the best to take. So a step that stays within one
+    # price level costs exactly what its edge says, and expensive steps come after all cheaper ones.
 
     def price_giving(self, consumer: int, kind: int) -> tuple[int, int]:
         """Return the cost of giving one queue of a kind away, and for how many it holds."""

@@ -127,7 +127,7 @@ def step(
        drains goes on draining, whatever `leave_first` says later.
     3. A slot is released, and its number becomes unused, if it was draining before this step, is
        not wanted again, and is named in `drained` (ids). `drained` may name other slots too,
-       because the caller may have seen it some time ago. The caller must leave the executors of
+       because what the caller knows may be old. The caller must leave the executors of
        released slots out of `warm_executors` from then on, or they fill the next open slot.
     4. Warm executors without a slot fill the open slots, the lowest first. Ids that are numbers, as
        Spark's are, are sorted by value and come before all others. No executor fills a draining

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 PATIENCE_SECONDS = 300.0
-"""For what never comes: what comes late on a slow machine is no failure."""
+"""Time limit for a change that never happens; long, so that a slow machine fails no test."""
 PAUSE_SECONDS = 0.02
 
 Value = TypeVar("Value")

@@ -64,7 +64,7 @@ class Many:
     changed_seconds: float
     """From the first of many concurrent changes to the last status."""
     writes_seconds: float
-    """The same writes without an operator: the API server's part."""
+    """How long the same writes take without an operator: what the API server alone needs."""
     idle: Idle
     memory: Memory
 

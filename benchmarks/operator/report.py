@@ -120,8 +120,8 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
         "- The same writes without an operator: the benchmark changes each spec, replaces its\n"
         "  status and creates an Event. The API server alone takes this long.\n\n"
         f"RocketMQ's consumers share {theirs.QUEUES} queues. A killed consumer is replaced "
-        "immediately. Their\ntimes lie between two consumed messages of a queue, which is longer "
-        "than an assignment\ntakes. For Evenkeel, "
+        "immediately. A\ntime of theirs lies between two consumed messages of a queue, so it has "
+        "more in it than\nthe assignment. For Evenkeel, "
         "[the handover](RESULTS-handover.md) measures the same.",
         body,
         map(targets.format_cells, compared),

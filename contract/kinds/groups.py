@@ -272,7 +272,7 @@ class LastRebalance(Part, frozen=True):
     at: Text
     """Time of the rebalance."""
     trigger: Text
-    """Trigger: consumers, route or spec changed, time passed, or Asked for a manual rebalance."""
+    """Trigger: a change of consumers, route or spec, the interval, or a manual request."""
     moved: Count
     """Number of queues that changed their owner."""
     reason: Annotated[str, Meta(max_length=4096)]

@@ -103,7 +103,7 @@ def _compare(queues: Inventory, group: Group, previous: Previous, holdings: Hold
 
 
 def _sort_runs(holdings: Holdings) -> Runs:
-    """Sort all owned runs. Overlapping runs stay apart; `check` refuses them."""
+    """Sort all owned runs. Overlapping runs are not merged, so that `check` can refuse them."""
     return tuple(
         sorted((run for runs in holdings.values() for run in runs), key=inventory.by_start)
     )

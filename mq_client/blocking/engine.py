@@ -126,7 +126,7 @@ class Engine:
         return task
 
     def wait(self, is_done: Callable[[], bool], seconds: float = NEVER) -> bool:
-        """Work for all callers until `is_done` returns True. Return False after `seconds`."""
+        """Do all callers' network I/O until `is_done` is True. Return False after `seconds`."""
         until = time.monotonic() + seconds
         here = Leader(threading.get_ident(), threading.Lock())
         try:

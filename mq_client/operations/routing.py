@@ -218,7 +218,8 @@ def delete_topic(directory: Directory, topic: str) -> Flow[None]:
     found = yield from find_route(directory, topic, max_age=0)
     if lost := [broker.broker for broker in found.brokers if broker.master is None]:
         raise errors.NoBrokerError(
-            f"topic {topic!r}: {', '.join(lost)} has no master now, and would keep the topic"
+            f"topic {topic!r} is not deleted: {', '.join(lost)} has no master now, and would "
+            "restore the topic later; try again when it is back"
         )
     addresses = {broker.broker: broker.master or "" for broker in found.brokers}
     request = cluster.DeleteTopic(topic)

@@ -68,14 +68,14 @@ def build(
     )
 
 
-def refs(group: ConsumerGroup) -> list[KeyRef]:
+def list_refs(group: ConsumerGroup) -> list[KeyRef]:
     """List the users' Python files that a job needs."""
     job = _job(group)
     parts = (job.transform, job.sink, job.dead_letter)
     return [part.config_map_ref for part in parts if part and part.config_map_ref]
 
 
-def secrets(group: ConsumerGroup) -> list[str]:
+def list_secrets(group: ConsumerGroup) -> list[str]:
     """List the Secrets that sinks of a job take options from."""
     job = _job(group)
     sinks = (job.sink, job.dead_letter)
@@ -98,7 +98,7 @@ def _source(group: ConsumerGroup, job: Job, topics: Mapping[Key, Topic]) -> dict
     if len(servers) > 1:
         raise ManifestError(f"{group}: its topics are on different name servers; make a group each")
     most = job.max_messages_per_batch
-    return _without_none(
+    return _drop_none(
         {
             "nameServers": ";".join(*servers),
             "topics": ",".join(topic.topic for topic in found),
@@ -127,7 +127,7 @@ def _filter(group: ConsumerGroup) -> dict[str, str]:
     if len(wanted) > 1:
         raise ManifestError(f"{group}: one job has one filter; give all its topics the same")
     (only,) = wanted
-    return _without_none({"tags": only.tags, "sqlFilter": only.sql})
+    return _drop_none({"tags": only.tags, "sqlFilter": only.sql})
 
 
 def _transform(job: Job, places: Places) -> JobTransform:
@@ -149,5 +149,5 @@ def _sink(sink: Sink, places: Places) -> JobSink:
     )
 
 
-def _without_none(options: Mapping[str, str | None]) -> dict[str, str]:
+def _drop_none(options: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in options.items() if value is not None}

@@ -37,7 +37,7 @@ class JobMetrics:
         self.registry.register(_AtScrape(facts, lag))
         self._facts = facts
         self.planning = self._add_histogram(
-            "planning", "Time to plan a batch: requests to brokers, and its tasks"
+            "planning", "Time to plan a batch: to ask the brokers and to make the tasks"
         )
         self.batch = self._add_histogram(
             "batch", "Time of a batch, from planning to the end of the sink"
@@ -120,7 +120,7 @@ class _AtScrape(Collector):
         yield _make_gauge("slots_filled", "Slots with an executor", len(facts.slots))
         yield _make_gauge(
             "pinned",
-            "1 once tasks have run on the executors to which they are sent",
+            "1 if tasks were seen to run on the executors to which they are sent",
             facts.is_pinned,
         )
         yield _make_counter("tasks", "Tasks that have pulled messages", tally.tasks)

@@ -158,9 +158,9 @@ class BatchPlan:
     begun: float
     """When planning began, in seconds since 1970."""
     skip_before: str
-    """The last `skip` value already used when the batch begins."""
+    """The last `skip` value that was carried out before this batch."""
     skip: str
-    """The last `skip` value used when the batch has ended."""
+    """The last `skip` value that was carried out, this batch included."""
     turned_back: Sequence[Loss]
     """Queues that it no longer reads, or reads from an earlier offset, because of losses."""
 

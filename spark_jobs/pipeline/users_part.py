@@ -17,7 +17,7 @@ from spark_jobs.pipeline.failures import Cure, judge
 from spark_jobs.pipeline.files import Files
 
 Write = Callable[[DataFrame, str, int], None]
-"""Takes the rows of a batch, the id of the query (one a checkpoint), and the batch's number."""
+"""Takes a batch's rows, the id of the query (one for each checkpoint), and its number."""
 
 
 class UsersPartError(Exception):

@@ -15,7 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
-    "contract", "coordinator", "evenkeel_cli", "follower", "lb_core", "mq_client", "spark_jobs",
+    "contract", "coordinator", "evenkeel_cli", "follower", "lb_core", "mq_client",
+    "operator/evenkeel", "spark_jobs",
 )  # fmt: skip
 LATER: tuple[str, ...] = ()
 

@@ -49,8 +49,7 @@ def _hold_lock(path: Path, what: str, advice: str) -> Iterator[None]:
         except BlockingIOError as error:
             who = os.pread(lock, 32, 0).decode(errors="replace").strip()
             raise NotAloneError(
-                f"{what} is run by another evenkeel run already, process {who or 'unknown'}; "
-                f"{advice}"
+                f"another evenkeel run already runs {what}, process {who or 'unknown'}; {advice}"
             ) from error
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)

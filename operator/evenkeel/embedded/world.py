@@ -93,7 +93,7 @@ class FileWorld:
 
     def list_pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
         """List members: there are no pods here."""
-        return self.coordination.members(group)
+        return self.coordination.list_members(group)
 
     def observe_driver(self, key: Key) -> DriverSeen:
         """Observe the driver of a group's job."""
@@ -187,7 +187,7 @@ class FileWorld:
             driver.write_atomically(self._drivers[key].folder / names.ASSIGNMENT, found)
 
     def _coordinate(self, key: Key) -> None:
-        """Let members, if the group has any, know the newest assignment."""
+        """Tell the group's members, if it has any, the newest assignment."""
         group = self._objects.groups.get(key)
         if group is None:
             self.coordination.forget(key)
@@ -212,8 +212,11 @@ class FileWorld:
             str(folder / names.ASSIGNMENT),
             str(folder / names.REPORT),
             job.checkpoint.url,
-            {ref: self._write_python_file(group, ref, folder) for ref in job_file.refs(group)},
-            {name: self._write_options(group, name, folder) for name in job_file.secrets(group)},
+            {ref: self._write_python_file(group, ref, folder) for ref in job_file.list_refs(group)},
+            {
+                name: self._write_options(group, name, folder)
+                for name in job_file.list_secrets(group)
+            },
             self._find_credentials(topics[group.topic_keys[0]]),
         )
         workers = process.choose_executor_count(job.executors)

@@ -58,7 +58,7 @@ class Coordination:
         if desk is not None:
             desk.close()
 
-    def members(self, group: ConsumerGroup) -> list[Member] | None:
+    def list_members(self, group: ConsumerGroup) -> list[Member] | None:
         """
         List the members that live and those that are missing for less than the grace.
 
@@ -69,7 +69,9 @@ class Coordination:
             return None
         live = desk.live
         grace = times.parse_duration(group.spec.rebalance.grace)
-        missing = {each.consumer: desk.lost_for(each.consumer) for each in group.status.assignments}
+        missing = {
+            each.consumer: desk.measure_absence(each.consumer) for each in group.status.assignments
+        }
         return [
             *map(Member, live),
             *(

@@ -55,7 +55,7 @@ class GroupDesk:
         """Whether all members that live have been heard since the lead began."""
         return self._clock() >= self._settled_at
 
-    def lost_for(self, member: str) -> float:
+    def measure_absence(self, member: str) -> float:
         """How long a member has had no session."""
         return self._clock() - self._ended_at.get(member, self._began_at)
 

@@ -44,7 +44,7 @@ MESSAGES = {
 }
 
 
-class RefusedRequestError(Exception):
+class RefusedMemberError(Exception):
     """A request that cannot be served."""
 
     def __init__(self, status: HTTPStatus, reason: str, message: str) -> None:
@@ -74,17 +74,17 @@ class MembersServer:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await request.read()
         except TimeoutError as error:
-            raise RefusedRequestError(
+            raise RefusedMemberError(
                 HTTPStatus.REQUEST_TIMEOUT, "SlowBody", f"no body within {BODY_SECONDS:.0f} s"
             ) from error
         try:
             asked = msgspec.json.decode(body, type=MemberRequest)
             answer = await self._coordination.ask(key, member, asked)
         except (msgspec.DecodeError, AllocationError, TooManyQueuesError) as error:
-            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "BadRequest", str(error)) from error
+            raise RefusedMemberError(HTTPStatus.BAD_REQUEST, "BadRequest", str(error)) from error
         if isinstance(answer, Refusal):
             text = f"{member}: {MESSAGES[answer]}"
-            raise RefusedRequestError(STATUSES[answer], answer.value, text)
+            raise RefusedMemberError(STATUSES[answer], answer.value, text)
         return _write_json(HTTPStatus.OK, answer)
 
     async def _leave(self, request: web.Request) -> web.Response:
@@ -96,12 +96,12 @@ class MembersServer:
         """Find out which member asks about which group, if it may."""
         given = request.headers.get("Authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
-            raise RefusedRequestError(
+            raise RefusedMemberError(
                 HTTPStatus.FORBIDDEN, "Forbidden", "the bearer token is not the right one"
             )
         member = request.match_info["member"]
         if len(member) > MOST_MEMBER_LETTERS:
-            raise RefusedRequestError(
+            raise RefusedMemberError(
                 HTTPStatus.BAD_REQUEST,
                 "BadRequest",
                 f"the member's name has {len(member)} letters; at most {MOST_MEMBER_LETTERS}",
@@ -116,7 +116,7 @@ async def _answer_refusals(
     """Give every answer that is none the same form."""
     try:
         return await handler(request)
-    except RefusedRequestError as error:
+    except RefusedMemberError as error:
         return _write_json(error.status, error.refusal)
     except NoSuchGroupError as error:
         return _write_json(HTTPStatus.NOT_FOUND, MemberRefusal("NoSuchGroup", str(error)))

@@ -12,7 +12,7 @@ import pytest
 from follower import handling
 from follower.handling import HaltError, Handling
 from follower.metrics import Metrics
-from follower.options import OnFailure, Options
+from follower.options import FollowerOptions, OnFailure
 from follower.pieces import Piece
 from follower.work import OverError, Work
 from mq_client import errors
@@ -47,7 +47,7 @@ class Scene:
         self.calls: list[list[int]] = []
         self.buried: list[int] = []
         self.metrics = Metrics()
-        self.handling = Handling(self.handle, Options(**options), self.metrics)
+        self.handling = Handling(self.handle, FollowerOptions(**options), self.metrics)
 
     def handle(self, messages: Messages) -> None:
         offsets = [each.queue_offset for each in messages]
@@ -163,7 +163,7 @@ def test_the_result_of_a_thread_counts_for_nothing_once_the_holding_is_over() ->
         holding.is_over = True
 
     metrics = Metrics()
-    handler = Handling(handle, Options(), metrics)
+    handler = Handling(handle, FollowerOptions(), metrics)
     with pytest.raises(OverError):
         run(handler.handle(holding, piece(5), Scene().bury))
     assert metrics.registry.get_sample_value("evenkeel_follower_handled_messages_total") == 0
@@ -180,7 +180,7 @@ def test_a_queue_that_comes_back_waits_for_the_thread_of_its_earlier_holding() -
         calls.append((messages[0].queue_offset, "ended"))
 
     async def story() -> None:
-        handler = Handling(handle, Options(), Metrics())
+        handler = Handling(handle, FollowerOptions(), Metrics())
         bury = Scene().bury
         first, second = work(), work()
         early = asyncio.create_task(handler.handle(first, piece(5), bury))
@@ -201,7 +201,7 @@ def test_queues_do_not_wait_for_each_other() -> None:
     together = threading.Barrier(3, timeout=10)
 
     async def story() -> None:
-        handler = Handling(lambda _: together.wait(), Options(attempts=1), Metrics())
+        handler = Handling(lambda _: together.wait(), FollowerOptions(attempts=1), Metrics())
         queues = [MessageQueue("orders", "broker-a", each) for each in range(3)]
         works = [Work(each, 1, lambda: True) for each in queues]
         await asyncio.gather(*(handler.handle(each, piece(1), Scene().bury) for each in works))
@@ -216,7 +216,7 @@ def test_a_handler_may_be_a_coroutine() -> None:
         await asyncio.sleep(0)
         seen.extend(each.queue_offset for each in messages)
 
-    run(Handling(handle, Options(), Metrics()).handle(work(), piece(5, 6), Scene().bury))
+    run(Handling(handle, FollowerOptions(), Metrics()).handle(work(), piece(5, 6), Scene().bury))
     assert seen == [5, 6]
 
 
@@ -232,7 +232,7 @@ def test_a_coroutine_is_cancelled_when_the_holding_is_over() -> None:
 
     async def story() -> None:
         holding = work()
-        handler = Handling(handle, Options(), Metrics())
+        handler = Handling(handle, FollowerOptions(), Metrics())
         holding.start(handler.handle(holding, piece(5), Scene().bury))
         await asyncio.sleep(0.01)
         holding.end()
@@ -264,7 +264,7 @@ def stops_iterating(_: Messages) -> None:
 def test_whatever_a_handler_raises_is_a_failure(
     handler: Callable[[Messages], Awaitable[None] | None],
 ) -> None:
-    found = Handling(handler, Options(attempts=1), Metrics())
+    found = Handling(handler, FollowerOptions(attempts=1), Metrics())
     with pytest.raises(HaltError):
         run(found.handle(work(), piece(5), Scene().bury))
 
@@ -280,7 +280,7 @@ def test_a_call_that_waited_for_a_thread_looks_at_the_clock_again() -> None:
         is_live = False
 
     async def story() -> None:
-        handler = Handling(handle, Options(threads=1), Metrics())
+        handler = Handling(handle, FollowerOptions(threads=1), Metrics())
         queues = [MessageQueue("orders", "broker-a", each) for each in range(2)]
         works = [Work(each, 1, lambda: is_live) for each in queues]
         found = await asyncio.gather(

@@ -24,7 +24,7 @@ from follower import running
 from follower.asking import NoAnswerError, RefusedError
 from follower.handling import Handling
 from follower.metrics import Metrics
-from follower.options import FollowerError, Options
+from follower.options import FollowerError, FollowerOptions
 from follower.pieces import cut
 from follower.queues import write_queues
 from follower.running import Running
@@ -140,7 +140,7 @@ class Scene:
         self.metrics = Metrics()
         self.running = Running(
             self.coordinator, self._open,
-            Handling(self.handle, Options(attempts=1), self.metrics), self.metrics,
+            Handling(self.handle, FollowerOptions(attempts=1), self.metrics), self.metrics,
         )  # fmt: skip
 
     def _open(self, source: GroupSource) -> Brokers:

@@ -68,11 +68,11 @@ async def _refuse_missing_objects(api: Api, group: ConsumerGroup) -> None:
     claim = job.checkpoint.persistent_volume_claim if job else None
     if claim is not None:
         await _find_named(api, group, "PersistentVolumeClaim", paths.CLAIMS, claim)
-    for ref in job_file.refs(group):
+    for ref in job_file.list_refs(group):
         found = await _find_named(api, group, "ConfigMap", paths.CONFIG_MAPS, ref.name)
         if ref.key not in {**(found.get("data") or {}), **(found.get("binaryData") or {})}:
             raise ManifestError(f"{group}: ConfigMap {ref.name} has no entry {ref.key}; add it")
-    for name in job_file.secrets(group):
+    for name in job_file.list_secrets(group):
         with contextlib.suppress(ForbiddenError):  # the operator may have no right to read Secrets
             await _find_named(api, group, "Secret", paths.SECRETS, name)
 

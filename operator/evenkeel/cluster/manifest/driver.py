@@ -39,8 +39,8 @@ def build_pod(wanted: WantedPods) -> Document:
 
 
 def _build_spec(wanted: WantedPods) -> Document:
-    refs = sorted(set(job_file.refs(wanted.group)), key=lambda ref: (ref.name, ref.key))
-    secrets = list(enumerate(job_file.secrets(wanted.group)))
+    refs = sorted(set(job_file.list_refs(wanted.group)), key=lambda ref: (ref.name, ref.key))
+    secrets = list(enumerate(job_file.list_secrets(wanted.group)))
     process = wanted.job.driver
     container = {
         "name": pod_templates.CONTAINER,

@@ -32,8 +32,10 @@ def build(wanted: WantedPods, topics: Mapping[Key, Topic], executor: Document) -
         assignments=f"{pod_paths.WORK}/{ASSIGNMENT}",
         report=f"{pod_paths.WORK}/{REPORT}",
         checkpoint=pod_paths.find_checkpoint(wanted.group, wanted.job),
-        files={ref: pod_paths.find_file(ref) for ref in job_file.refs(wanted.group)},
-        options={name: pod_paths.find_options(name) for name in job_file.secrets(wanted.group)},
+        files={ref: pod_paths.find_file(ref) for ref in job_file.list_refs(wanted.group)},
+        options={
+            name: pod_paths.find_options(name) for name in job_file.list_secrets(wanted.group)
+        },
         secrets={"tls": wanted.access.option} if wanted.access.option else {},
         metrics_port=pod_paths.METRICS_PORT,
         cluster=JobCluster(key.namespace, key.name),

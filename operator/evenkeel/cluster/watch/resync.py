@@ -89,7 +89,7 @@ class Resync:
 
     @property
     def age(self) -> float:
-        """Seconds since the oldest of the last successful lists."""
+        """Seconds since the last successful list request of the scope that waits longest."""
         return self.scopes.measure_age(time.monotonic())
 
     @property

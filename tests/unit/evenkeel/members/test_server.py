@@ -151,7 +151,7 @@ def test_every_bad_request_has_an_answer_of_its_own_and_harms_nobody() -> None:
         for expected, reason, arguments in bad:
             status, answer = await ask(**arguments)
             assert (status, answer["reason"]) == (expected, reason), arguments
-        desk = coordination.members(billing())
+        desk = coordination.list_members(billing())
         assert desk is not None
         assert [each.id for each in desk if each.lost_for_seconds is None] == ["a"]
 
@@ -170,6 +170,6 @@ def test_a_member_that_leaves_is_missing_at_once() -> None:
 
 
 def _missing(coordination: Coordination) -> list[str]:
-    found = coordination.members(billing())
+    found = coordination.list_members(billing())
     assert found is not None
     return [each.id for each in found if each.lost_for_seconds is not None]
