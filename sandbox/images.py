@@ -59,9 +59,9 @@ class Builder:
             jars.run(
                 *self.command, *self.build, *options, f"--target={target}", f"--tag={name}", context
             )
-        return self.found(name)
+        return self.find(name)
 
-    def found(self, name: str) -> Image:
+    def find(self, name: str) -> Image:
         """Look up a built image."""
         answer = _run(*self.command, "images", "--format={{.ID}} {{.Size}}", name)
         return Image(name, *answer.splitlines()[0].split(maxsplit=1))

@@ -129,7 +129,7 @@ class RunningJob:
             return {"adoptedEpoch": -1, "slots": {}, "error": None}
         return found
 
-    def metrics(self) -> dict[str, float]:
+    def read_metrics(self) -> dict[str, float]:
         """Read the metrics as Prometheus does, by name without the common prefix."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics.port}/metrics") as answer:
             lines = answer.read().decode().splitlines()
@@ -141,7 +141,7 @@ class RunningJob:
         """The driver's log."""
         return (self.folder / "log").read_text(errors="replace")
 
-    def until(self, is_right: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    def wait_until(self, is_right: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Wait until the report is right."""
         has_ended = self.process.poll
         seen = wait_for(
@@ -153,9 +153,9 @@ class RunningJob:
             raise JobError(f"the job reports {seen}; its log ends with\n{self.log[-4000:]}")
         return seen
 
-    def until_adopted(self, slots: int) -> dict[str, Any]:
+    def wait_until_adopted(self, slots: int) -> dict[str, Any]:
         """Wait until an assignment to this number of slots is adopted, and all are filled."""
-        return self.until(
+        return self.wait_until(
             lambda it: (
                 len(it["slots"]) == slots
                 and it["adoptedEpoch"] == self.epoch
@@ -164,7 +164,7 @@ class RunningJob:
             )
         )
 
-    def executor(self, slot: str) -> tuple[str, int]:
+    def find_executor(self, slot: str) -> tuple[str, int]:
         """Find the id and the process of the executor that fills a slot."""
         name = self.report["slots"][slot]["executor"]
         pid = executors.find(self.process.pid, name)
@@ -172,15 +172,15 @@ class RunningJob:
             raise JobError(f"executor {name} has no process")
         return name, pid
 
-    def rows(self) -> list[dict[str, Any]]:
+    def read_rows(self) -> list[dict[str, Any]]:
         """Read the rows of the sink."""
-        return [row for _, rows in self.batches() for row in rows]
+        return [row for _, rows in self.read_batches() for row in rows]
 
-    def batches(self) -> Iterator[tuple[float, list[dict[str, Any]]]]:
+    def read_batches(self) -> Iterator[tuple[float, list[dict[str, Any]]]]:
         """Read the rows of the sink, batch by batch, each with the time of its end."""
         yield from map(sinks.read_batch, sinks.list_finished(self.folder / "rows"))
 
-    def standstills(self, marks: list[tuple[str, float]]) -> dict[str, float]:
+    def measure_standstills(self, marks: list[tuple[str, float]]) -> dict[str, float]:
         """
         Measure the longest time in seconds in which a queue was not read, from mark to mark.
 
@@ -188,7 +188,7 @@ class RunningJob:
         batch with rows of it to the end of the next one.
         """
         times: dict[tuple[str, int], list[float]] = defaultdict(list)
-        for end, rows in sorted(self.batches()):
+        for end, rows in sorted(self.read_batches()):
             for queue in {(row["broker_name"], row["queue_id"]) for row in rows}:
                 times[queue].append(end)
         gaps = [gap for found in times.values() for gap in pairwise(found)]

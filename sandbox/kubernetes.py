@@ -64,7 +64,7 @@ class KubernetesServer(server.SandboxServer):
         self._site = site
 
     @abc.abstractmethod
-    def flags(self) -> dict[str, str]:
+    def make_flags(self) -> dict[str, str]:
         """Return its configuration; called at each start."""
 
     @abc.abstractmethod
@@ -72,7 +72,7 @@ class KubernetesServer(server.SandboxServer):
         """Whether it serves; `OSError` if nothing listens."""
 
     def _start_process(self) -> process.ChildProcess:
-        flags = [f"--{name}={value}" for name, value in self.flags().items()]
+        flags = [f"--{name}={value}" for name, value in self.make_flags().items()]
         command: list[str | Path] = [*self._site.enter, self._command, *flags]
         return process.ChildProcess(self.name, command, self._place, {})
 
@@ -92,7 +92,7 @@ class Etcd(KubernetesServer):
         """Its address for the API server."""
         return f"http://{self._site.address}:{self.port}"
 
-    def flags(self) -> dict[str, str]:
+    def make_flags(self) -> dict[str, str]:
         """Return its configuration."""
         peers = f"http://{self._site.address}:{self.port + 1}"
         return {
@@ -145,7 +145,7 @@ class ApiServer(KubernetesServer):
         """Its address for clients."""
         return f"https://{self._site.address}:{self.port}"
 
-    def flags(self) -> dict[str, str]:
+    def make_flags(self) -> dict[str, str]:
         """Return its configuration; the caller's flags come last."""
         key = str(self.authority.service_accounts_key)
         return {

@@ -2,7 +2,7 @@
 Starts `evenkeel operator` in a separate process, which ends with the block or before.
 
     with operator.RunningOperator(cluster.admin.kubeconfig) as running:
-        running.until_ready()
+        running.wait_until_ready()
         running.metric("leader")
 """
 
@@ -88,7 +88,7 @@ class RunningOperator:
         """Its log."""
         return self._running.log.read_text(errors="replace")
 
-    def until_ready(self) -> None:
+    def wait_until_ready(self) -> None:
         """Wait until it has listed everything and leads."""
         self._running.wait_until(lambda: self.metric("leader") == 1.0, READY_SECONDS)
 

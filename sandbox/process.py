@@ -55,7 +55,7 @@ class Folder:
         for leash in leashes:
             leash.wait()
 
-    def new_leash(self) -> "_Leash":
+    def make_leash(self) -> "_Leash":
         """Make a leash that is closed with this folder at the latest."""
         leash = _Leash()
         self._leashes.append(leash)
@@ -88,7 +88,7 @@ class ChildProcess:
         self.log = place.path / f"{name}.log"
         home = place.path / name
         home.mkdir(exist_ok=True)
-        self._leash = place.new_leash()
+        self._leash = place.make_leash()
         with self.log.open("ab") as log:
             self._said_before = log.tell()
             pid = self._leash.start_guard(

@@ -122,7 +122,7 @@ class RocketMqServer(server.SandboxServer):
         super().__init__(name)
         self._java = java
 
-    def properties(self) -> dict[str, str]:
+    def make_properties(self) -> dict[str, str]:
         """Return its configuration; called at each start."""
         return {"listenPort": str(self.port), "bindAddress": "127.0.0.1"}
 
@@ -140,7 +140,7 @@ class RocketMqServer(server.SandboxServer):
         self._process.stop(_STOP_SECONDS)
 
     def _start_process(self) -> process.ChildProcess:
-        return self._java.start(self.name, self.main, self.properties(), self.environment())
+        return self._java.start(self.name, self.main, self.make_properties(), self.environment())
 
     def _is_ready(self) -> bool:
         if self._process.has_said(_SAYS_WHEN_IT_GIVES_UP):
@@ -176,7 +176,7 @@ class NameServer(RocketMqServer):
             if broker.is_running:
                 broker.rejoin()
 
-    def addresses(self, topic: str) -> Collection[tuple[str, int, str]]:
+    def list_addresses(self, topic: str) -> Collection[tuple[str, int, str]]:
         """List broker, broker id and address of all that have this topic."""
         try:
             route = self._ask(cluster.GetRoute(topic))
@@ -190,7 +190,7 @@ class NameServer(RocketMqServer):
 
     def _answers(self) -> bool:
         with contextlib.suppress(errors.UnavailableError):
-            self.addresses(CLUSTER)
+            self.list_addresses(CLUSTER)
             return True
         return False
 
@@ -247,7 +247,7 @@ class Broker(RocketMqServer):
     def is_in_route(self, topic: str) -> bool:
         """Whether the route of this topic contains this broker."""
         mine = (self.master, self._number, self.address)
-        return mine in self._name_server.addresses(topic)
+        return mine in self._name_server.list_addresses(topic)
 
     def register(self) -> None:
         """
@@ -256,13 +256,13 @@ class Broker(RocketMqServer):
         By itself a broker registers at its start, when it may not have found the name server yet,
         and again after 10 s. It also registers when its permission is set, even to the same value.
         """
-        permission = self.properties()["brokerPermission"]
+        permission = self.make_properties()["brokerPermission"]
         self._ask(cluster.PutBrokerConfig((("brokerPermission", permission),)))
 
-    def properties(self) -> dict[str, str]:
+    def make_properties(self) -> dict[str, str]:
         """Return its configuration; the caller's properties come last."""
         return {
-            **super().properties(),
+            **super().make_properties(),
             **_BROKER_PROPERTIES,
             "brokerName": self.master,
             "brokerId": str(self._number),
@@ -278,7 +278,7 @@ class Broker(RocketMqServer):
         with contextlib.suppress(errors.UnavailableError, errors.UnexpectedError):
             self._ask(cluster.GetRuntimeInfo())
             # Each broker has a topic with the name of its cluster.
-            if self.is_in_route(self.properties()["brokerClusterName"]):
+            if self.is_in_route(self.make_properties()["brokerClusterName"]):
                 return True
             self.register()
         return False

@@ -48,11 +48,11 @@ def main() -> int:
 def _measure() -> Iterator[Row]:
     with open_shop() as shop:
         group = ShopGroup(shop, GROUP)
-        operator = _list_names(shop.pods(OPERATORS, RELEASE))
+        operator = _list_names(shop.list_pods(OPERATORS, RELEASE))
         yield "operator", "no group", _measure_use(shop, "the operator without a group", operator)
         shop.apply(manifests.fill("ours.yaml", NAME=GROUP, QUEUES=QUEUES, CONSUMERS=EXECUTORS))
-        group.until_settled()
-        driver, executors = [group.driver], _list_names(shop.pods(group.executor_pods))
+        group.wait_until_settled()
+        driver, executors = [group.driver], _list_names(shop.list_pods(group.executor_pods))
         parts = {"operator": operator, "driver": driver, "executor": executors}
         for when, flowing in (
             ("idle, no messages", contextlib.nullcontext()),

@@ -42,13 +42,13 @@ class Ours:
 
     def kill(self) -> None:
         """Kill an executor; Spark replaces it."""
-        slot, pod = min(self._group.executors().items())
+        slot, pod = min(self._group.find_executors().items())
         self._shop.node.faults.kill(SHOP, pod)
         self._await_another(slot, pod)
 
     def strike(self, fault: scene.Fault) -> None:
         """Strike an executor; Spark replaces it when it notices."""
-        slot, pod = max(self._group.executors().items())
+        slot, pod = max(self._group.find_executors().items())
         self._struck.enter_context(fault(SHOP, pod))
         self._await_another(slot, pod)
 
@@ -60,17 +60,17 @@ class Ours:
     def add_queues(self) -> None:
         """Add queues."""
         count = scene.MORE_QUEUES
-        epoch = self._group.status()["epoch"]
+        epoch = self._group.read_status()["epoch"]
         provision = {"readQueues": count, "writeQueues": count}
         self._shop.patch(TOPICS, self._topic, {"provision": provision})
-        self._group.until(lambda it: it["epoch"] > epoch)
+        self._group.wait_until(lambda it: it["epoch"] > epoch)
         self.await_steady()
 
     def kill_driver(self) -> None:
         """Kill the driver; the operator starts another one."""
         before = self._group.report()["driver"]
         self._shop.node.faults.kill(SHOP, self._group.driver)
-        self._group.until_another_driver(before)
+        self._group.wait_for_another_driver(before)
         self.await_steady()
 
     def cut_driver_off(self) -> None:
@@ -81,7 +81,7 @@ class Ours:
 
     def await_steady(self) -> None:
         """Wait until the job follows the newest epoch, and further batches have all queues."""
-        self._group.until_settled()
+        self._group.wait_until_settled()
         begun = time.time()
         if not wait_patiently(lambda: self._is_steady(begun), bool):
             raise process.SandboxError(f"{self._topic}: no batches have messages of all queues")
@@ -97,7 +97,7 @@ class Ours:
 
     def find_owners(self) -> Mapping[MessageQueue, str]:
         """Read the assignment that is published."""
-        found = find_owners(self._group.status())
+        found = find_owners(self._group.read_status())
         return {MessageQueue(self._topic, *queue): owner for queue, owner in found.items()}
 
     def list_consumed(self) -> Iterator[Consumed]:
@@ -134,13 +134,13 @@ class Ours:
         return sinks.list_finished(self._shop.folder / self._topic)
 
     def _scale(self, executors: int) -> None:
-        before = self._group.status()
+        before = self._group.read_status()
         self._group.scale(executors)
-        self._group.until_settled_with(executors, since=before)
+        self._group.wait_until_settled_with(executors, since=before)
         self.await_steady()
 
     def _await_another(self, slot: str, pod: str) -> None:
-        self._group.until_replaced(slot, pod)
+        self._group.wait_until_replaced(slot, pod)
         self.await_steady()
 
 
@@ -158,6 +158,6 @@ def start(shop: Shop, client: Client, topic: str) -> Iterator[Ours]:
     shop.apply(
         manifests.fill("ours.yaml", NAME=topic, QUEUES=scene.QUEUES, CONSUMERS=scene.CONSUMERS)
     )
-    shop.until_made(topic)
+    shop.wait_until_made(topic)
     with contextlib.ExitStack() as struck:
         yield Ours(shop, topic, struck)

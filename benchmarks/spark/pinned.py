@@ -67,7 +67,7 @@ class Pinned:
         epoch = job.epoch
         time.sleep(random.uniform(0, TRIGGER_SECONDS))
         job.client.put_topics([TopicConfig(job.topic, queues, queues)])
-        job.until(lambda report: report["adoptedEpoch"] > epoch)
+        job.wait_until(lambda report: report["adoptedEpoch"] > epoch)
         seconds = time.time() - (published := _find_write_time(job.folder / "assignment.json"))
         late = sum(
             begun > published and followed <= epoch for begun, followed in _list_batches(job.folder)
@@ -93,7 +93,7 @@ def start(mq: RocketMq, client: Client, topic: str, queues: int) -> Iterator[Pin
         where = mq.name_server.address
         job = RunningJob(Path(folder), client, topic, where, EXECUTORS, parts=parts)
         stack.enter_context(job)
-        job.until_adopted(slots=EXECUTORS)
+        job.wait_until_adopted(slots=EXECUTORS)
         yield Pinned(job, claim.port)
 
 

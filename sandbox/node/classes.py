@@ -34,7 +34,7 @@ def main() -> int:
 
 def _record(shop: Shop) -> Iterator[str]:
     shop.apply(_JOB.read_text())
-    ShopGroup(shop, _GROUP).until_settled()
+    ShopGroup(shop, _GROUP).wait_until_settled()
     with Client(shop.name_server()) as client:
         for _ in range(_BATCHES):
             _write_a_batch(client, shop.folder / _GROUP)

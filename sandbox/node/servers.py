@@ -44,7 +44,7 @@ class ControllerManager(NodeServer):
 
     program = "kube-controller-manager"
 
-    def flags(self) -> dict[str, str]:
+    def make_flags(self) -> dict[str, str]:
         """Return its configuration."""
         return {
             "kubeconfig": self._write_kubeconfig("system:kube-controller-manager"),
@@ -61,7 +61,7 @@ class Scheduler(NodeServer):
 
     program = "kube-scheduler"
 
-    def flags(self) -> dict[str, str]:
+    def make_flags(self) -> dict[str, str]:
         """Return its configuration."""
         return {
             "kubeconfig": self._write_kubeconfig("system:kube-scheduler"),
@@ -75,7 +75,7 @@ class Kubelet(NodeServer):
 
     program = "kubelet"
 
-    def flags(self) -> dict[str, str]:
+    def make_flags(self) -> dict[str, str]:
         """Return its configuration."""
         return {
             "config": self._write_file("config.json", self._make_config()),
@@ -114,7 +114,7 @@ class Proxy(NodeServer):
 
     program = "kube-proxy"
 
-    def flags(self) -> dict[str, str]:
+    def make_flags(self) -> dict[str, str]:
         """Return its configuration."""
         return {
             "kubeconfig": self._write_kubeconfig("system:kube-proxy"),
@@ -131,7 +131,7 @@ class Dns(NodeServer):
 
     program = "coredns"
 
-    def flags(self) -> dict[str, str]:
+    def make_flags(self) -> dict[str, str]:
         """Return its configuration."""
         config = self._write_kubeconfig("dns", ADMINS)
         lines = (
@@ -146,7 +146,7 @@ class Containerd(NodeServer):
 
     program = "containerd"
 
-    def flags(self) -> dict[str, str]:
+    def make_flags(self) -> dict[str, str]:
         """Return its configuration."""
         return {"config": self._write_file("config.toml", self._make_config())}
 

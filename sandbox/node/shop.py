@@ -6,7 +6,7 @@ A shop on a node: RocketMQ, the operator, and groups with jobs, as users install
     it.start_rocketmq()
     group = shop.ShopGroup(it, "billing")
     it.apply(manifests)
-    group.until_settled()
+    group.wait_until_settled()
 """
 
 import contextlib
@@ -94,9 +94,12 @@ class Shop:
 
     def kill_broker(self) -> None:
         """Kill a broker, and wait until Kubernetes has restarted it."""
-        before = self._restarts(_BROKER)
+        before = self._count_restarts(_BROKER)
         self.node.faults.kill(BROKERS, _BROKER)
-        if wait_patiently(lambda: self._restarts(_BROKER), lambda now: now > before) == before:
+        if (
+            wait_patiently(lambda: self._count_restarts(_BROKER), lambda now: now > before)
+            == before
+        ):
             raise ShopError(f"{_BROKER} was killed, and Kubernetes has not restarted it")
         self.await_brokers()
 
@@ -119,7 +122,7 @@ class Shop:
         change = json.dumps({"spec": spec})
         self.kubectl("-n", SHOP, "patch", plural, name, "--type=merge", "--patch", change)
 
-    def status(self, plural: str, name: str) -> Document:
+    def read_status(self, plural: str, name: str) -> Document:
         """Read the status of one of our objects; empty before there is one."""
         path = f"/apis/{names.API_VERSION}/namespaces/{SHOP}/{plural}/{name}"
         answer = self.node.admin.ask("GET", path)
@@ -128,26 +131,28 @@ class Shop:
         found: Document = answer.body.get("status") or {}
         return found
 
-    def until(self, plural: str, name: str, is_right: Callable[[Document], bool]) -> Document:
+    def wait_until(self, plural: str, name: str, is_right: Callable[[Document], bool]) -> Document:
         """Wait until a status is right."""
-        seen = wait_patiently(lambda: self.status(plural, name), is_right)
+        seen = wait_patiently(lambda: self.read_status(plural, name), is_right)
         if not is_right(seen):
             raise ShopError(
                 f"{plural}/{name} has another status after {PATIENCE_SECONDS:g} s: {seen}"
             )
         return seen
 
-    def until_made(self, topic: str) -> None:
+    def wait_until_made(self, topic: str) -> None:
         """Wait until a topic is as it should be at all brokers."""
-        self.until(TOPICS, topic, lambda it: read_condition(it, ConditionType.READY)[0] == "True")
+        self.wait_until(
+            TOPICS, topic, lambda it: read_condition(it, ConditionType.READY)[0] == "True"
+        )
 
-    def pods(self, selector: str, namespace: str = SHOP) -> list[Document]:
+    def list_pods(self, selector: str, namespace: str = SHOP) -> list[Document]:
         """List the pods with a label that are not being deleted."""
         path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}"
         items: list[Document] = self.node.admin.ask("GET", path).body["items"]
         return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
 
-    def _restarts(self, broker: str) -> int:
+    def _count_restarts(self, broker: str) -> int:
         pod = self.node.admin.ask("GET", f"/api/v1/namespaces/{BROKERS}/pods/{broker}").body
         return sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
 
@@ -183,9 +188,9 @@ class ShopGroup:
         self.executor_pods = names.select_executors(name)
         self.driver_pods = f"{names.GROUP_LABEL}={name},{names.ROLE_LABEL}={names.DRIVER}"
 
-    def status(self) -> Document:
+    def read_status(self) -> Document:
         """Read its status."""
-        return self.shop.status(GROUPS, self.name)
+        return self.shop.read_status(GROUPS, self.name)
 
     def report(self) -> Document:
         """Read the report of its driver."""
@@ -194,35 +199,35 @@ class ShopGroup:
         report: Document = json.loads(found.get("data", {}).get(names.REPORT, "{}"))
         return report
 
-    def executors(self) -> dict[str, str]:
+    def find_executors(self) -> dict[str, str]:
         """Find the pod that fills each slot."""
-        found = self.status()["assignments"]
+        found = self.read_status()["assignments"]
         return {each["consumer"]: each["pod"] for each in found if each.get("pod")}
 
     def scale(self, executors: int) -> None:
         """Scale to this number of executors."""
         self.shop.kubectl("-n", SHOP, "scale", GROUPS, self.name, f"--replicas={executors}")
 
-    def until(self, is_right: Callable[[Document], bool]) -> Document:
+    def wait_until(self, is_right: Callable[[Document], bool]) -> Document:
         """Wait until its status is right."""
-        return self.shop.until(GROUPS, self.name, is_right)
+        return self.shop.wait_until(GROUPS, self.name, is_right)
 
-    def until_settled(self) -> Document:
+    def wait_until_settled(self) -> Document:
         """Wait until the job runs and follows the newest epoch with all its slots filled."""
-        return self.until(_is_settled)
+        return self.wait_until(_is_settled)
 
-    def until_settled_with(self, slots: int, since: Document) -> Document:
+    def wait_until_settled_with(self, slots: int, since: Document) -> Document:
         """Wait until a newer epoch than in `since` with this number of slots is settled."""
-        self.until(lambda it: it["epoch"] > since["epoch"] and len(it["assignments"]) == slots)
-        return self.until_settled()
+        self.wait_until(lambda it: it["epoch"] > since["epoch"] and len(it["assignments"]) == slots)
+        return self.wait_until_settled()
 
-    def until_replaced(self, slot: str, pod: str) -> None:
+    def wait_until_replaced(self, slot: str, pod: str) -> None:
         """Wait until another pod fills a slot."""
-        found = wait_patiently(lambda: self.executors().get(slot, pod), lambda it: it != pod)
+        found = wait_patiently(lambda: self.find_executors().get(slot, pod), lambda it: it != pod)
         if found == pod:
             raise ShopError(f"{self.name}: {pod} still fills {slot}")
 
-    def until_another_driver(self, before: str) -> None:
+    def wait_for_another_driver(self, before: str) -> None:
         """Wait until a driver other than this one reports."""
         now = wait_patiently(lambda: self.report().get("driver", before), lambda it: it != before)
         if now == before:

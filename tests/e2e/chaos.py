@@ -36,7 +36,7 @@ def running(it: CheckedShop, selector: str, namespace: str = SHOP) -> list[str]:
     """Tell which pods could be struck now."""
     return sorted(
         pod["metadata"]["name"]
-        for pod in it.pods(selector, namespace)
+        for pod in it.list_pods(selector, namespace)
         if any("running" in each["state"] for each in pod["status"].get("containerStatuses", []))
     )
 

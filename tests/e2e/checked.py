@@ -36,7 +36,7 @@ class CheckedShop(Shop):
 
     def check(self) -> Document:
         """Every queue owned once, read where the epoch says; lost 0, duplicated 0, no gap."""
-        status = wait_patiently(self.group.until_settled, self._is_owned_once)
+        status = wait_patiently(self.group.wait_until_settled, self._is_owned_once)
         assert self._is_owned_once(status), (status, self._queues())
         astray = self.group.report()["misplacedTasks"]
         self.check_numbers(GROUP)
@@ -66,7 +66,7 @@ class CheckedShop(Shop):
         return sorted(queue for _, queue in list_owned(status)) == self._queues()
 
     def _queues(self) -> list[tuple[str, int]]:
-        brokers = self.status(TOPICS, TOPIC)["brokers"]
+        brokers = self.read_status(TOPICS, TOPIC)["brokers"]
         return sorted(
             (each["broker"], number) for each in brokers for number in range(each["readQueues"])
         )

@@ -76,24 +76,24 @@ def rocketmq(it: CheckedShop) -> None:
 def begin(it: CheckedShop) -> None:
     it.open()
     it.apply_file("billing.yaml")
-    it.until_made(TOPIC)
+    it.wait_until_made(TOPIC)
     it.begin_numbers()
-    assert count_loads(it.group.until_settled()) == {"billing-0": 4, "billing-1": 4}
+    assert count_loads(it.group.wait_until_settled()) == {"billing-0": 4, "billing-1": 4}
 
 
 @step("`kubectl scale --replicas=3`", "2 queues move, the fewest for 8 queues and 3 slots")
 def scale_out(it: CheckedShop) -> None:
-    before = it.group.status()
+    before = it.group.read_status()
     it.group.scale(3)
-    after = it.group.until_settled_with(3, since=before)
+    after = it.group.wait_until_settled_with(3, since=before)
     assert (sorted(count_loads(after).values()), count_moves(before, after)) == ([2, 3, 3], 2)
 
 
 @step("`kubectl scale --replicas=2`", "the queues of one slot move, and no others")
 def scale_in(it: CheckedShop) -> None:
-    before = it.group.status()
+    before = it.group.read_status()
     it.group.scale(2)
-    after = it.group.until_settled_with(2, since=before)
+    after = it.group.wait_until_settled_with(2, since=before)
     (gone,) = count_loads(before).keys() - count_loads(after).keys()
     assert (sorted(count_loads(after).values()), count_moves(before, after)) == (
         [4, 4],
@@ -116,9 +116,9 @@ def kill_executor(it: CheckedShop) -> None:
 
 @step("SIGKILL of the driver", "a new driver goes on from the checkpoint; nothing moves")
 def kill_driver(it: CheckedShop) -> None:
-    before, driver = it.group.status(), it.group.report()["driver"]
+    before, driver = it.group.read_status(), it.group.report()["driver"]
     it.node.faults.kill(SHOP, it.group.driver)
-    it.group.until_another_driver(driver)
+    it.group.wait_for_another_driver(driver)
     _unmoved(it, before)
 
 
@@ -127,44 +127,44 @@ def kill_driver(it: CheckedShop) -> None:
     "the other one leads, or the same when it is restarted; nothing moves, no job restarts",
 )
 def kill_leader(it: CheckedShop) -> None:
-    before, executors = it.group.status(), it.group.executors()
+    before, executors = it.group.read_status(), it.group.find_executors()
     it.node.faults.kill(RELEASE, _leader(it))
     renewed = _lease(it)["renewTime"]
     assert (
         wait_patiently(lambda: _lease(it)["renewTime"], lambda now: now != renewed, 60) != renewed
     )
     _unmoved(it, before)
-    assert it.group.executors() == executors
+    assert it.group.find_executors() == executors
 
 
 @step("SIGKILL of a broker", "no queue moves; when it is back, reading goes on")
 def kill_broker(it: CheckedShop) -> None:
-    before = it.group.status()
+    before = it.group.read_status()
     it.kill_broker()
     _unmoved(it, before)
 
 
 @step("The Topic grows from 8 to 12 queues", "4 queues are made and read; nothing moves")
 def grow(it: CheckedShop) -> None:
-    before = it.group.status()
+    before = it.group.read_status()
     it.patch(TOPICS, TOPIC, {"provision": {"readQueues": 6, "writeQueues": 6}})
-    after = it.group.until(lambda status: status["queues"] == 12)
+    after = it.group.wait_until(lambda status: status["queues"] == 12)
     assert count_moves(before, after) == 0
 
 
 @step("The Topic shrinks to 8 queues again", "what was in the 4 is read before they go")
 def shrink(it: CheckedShop) -> None:
     it.patch(TOPICS, TOPIC, {"provision": {"readQueues": 4, "writeQueues": 4}})
-    it.group.until(lambda status: status["queues"] == 8)
+    it.group.wait_until(lambda status: status["queues"] == 8)
 
 
 @step("`kubectl rollout restart` of the operators", "nothing moves, nothing else restarts")
 def restart_operators(it: CheckedShop) -> None:
-    before, executors = it.group.status(), it.group.executors()
+    before, executors = it.group.read_status(), it.group.find_executors()
     it.kubectl("-n", RELEASE, "rollout", "restart", "deployment/evenkeel")
     it.roll_out(RELEASE, "deployment/evenkeel")
     _unmoved(it, before)
-    assert it.group.executors() == executors
+    assert it.group.find_executors() == executors
 
 
 @step(
@@ -176,7 +176,7 @@ def suspend(it: CheckedShop) -> None:
     it.patch(GROUPS, GROUP, {"suspend": True})
     since = it.sent  # what was before may be in a queue that closed when all had read it
     gone = wait_patiently(
-        lambda: it.pods(f"evenkeel.dev/group={GROUP}"), lambda pods: not pods, 120
+        lambda: it.list_pods(f"evenkeel.dev/group={GROUP}"), lambda pods: not pods, 120
     )
     assert not gone
     it.apply_file("nightly.yaml")
@@ -186,20 +186,20 @@ def suspend(it: CheckedShop) -> None:
 
 @step("`suspend: false`", "the job goes on where it was; nothing moves")
 def resume(it: CheckedShop) -> None:
-    before = it.group.status()
+    before = it.group.read_status()
     it.patch(GROUPS, GROUP, {"suspend": False})
     _unmoved(it, before)
 
 
 @step("`helm upgrade` with other values", "the operators are replaced; nothing moves")
 def upgrade(it: CheckedShop) -> None:
-    before, executors = it.group.status(), it.group.executors()
+    before, executors = it.group.read_status(), it.group.find_executors()
     it.helm(
         "upgrade", RELEASE, str(CHART), "--reuse-values", "--wait", "--timeout=120s",
         "--set", "podAnnotations.upgraded=yes",
     )  # fmt: skip
     _unmoved(it, before)
-    assert it.group.executors() == executors
+    assert it.group.find_executors() == executors
 
 
 @step(
@@ -221,23 +221,23 @@ def end(it: CheckedShop) -> None:
     assert not left
     it.kubectl("-n", SHOP, "delete", "topics", "--all", "--timeout=60s")
     it.helm("uninstall", RELEASE, "--wait")
-    assert not it.pods(OPERATORS, RELEASE)
+    assert not it.list_pods(OPERATORS, RELEASE)
 
 
 def _replaced(it: CheckedShop, lose: Callable[[str], None]) -> None:
-    before, pods = it.group.status(), it.group.executors()
+    before, pods = it.group.read_status(), it.group.find_executors()
     slot, pod = min(pods.items())
     lose(pod)
-    it.group.until_replaced(slot, pod)
-    assert {other: it.group.executors()[other] for other in pods if other != slot} == {
+    it.group.wait_until_replaced(slot, pod)
+    assert {other: it.group.find_executors()[other] for other in pods if other != slot} == {
         other: name for other, name in pods.items() if other != slot
     }
     _unmoved(it, before)
-    assert len(it.pods(it.group.executor_pods)) == len(pods)
+    assert len(it.list_pods(it.group.executor_pods)) == len(pods)
 
 
 def _unmoved(it: CheckedShop, before: Document) -> None:
-    after = it.group.until_settled()
+    after = it.group.wait_until_settled()
     assert (find_owners(after), after["epoch"]) == (find_owners(before), before["epoch"])
 
 

@@ -260,7 +260,7 @@ def test_what_a_broker_has_deleted_before_it_corrected_the_queue_is_an_error_or_
         with Client(mq.name_server.address) as client:
             fill(client, queue, STORED)
             broker.kill()
-            files = sorted(Path(broker.properties()["storePathRootDir"]).glob("commitlog/*"))
+            files = sorted(Path(broker.make_properties()["storePathRootDir"]).glob("commitlog/*"))
             assert len(files) > 3
             files[1].unlink()
             broker.restart()

@@ -307,8 +307,8 @@ class OnIPv6:
         found: str = super().address  # type: ignore[misc]  # of the class that stands behind
         return found.replace("127.0.0.1", IPV6)
 
-    def properties(self) -> dict[str, str]:
-        found: dict[str, str] = super().properties()  # type: ignore[misc]  # as above
+    def make_properties(self) -> dict[str, str]:
+        found: dict[str, str] = super().make_properties()  # type: ignore[misc]  # as above
         hosts = dict.fromkeys({"brokerIP1", "brokerIP2"} & found.keys(), IPV6)
         return {**found, "bindAddress": "::1", **hosts}
 

@@ -54,7 +54,7 @@ def topic(mq: rocketmq.RocketMq, request: pytest.FixtureRequest) -> str:
 
 
 def holders(mq: rocketmq.RocketMq, topic: str) -> dict[str, str]:
-    return {broker: address for broker, _, address in mq.name_server.addresses(topic)}
+    return {broker: address for broker, _, address in mq.name_server.list_addresses(topic)}
 
 
 def send(broker: rocketmq.Broker, topic: str, body: bytes) -> None:
@@ -184,7 +184,7 @@ def test_a_slave_serves_what_its_master_had() -> None:
         assert received(slave, "copied") == b"copied"
         master.kill()
         assert received(slave, "copied") == b"copied"
-        assert mq.name_server.addresses(rocketmq.CLUSTER) == {("broker-a", 1, slave.address)}
+        assert mq.name_server.list_addresses(rocketmq.CLUSTER) == {("broker-a", 1, slave.address)}
 
 
 def test_a_broker_that_refuses_its_properties_is_reported_with_its_words(

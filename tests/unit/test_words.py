@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
     "contract", "coordinator", "evenkeel_cli", "follower", "lb_core", "mq_client",
-    "operator/evenkeel", "spark_jobs",
+    "operator/evenkeel", "sandbox", "spark_jobs",
 )  # fmt: skip
 LATER: tuple[str, ...] = ()
 

@@ -35,7 +35,7 @@ def shared(kubernetes: Cluster, request: pytest.FixtureRequest) -> Iterator[Shar
     first, *others = names
     options = [word for name in others for word in ("--namespace", name)]
     with RunningOperator(kubernetes.admin.kubeconfig, first, *options) as operator:
-        operator.until_ready()
+        operator.wait_until_ready()
         yield Shared(operator, spaces)
 
 
@@ -71,7 +71,7 @@ def namespace(
 @pytest.fixture
 def operator(shared: Shared) -> Iterator[RunningOperator]:
     """It is ready, and the file's other tests use it too: leave it as it is."""
-    shared.operator.until_ready()  # again, where an API server was away
+    shared.operator.wait_until_ready()  # again, where an API server was away
     begun = len(shared.operator.log)
     yield shared.operator
     sys.stdout.write(shared.operator.log[begun:])  # pytest shows it when the test has failed
@@ -83,6 +83,6 @@ def own_operator(kubernetes: Cluster, namespace: Namespace) -> Iterator[RunningO
     with contextlib.ExitStack() as running:
         found = RunningOperator(kubernetes.admin.kubeconfig, namespace.name)
         running.enter_context(found)
-        found.until_ready()
+        found.wait_until_ready()
         yield found
         sys.stdout.write(found.log)

@@ -176,7 +176,7 @@ def test_it_installs_with_defaults_serves_the_examples_and_its_rights_are_enough
     assert "kubectl --namespace evenkeel-system" in said
     shop = make_namespace(audited.cluster.admin, "shop")
     with installed.running() as operator:
-        operator.until_ready()
+        operator.wait_until_ready()
         applied = kubectl(
             audited.cluster.admin, "--namespace", "shop", "apply", "-f",
             str(release.ROOT / "examples"),
@@ -205,7 +205,7 @@ def test_in_one_namespace_it_needs_no_right_elsewhere(audited: Audited) -> None:
     kinds = {each["kind"] for each in installed.objects}
     assert not any(each["kind"] == "ClusterRoleBinding" for each in installed.objects), kinds
     with installed.running() as operator:
-        operator.until_ready()
+        operator.wait_until_ready()
         use_everything(watched)
         assert "Traceback" not in operator.log
     assert_rights_are_right(audited, installed, watched, ["narrow"])
@@ -220,7 +220,7 @@ def test_without_the_right_to_read_secrets_a_topic_says_so_and_others_go_on(
     options = ("watch.namespaces={careful}", "rbac.secrets.enabled=false")
     installed.install("--take-ownership", "--set", ",".join(options))
     with installed.running() as operator:
-        operator.until_ready()
+        operator.wait_until_ready()
         refs = {"credentialsSecretRef": {"name": "acl"}}
         careful.make("Topic", "payments", {"nameServers": ["127.0.0.1:1"], **refs})
         careful.until(

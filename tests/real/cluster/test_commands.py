@@ -45,7 +45,7 @@ def place(kubernetes: Cluster) -> Iterator[Namespace]:
     found = running.make_namespace(kubernetes.admin, "commands")
     found.make("Topic", "orders", {"route": ROUTE})
     with RunningOperator(kubernetes.admin.kubeconfig, found.name) as operator:
-        operator.until_ready()
+        operator.wait_until_ready()
         yield found
 
 

@@ -28,7 +28,7 @@ def proxy(kubernetes: Cluster) -> Iterator[FaultyApi]:
 def operator(proxy: FaultyApi, namespace: Namespace, tmp_path: Path) -> Iterator[RunningOperator]:
     """It speaks through the proxy."""
     with RunningOperator(proxy.kubeconfig(tmp_path), namespace.name) as found:
-        found.until_ready()
+        found.wait_until_ready()
         yield found
         sys.stdout.write(found.log)  # pytest shows it when the test has failed
 

@@ -262,7 +262,7 @@ def test_a_second_operator_takes_over_and_goes_on_where_the_first_was(
         wait_for(lambda: second.get("/readyz")[0], lambda code: code == 200)
         assert second.metric("leader") == 0
         own_operator.kill()
-        second.until_ready()
+        second.wait_until_ready()
         namespace.change(GROUPS, "billing", {"spec": static("a")})
         status = namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 2)
         assert count_loads(status) == {"a": 8}
@@ -283,7 +283,7 @@ def test_a_leader_that_was_frozen_overwrites_nothing(
     make_assigned(namespace, "a", "b")
     with RunningOperator(kubernetes.admin.kubeconfig, namespace.name) as second:
         os.kill(own_operator.pid, signal.SIGSTOP)
-        second.until_ready()
+        second.wait_until_ready()
         namespace.change(GROUPS, "billing", {"spec": static("a")})
         namespace.until(GROUPS, "billing", lambda it: it["epoch"] == 2)
         os.kill(own_operator.pid, signal.SIGCONT)
@@ -304,7 +304,7 @@ def test_an_api_server_that_is_away_until_the_lead_is_lost_changes_nothing(
     kubernetes.servers["kube-apiserver"].kill()
     assert wait_for(lambda: own_operator.metric("leader"), lambda found: found == 0) == 0
     kubernetes.servers["kube-apiserver"].restart()
-    own_operator.until_ready()
+    own_operator.wait_until_ready()
     namespace.pod("billing-y", {"app": "billing"})
     after = namespace.until(
         GROUPS, "billing", lambda it: count_loads(it) == {"billing-x": 4, "billing-y": 4}

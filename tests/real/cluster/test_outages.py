@@ -63,7 +63,7 @@ def test_an_outage_is_lived_through_and_told_and_over_soon_after_its_end(
     proxy: FaultyApi, namespace: Namespace, tmp_path: Path, kind: str, outage_seconds: float
 ) -> None:
     with RunningOperator(proxy.kubeconfig(tmp_path), namespace.name) as operator:
-        operator.until_ready()
+        operator.wait_until_ready()
         before, pid = with_one_pod(namespace), operator.pid
         proxy.fault = lambda call: OUTAGES[kind]
         proxy.silence_watches() if kind == "nothing" else proxy.drop_watches()
@@ -98,7 +98,7 @@ def test_what_ends_a_watch_ends_the_process_which_says_why_and_a_new_one_works(
     """The kubelet starts it anew; a process that lives on would be deaf."""
     broken = Answer(200, ENDS_A_WATCH[kind])
     with RunningOperator(proxy.kubeconfig(tmp_path), namespace.name) as operator:
-        operator.until_ready()
+        operator.wait_until_ready()
         proxy.fault = lambda call: broken if call.is_watch and "/pods" in call.path else None
         proxy.drop_watches()
         assert wait_for(lambda: operator.exit_code, lambda it: it is not None, 60) == 1
@@ -106,7 +106,7 @@ def test_what_ends_a_watch_ends_the_process_which_says_why_and_a_new_one_works(
         assert "exits by force" not in operator.log
         proxy.fault = lambda call: None
         operator.start()
-        operator.until_ready()
+        operator.wait_until_ready()
         with_one_pod(namespace)
 
 
@@ -137,7 +137,7 @@ def test_a_namespace_whose_rights_are_taken_stops_no_other_one(
         if begins == "at-the-start":
             proxy.fault = refusing(other)
         stack.enter_context(operator)
-        operator.until_ready()
+        operator.wait_until_ready()
         if begins == "while-running":
             with_one_pod(other)
             proxy.fault = refusing(other)
@@ -167,7 +167,7 @@ def test_objects_of_a_namespace_that_cannot_be_seen_whole_say_so_and_stay_as_the
     proxy: FaultyApi, namespace: Namespace, tmp_path: Path
 ) -> None:
     with RunningOperator(proxy.kubeconfig(tmp_path), namespace.name) as operator:
-        operator.until_ready()
+        operator.wait_until_ready()
         before = with_one_pod(namespace)
 
         def refuse_pods(call: Call) -> Answer | None:

@@ -68,7 +68,7 @@ def test_nothing_moves_and_nothing_is_lost_when_a_chart_is_upgraded_and_taken_ba
         Kubelet(cluster, shop) as kubelet,
         first.running() as old,
     ):
-        old.until_ready()
+        old.wait_until_ready()
         make_groups(shop, where, topic, tmp_path)
         job = shop.until(GROUPS, "billing", is_settled, PATIENCE_SECONDS)
         listed = shop.until(GROUPS, "listed", lambda it: read_condition(it, "Ready")[0] == "True")
@@ -86,12 +86,12 @@ def test_nothing_moves_and_nothing_is_lost_when_a_chart_is_upgraded_and_taken_ba
         second = first.upgrade(release.ROOT, "--reset-then-reuse-values")
         with second.running() as new:
             old.stop()
-            new.until_ready()
+            new.wait_until_ready()
             assert_nothing_has_moved()
             back = second.upgrade(before, "--reset-then-reuse-values")
             with back.running() as last:
                 new.stop()
-                last.until_ready()
+                last.wait_until_ready()
                 assert_nothing_has_moved()
                 assert kubelet.started <= 3, "a driver is made anew where its pod is another one"
                 numbers.stop()

@@ -63,7 +63,7 @@ def watching(kubernetes: Cluster, rocketmq: RocketMq) -> Iterator[Prometheus]:
     namespace = running.make_namespace(kubernetes.admin, NAMESPACE)
     with ExitStack() as stack:
         operator = stack.enter_context(Watched(kubernetes.admin.kubeconfig, NAMESPACE))
-        operator.until_ready()
+        operator.wait_until_ready()
         make_groups(namespace, rocketmq)
         targets = [operator.target, serve_as_driver(stack)]
         rules = rule_checks.ROOT / rule_checks.ALERTS

@@ -11,7 +11,7 @@ SMALL_FILES = {"mappedFileSizeCommitLog": "65536"}
 def forget_files(broker: Broker, count: int = 2) -> None:
     """Have a broker without its oldest messages. By itself it deletes them once a minute."""
     broker.kill()
-    log = Path(broker.properties()["storePathRootDir"], "commitlog")
+    log = Path(broker.make_properties()["storePathRootDir"], "commitlog")
     for file in sorted(log.iterdir())[:count]:
         file.unlink()
     broker.restart()

@@ -33,7 +33,7 @@ def test_a_drained_executor_is_replaced_under_messages_that_all_arrive_once(
     with Numbers(where, topic) as numbers, RunningJob(tmp_path, client, topic, where) as job:
 
         def until_replaced(slot: str, before: str) -> str:
-            it = job.until(
+            it = job.wait_until(
                 lambda it: it["slots"].get(slot, {"executor": before})["executor"] != before
             )
             found: str = it["slots"][slot]["executor"]
@@ -41,9 +41,9 @@ def test_a_drained_executor_is_replaced_under_messages_that_all_arrive_once(
 
         def until_read(count: int) -> None:
             begun = job.report["batch"]
-            job.until(lambda it: it["batch"] >= begun + count)
+            job.wait_until(lambda it: it["batch"] >= begun + count)
 
-        job.until_adopted(slots=2)
+        job.wait_until_adopted(slots=2)
         until_read(2)
         epoch, others = job.epoch, job.report["slots"]["billing-1"]
         drained = job.report["slots"]["billing-0"]["executor"]
@@ -55,7 +55,7 @@ def test_a_drained_executor_is_replaced_under_messages_that_all_arrive_once(
 
         numbers.stop()
         ends = numbers.find_ends(client)
-        job.until(
+        job.wait_until(
             lambda _: all(
                 client.find_committed(job.group, queue) == end for queue, end in ends.items()
             )
@@ -68,4 +68,4 @@ def test_a_drained_executor_is_replaced_under_messages_that_all_arrive_once(
         assert job.epoch == epoch == job.report["adoptedEpoch"], "no queue has moved"
         assert job.report["misplacedTasks"] == 0, "no task was lost with its executor"
         assert job.end_by(signal.SIGTERM) == DONE
-    assert sorted(int(row["body"]) for row in job.rows()) == list(range(numbers.sent))
+    assert sorted(int(row["body"]) for row in job.read_rows()) == list(range(numbers.sent))

@@ -44,8 +44,8 @@ class Numbers:
                 sum(self._client.find_committed(group, each) or 0 for each in queues) == self._sent
             )
 
-        self._running.until(total)
-        found = sorted(int(row["body"]) for row in self._running.rows())
+        self._running.wait_until(total)
+        found = sorted(int(row["body"]) for row in self._running.read_rows())
         assert found == list(range(self._sent))
 
 
@@ -76,10 +76,10 @@ def test_an_executor_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(
     where = rocketmq.name_server.address
     with RunningJob(tmp_path, client, topic, where, parts=parts) as running:
         numbers = Numbers(client, running)
-        running.until_adopted(slots=2)
+        running.wait_until_adopted(slots=2)
         numbers.send(40)
-        running.until(lambda _: mark.exists() and mark.read_text() != "")
-        executors = {running.executor(slot)[1]: slot for slot in ("billing-0", "billing-1")}
+        running.wait_until(lambda _: mark.exists() and mark.read_text() != "")
+        executors = {running.find_executor(slot)[1]: slot for slot in ("billing-0", "billing-1")}
         worker = int(mark.read_text())
         victim = next(pid for pid in ancestors(worker) if pid in executors)
         os.kill(victim, signal.SIGKILL)
@@ -100,7 +100,9 @@ def test_slots_that_nobody_fills_are_read_by_the_others_and_no_epoch_goes_back(
     where = rocketmq.name_server.address
     with RunningJob(tmp_path, client, topic, where, wanted=5) as running:
         numbers = Numbers(client, running)
-        running.until(lambda it: it["adoptedEpoch"] == running.epoch > 0 and len(it["slots"]) == 3)
+        running.wait_until(
+            lambda it: it["adoptedEpoch"] == running.epoch > 0 and len(it["slots"]) == 3
+        )
         numbers.send(40)
         numbers.until_all_are_read()
         assert running.report["misplacedTasks"] == 0
@@ -108,11 +110,11 @@ def test_slots_that_nobody_fills_are_read_by_the_others_and_no_epoch_goes_back(
         file = tmp_path / "assignment.json"
         older = {**json.loads(file.read_text()), "epoch": 0}
         replace(file, json.dumps(older))
-        running.until(lambda it: "epoch 0 is older than" in (it["error"] or ""))
+        running.wait_until(lambda it: "epoch 0 is older than" in (it["error"] or ""))
         numbers.send(40)
         numbers.until_all_are_read()
         running.wanted = 3
-        running.until_adopted(slots=3)
+        running.wait_until_adopted(slots=3)
         assert wait_for(lambda: running.report["error"], lambda error: error is None) is None
         assert running.end_by(signal.SIGTERM) == DONE
 

@@ -21,33 +21,35 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
     with Numbers(where, topic) as numbers, RunningJob(tmp_path, client, topic, where) as job:
 
         def until_replaced(slot: str, before: str) -> None:
-            job.until(lambda it: it["slots"].get(slot, {"executor": before})["executor"] != before)
+            job.wait_until(
+                lambda it: it["slots"].get(slot, {"executor": before})["executor"] != before
+            )
 
         marks: list[tuple[str, float]] = []
 
         def mark(event: str) -> None:
             """Note the time, once what went before is over and batches end again."""
             begun = job.report["batch"]
-            job.until(lambda it: it["batch"] >= begun + 2)
+            job.wait_until(lambda it: it["batch"] >= begun + 2)
             marks.append((event, time.time()))
 
-        job.until_adopted(slots=2)
+        job.wait_until_adopted(slots=2)
         mark("one joins")
         job.wanted = 3
-        job.until_adopted(slots=3)
+        job.wait_until_adopted(slots=3)
         mark("one leaves")
         job.wanted = 2
-        job.until_adopted(slots=2)
+        job.wait_until_adopted(slots=2)
 
         assert job.report["misplacedTasks"] == 0
         assert job.report["tasks"] > 0
         epoch = job.epoch
         mark("one is killed")
-        killed, pid = job.executor("billing-0")
+        killed, pid = job.find_executor("billing-0")
         os.kill(pid, signal.SIGKILL)
         until_replaced("billing-0", killed)
         mark("one is frozen")
-        frozen, pid = job.executor("billing-1")
+        frozen, pid = job.find_executor("billing-1")
         os.kill(pid, signal.SIGSTOP)
         until_replaced("billing-1", frozen)
         assert job.epoch == epoch, "a replaced executor moves nothing"
@@ -55,18 +57,18 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
         mark("queues are added")
         astray = job.report["misplacedTasks"]  # of the executors that were lost with their tasks
         client.put_topics([TopicConfig(topic, 6, 6)])
-        job.until(lambda it: it["adoptedEpoch"] > epoch)
+        job.wait_until(lambda it: it["adoptedEpoch"] > epoch)
 
         mark("no more messages")
         numbers.stop()
         ends = numbers.find_ends(client)
-        job.until(
+        job.wait_until(
             lambda _: all(
                 client.find_committed(job.group, queue) == end for queue, end in ends.items()
             )
         )
         assert job.report["pinned"]
-        shown = job.metrics()
+        shown = job.read_metrics()
         assert shown["epoch_published"] == shown["epoch_adopted"] == job.epoch
         assert shown["slots_filled"] == 2
         assert shown["misplaced_tasks_total"] == astray
@@ -78,6 +80,6 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
         assert member.startswith("evenkeel-billing@")
         assert job.end_by(signal.SIGTERM) == 0
         assert client.list_member_ids(job.group, topic) == []
-    for event, seconds in job.standstills(marks).items():
+    for event, seconds in job.measure_standstills(marks).items():
         print(f"{event}: a queue stood still for {seconds:.1f} s at most")  # noqa: T201  # a figure
-    assert sorted(int(row["body"]) for row in job.rows()) == list(range(numbers.sent))
+    assert sorted(int(row["body"]) for row in job.read_rows()) == list(range(numbers.sent))

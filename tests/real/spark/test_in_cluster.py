@@ -436,7 +436,7 @@ class Jobs:
             ends = [self._client.find_committed(running.group, queue) or 0 for queue in queues]
             return sum(ends) == self._sent
 
-        running.until(are_committed)
+        running.wait_until(are_committed)
         done = (self._root / "rows").glob("query=*/batch=*/part-*.json")
         rows = [json.loads(line) for part in done for line in part.read_text().splitlines()]
         assert sorted(int(row["body"]) for row in rows) == list(range(self._sent))
@@ -466,7 +466,7 @@ def test_a_driver_that_waits_for_another_starts_nothing_and_can_be_stopped(
 ) -> None:
     place.hold("somebody")
     with jobs.driver("one") as running:
-        running.until(lambda _: "is held by somebody" in running.log)
+        running.wait_until(lambda _: "is held by somebody" in running.log)
         assert executors.list_session(running.process.pid) == [running.process.pid]
         assert running.end_by(signal.SIGTERM) == TRY_AGAIN
     assert place.holder() == "somebody"
@@ -487,7 +487,7 @@ def test_a_job_follows_its_group_and_one_driver_takes_over_from_another(
 
     with jobs.driver("one") as first:
         jobs.publish(first, epoch=1)
-        first.until_adopted(slots=1)
+        first.wait_until_adopted(slots=1)
         until_reported("one", epoch=1, slots=1)
 
         server = place.cluster.servers["kube-apiserver"]
@@ -496,12 +496,12 @@ def test_a_job_follows_its_group_and_one_driver_takes_over_from_another(
         server.restart()
         first.wanted = 2
         jobs.publish(first, epoch=2)
-        first.until_adopted(slots=2)
+        first.wait_until_adopted(slots=2)
         until_reported("one", epoch=2, slots=2)
         jobs.until_all_are_read(first)
 
         with jobs.driver("two", wanted=2) as second:
-            second.until(lambda _: "is held by one" in second.log)
+            second.wait_until(lambda _: "is held by one" in second.log)
             first.end_by(signal.SIGKILL)
             jobs.send(20)
             jobs.until_all_are_read(second)

@@ -126,14 +126,14 @@ def test_a_pinned_job_reads_all_rows_or_ends_with_the_queue_in_its_error(faulty:
 
     for name, (change, times) in PASSING.items():
         faulty.fail(change, times)
-        job.until(has_read_all)
+        job.wait_until(has_read_all)
         assert faulty.given == times, name
 
     faulty.fail(plain(20, "NO_MATCHED_MESSAGE"))  # until the job has told of it
-    said_so = job.until(lambda it: it["error"] is not None)["error"]
+    said_so = job.wait_until(lambda it: it["error"] is not None)["error"]
     assert f"{queue} from offset {faulty.sent - AT_ONCE}: all retries failed" in said_so
     faulty.heal()
-    job.until(has_read_all)
+    job.wait_until(has_read_all)
 
     for name, (change, words) in LASTING.items():
         before = faulty.rows()
@@ -145,7 +145,7 @@ def test_a_pinned_job_reads_all_rows_or_ends_with_the_queue_in_its_error(faulty:
         assert (faulty.rows(), faulty.committed()) == (before, len(before)), name
         faulty.heal()
         job.start()
-        job.until(has_read_all)
+        job.wait_until(has_read_all)
     assert job.end_by(signal.SIGTERM) == DONE
     assert faulty.rows() == list(range(faulty.sent))
     assert len(faulty.answers.pulls) <= MOST_PULLS

@@ -79,7 +79,7 @@ def test_a_transform_that_raises_ends_the_job_and_its_cure_reads_on_from_there(
             "def transform(df):\n    return df.selectExpr('CAST(body AS string) body')\n"
         )
         running.start()
-        running.until(lambda _: committed(client, running) == 20)
+        running.wait_until(lambda _: committed(client, running) == 20)
         assert running.end_by(signal.SIGTERM) == DONE
         assert committed(client, running) == 20
     assert bodies(tmp_path / "rows") == list(range(20))
@@ -233,13 +233,13 @@ def write(df, query, batch):
     )
     send(20)
     with job(tmp_path, client, rocketmq, topic, sink={"file": str(sink)}, transform={}) as running:
-        running.until(lambda _: mark.exists())
+        running.wait_until(lambda _: mark.exists())
         running.end_by(signal.SIGKILL)
         send(20)
         assert bodies(tmp_path / "rows") == list(range(20))
         assert committed(client, running) == 0
         running.start()
-        running.until(lambda _: committed(client, running) == 40)
+        running.wait_until(lambda _: committed(client, running) == 40)
         assert running.end_by(signal.SIGTERM) == DONE
     assert bodies(tmp_path / "rows") == list(range(40))
 
@@ -281,7 +281,7 @@ def test_a_checkpoint_of_another_group_ends_the_job_and_a_topic_that_is_not_ther
         running.options["topics"] = f"{topic}-later"
         running.parts["checkpoint"] = str(tmp_path / "new")
         running.start()
-        running.until(lambda report: "TopicUnknownError" in (report.get("error") or ""))
+        running.wait_until(lambda report: "TopicUnknownError" in (report.get("error") or ""))
         rocketmq.create_topics({f"{topic}-later": 1})
         assert ended(running) == DONE
 
@@ -292,12 +292,12 @@ def test_a_job_without_its_checkpoint_goes_on_where_its_group_stands(
     """And not where `startFrom` says. What is read but not committed comes again: here, nothing."""
     send(20)
     with job(tmp_path, client, rocketmq, topic) as running:
-        running.until(lambda _: committed(client, running) == 20)
+        running.wait_until(lambda _: committed(client, running) == 20)
         assert running.end_by(signal.SIGTERM) == DONE
         shutil.rmtree(tmp_path / "checkpoint")
         send(20)
         running.start()
-        running.until(lambda _: committed(client, running) == 40)
+        running.wait_until(lambda _: committed(client, running) == 40)
         assert running.end_by(signal.SIGTERM) == DONE
         assert "this checkpoint is new, but the group is not" in running.log
     found = bodies(tmp_path / "rows")
@@ -336,12 +336,12 @@ def test_a_broker_killed_under_a_job_is_waited_for_and_nothing_is_lost(
         with running:
             for number in range(100):
                 client.send([Message(unique_name, b"%d" % number)], chooser)
-            running.until(lambda it: sum(it.get("rows", {}).values()) > 0)
+            running.wait_until(lambda it: sum(it.get("rows", {}).values()) > 0)
             mq.brokers["broker-a"].kill()
             for number in range(100, 200):
                 client.send([Message(unique_name, b"%d" % number)], chooser)
             mq.brokers["broker-a"].restart()
-            running.until(lambda _: committed(client, running) == 200)
+            running.wait_until(lambda _: committed(client, running) == 200)
             assert running.report["error"] is None
             assert running.end_by(signal.SIGTERM) == DONE
     assert bodies(tmp_path / "rows") == list(range(200))

@@ -139,7 +139,7 @@ def test_a_batch_whose_messages_go_while_it_waits_is_passed_over_with_what_came_
     job.parts["sink"] = {"file": str(sink)}
     journaled = lossy.send(3)
     job.start()
-    job.until(lambda _: mark.exists())
+    job.wait_until(lambda _: mark.exists())
     job.end_by(signal.SIGKILL)
     end = lossy.send(40)
     first = lossy.forget()
