@@ -67,7 +67,7 @@ REFUSED: list[tuple[CrdKind, Spec, str]] = [
     (CONSUMER_GROUP, {**STATIC, "topics": []}, "should have at least 1 items"),
     (CONSUMER_GROUP, TOPICS, "set either job or consumers"),
     (CONSUMER_GROUP, {**GROUP, "job": JOB}, "set either job or consumers"),
-    (CONSUMER_GROUP, {**TOPICS, "consumers": {}}, "set either podSelector or static"),
+    (CONSUMER_GROUP, {**TOPICS, "consumers": {}}, "set one of podSelector, static and members"),
     (
         CONSUMER_GROUP,
         {**of_job(), "messageModel": "Broadcasting"},

@@ -408,8 +408,8 @@ def test_the_page_works_as_it_stands(
                 to = To(MessageQueue("orders", broker, number))
                 client.send([Message("orders", b"order %d" % each) for each in range(5)], to)
         found = wait_for(
-            lambda: [re.findall(r"^orders \d \d+ b'order \d'$", read(each), re.MULTILINE)
-                     for each in outputs],
+            # Two threads print, and their lines may run into each other.
+            lambda: [re.findall(r"b'order \d'", read(each)) for each in outputs],
             lambda found: sum(map(len, found)) >= 20,
         )  # fmt: skip
         assert [len(each) for each in found] == [10, 10], [read(each) for each in outputs]

@@ -179,7 +179,7 @@ def test_a_broker_out_of_reach_is_named_and_gets_the_topic_when_it_is_back(
         alone = namespace.until(
             TOPICS, "orders", lambda it: read_condition(it, "Provisioned") == away
         )
-        assert "broker-b is out of reach" in message(alone, "Provisioned")
+        assert "broker-b is unreachable" in message(alone, "Provisioned")
         assert routed(client, asked["topic"]) == {"broker-a": (4, 4)}
     namespace.until(TOPICS, "orders", is_as_asked)
     assert routed(client, asked["topic"]) == {"broker-a": (4, 4), "broker-b": (4, 4)}

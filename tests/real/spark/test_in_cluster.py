@@ -383,7 +383,9 @@ def test_the_pod_of_a_lost_executor_goes_where_no_kubelet_ends_it(
         looking.follow(named.values())
         looking.follow(["1", "2"])
         assert wait_for(there, lambda names: "lost" not in names) == ["alive", "busy", "strange"]
-        hurried, removed = (f"pod {place.name}/lost is {how}" for how in ("to end", "removed"))
+        hurried, removed = (
+            f"pod {place.name}/lost {how}" for how in ("must end now", "is force-deleted")
+        )
         said = wait_for(lambda: caplog.text, lambda text: removed in text)
         assert said.index(hurried) < said.index(removed)
 
