@@ -18,6 +18,8 @@ from pathlib import Path
 
 from contract import names
 from contract.conditions import ConditionReason, ConditionType
+from mq_client import blocking
+from mq_client.errors import MqError
 from sandbox import go, node, process, programs
 from sandbox.node import SandboxNode
 from sandbox.statuses import Document, read_condition
@@ -26,6 +28,7 @@ from sandbox.waiting import Value, wait_for
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "evenkeel"
 RELEASE, SHOP, BROKERS = "evenkeel", "shop", "mq"
+BROKERS_COUNT = 2
 _BROKER = "rocketmq-broker-0"
 GROUPS, TOPICS = "consumergroups", "topics"
 OPERATORS = "app.kubernetes.io/name=evenkeel"
@@ -84,8 +87,12 @@ class Shop:
         self.apply(STATE.read_text().replace("FOLDER", str(self.folder)))
 
     def await_brokers(self) -> None:
-        """Wait until all brokers are ready."""
+        """Wait until all brokers are ready, and the name server knows them."""
         self.roll_out(BROKERS, "statefulset/rocketmq-broker")
+        with blocking.Client(self.name_server()) as client:
+            known = wait_patiently(lambda: _count_brokers(client), lambda it: it >= BROKERS_COUNT)
+        if known < BROKERS_COUNT:
+            raise ShopError(f"the name server knows {known} of {BROKERS_COUNT} brokers")
 
     def renew_brokers(self) -> None:
         """Replace the brokers by empty ones that were never restarted."""
@@ -232,6 +239,14 @@ class ShopGroup:
         now = wait_patiently(lambda: self.report().get("driver", before), lambda it: it != before)
         if now == before:
             raise ShopError(f"{self.name}: no driver other than {before} reports")
+
+
+def _count_brokers(client: blocking.Client) -> int:
+    """Count the brokers that the name server knows; 0 while it does not answer."""
+    try:
+        return len(client.list_brokers().brokers)
+    except MqError:
+        return 0
 
 
 def _is_settled(status: Document) -> bool:
