@@ -13,13 +13,14 @@ import concurrent.futures
 import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from follower.brake import Brake
 from follower.brokers import place_of
 from follower.metrics import Metrics
 from follower.options import FollowerOptions, OnFailure
+from follower.pauses import make_pauses
 from follower.pieces import Piece
 from follower.work import Work
 from mq_client import errors
@@ -94,7 +95,7 @@ class Handling:
     ) -> None:
         """Try one message until it is handled, or has failed too often."""
         (message,) = piece.messages
-        pauses = _make_pauses()
+        pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
         found: BaseException | None = error if failures else None
         while failures < self._options.attempts:
             if failures:
@@ -139,7 +140,7 @@ class Handling:
         self, work: Work, offset: int, message: StoredMessage, trouble: str, bury: Bury
     ) -> None:
         key = (work.queue, "bury")
-        for pause in _make_pauses():
+        for pause in make_pauses(FIRST_PAUSE, LONGEST_PAUSE):
             try:
                 await bury(work, message)
             except errors.UsageError as error:
@@ -229,13 +230,6 @@ async def _end_of(call: Call) -> None:
         await ended.wait()
     else:
         await asyncio.wait([call])
-
-
-def _make_pauses() -> Iterator[float]:
-    pause = FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _brief(error: BaseException | None) -> str:

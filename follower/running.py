@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from contract.following import (
@@ -29,6 +29,7 @@ from follower.core import FollowerCore
 from follower.handling import HaltError, Handling
 from follower.metrics import Metrics
 from follower.options import FollowerError
+from follower.pauses import make_pauses
 from follower.pieces import Piece
 from follower.queues import read_queues, show_queues
 from follower.work import OverError, Work
@@ -247,7 +248,7 @@ class Running:
     ) -> Value:
         """Try an operation at a broker until it works."""
         key = (work.queue, what)
-        pauses = _make_pauses()
+        pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
                 value = await attempt()
@@ -405,10 +406,3 @@ class Running:
         if self._brokers is not None:
             await self._brokers.close()
         self._metrics.held.set(0)
-
-
-def _make_pauses() -> Iterator[float]:
-    pause = FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(2 * pause, LONGEST_PAUSE)

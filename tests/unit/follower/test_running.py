@@ -116,7 +116,7 @@ class Brokers:
         self.commits[work.queue].append(offset)
 
     async def bury(self, work: Work, message: StoredMessage) -> None:
-        raise NotImplementedError
+        raise AssertionError(f"no message of these stories is given up: {message}")
 
     async def close(self) -> None:
         self.is_closed = True
