@@ -51,6 +51,13 @@ def test_a_python_started_at_the_root_imports_the_operator_of_the_standard_libra
     assert Path(answer.strip()).parent == Path(sysconfig.get_path("stdlib"))
 
 
+def test_each_folder_of_unit_tests_is_a_folder_of_the_code() -> None:
+    unit = ROOT / "tests" / "unit"
+    folders = {path.parent.relative_to(unit) for path in unit.rglob("test_*.py")}
+    roots = (ROOT, ROOT / "operator")
+    assert [name for name in folders if not any((root / name).is_dir() for root in roots)] == []
+
+
 def test_the_version_is_told_in_two_places_and_is_the_same() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == evenkeel.__version__
