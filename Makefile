@@ -13,9 +13,9 @@ setup: .venv/ready ## Make .venv from requirements/dev.txt and install this chec
 demo: setup ## Show a group's life in two minutes: a real RocketMQ, a real Spark, executors that join, leave and die
 	@$(IN_DEV) demo
 
-test: setup ## Run all tests; ARGS="-k sticky --seed 7" goes to pytest
+test: setup ## Run all tests, in two processes; ARGS="-k sticky --seed 7 -n 0" goes to pytest, and -n 0 keeps it to one
 	@$(if $(ARGS),,$(IN_DEV) sandbox build || true)
-	@$(IN_DEV) pytest $(ARGS)
+	@$(IN_DEV) pytest -n auto $(ARGS)
 
 e2e: setup ## Test everything on a node of its own, as root; minutes. ARGS goes to pytest
 	@$(IN_DEV) sandbox node build

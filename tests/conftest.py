@@ -4,10 +4,11 @@ What all tests share: the seed of random data, how a failure tells it, and the o
 A random test takes the fixture `seed`. It is fresh in each run and `--seed N` sets it; when such a
 test fails, the report ends with the call that shows the same failure again.
 
-`make test ARGS="-n 2"` runs the tests in two processes (pytest-xdist), a file at a time. Each has
-its own servers, and both have the same seed.
+`make test` runs the tests in two processes (pytest-xdist), a file at a time. Each has its own
+servers, and both have the same seed. With one core, or with `-n 0`, there is one process.
 """
 
+import os
 import random
 import shlex
 from collections.abc import Generator
@@ -39,6 +40,12 @@ def pytest_configure(config: pytest.Config) -> None:
     given: int | None = config.getoption("--seed")
     given = getattr(config, "workerinput", {}).get("seed", given)
     config.stash[_SEED] = random.SystemRandom().getrandbits(32) if given is None else given
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Choose the processes of `-n auto`: more than two would only start more servers."""
+    return 2 if (os.cpu_count() or 1) > 1 else 0
 
 
 @pytest.hookimpl(optionalhook=True)
