@@ -68,6 +68,11 @@ class GroupCoordinator(Generic[QueueT]):
         return self._epoch
 
     @property
+    def is_settled(self) -> bool:
+        """Whether all members that live have been heard since the lead began."""
+        return self._is_settled
+
+    @property
     def sessions(self) -> Mapping[str, Session[QueueT]]:
         """The live sessions by member."""
         return self._sessions

@@ -3,18 +3,13 @@
 from collections.abc import Iterable
 
 from contract.assignment import QueueIds
-from lb_core.assignment import parse_ids, write_ids
+from lb_core.assignment import read_ids, write_ids
 from mq_client.values import MessageQueue
 
 
 def read_queues(runs: Iterable[QueueIds]) -> frozenset[MessageQueue]:
     """Read queues that were written as "0-3,8" by topic and broker."""
-    return frozenset(
-        MessageQueue(queue.topic, queue.broker, queue.id)
-        for run in runs
-        for ids in parse_ids(run.topic, run.broker, run.ids)
-        for queue in ids
-    )
+    return frozenset(map(MessageQueue._make, read_ids(runs)))
 
 
 def write_queues(queues: Iterable[MessageQueue]) -> list[QueueIds]:

@@ -2,10 +2,30 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from lb_core import errors
 from lb_core.inventory import Inventory, Runs
 from lb_core.model import Queue, QueueRange, shorten, sort_texts
+
+MOST_QUEUES = 100_000
+"""A document may name so many queues. A range of ids is short, but may stand for billions."""
+
+
+class WrittenIds(Protocol):
+    """An entry of a document: the ids of one topic on one broker."""
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+
+    @property
+    def broker(self) -> str:
+        """The broker."""
+
+    @property
+    def ids(self) -> str:
+        """The ids, as "0-3,8"."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +86,16 @@ def write_ids(queues: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], s
         else:
             found.append(QueueRange(topic, broker, number, number + 1))
     return {source: format_ids(found) for source, found in ranges.items()}
+
+
+def read_ids(entries: Iterable[WrittenIds]) -> Iterator[tuple[str, str, int]]:
+    """Read queues that were written by topic and broker, each a topic, a broker and an id."""
+    ranges = [each for entry in entries for each in parse_ids(entry.topic, entry.broker, entry.ids)]
+    count = sum(map(len, ranges))
+    if count > MOST_QUEUES:
+        raise errors.BadRequestError(f"{count:,} queues: at most {MOST_QUEUES:,} are allowed")
+    return ((each.topic, each.broker, number) for each in ranges
+            for number in range(each.start, each.stop))  # fmt: skip
 
 
 def parse_ids(topic: str, broker: str, text: str) -> list[QueueRange]:

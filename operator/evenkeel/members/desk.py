@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from contract.following import Asked, Grants, Refusal, Terms
-from coordinator.group import GroupCoordinator
+from coordinator.group import REMEMBER_SESSIONS, GroupCoordinator
 from mq_client.values import MessageQueue
 
 Answer = Grants[MessageQueue] | Refusal
@@ -32,14 +32,13 @@ class GroupDesk:
         self.terms = terms
         self._clock = clock
         self._began_at = clock()
-        self._settled_at = self._began_at + settle_seconds
         self._core: GroupCoordinator[MessageQueue] = GroupCoordinator(
             terms, self._began_at, settle_seconds
         )
         self._members_changed = members_changed
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
         self._ended_at: dict[str, float] = {}
-        """When the last session of a member ended that has none now."""
+        """When the last session of a member ended that has none now; see `_forget_strangers`."""
         self._known: set[str] | None = None
         """The members that live; None until that is known."""
         self._timer: asyncio.TimerHandle | None = None
@@ -53,7 +52,7 @@ class GroupDesk:
     @property
     def is_settled(self) -> bool:
         """Whether all members that live have been heard since the lead began."""
-        return self._clock() >= self._settled_at
+        return self._core.is_settled
 
     def measure_absence(self, member: str) -> float:
         """How long a member has had no session."""
@@ -62,6 +61,7 @@ class GroupDesk:
     def publish(self, epoch: int, owners: Mapping[MessageQueue, str], able: Sequence[str]) -> None:
         """Follow an assignment; `able` are the members that may borrow queues."""
         self._core.publish(epoch, owners, able, self._clock())
+        self._forget_strangers({*owners.values(), *able})
         self._tell()
 
     async def ask(self, member: str, asked: Asked[MessageQueue], wait_seconds: float) -> Answer:
@@ -114,6 +114,17 @@ class GroupDesk:
             self._ended_at.pop(member, None)
         self._known = live
         self._members_changed()
+
+    def _forget_strangers(self, named: set[str]) -> None:
+        """
+        Forget when members ended that the assignment does not name: they may never come back.
+
+        What ended a moment ago may be named by the next assignment.
+        """
+        recent = self._clock() - REMEMBER_SESSIONS * self.terms.session
+        self._ended_at = {
+            member: at for member, at in self._ended_at.items() if member in named or at > recent
+        }
 
     def _dismiss(self, member: str, answer: Answer) -> None:
         news = self._waiting.pop(member, None)

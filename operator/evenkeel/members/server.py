@@ -18,7 +18,6 @@ from contract.following import (
 )
 from evenkeel.errors import EvenkeelError
 from evenkeel.members.coordination import Coordination, NoSuchGroupError
-from evenkeel.members.queue_ids import TooManyQueuesError
 from evenkeel.objects import Key
 from lb_core.errors import AllocationError
 
@@ -80,7 +79,7 @@ class MembersServer:
         try:
             asked = msgspec.json.decode(body, type=MemberRequest)
             answer = await self._coordination.ask(key, member, asked)
-        except (msgspec.DecodeError, AllocationError, TooManyQueuesError) as error:
+        except (msgspec.DecodeError, AllocationError) as error:
             raise RefusedMemberError(HTTPStatus.BAD_REQUEST, "BadRequest", str(error)) from error
         if isinstance(answer, Refusal):
             text = f"{member}: {MESSAGES[answer]}"
