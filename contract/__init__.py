@@ -1,1 +1,1 @@
-"""What operator and jobs say to each other, typed once: the kinds, names and documents. No I/O."""
+"""The types that operator and jobs share: the kinds, names and documents. No I/O."""

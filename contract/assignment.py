@@ -1,10 +1,10 @@
 """
-The assignment as a job follows it: which slot reads which queues.
+The documents of an assignment: which slot of a job reads which queues.
 
-Operators publish it in the status of a ConsumerGroup, or in slices that the status names. A driver
-writes what it hears to a file, and whoever runs a job without Kubernetes writes that file. Readers
-take what later versions add: unknown fields are passed over, and limits are the writer's business.
-How ids are written, as in "0-3,8", is `lb_core.assignment`'s business alone.
+The operator publishes the assignment in the status of a ConsumerGroup, or in slices: ConfigMaps
+that the status names. The driver writes it to a file; without Kubernetes, another program writes
+that file. Readers ignore unknown fields, which later versions may add, and do not check limits.
+`lb_core.assignment` writes and parses ids such as "0-3,8".
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ class QueueIds(msgspec.Struct, frozen=True):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What one consumer reads. It is what readers need of `Assigned`."""
+    """The queues that one consumer reads: the part of `Assigned` that readers need."""
 
     consumer: str
     queues: list[QueueIds] = []
@@ -36,20 +36,20 @@ class AssignmentFile(msgspec.Struct, frozen=True):
     epoch: int
     assignments: list[Share] = []
     drain: list[str] = []
-    """Pods whose executors must be replaced; where there are no pods, the executors' ids."""
+    """Pods whose executors must be replaced; without Kubernetes, the ids of these executors."""
 
 
 class PublishedAssignment(msgspec.Struct, frozen=True):
-    """What readers need of a ConsumerGroup's status."""
+    """The part of a ConsumerGroup's status that readers need."""
 
     epoch: int = 0
     assignments: list[Share] = []
     slices: list[str] = []
-    """ConfigMaps that hold the assignments instead."""
+    """ConfigMaps that hold the assignments if the status does not."""
 
 
 def make_file(status: GroupStatus, drain: Iterable[str]) -> AssignmentFile:
-    """Make the file from a status that has its assignments with it."""
+    """Make the file from a status that contains the assignments itself."""
     return AssignmentFile(
         status.epoch, [_make_share(each) for each in status.assignments], sorted(drain)
     )
@@ -61,7 +61,7 @@ def _make_share(assigned: Assigned) -> Share:
 
 
 def list_drained(annotations: Mapping[str, str]) -> list[str]:
-    """Read which pods must be emptied."""
+    """Read the names of the pods to drain."""
     return names.split_names(annotations.get(names.DRAIN, ""))
 
 

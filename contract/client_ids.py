@@ -1,23 +1,23 @@
 """
-The client ids of drivers at the brokers: evenkeel-GROUP@HOST#ORIGIN.
+The client ids that drivers use at the brokers: evenkeel-GROUP@HOST#ORIGIN.
 
-The origin is that of the ConsumerGroup object that the driver runs for. Drivers of earlier versions
-name none.
+The origin identifies the ConsumerGroup object that the driver runs for. Ids of drivers of earlier
+versions have no origin.
 """
 
 
 def make(group: str, host: str, origin: str) -> str:
-    """Name the driver of an object, as a member of a RocketMQ group."""
+    """Make the client id of a driver."""
     return f"{_make_prefix(group)}{host}#{origin}"
 
 
 def is_driver(client_id: str, group: str) -> bool:
-    """Whether a member of a RocketMQ group is a driver of ours."""
+    """Whether a client id belongs to a driver of Evenkeel for this group."""
     return client_id.startswith(_make_prefix(group))
 
 
 def find_origin(client_id: str) -> str:
-    """Tell for which object a driver runs; empty if its id does not say so."""
+    """Find the origin in a client id; empty if there is none."""
     return client_id.partition("#")[2]
 
 

@@ -1,8 +1,8 @@
 """
-The conditions of both kinds: their types, and the reasons that they have.
+The types and reasons of the conditions of both kinds.
 
-docs/operator.md explains every reason, and alerts select by them. A status may also contain words
-of a later version, so whoever reads one compares its strings with these and expects others.
+docs/operator.md explains every reason, and alerts select by reasons. A status may contain types and
+reasons of a later version, so readers must expect strings that are not listed here.
 """
 
 from enum import StrEnum
@@ -24,14 +24,14 @@ class ConditionType(StrEnum):
 
 
 class ConditionReason(StrEnum):
-    """Why a condition is as it is, in one word."""
+    """Why a condition has its status, in one word."""
 
-    # Of a group that is ready.
+    # Reasons of a group that is ready.
     RUNNING = "Running"
     ASSIGNED = "Assigned"
     NOT_RUNNING = "NotRunning"
 
-    # Of a group that is not.
+    # Reasons of a group that is not ready.
     STARTING = "Starting"
     ROUTE_PENDING = "RoutePending"
     TOPIC_NOT_FOUND = "TopicNotFound"
@@ -56,7 +56,7 @@ class ConditionReason(StrEnum):
     JOB_REPORTS = "JobReports"
     JOB_CHANGES = "JobChanges"
 
-    # Details of a group.
+    # Reasons of other conditions of a group.
     ALL_OWNED = "AllOwned"
     BROADCASTING = "Broadcasting"
     EVEN = "Even"
@@ -72,7 +72,7 @@ class ConditionReason(StrEnum):
     EMPTY = "Empty"
     DRAINING = "Draining"
 
-    # Of a topic.
+    # Reasons of a topic.
     ROUTE_READ = "RouteRead"
     BROKER_AWAY = "BrokerAway"
     TOPIC_UNKNOWN = "TopicUnknown"

@@ -1,7 +1,7 @@
-"""How a driver ends, as whoever starts it reads it."""
+"""Exit codes of a driver. They tell the operator or `evenkeel run` whether to start it again."""
 
 DONE = 0
 TRY_AGAIN = 75
-"""What stood in the way may pass: start it again after a pause."""
+"""The cause may go away by itself: start the driver again after a delay."""
 PERMANENT = 78
-"""Somebody must change something first."""
+"""A user must change something before the driver can run."""

@@ -1,8 +1,9 @@
 """
-The exchange by which a member of a group follows its assignment.
+The requests and answers by which a member of a group follows its assignment.
 
-A member repeats one request, and the coordinator answers which queues it may read. `Asked` and
-`Grants` are what both cores work with; a queue is anything that can be a key there.
+A member sends the same request again and again, and the coordinator answers which queues it may
+read. The cores of follower and coordinator work with `Asked` and `Grants`, in which a queue is any
+hashable value.
 """
 
 import enum
@@ -19,24 +20,26 @@ from contract.kinds.groups import OnOutage
 QueueT = TypeVar("QueueT", bound=Hashable)
 
 FIRST_NUMBER = 1
-"""Of a session's first request."""
+"""The number of a session's first request."""
 MOST_HELD = 8192
-"""Most entries of queues in a request."""
+"""Maximum number of entries in the list of held queues in a request."""
 MOST_REQUEST_BYTES = 1024 * 1024
 """A longer request is refused. 8,192 entries with long names are shorter."""
 
 
 class Refusal(enum.Enum):
-    """Why a request gets no grants. The value is its name in answers and metrics."""
+    """Why a request gets no grants. Answers and metrics contain the value."""
 
     ANOTHER_SESSION = "AnotherSession"
-    """Another process has this member's name and is alive. Ask again later."""
+    """Another process with this member's name is alive. Send the request again later."""
     SESSION_OVER = "SessionOver"
-    """This session has ended, or nobody knows it. Begin a new one, and hold nothing."""
+    """
+    This session has ended, or the coordinator does not know it. Stop reading, and begin a new one.
+    """
     STALE = "Stale"
-    """A newer request of the same session has arrived before. Ignore the answer."""
+    """A newer request of the same session arrived before this one. Ignore this answer."""
     UNKNOWN_REVISION = "UnknownRevision"
-    """No answer has had this revision. It is a defect of the member."""
+    """The request names a revision that no answer had. This is a bug in the member."""
     RELEASE_OVERDUE = "ReleaseOverdue"
     """The member still holds queues that it had to release long ago. Its session is not renewed."""
 
@@ -48,16 +51,16 @@ class Asked(Generic[QueueT]):
     session: str
     """A random id of one life of the member."""
     number: int
-    """It grows with each request of a session, which begins with FIRST_NUMBER."""
+    """The number of the request. It starts at FIRST_NUMBER in each session, and grows."""
     revision: int
-    """Of the newest answer that the member has seen; 0 before the first."""
+    """The revision of the newest answer that the member has received; 0 before the first answer."""
     holds: frozenset[QueueT]
-    """What it reads, or may still have in flight."""
+    """Queues that the member reads, or of which messages may still be in flight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grants(Generic[QueueT]):
-    """What a member may read from now on. It replaces every older answer."""
+    """The queues that a member may read from now on. Each answer replaces all older ones."""
 
     epoch: int
     revision: int
@@ -66,12 +69,12 @@ class Grants(Generic[QueueT]):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How long things may take, in seconds."""
+    """Time limits in seconds, and the behaviour in an outage."""
 
     session: float = 10.0
     """A session ends this long after its last request was received."""
     drain: float = 30.0
-    """What a member has in flight of a queue that it must release gets this long."""
+    """How long a member may take to finish the messages in flight of a queue to release."""
     on_outage: OnOutage = OnOutage.STOP
     """What a member does at the end of its session if no coordinator has answered."""
 
@@ -80,22 +83,23 @@ class Terms:
         """
         How long the coordinator waits for news before it answers.
 
-        When an answer arrives, the request before it was sent two polls ago, and a session counts
-        from there. So two polls must be well within the session.
+        A member counts its session from the last request that was answered. When the next answer
+        arrives, that request may have been sent two polls ago. So two polls must be well within the
+        session.
         """
         return 0.3 * self.session
 
 
 class GroupSource(msgspec.Struct, frozen=True, rename="camel"):
-    """Where a group's messages are, and which of them it reads."""
+    """RocketMQ's address and name of a group, and its filters."""
 
     group: str
-    """RocketMQ's name of the group."""
+    """Name of the group in RocketMQ."""
     name_servers: list[str]
     tags: dict[str, str] = {}
-    """Filters by topic."""
+    """Tags to read, by topic."""
     sql: dict[str, str] = {}
-    """Filters by topic, as SQL92 conditions."""
+    """SQL92 conditions, by topic."""
 
 
 class MemberRequest(msgspec.Struct, frozen=True, rename="camel"):
@@ -110,7 +114,7 @@ class MemberRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MemberAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """The body of an answer with grants, status 200."""
+    """The body of an answer with grants. Its HTTP status is 200."""
 
     epoch: int
     revision: int
@@ -125,5 +129,5 @@ class MemberRefusal(msgspec.Struct, frozen=True, rename="camel"):
     """The body of every other answer."""
 
     reason: str
-    """A `Refusal`, or why the request could not be served at all."""
+    """The value of a `Refusal`, or a word for why the request could not be served."""
     message: str

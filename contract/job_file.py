@@ -1,9 +1,9 @@
 """
-The job file: what a driver runs, from where to where.
+The job file tells a driver which source to read, what to do with rows, and where to write them.
 
-The operator writes it into a ConfigMap, `evenkeel run` into a file, and users of pinned jobs write
-it by hand. A driver rejects fields that it does not know. So a field at its default is left out of
-the text: a driver that is older than the field still starts, as long as the field is not used.
+The operator writes it into a ConfigMap, `evenkeel run` writes it into a file, and users who start a
+pinned job themselves write it by hand. A driver rejects unknown fields. So fields with default
+values are left out of the text: then an older driver still starts if new fields are not used.
 """
 
 from typing import Annotated
@@ -21,25 +21,27 @@ class _Part(
 
 
 class JobSink(_Part, frozen=True):
-    """Where rows go: a format of Spark's, or a Python file with `write(df, query_id, batch_id)`."""
+    """Where rows go: a Spark format, or a Python file with `write(df, query_id, batch_id)`."""
 
     format: str | None = None
     path: str | None = None
     options: dict[str, str] = {}
     options_from: str | None = None
-    """A folder: each file in it is one more option, with its name. A mounted Secret is one."""
+    """
+    A folder, such as a mounted Secret. Each file in it is a further option with the file's name.
+    """
     file: str | None = None
 
 
 class JobTransform(_Part, frozen=True):
-    """What happens to rows: an SQL text over `messages`, or a Python file with `transform(df)`."""
+    """What happens to rows: an SQL query over `messages`, or a Python file with `transform(df)`."""
 
     sql: str | None = None
     file: str | None = None
 
 
 class JobCluster(_Part, frozen=True):
-    """Where the driver finds its ConsumerGroup, and who it is there."""
+    """Where the driver finds its ConsumerGroup, and its identity."""
 
     namespace: Annotated[str, Meta(min_length=1)]
     name: Annotated[str, Meta(min_length=1)]
@@ -54,32 +56,32 @@ class JobFile(_Part, frozen=True):
 
     name: Annotated[str, Meta(min_length=1)]
     source: dict[str, str]
-    """Options of the rocketmq source, as in docs/spark.md."""
+    """Options of the rocketmq source; see docs/spark.md."""
     assignments: str
     report: str
     checkpoint: str
     sink: JobSink
     origin: str = ""
-    """The object that the driver runs for. Its client id ends with it (`contract.client_ids`)."""
+    """Identifies the object that the driver runs for, also in its client id (`client_ids`)."""
     transform: JobTransform = JobTransform()
     dead_letter: JobSink | None = None
     executors: Annotated[int, Meta(ge=1)] = 2
-    """How many, until an assignment lists the slots."""
+    """How many executors to start, until an assignment lists the slots."""
     mode: Mode = Mode.STREAMING
     trigger_seconds: Annotated[float, Meta(ge=0)] = 1.0
     skip: str = ""
-    """A value that the job did not have before skips lost messages, once."""
+    """A value that is new to the job makes it skip lost messages once."""
     metrics_port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     spark: dict[str, str] = {}
-    """Spark's own settings."""
+    """Spark configuration properties."""
     kubernetes: JobCluster | None = None
 
 
 def encode(job: JobFile) -> str:
-    """Write the text of a job, with the entries of its dicts in order."""
+    """Write the text of a job file, with sorted dictionaries."""
     return msgspec.json.format(msgspec.json.encode(job, order="deterministic")).decode()
 
 
 def decode(text: bytes | str) -> JobFile:
-    """Read the text of a job. An error of msgspec names the field."""
+    """Parse the text of a job file. Errors of msgspec name the field."""
     return msgspec.json.decode(text, type=JobFile)

@@ -1,33 +1,35 @@
-"""Names by which operator, jobs and people find the same thing: annotations, labels, entries."""
+"""Names that operator, jobs and users share: annotations, labels and entries."""
 
 from contract.kinds import parts
 
 API_VERSION = f"{parts.GROUP}/{parts.VERSION}"
 
 PAUSED = "evenkeel.dev/paused"
-"""Annotation of a ConsumerGroup: `true` keeps queues where they are."""
+"""Annotation of a ConsumerGroup: with `true`, queues keep their owners."""
 RESTART = "evenkeel.dev/restart"
-"""Annotation of a ConsumerGroup: a new value starts its job anew."""
+"""Annotation of a ConsumerGroup: a new value restarts its job."""
 REBALANCE = "evenkeel.dev/rebalance"
-"""Annotation of a ConsumerGroup: a new value asks for one plan at once."""
+"""Annotation of a ConsumerGroup: a new value requests an immediate plan."""
 DRAIN = "evenkeel.dev/drain"
-"""Annotation of a ConsumerGroup: names of the pods that must be emptied, with commas."""
+"""Annotation of a ConsumerGroup: names of the pods to drain, separated by commas."""
 SKIP = "evenkeel.dev/skip"
-"""Annotation of a ConsumerGroup: a new value passes over lost messages once."""
+"""Annotation of a ConsumerGroup: a new value makes the job skip lost messages once."""
 RESTART_HASH = "evenkeel.dev/restart-hash"
-"""Annotation of the driver's pod: another value means that it must be made anew."""
+"""
+Annotation of the driver's pod: the pod must be replaced if the operator computes another value.
+"""
 ASKED_HASH = "evenkeel.dev/asked-hash"
-"""Annotation of the driver's pod: what its user had asked for when it was made."""
+"""Annotation of the driver's pod: a hash of the user's settings when the pod was created."""
 
 LAST_REBALANCE = "evenkeel.dev/last-rebalance"
 """Annotation of an Event: the rebalance that it reports, as `status.lastRebalance` shows it."""
 
 GROUP_LABEL = "evenkeel.dev/group"
-"""Label of all objects of a ConsumerGroup: its name."""
+"""Label of all objects that belong to a ConsumerGroup. Its value is the group's name."""
 ROLE_LABEL = "spark-role"
-"""Spark gives executors this label, with the value `executor`."""
+"""Label of drivers and executors. Spark sets it on executors, with the value `executor`."""
 EXECUTOR_ID_LABEL = "spark-exec-id"
-"""The label that Spark gives an executor's pod."""
+"""Label that Spark sets on an executor's pod: the executor's id."""
 DRIVER, EXECUTOR = "driver", "executor"
 """Values of ROLE_LABEL."""
 
@@ -36,13 +38,13 @@ JOB = "job.json"
 ASSIGNMENT = "assignment.json"
 """The file that a job follows."""
 REPORT = "report.json"
-"""The report, and its entry in the driver's ConfigMap."""
+"""The file with the report, and its entry in the driver's ConfigMap."""
 SLICE = "assignments.json"
-"""The entry of a ConfigMap that holds a part of an assignment."""
+"""The entry of a ConfigMap that contains a part of an assignment."""
 
 POD_UID = "EVENKEEL_POD_UID"
 ACCESS_KEY, SECRET_KEY = "EVENKEEL_ACCESS_KEY", "EVENKEEL_SECRET_KEY"
-"""Environment of a job's pods: who the driver is, and the credentials for the brokers."""
+"""Environment variables of a job's pods: credentials for the brokers."""
 
 
 def name_driver(group: str) -> str:
@@ -56,5 +58,5 @@ def select_executors(group: str) -> str:
 
 
 def split_names(text: str) -> list[str]:
-    """Read the names in an annotation such as DRAIN, in order."""
+    """Split the names in an annotation such as DRAIN, and sort them."""
     return sorted({name.strip() for name in text.split(",")} - {""})

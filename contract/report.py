@@ -1,4 +1,4 @@
-"""What a driver reports of itself: to a file, and in a cluster to its ConfigMap."""
+"""A driver's report about itself, which it writes to a file, or in a cluster to a ConfigMap."""
 
 from collections.abc import Mapping
 
@@ -10,18 +10,18 @@ class Filler(msgspec.Struct, frozen=True):
     """An executor that fills a slot."""
 
     executor: str
-    """Spark's id of it."""
+    """Spark's id of the executor."""
     host: str = ""
 
 
 class SkipReport(msgspec.Struct, frozen=True):
-    """What a job has passed over as asked, because it was gone for good."""
+    """Messages that a job has skipped on request, because they were lost."""
 
     value: str
-    """Of the annotation that asked."""
+    """The value of the annotation that requested it."""
     messages: int
     lost: str
-    """Which, in words."""
+    """A description of the lost messages."""
 
 
 class BareReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -29,24 +29,24 @@ class BareReport(msgspec.Struct, frozen=True, rename="camel"):
 
     error: str | None = None
     driver: str | UnsetType = UNSET
-    """In a cluster: the uid of the driver's pod."""
+    """The uid of the driver's pod, in a cluster."""
 
 
 class DriverReport(BareReport, frozen=True, rename="camel"):
     """The report of a driver whose job runs."""
 
     adopted_epoch: int = 0
-    """Of the last batch that is committed."""
+    """The epoch of the last committed batch."""
     batch: int = -1
-    """The last one that is committed; -1 before the first."""
+    """The number of the last committed batch; -1 before the first one."""
     executors: list[str] = []
-    """All that are registered with Spark, also those without a slot, by their ids."""
+    """The ids of all executors that are registered with Spark, also of those without a slot."""
     slots: Mapping[str, Filler] | None = None
-    """Who fills those that are filled; None in the report of a job that cannot start."""
+    """The executors of the filled slots; None in the report of a job that cannot start."""
     pinned: bool = False
-    """Whether Spark is seen to run tasks where they are sent."""
+    """Whether Spark runs tasks at their locations, as far as seen."""
     rows: Mapping[str, int] = {}
-    """By slot."""
+    """The number of rows by slot."""
     bytes: int = 0
     tasks: int = 0
     misplaced_tasks: int = 0
@@ -55,9 +55,9 @@ class DriverReport(BareReport, frozen=True, rename="camel"):
 
 
 COUNTERS = frozenset({"batch", "rows", "bytes", "tasks", "misplacedTasks", "offsets"})
-"""Fields that change with every batch, and ask nothing of whoever reads the report."""
+"""Fields that change with every batch. Readers need not react to such a change."""
 
 
 def read(text: bytes | str) -> DriverReport:
-    """Read either report; what the bare one does not say is as by default."""
+    """Parse either report. Fields that the bare report lacks have their default values."""
     return msgspec.json.decode(text, type=DriverReport)

@@ -1,8 +1,4 @@
-"""
-Who gets which queue: RocketMQ's allocation strategies, and STICKY, which moves the fewest.
-
-Pure functions over frozen values; the standard library only. Start with `plan.plan`.
-"""
+"""Decide which consumer gets which queue, by RocketMQ's strategies or by STICKY."""
 
 from lb_core.assignment import Assignment
 from lb_core.model import Member, Queue, QueueRange

@@ -1,5 +1,5 @@
 """
-A filter: one JSON request per line in, exactly one JSON answer per line out, immediately.
+A filter: it reads one JSON request per line and immediately writes one line with the JSON answer.
 
     echo '{"strategy": "AVG", "queues": [["t", "b", 0]], "consumers": ["c1"]}' | python -m lb_core
 
@@ -12,7 +12,7 @@ import time
 from lb_core import answers
 
 MISUSED = 64
-"""Exit code for wrong usage, the same in all commands."""
+"""Exit code for wrong usage. All commands use the same one."""
 
 
 def main() -> None:
@@ -28,8 +28,8 @@ def main() -> None:
 
 
 def _explain() -> None:
-    """Print how the filter is called, and exit."""
-    import argparse  # imported here, because programs that start a filter need not wait for it
+    """Print the usage, and exit."""
+    import argparse  # imported here, so that a filter that answers requests starts faster
 
     parser = argparse.ArgumentParser(
         prog="python -m lb_core",

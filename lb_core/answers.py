@@ -1,8 +1,8 @@
 """
 Answer the requests of `python -m lb_core`.
 
-There are three sorts: STICKY, which is `plan`; RocketMQ's strategies, which get the lists as they
-are given; and the share rule of message-granular mode.
+There are three sorts of requests. Those for STICKY go to `plan`. Those for RocketMQ's strategies
+pass the lists on in the given order. Those for message-granular mode apply its share rule.
 """
 
 import json
@@ -14,11 +14,11 @@ from lb_core.model import Member, Queue, quote, shorten
 from lb_core.request import Fields, RawConsumer, RawQueue
 
 Clock = Callable[[], float]
-"""Returns seconds, from any start."""
+"""Returns a time in seconds. Only differences between two times matter."""
 Answer = dict[str, object]
 
 LARGEST_ANSWER = 2_000_000
-"""The most entries in an answer, for example if every consumer gets every queue."""
+"""Maximum number of entries in an answer. It grows large if every consumer gets every queue."""
 
 
 def answer(line: bytes, clock: Clock) -> str:
@@ -47,7 +47,7 @@ def _answer(fields: Fields, clock: Clock) -> Answer:
 
 
 def _plan(strategy: str, fields: Fields, began: float, clock: Clock) -> Answer:
-    """Plan. Request and answer name queues by their indices."""
+    """Answer a request with a plan. Request and answer name queues by their indices."""
     config = request.read_config(fields)
     draining = set(request.read_texts(config, "draining"))
     consumers = request.read_consumers(fields)
@@ -101,7 +101,7 @@ def _index_queues(made: plan.Plan, queues: Sequence[RawQueue]) -> dict[int, int]
 
 
 def _ask_dealer(dealer: strategies.Dealer, fields: Fields, began: float, clock: Clock) -> Answer:
-    """Ask a strategy that deals lists. It refuses null lists itself."""
+    """Answer by a strategy that deals lists. The strategy itself refuses null lists."""
     queues = consumers = None
     if fields.get("queues") is not None:
         queues = [Queue(*raw) for raw in request.read_queues(fields)]
@@ -125,7 +125,7 @@ def _ask_dealer(dealer: strategies.Dealer, fields: Fields, began: float, clock: 
 def _pick_working(
     fields: Fields, consumers: list[RawConsumer] | None
 ) -> tuple[list[str] | None, list[str] | None, dict[str, object]]:
-    """All consumers, those that are pinned (all, where nobody is), and the settings with zones."""
+    """Return all consumers, the pinned ones (all if none is pinned), and settings with zones."""
     config = dict(request.read_config(fields))
     config["consumerZones"] = {raw.id: raw.zone for raw in consumers or () if raw.zone is not None}
     names = None if consumers is None else [raw.id for raw in consumers]
@@ -135,7 +135,7 @@ def _pick_working(
 
 
 def _refuse_large(dealt: Mapping[str, list[Queue]]) -> None:
-    """Refuse large answers. Lists may be shared, so small lists can make a large answer."""
+    """Refuse large answers. Consumers may share a list, so short lists can make a large answer."""
     entries = sum(map(len, dealt.values()))
     if entries > LARGEST_ANSWER:
         raise errors.BadRequestError(f"the answer has {entries} entries, over {LARGEST_ANSWER}")
@@ -149,7 +149,7 @@ def _ask_for_one(
     working: list[str] | None,
     config: Fields,
 ) -> Answer:
-    """Answer as RocketMQ's class does for one caller. A caller that is not pinned gets nothing."""
+    """Answer one caller, as RocketMQ's class does. A caller that is not pinned gets no queues."""
     mine = dealer.deal_one(caller, queues, working or names, config)
     if mine and working is not names and caller not in (working or ()):
         mine = []
@@ -160,8 +160,9 @@ def _find_places(dealt: Mapping[str, list[Queue]], queues: list[Queue]) -> dict[
     """
     Map queues to their indices in the request.
 
-    Strategies return the same objects that they got, so repeated queues can be told apart. Only
-    CONFIG makes its own, and may name queues that are not in the request.
+    Strategies return the `Queue` objects that they were given, so repeated queues can be told
+    apart. Only CONFIG makes new objects, and its settings may name queues that are not in the
+    request.
     """
     by_object = {id(queue): place for place, queue in enumerate(queues)}
     by_name: dict[Queue, int] = {}
@@ -184,7 +185,7 @@ def _find_places(dealt: Mapping[str, list[Queue]], queues: list[Queue]) -> dict[
 def _judge(
     assignment: Mapping[str, list[int]], previous: Mapping[str, list[int]], count: int
 ) -> Answer:
-    """Find the queues without an owner, and those that have lost theirs."""
+    """Find the queues without an owner, and the queues that have lost their owner."""
     owners: list[set[str]] = [set() for _ in range(count)]
     for consumer, places in assignment.items():
         for place in places:

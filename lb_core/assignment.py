@@ -1,4 +1,4 @@
-"""The owners of queues, by consumer, as ranges and as text."""
+"""An assignment: which queues each consumer owns, as ranges and as text."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,7 +33,8 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
     """
     A mapping from each consumer of the group to its queues, as ranges.
 
-    `holdings` and `loads` are the same in numbers; do not change them.
+    `holdings` has the same queues as runs of numbers, and `loads` the load of each consumer. Do not
+    change them.
     """
 
     inventory: Inventory
@@ -41,7 +42,7 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
     loads: Mapping[str, int]
 
     def __getitem__(self, consumer: str) -> tuple[QueueRange, ...]:
-        """The queues of one consumer; empty for an idle one."""
+        """The queues of one consumer; empty for an idle consumer."""
         return self.inventory.list_ranges(self.holdings[consumer])
 
     def __iter__(self) -> Iterator[str]:
@@ -69,7 +70,7 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
 
 
 def format_ids(ranges: Iterable[QueueRange]) -> str:
-    """Write ids as "0-3,8"."""
+    """Write queue ids as a string such as "0-3,8"."""
     return ",".join(
         f"{queues.start}-{queues.stop - 1}" if len(queues) > 1 else f"{queues.start}"
         for queues in ranges
@@ -77,7 +78,7 @@ def format_ids(ranges: Iterable[QueueRange]) -> str:
 
 
 def write_ids(queues: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], str]:
-    """Write queues, each a topic, a broker and an id, as ids by topic and broker, in order."""
+    """Map topic and broker to ids, written as "0-3,8". Each queue is (topic, broker, id)."""
     ranges: dict[tuple[str, str], list[QueueRange]] = {}
     for topic, broker, number in sorted(queues):
         found = ranges.setdefault((topic, broker), [])
@@ -99,7 +100,7 @@ def read_ids(entries: Iterable[WrittenIds]) -> Iterator[tuple[str, str, int]]:
 
 
 def parse_ids(topic: str, broker: str, text: str) -> list[QueueRange]:
-    """Parse ids such as "0-3,8". Parts may have spaces around them. An empty text is no queue."""
+    """Parse ids such as "0-3,8". Spaces around parts are ignored. "" means no queues."""
     return [_parse_part(topic, broker, part) for part in text.split(",")] if text.strip() else []
 
 

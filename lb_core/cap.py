@@ -1,13 +1,14 @@
 """
 Defer moves beyond `maxMoves`, so that a plan is carried out in rounds.
 
-Forced moves do not count. Of the others, those off draining consumers go first, then those from the
-most loaded consumer to its least loaded taker. What is held back stays with its owner until the
-next round, which counts anew from there.
+Forced moves do not count. Of the other moves, those away from draining consumers are made first,
+then those from the most loaded consumer to its least loaded taker. A deferred queue stays with its
+owner until the next round, which has a limit of its own.
 
-Why this is sound: only moves that could wait are held back, so the old owner may still own the
-queue. Any part of them can be made: each queue has one owner, the old or the new one. Each round
-with a limit above 0 makes at least one move of those that are left, so the rounds end.
+Why this is correct: only moves that can wait are deferred, so the old owner may still own the
+queue. Any subset of the moves can be made, because each queue then has one owner, the old or the
+new one. Each round with a limit above 0 makes at least one of the remaining moves, so the rounds
+end.
 """
 
 from collections import deque
@@ -23,11 +24,12 @@ from lb_core.outcome import Outcome
 def hold_back(
     moves: Sequence[Move], limit: float, outcome: Outcome, group: Group
 ) -> tuple[list[Move], list[Move]]:
-    """Split moves into those to make and those to defer. `outcome` then has only the former."""
+    """Split moves into those to make now and those to defer, and undo the latter in `outcome`."""
     chosen = [move for move in moves if move.chosen]
     if sum(move.size for move in chosen) <= limit:
         return list(moves), []
-    # All are undone first, and the picked ones made again: picking needs the loads before any move.
+    # All moves are undone first, because picking needs the loads before any move. Then the picked
+    # moves are made again.
     _shift(outcome, chosen, back=True)
     made, deferred = _pick(chosen, int(limit), outcome, group)
     _shift(outcome, made, back=False)
@@ -37,7 +39,7 @@ def hold_back(
 def _pick(
     chosen: Sequence[Move], limit: int, outcome: Outcome, group: Group
 ) -> tuple[list[Move], list[Move]]:
-    """Pick single queues up to the limit: from the most loaded, to its least loaded taker."""
+    """Pick queues up to the limit, each from the most loaded giver to its least loaded taker."""
     loads = {name: outcome.scale.sum_load(runs) for name, runs in outcome.holdings.items()}
 
     def level(name: str | None) -> float:
@@ -59,8 +61,8 @@ def _pick(
         may_wait, _, first = givers[0]
         source = chosen[first].source
         takers = moves_of[source]
-        # A taker's level in the heap may be out of date, but takers only grow, so it is too low at
-        # most. When the first entry is up to date, no other can be lower: it is the least loaded.
+        # A taker's level in the heap may be out of date. Levels only grow, so an old entry is never
+        # too high. If the first entry is up to date, no other taker can be lower.
         while (now := (level(chosen[takers[0][1]].target), takers[0][1])) > takers[0]:
             heapreplace(takers, now)
         place = takers[0][1]
@@ -71,8 +73,8 @@ def _pick(
         limit -= 1
         if not numbers[place]:
             heappop(takers)
-        # Only this giver has given, so only its entry must be renewed. A giver that also takes may
-        # be a little too low in the heap: that changes the order of moves, not whether they fit.
+        # Only this giver has given a queue, so only its entry is renewed. A giver that also takes
+        # may be a little too low in the heap. That changes only the order of moves.
         if takers:
             heapreplace(givers, (may_wait, -level(source), first))
         else:
@@ -81,7 +83,7 @@ def _pick(
 
 
 def _cut_down(moves: Sequence[Move], numbers: Sequence[Collection[int]]) -> list[Move]:
-    """Cut each move down to the queues listed for it; leave out moves without any."""
+    """Reduce each move to the queues that are listed for it. A move without queues is left out."""
     return [
         move._replace(runs=inventory.merge(range(number, number + 1) for number in listed))
         for move, listed in zip(moves, numbers, strict=True)
@@ -90,7 +92,7 @@ def _cut_down(moves: Sequence[Move], numbers: Sequence[Collection[int]]) -> list
 
 
 def _shift(outcome: Outcome, moves: Sequence[Move], *, back: bool) -> None:
-    """Make moves, or undo them: first all that each consumer loses, then all that it gets."""
+    """Make moves or undo them: first remove queues from all consumers, then add them to others."""
     lost: dict[str, list[range]] = {}
     got: dict[str, list[range]] = {}
     for move in moves:

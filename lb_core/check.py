@@ -1,11 +1,11 @@
 """
-Refuse a bad result, whichever strategy made it.
+Refuse an invalid result of any strategy.
 
-The rule is one sum. A run adds 1 at its start and takes 1 off at its stop, so adding up any runs
-tells how often each number is in them. What consumers got and what is left without an owner must
-add up as what consumers lost and what was free, at every number: then nothing is owned twice,
-nothing is lost, nothing is invented. Only holdings that changed are added up, so a plan that moves
-little is checked in no time.
+The check compares two sums. A run of numbers counts as +1 at its start and -1 at its stop, so the
+sum over several runs tells how many of them contain a number. For every number, the queues that
+consumers got plus the queues left without an owner must have the same sum as the queues that
+consumers lost plus the queues that were free. Then no queue is owned twice, lost or invented. Only
+changed holdings are summed, so a plan with few moves is checked fast.
 """
 
 from collections import Counter
@@ -25,10 +25,10 @@ start_of, stop_of = attrgetter("start"), attrgetter("stop")
 
 def refuse_bad(queues: Inventory, before: Holdings, outcome: Outcome, free: Runs) -> None:
     """
-    Raise unless the outcome owns what `before` owned and what was `free`, each queue once.
+    Raise an error unless the outcome contains each queue of `before` and of `free` exactly once.
 
-    `before` must be sound itself: it was checked when it was made. That nothing was left out of it
-    is seen by counting: owned and unowned queues are all that there are.
+    `before` must be valid: it was checked when it was made. To see that it left no queue out, owned
+    and unowned queues are counted: together they must be all queues.
     """
     after, unowned = outcome.holdings, outcome.unowned
     plus: list[range] = [*unowned]
@@ -78,7 +78,7 @@ def refuse_strangers(
 
 
 def _compare(old: Runs, new: Runs) -> tuple[set[range], set[range]]:
-    """Return where two lists of runs differ. That is mostly one place, so equal ends go first."""
+    """Return where two lists of runs differ. It is usually one place, so equal ends are cut off."""
     head = _count_agreeing(old, new)
     old, new = old[head:], new[head:]
     tail = _count_agreeing(old[::-1], new[::-1])
@@ -87,13 +87,13 @@ def _compare(old: Runs, new: Runs) -> tuple[set[range], set[range]]:
 
 
 def _count_agreeing(runs: Runs, others: Runs) -> int:
-    """Count the runs at the start that are the same objects."""
+    """Count how many runs at the start of both lists are the same objects."""
     differ = list(map(is_not, runs, others))
     return differ.index(True) if True in differ else len(differ)
 
 
 def _find_edges(runs: list[range]) -> tuple[set[int], set[int]] | None:
-    """Find where the sum over these runs rises and falls. None: two start or stop together."""
+    """Find where the sum over the runs rises and falls; None if two runs start or stop together."""
     starts, stops = set(map(start_of, runs)), set(map(stop_of, runs))
     if len(starts) < len(runs) or len(stops) < len(runs):
         return None
@@ -101,7 +101,7 @@ def _find_edges(runs: list[range]) -> tuple[set[int], set[int]] | None:
 
 
 def _diagnose(queues: Inventory, after: Holdings, unowned: Runs) -> errors.InvalidPlanError:
-    """Search all queues for the one to name in the error."""
+    """Search all queues for one that is wrong, and make the error that names it."""
     owned = Counter(number for runs in after.values() for run in runs for number in run)
     owned.update(number for run in unowned for number in run)
     real = {number for run in queues.runs for number in run}
@@ -116,6 +116,6 @@ def _diagnose(queues: Inventory, after: Holdings, unowned: Runs) -> errors.Inval
             )
     lost = min(real - owned.keys(), default=None)
     if lost is None:
-        return errors.InvalidPlanError("loads are miscounted, or the last plan was not sound")
+        return errors.InvalidPlanError("loads are miscounted, or the last plan was invalid")
     queue = next(queues.list_queues((range(lost, lost + 1),)))
     return errors.QueueLostError(f"{describe(queue)} has no owner and is not listed as unowned")

@@ -1,9 +1,10 @@
 """
-Decide which queues move: take some from consumers that have too many, deal them to the others.
+Decide which queues move: take some from consumers that have too many, and deal them to the others.
 
-How many each gives and gets is decided elsewhere. Here two smaller aims are met where they cost no
-move. Every consumer holds a similar share of every topic, so that a busy topic is spread over all.
-And a consumer's queues of one topic are neighbours, so that a status can say "0-9".
+How many queues each consumer gives or gets is decided elsewhere. This module has two further aims,
+for which it never moves an extra queue. Every consumer holds a similar share of every topic, so
+that a busy topic is spread over all consumers. A consumer's queues of one topic have consecutive
+ids, so that a status can say "0-9".
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ from lb_core.inventory import SPAN, Inventory, Runs
 from lb_core.outcome import Outcome
 
 Topics = Sequence[int]
-"""For each source the index of its topic, as in `Inventory.topic_of_source`."""
+"""The index of each source's topic, as in `Inventory.topic_of_source`."""
 
 NOTHING = range(0)
 
@@ -29,9 +30,10 @@ def redistribute(
     of_kind: Callable[[Runs], Runs] = tuple,
 ) -> None:
     """
-    Take from each consumer its surplus, and deal that and `free` to those with a negative surplus.
+    Take its surplus from each consumer, and deal these queues and `free` to the other consumers.
 
-    If only one kind of queue may move, `of_kind` picks that kind out of what a consumer holds.
+    A consumer with a negative surplus gets that many queues. If only one kind of queue may move,
+    `of_kind` selects the queues of that kind from a consumer's queues.
     """
     if not any(surplus):
         return
@@ -57,8 +59,9 @@ def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[
     """
     Split what a consumer holds into what it keeps and the `count` queues it gives away.
 
-    They come from the topics that it holds most of and, among equals, those that the pool has least
-    of. So a newcomer that many consumers give to gets some of every topic. `pooled` is updated.
+    The queues given away come from the topics of which the consumer holds most and, among equals,
+    the topics of which the pool has least. So a new consumer to which many consumers give gets
+    queues of every topic. `pooled` is updated.
     """
     sizes: dict[int, int] = {}
     for run in held:
@@ -72,10 +75,11 @@ def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[
 
 
 def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int, int]:
-    """Return how many to take from each topic so that the largest rest is as small as possible."""
-    # Sound: every topic above the water line is cut down to it. The line is the lowest that takes
-    # at least `count`, so a lower largest rest would take more. What the line takes too much goes
-    # back to topics of which the pool has most, one each; no topic can then be more than one above.
+    """Return how many queues to take from each topic, so that the largest rest is minimal."""
+    # Proof: every topic above a limit, the water line, is cut down to it. Of all lines that take at
+    # least `count` queues, the highest is used, so the largest rest cannot be smaller. If that
+    # takes too many queues, the topics of which the pool has most get one back each, so none is
+    # more than one above the line.
     if count == 1:
         return {max(sizes, key=lambda topic: (sizes[topic], -pooled[topic], -topic)): 1}
     height, rest = _find_waterline(list(sizes.values()), count)
@@ -87,7 +91,7 @@ def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int,
 
 
 def _find_waterline(sizes: list[int], count: int) -> tuple[int, int]:
-    """Cut sizes down to one height. Return it, and how many more than `count` that takes."""
+    """Find the height to which sizes are cut, and by how much the cut exceeds `count`."""
     ordered = sorted(sizes, reverse=True)
     total = 0
     for number, (size, lower) in enumerate(pairwise([*ordered, 0]), start=1):
@@ -99,7 +103,7 @@ def _find_waterline(sizes: list[int], count: int) -> tuple[int, int]:
 
 
 def _cut(runs: list[range], count: int, topics: Topics, topic: int) -> list[range]:
-    """Cut queues of one topic out of `runs`: the shortest runs first, so that few runs are left."""
+    """Cut `count` queues of a topic out of `runs`: shortest runs first, so few runs remain."""
     given: list[range] = []
     left: dict[int, range] = {}
     of_topic = (run for run in runs if topics[run.start // SPAN] == topic)
@@ -115,7 +119,7 @@ def _cut(runs: list[range], count: int, topics: Topics, topic: int) -> list[rang
 
 
 def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
-    """Deal the whole pool: receiver i gets `needs[i]` queues, and a similar share of each topic."""
+    """Deal the whole pool: receiver i gets `needs[i]` queues, a similar share of each topic."""
     if len(needs) == 1:
         return [pool]
     large, woven = _lay_lines(pool, len(needs), topics)
@@ -135,13 +139,13 @@ def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
 
 def _lay_lines(pool: Runs, receivers: int, topics: Topics) -> tuple[list[list[range]], list[range]]:
     """
-    Lay the pool out in lines, each to be cut into one block for each receiver.
+    Arrange the pool in lines. Each line is then cut into one block for each receiver.
 
-    A topic with at least one queue for each receiver is a line. All smaller topics are woven into
-    one line: the first queue of each, the second of each, and so on.
+    A topic with at least one queue for each receiver becomes a line. All smaller topics together
+    are woven into one line: the first queue of each topic, then the second of each, and so on.
     """
-    # Sound: a block of a line that is one topic is a run of neighbours. In the woven line two
-    # queues of one topic are far apart, so a block has queues of as many topics as possible.
+    # Why: if a line is one topic, its blocks have consecutive ids. In the woven line two queues of
+    # one topic are far apart, so a block has queues of as many topics as possible.
     large: list[list[range]] = []
     small: list[tuple[int, int]] = []
     for _, runs in groupby(pool, key=lambda run: topics[run.start // SPAN]):
@@ -154,7 +158,7 @@ def _lay_lines(pool: Runs, receivers: int, topics: Topics) -> tuple[list[list[ra
 
 
 def _is_level(needs: Sequence[int]) -> bool:
-    """Whether needs differ by at most one, the larger ones first."""
+    """Whether needs differ by at most one, with the larger ones first."""
     first, last = needs[0], needs[-1]
     return 0 <= first - last <= 1 and needs == [first] * (extra := needs.count(first)) + [last] * (
         len(needs) - extra
@@ -163,14 +167,14 @@ def _is_level(needs: Sequence[int]) -> bool:
 
 def _spread_evenly(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
     """
-    For each line give how many each receiver gets, if all need the same or the first ones one more.
+    Yield for each line how many queues each receiver gets, if `_is_level(needs)`.
 
-    What a line has beyond an even share goes to consecutive receivers. The next line goes on from
-    there, round and round.
+    The rest after an even share of a line goes to consecutive receivers, one queue each. The next
+    line continues with the next receiver, in a circle.
     """
-    # Sound: the extras of all lines together are dealt one by one around the circle, starting at
-    # the first receiver. So no receiver is ever two ahead of another, and in the end the first ones
-    # are one ahead, by as many as the pool has beyond an even share. That is what `needs` says.
+    # Proof: the rests of all lines are dealt one by one around the circle, starting at the first
+    # receiver. So no receiver is ever two ahead of another. In the end the first receivers have one
+    # more than the others, and they are as many as the rest of the whole pool, as `needs` says.
     receivers, first = len(needs), 0
     for count in counts:
         each, over = divmod(count, receivers)
@@ -180,10 +184,11 @@ def _spread_evenly(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list
 
 
 def _spread_by_need(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
-    """For each line give how many each receiver gets: its part of what all still need, rounded."""
-    # Sound: the cuts are rounded, not the sizes, so the sizes of a line add up to its count. A size
-    # is at most its exact part rounded up. The part is at most the need, a whole number, so no
-    # receiver gets more than it needs. The last line has all that is still needed, so it fits.
+    """Yield for each line how many queues each receiver gets: a share of its need, rounded."""
+    # Proof: the positions of the cuts are rounded, not the sizes, so the sizes of a line add up to
+    # its count. A size is at most its exact share rounded up. The share is at most the need, a
+    # whole number, so no receiver gets more than it needs. The last line has exactly the queues
+    # that are still needed.
     left = list(needs)
     total = sum(left)
     for count in counts:
@@ -200,7 +205,7 @@ def _cut_blocks(
     """
     Cut runs, end to end, into one block for each receiver.
 
-    A block that spans several runs goes to `crossing`, and its own place stays empty.
+    A block that spans several runs is put into `crossing`, and its place in the result is empty.
     """
     if len(runs) == 1:
         cuts = list(accumulate(sizes, initial=runs[0].start))

@@ -1,8 +1,8 @@
 """
-The errors of `lb_core`, one line each.
+The errors of `lb_core`.
 
-The class name without `Error` is the `kind` that `python -m lb_core` answers with. A message names
-the object first and then what disagrees.
+The class name without `Error` is the `kind` in answers of `python -m lb_core`. A message names the
+object first, and then what is wrong with it.
 """
 
 
@@ -24,7 +24,7 @@ class UnknownStrategyError(AllocationError):
 
 
 class DuplicateConsumerError(AllocationError):
-    """Two members share one id; RocketMQ would leave queues without an owner."""
+    """Two members have the same id. RocketMQ's strategies would leave queues without an owner."""
 
 
 class DuplicateQueueError(AllocationError):
@@ -32,7 +32,7 @@ class DuplicateQueueError(AllocationError):
 
 
 class UnknownQueueError(AllocationError):
-    """A queue was named that is not among the queues of the request."""
+    """The request refers to a queue that it does not list."""
 
 
 class BadWeightError(AllocationError):
@@ -48,7 +48,7 @@ class NoWritableQueueError(AllocationError):
 
 
 class InvalidPlanError(AllocationError):
-    """Base of the errors about a computed result. They mean that a strategy is wrong."""
+    """Base of the errors about a computed plan. Such an error is a bug in a strategy."""
 
 
 class QueueOwnedTwiceError(InvalidPlanError):
@@ -56,7 +56,7 @@ class QueueOwnedTwiceError(InvalidPlanError):
 
 
 class QueueLostError(InvalidPlanError):
-    """A queue has neither an owner nor a place among the unowned ones."""
+    """A queue has no owner, and is not listed as unowned either."""
 
 
 class ForeignQueueError(InvalidPlanError):

@@ -1,4 +1,4 @@
-"""Who may own queues: the members of a group as a policy sees them."""
+"""Find which members of a group may own queues under a policy."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,10 +15,10 @@ id_of = attrgetter("id")
 @dataclass(frozen=True, slots=True)
 class Group:
     """
-    The members, sorted into those that get queues, those that keep theirs, and the rest.
+    The members of a group, divided by whether they may get queues, only keep them, or neither.
 
-    `eligible` is in canonical order. `waiting` members are lost, but not for long enough to give
-    up on. `draining` ones may keep queues only until they can be moved.
+    `eligible` is in canonical order. `waiting` members are lost, but their grace is not over.
+    `draining` members keep queues only until these can be moved.
     """
 
     members: Mapping[str, Member]
@@ -26,13 +26,13 @@ class Group:
     waiting: list[str]
     draining: frozenset[str]
     keeping: frozenset[str]
-    """The eligible and the waiting members, whose queues may stay."""
+    """The eligible and the waiting members. Their queues may stay with them."""
     capacities: list[float]
-    """The capacities of the eligible, in their order."""
+    """The capacities of the eligible members, in the same order."""
 
 
 def sort_out(members: Iterable[Member], policy: Policy) -> Group:
-    """Apply the rules of eligibility. A repeated id is refused: RocketMQ would orphan queues."""
+    """Apply the rules of eligibility. A repeated id is refused."""
     members = list(members)
     strangers = set(map(type, members)) - {Member}
     if strangers:

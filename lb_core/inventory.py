@@ -1,11 +1,11 @@
 """
-Every queue of a group as a whole number, so that a plan can be worked out on runs of numbers.
+Numbers every queue of a group, so that plans are computed on runs of numbers.
 
-A *source* is one topic on one broker (in one zone). Sources are sorted as RocketMQ sorts, source i
-owns the numbers from `i * SPAN` on, and a queue's number is that plus its id. So numbers sort as
-queues do (on one broker zone by zone), neighbours in number are neighbours in id, and a topic that
-grows renumbers nothing.
-Runs are plain `range` objects: small, fast, and no work for the garbage collector.
+A *source* is one topic on one broker (in one zone). Sources are sorted in RocketMQ's order. The
+numbers of source i start at `i * SPAN`, and a queue's number is this start plus the queue's id. So
+numbers have the order of queues (on one broker zone by zone), consecutive numbers are consecutive
+ids, and new queues of a topic change no other number. Runs are plain `range` objects: they are
+small and fast, and the garbage collector ignores them.
 """
 
 from bisect import bisect_right
@@ -20,10 +20,10 @@ from lb_core.model import Queue, QueueRange, order_text, quote, shorten
 
 SPAN = 0x1_9E37_79B1
 """
-More than the ids there can be, so runs of two sources never touch.
+Larger than the largest id, so runs of two sources never touch.
 
 Not a round number: with 2^32 the same id of every topic would have the same low bits, and sets and
-dictionaries of numbers would collide all over (seen: four times slower).
+dictionaries of numbers would have many collisions (measured: four times slower).
 """
 
 Runs = tuple[range, ...]
@@ -59,13 +59,13 @@ class Inventory:
 
     @cached_property
     def topic_of_source(self) -> list[int]:
-        """For each source the place of its topic among the sorted topics."""
+        """The index of each source's topic among the sorted topics."""
         places: dict[str, int] = {}
         return [places.setdefault(source.topic, len(places)) for source in self.sources]
 
     @cached_property
     def _ids_by_name(self) -> dict[tuple[str, str], tuple[Runs, dict[int, int]]]:
-        """For each topic and broker its ids as runs, and the number that each run starts with."""
+        """The ids of each topic and broker as runs, and the number at which each run starts."""
         found: dict[tuple[str, str], list[tuple[range, int]]] = {}
         for run in self.runs:
             source, start = self.sources[run.start // SPAN], run.start % SPAN
@@ -80,7 +80,7 @@ class Inventory:
         }
 
     def list_ranges(self, runs: Iterable[range]) -> tuple[QueueRange, ...]:
-        """Name the queues behind these runs."""
+        """Convert runs of numbers to ranges of queues."""
         found = []
         for run in runs:
             source = self.sources[run.start // SPAN]
@@ -91,14 +91,14 @@ class Inventory:
         return tuple(found)
 
     def list_queues(self, runs: Iterable[range]) -> Iterator[Queue]:
-        """Name the queues behind these runs one by one."""
+        """Convert runs of numbers to single queues."""
         for run in runs:
             source = self.sources[run.start // SPAN]
             for number in run:
                 yield Queue(source.topic, source.broker, number % SPAN, source.zone)
 
     def find(self, queue: Queue) -> int | None:
-        """Return the number of a queue. None: it does not exist."""
+        """Return the number of a queue, or None if it does not exist."""
         runs = self.clip(queue.topic, queue.broker, queue.id, queue.id + 1)
         return runs[0].start if runs else None
 
@@ -130,7 +130,7 @@ def build(ranges: Iterable[QueueRange]) -> Inventory:
 
 
 def merge(runs: Iterable[range]) -> Runs:
-    """Sort disjoint runs and join neighbours."""
+    """Sort disjoint runs, and join runs that touch."""
     merged: list[range] = []
     for run in sorted(runs, key=by_start):
         if merged and merged[-1].stop == run.start:
@@ -149,7 +149,7 @@ def join(runs: Runs, more: Runs) -> Runs:
     """
     Join sorted, disjoint runs that have no queue in common.
 
-    One more run is the usual case. It costs one search instead of a pass over all runs.
+    Usually `more` is one run. Adding it costs one search, not a pass over all runs.
     """
     if len(more) > 1:
         return merge(chain(runs, more))
@@ -169,7 +169,7 @@ def find_overlaps(run: range, runs: Runs) -> list[range]:
 
 
 def locate_overlaps(run: range, runs: Runs) -> Iterator[tuple[int, range]]:
-    """Yield the same parts, each with the index of its run in `runs`."""
+    """Yield the parts of `run` that lie in `runs`, each with the index of its run in `runs`."""
     for place in range(max(0, bisect_right(runs, run.start, key=by_start) - 1), len(runs)):
         other = runs[place]
         if other.start >= run.stop:
@@ -195,7 +195,7 @@ def _order_source(key: tuple[str, str, str | None]) -> tuple[bytes, bytes, bool,
 
 
 def _refuse_repeated(groups: list[list[QueueRange]]) -> None:
-    """Refuse repeated queues. The zone is no part of a queue's identity, so it is ignored."""
+    """Refuse repeated queues. Zones are ignored, because a queue is the same in any zone."""
     ordered = sorted(
         (queues for group in groups for queues in group),
         key=attrgetter("topic", "broker", "start"),

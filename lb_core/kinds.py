@@ -1,8 +1,8 @@
 """
-STICKY where queues are not all alike: zones count, or several consumers claim the same queues.
+STICKY for queues that differ: zones matter, or several consumers claim the same queues.
 
-Queues are gathered into kinds, `rings` says how many of each kind every consumer gets, and then
-queues are handed over kind by kind.
+Queues are divided into kinds, `rings` decides how many of each kind every consumer gets, and then
+the queues of one kind after another change their owners.
 """
 
 from collections import Counter
@@ -16,15 +16,15 @@ from lb_core.outcome import Claimants, Outcome
 from lb_core.policy import Policy, Zones
 
 MOST_CELLS = 2_000_000
-"""The limit of zones times consumers, for the memory. Real clusters have a few zones."""
+"""Maximum of zones times consumers, to limit the memory. Real clusters have a few zones."""
 
 Disputed = list[tuple[Runs, Claimants]]
 Claim = tuple[int, Runs, frozenset[str]]
-"""Queues of one kind that the same consumers claim."""
+"""A kind, queues of this kind, and the consumers that all claim these queues."""
 
 
 def find_home_zones(queues: Inventory, group: Group, policy: Policy) -> list[str]:
-    """Find the zones that have both queues and consumers. Only these matter."""
+    """Find the zones that have both queues and consumers. Other zones cannot change a plan."""
     if policy.zones is Zones.IGNORE:
         return []
     of_queues = {source.zone for source in queues.sources if source.zone is not None}
@@ -32,10 +32,10 @@ def find_home_zones(queues: Inventory, group: Group, policy: Policy) -> list[str
 
 
 class Sorter:
-    """Sorts queues by kind: one for each home zone, and one for all others."""
+    """Divides queues into kinds: one for each home zone, and one for queues of no home zone."""
 
     def __init__(self, queues: Inventory, zones: list[str]) -> None:
-        """Look each source up once."""
+        """Find the kind of each source once."""
         self.zones = zones
         self.elsewhere = len(zones)
         places: dict[str | None, int] = {zone: place for place, zone in enumerate(zones)}
@@ -61,7 +61,7 @@ def allocate(
     free: Runs,
     disputed: Disputed,
 ) -> None:
-    """Hand out `free` and `disputed` queues, and move others, for the best counts by kind."""
+    """Deal `free` and `disputed` queues and move others, as the best counts by kind require."""
     sorter = Sorter(queues, find_home_zones(queues, group, policy))
     if len(sorter.zones) * len(group.eligible) > MOST_CELLS:
         raise errors.BadRequestError(
@@ -98,7 +98,7 @@ def _make_kinds(
     sizes: list[list[int]],
     claims: list[Claim],
 ) -> list[rings.QueueKind]:
-    """Make the kinds: one for each zone, one for other queues, one for each set of claimants."""
+    """Make a kind for each zone, one for other queues, and one for each set of claimants."""
     homes = [
         frozenset(place for place, zone in enumerate(_list_zones(group)) if zone == home)
         for home in sorter.zones

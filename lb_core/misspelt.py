@@ -1,8 +1,8 @@
 """
 Refuse fields of a request whose names are similar to known ones.
 
-A field that is left out has a default, so a misspelt one would silently change the plan. Names that
-resemble none are the caller's own notes, and are ignored.
+A missing field has a default, so a misspelt field would silently change the plan. Fields whose
+names resemble no known name are the caller's own notes, and are ignored.
 """
 
 import difflib
@@ -15,16 +15,18 @@ from lb_core.model import shorten
 
 FIELDS = ("strategy", "queues", "consumers", "previous", "config", "caller", "popShareQueueNum")
 INNER = "inner"
-"""A field of requests for message-granular mode, and a setting of MACHINE_ROOM_NEARBY."""
+"""
+The name of a field of requests for message-granular mode, and of a setting of MACHINE_ROOM_NEARBY.
+"""
 PINNED = "pinned"
 SETTINGS = {each.name: each.settings for each in strategies.list_built_in()}
-"""By strategy; `pinned` belongs to all."""
+"""The settings of each strategy. All strategies also have `pinned`."""
 ALL_SETTINGS = frozenset({PINNED, *(name for names in SETTINGS.values() for name in names)})
 OF_CONSUMERS = ("id", "zone", "capacity")
 LIKENESS = 0.7
 LONGEST_NAME = 40
 MOST_NAMES = 100
-"""Longer names, and names beyond this count, are not compared, to limit the time."""
+"""Only the first names up to this count are compared, if they are not too long: it saves time."""
 
 
 def check_request(fields: Mapping[str, object]) -> None:
@@ -53,7 +55,7 @@ def _check(
     meant: Mapping[str, str],
     where: str = "",
 ) -> None:
-    """Compare unknown fields with those that may be meant, which `meant` has by their place."""
+    """Compare unknown fields with the known fields in `meant`, which has them by their place."""
     unknown = sorted(name for name in fields.keys() - known if len(name) <= LONGEST_NAME)
     for name in unknown[:MOST_NAMES]:
         if (nearest := _find_nearest(name, tuple(sorted(meant.items())))) is not None:

@@ -1,9 +1,9 @@
 """
-The values everything else is made of: queues, ranges of queues, members.
+The basic values: queues, ranges of queues, members.
 
-All are frozen. Ranges and members check themselves when they are made, so the functions that take
-them need not. A `Queue` may be anything that RocketMQ's lists hold; `inventory` knows those that
-exist.
+All are frozen. Ranges and members are validated when they are made, so functions that take them do
+not check them again. A `Queue` may have any values, as in RocketMQ's lists; `inventory` knows which
+queues exist.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,14 +16,14 @@ from lb_core import errors
 MAX_QUEUE_ID = 2**31 - 1
 """RocketMQ keeps queue ids in a signed 32-bit integer."""
 LARGEST_AMOUNT = 1e200
-"""Weights and seconds above this are mistakes, and their sums would not be finite."""
+"""A weight or a time above this is a mistake, and sums of such values would not be finite."""
 SMALLEST_CAPACITY, LARGEST_CAPACITY = 1e-6, 1e6
-"""Capacities are relative; nothing real is a million times another."""
+"""Capacities are relative, and no real consumer has a million times the capacity of another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue. Its zone is its broker's, and no part of its identity."""
+    """One queue. It has the zone of its broker. Queues that differ only in zone are equal."""
 
     topic: str
     broker: str
@@ -74,8 +74,8 @@ class Member:
     """
     A consumer as it is seen now.
 
-    `lost_for_seconds` is None while it lives. A draining member must lose its queues. Capacity is
-    relative to the others'; with 0 it gets nothing.
+    `lost_for_seconds` is None while it lives. A draining member must lose its queues. Its capacity
+    is relative to the capacities of the others; a member with capacity 0 gets no queues.
     """
 
     id: str
@@ -101,7 +101,7 @@ class Member:
             )
         if not isinstance(self.draining, bool):
             raise errors.BadRequestError(
-                f"consumer {shorten(self.id)}: draining is True or False, "
+                f"consumer {shorten(self.id)}: draining must be True or False, "
                 f"not {quote(self.draining)}"
             )
         if self.lost_for_seconds is not None and not is_amount(self.lost_for_seconds):
@@ -111,7 +111,7 @@ class Member:
 
 
 class Named(Protocol):
-    """Something that names a queue: a `Queue`, or a row of a request."""
+    """Anything that identifies a queue: a `Queue`, or a row of a request."""
 
     @property
     def topic(self) -> str:
@@ -131,7 +131,7 @@ class Named(Protocol):
 
 
 def make_ranges(queues: Iterable[Named]) -> list[QueueRange]:
-    """Gather single queues into ranges. A repeated one makes two ranges, which a plan refuses."""
+    """Join queues into ranges. A repeated queue makes two ranges, which a plan refuses."""
     by_source: dict[tuple[str, str, str | None], list[int]] = {}
     for queue in queues:
         by_source.setdefault((queue.topic, queue.broker, queue.zone), []).append(queue.id)
@@ -147,34 +147,34 @@ def make_ranges(queues: Iterable[Named]) -> list[QueueRange]:
 
 
 def order_text(text: str) -> bytes:
-    """Make a key that sorts as Java's `String.compareTo`: U+1F600 comes before U+FF5E."""
+    """Make a key that sorts like Java's `String.compareTo`: U+1F600 comes before U+FF5E."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def order_queue(queue: Queue) -> tuple[bytes, bytes, int]:
-    """Make a key that sorts as RocketMQ's `MessageQueue.compareTo`: topic, broker, id."""
+    """Make a key that sorts like RocketMQ's `MessageQueue.compareTo`: topic, broker, id."""
     return order_text(queue.topic), order_text(queue.broker), queue.id
 
 
 def sort_texts(texts: Iterable[str]) -> list[str]:
-    """Sort as Java does. For ASCII, the plain order is the same, and much faster."""
+    """Sort as Java does. For ASCII, Python's order is the same, and much faster."""
     texts = list(texts)
     return sorted(texts) if "".join(texts).isascii() else sorted(texts, key=order_text)
 
 
 def describe(queue: Queue) -> str:
-    """Name a queue in a message."""
+    """Describe a queue for a message."""
     return f"queue {queue.id} of {shorten(queue.topic)} on {shorten(queue.broker)}"
 
 
 def shorten(text: object, limit: int = 80) -> str:
-    """Show a name of any origin and length in a message, without quotes."""
+    """Prepare an untrusted name of any length for a message, without quotes."""
     shown = quote(text, limit)
     return shown[1:-1] if shown.startswith("'") and shown.endswith("'") else shown
 
 
 def quote(value: object, limit: int = 80) -> str:
-    """Show a value of any origin and length in a message, as Python writes it."""
+    """Prepare an untrusted value of any size for a message, as Python writes it."""
     if isinstance(value, int) and value.bit_length() > 4 * limit:
         return f"a number of {value.bit_length()} bits"
     shown = repr(value)
@@ -191,5 +191,5 @@ def is_amount(value: object) -> bool:
 
 
 def _is_id(value: object) -> bool:
-    """Whether this can be an id, or the end of a range of ids."""
+    """Whether the value is valid as an id, or as the end of a range of ids."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_QUEUE_ID + 1

@@ -1,4 +1,4 @@
-"""The moves of a plan: from whom, to whom, and why."""
+"""The moves of a plan: which consumer loses queues, which one gets them, and why."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from lb_core.reasons import Reason
 from lb_core.strategies import Strategy
 
 Change = tuple[str | None, str | None, str, bool]
-"""A move without its queues: from, to, reason, and whether it was chosen."""
+"""A move without its queues: old owner, new owner, reason, and whether it was chosen."""
 
 
 class Move(NamedTuple):
     """
-    Queues that change hands together.
+    Queues that change from one owner to another for the same reason.
 
-    A move without a `source` is a queue's first owner and does not count as moved; one without a
-    `target` leaves queues without an owner. `chosen` moves could have waited; the others could not.
+    If `source` is None, the queues get their first owner and do not count as moved. If `target` is
+    None, the queues have no owner afterwards. A `chosen` move could have waited; others could not.
     """
 
     inventory: Inventory
@@ -35,7 +35,7 @@ class Move(NamedTuple):
 
     @property
     def queues(self) -> tuple[QueueRange, ...]:
-        """The queues by name."""
+        """The queues, as ranges."""
         return self.inventory.list_ranges(self.runs)
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Finds out why queues move. `before` are the consumers of the previous plan."""
+    """Finds out why queues move. `before` holds the consumers of the previous plan."""
 
     inventory: Inventory
     group: Group
@@ -60,7 +60,7 @@ class Judge:
     strategy: Strategy
 
     def explain(self, outcome: Outcome) -> list[Move]:
-        """List every change of owner in `outcome`, in the order of the receivers."""
+        """List every change of owner in `outcome`, in the order of the new owners."""
         if not outcome.given:
             reason = Reason.NEW_QUEUE.value
             return [
@@ -74,7 +74,7 @@ class Judge:
         return [Move(self.inventory, tuple(runs), *change) for change, runs in gathered.items()]
 
     def _list_changes(self, outcome: Outcome) -> Iterator[tuple[range, str | None, str | None]]:
-        """List the real changes: a queue that one of its claimants got has not moved."""
+        """List the real changes. A queue that one of its claimants got has not moved."""
         received: list[tuple[str | None, Runs]] = [*outcome.received, (None, outcome.unowned)]
         for run, giver, target in _pair_up(outcome.given, received):
             if not isinstance(giver, tuple):
@@ -115,7 +115,7 @@ class Judge:
 def _pair_up(
     given: Iterable[tuple[str | Claimants, Runs]], received: Iterable[tuple[str | None, Runs]]
 ) -> Iterator[tuple[range, str | Claimants | None, str | None]]:
-    """Match received queues with their givers. Each queue occurs at most once on both sides."""
+    """Match received queues with their old owners. Each queue occurs at most once on both sides."""
     givers = sorted((run.start, run.stop, giver) for giver, runs in given for run in runs)
     place = 0
     takers = [(run.start, run.stop, taker) for taker, runs in received for run in runs]

@@ -16,8 +16,9 @@ class Outcome:
     """
     The new holdings, and the changes that led to them.
 
-    `given` lists who lost which queues, `received` who got which. Queues that were received and not
-    given had no owner. Queues that several consumers claimed are given by all of them.
+    `given` lists the queues that each consumer lost, `received` those that each consumer got.
+    Queues that are received but not given had no owner. If several consumers claimed a queue, all
+    of them give it.
     """
 
     holdings: Holdings
@@ -26,9 +27,9 @@ class Outcome:
     received: list[tuple[str, Runs]] = field(default_factory=list)
     unowned: Runs = ()
     best_top: float = 0.0
-    """The highest load/capacity that any legal plan must have (or a lower bound of it)."""
+    """The highest load/capacity of the best legal plan, or a lower bound of it."""
     scale: Scale = COUNT
-    """What the queues weigh."""
+    """The weights of the queues."""
 
     def give_up(self, name: str) -> None:
         """Take everything from a consumer that may not keep it."""
@@ -36,7 +37,7 @@ class Outcome:
         del self.loads[name]
 
     def give(self, name: str, kept: Runs, given: Runs) -> None:
-        """Leave a consumer with `kept`."""
+        """Let a consumer keep `kept`, and take `given` from it."""
         self.given.append((name, given))
         self.holdings[name] = kept
         self.loads[name] -= inventory.count(given)

@@ -1,9 +1,8 @@
 """
 Decide which consumer owns which queue.
 
-`plan` is a pure function over values: no clock, no randomness, no I/O, so the same input gives the
-same plan in any process, and it may be called at any time. What it returns has been checked by
-`check`, which knows no strategy.
+`plan` is a pure function over values, without clock, randomness or I/O, so the same input gives the
+same plan in any process. `check`, which knows no strategy, has validated what `plan` returns.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +27,7 @@ DEFAULT_POLICY = Policy()
 
 @dataclass(frozen=True)
 class Unowned:
-    """Queues without an owner, and why."""
+    """Queues without an owner, and the reason."""
 
     inventory: Inventory
     runs: Runs
@@ -36,7 +35,7 @@ class Unowned:
 
     @property
     def queues(self) -> tuple[QueueRange, ...]:
-        """The queues by name."""
+        """The queues, as ranges."""
         return self.inventory.list_ranges(self.runs)
 
 
@@ -58,9 +57,11 @@ class Plan:
     imbalance: float
     """The highest load/capacity divided by the mean; 1 is perfectly even."""
     best_imbalance: float
-    """The lowest possible value: exact without weights, a bound with weights."""
+    """The lowest possible imbalance: exact without weights, a lower bound with weights."""
     look_again_seconds: float | None
-    """When the same input, after this plan, gives another plan. None: never."""
+    """
+    After how many seconds to plan again, even if nothing has changed by then. None: not at all.
+    """
 
     @cached_property
     def moved(self) -> int:
@@ -75,10 +76,10 @@ def plan(
     policy: Policy = DEFAULT_POLICY,
 ) -> Plan:
     """
-    Plan who owns which of `queues`, given who owned what.
+    Plan which consumer owns which of `queues`, starting from the previous owners.
 
-    `last` is the previous plan, or a list of owners from elsewhere. Queues in it that no longer
-    exist are ignored. Queues without an owner in it count as new.
+    `last` is the previous plan, or a list of owners from another source. Queues of `last` that no
+    longer exist are ignored. Queues that have no owner in `last` count as new.
     """
     if not isinstance(policy, Policy):
         raise errors.BadRequestError(f"policy: {quote(policy)} is not a Policy")
@@ -162,7 +163,7 @@ def _measure_imbalance(people: Group, outcome: Outcome) -> tuple[float, float]:
 
 def _explain_unowned(people: Group, policy: Policy, chosen: Strategy) -> str:
     if not chosen.is_sticky and people.eligible:
-        return f"strategy {chosen.name} gave it to no consumer"
+        return f"strategy {chosen.name} gave them to no consumer"
     if policy.pinned and not policy.pinned & people.members.keys():
         return "none of the pinned consumers is present"
     if people.waiting:
@@ -171,7 +172,7 @@ def _explain_unowned(people: Group, policy: Policy, chosen: Strategy) -> str:
 
 
 def _time_next_plan(people: Group, policy: Policy, *, can_move_more: bool) -> float | None:
-    """Compute when to plan again: now if moves are deferred, or when the first grace ends."""
+    """Compute when to plan again: now if moves are deferred, otherwise when a grace ends."""
     if can_move_more:
         return 0.0
     lost = (people.members[name].lost_for_seconds or 0.0 for name in people.waiting)

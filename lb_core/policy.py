@@ -14,7 +14,7 @@ DEFAULT_STRATEGY = "STICKY"
 
 
 class Zones(Enum):
-    """How much a consumer's zone counts."""
+    """Whether zones are ignored, preferred or required."""
 
     IGNORE = "Ignore"
     PREFER = "Prefer"
@@ -26,8 +26,8 @@ class Policy:
     """
     The settings of a plan.
 
-    `config` belongs to RocketMQ's strategies and to users' own; `zones`, `weights`, `min_gain` and
-    `max_moves` belong to STICKY; `pinned` and `grace_seconds` work with every strategy.
+    RocketMQ's strategies and users' own strategies use `config`. STICKY uses `zones`, `weights`,
+    `min_gain` and `max_moves`. Every strategy uses `pinned` and `grace_seconds`.
     """
 
     strategy: str = DEFAULT_STRATEGY
@@ -36,11 +36,13 @@ class Policy:
     """Only these consumers may own queues. Empty: all."""
     zones: Zones = Zones.PREFER
     weights: Mapping[Queue, float] | None = None
-    """The load of each queue; queues that are not listed have 1. None: count queues."""
+    """The load of each queue; a queue that is not listed has 1. None: every queue counts as 1."""
     min_gain: float = 0.1
     """With weights, owners change only if the highest load falls by at least this share."""
     max_moves: int | str | None = None
-    """How many moves a plan may choose to make: a count, a share as "25%", or None for any."""
+    """
+    Maximum number of chosen moves in a plan: a count, a share such as "25%", or None: no limit.
+    """
     grace_seconds: float = 0.0
     """How long a lost consumer keeps its queues."""
 
@@ -91,7 +93,7 @@ def list_zone_names() -> str:
 
 
 def read_share(text: str, name: str) -> Fraction:
-    """Read "10%" as exactly a tenth: 7% of 100 must not be 7.000000000000001."""
+    """Read "10%" as exactly a tenth. With floats, 7% of 100 would be 7.000000000000001."""
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%", text)
     if match is None or Fraction(match[1]) > 100:
         raise errors.BadRequestError(

@@ -1,9 +1,10 @@
 """
 The share rule of message-granular consumption, where a queue may have several consumers.
 
-RocketMQ's broker (POP mode) answers by `share`, how many neighbours' queues a consumer reads too:
-all queues for everybody (id -1, "any queue of this broker"), or its own and those of the next
-`share` consumers, or, where queues are scarce, exactly one. So no consumer is ever idle.
+In this mode (POP), RocketMQ's broker tells each consumer its queues. `share` says of how many
+neighbours a consumer also reads the queues. A consumer gets all queues (as id -1, "any queue of
+this broker"), or its own and those of the next `share` consumers, or, if there are too few queues,
+exactly one. So no consumer is ever idle.
 """
 
 from collections.abc import Sequence
@@ -17,10 +18,10 @@ ANY_QUEUE = -1
 SHARE_ALL = -1
 """RocketMQ's default: every consumer reads every queue."""
 MOST_ENTRIES = 2_000_000
-"""The most entries in one answer, to limit the memory."""
+"""Maximum number of entries in one answer, to limit the memory."""
 
 _NOT_BLANK_IN_JAVA = "\x85\xa0\u2007\u202f"
-"""White space for Python, but not for Java's check in the broker."""
+"""Characters that are white space in Python, but not in the broker's check, which is in Java."""
 
 
 def allocate(
@@ -33,8 +34,8 @@ def allocate(
     """
     Return what the broker answers to each consumer, before it drops repeated entries.
 
-    `inner` names the strategy that says which queues are a consumer's own. Two consumers may be
-    given the same list object: do not change it.
+    `inner` names the strategy that assigns each consumer its own queues. Two consumers may get the
+    same list object: do not change it.
     """
     dealer = strategies.find_dealer(inner)
     settings = config or {}
@@ -47,19 +48,19 @@ def allocate(
     own = dealer.deal(queues, consumers, settings)
     if sum(map(len, own.values())) * (share + 1) > MOST_ENTRIES:
         raise errors.BadRequestError(
-            f"popShareQueueNum {share} with {len(queues)} queues is an answer of more than "
+            f"popShareQueueNum {share} with {len(queues)} queues makes an answer of more than "
             f"{MOST_ENTRIES} entries"
         )
     return _join_next(own, consumers, share)
 
 
 def _share_all(queues: Sequence[Queue]) -> list[Queue]:
-    """Make one entry for each queue, as in RocketMQ, although all of one broker are equal."""
+    """Make one entry for each queue, as RocketMQ does, although entries of one broker are equal."""
     return [Queue(queue.topic, queue.broker, ANY_QUEUE, queue.zone) for queue in queues]
 
 
 def _deal_one_each(queues: Sequence[Queue], consumers: Sequence[str]) -> common.Assignment:
-    """Give consumer i queue i mod q, so that every queue is read, some by several consumers."""
+    """Give queue i mod q to consumer i, so that every queue is read, some by several consumers."""
     if any(_is_blank(consumer) for consumer in consumers):
         raise errors.IllegalArgumentException("currentCID is empty")
     if not queues:
@@ -71,7 +72,7 @@ def _deal_one_each(queues: Sequence[Queue], consumers: Sequence[str]) -> common.
 
 
 def _join_next(own: common.Assignment, consumers: Sequence[str], share: int) -> common.Assignment:
-    """Join each consumer's queues with those of the next ones on the circle."""
+    """Add the queues of the next `share` consumers on the circle to each consumer's own queues."""
     circle = [*consumers, *consumers[:share]]
     return {
         consumer: [queue for other in circle[start : start + share + 1] for queue in own[other]]

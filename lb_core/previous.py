@@ -1,8 +1,8 @@
 """
-The previous plan, in the numbers of the current inventory.
+The previous plan, converted to the queue numbers of the current inventory.
 
-A `Plan` is used as it is: each queue in it has one owner. Anything else (a status read
-back, another program's list) may be wrong in every way, so it is looked through first.
+A `Plan` is used as it is, because each queue in it has at most one owner. Owners from elsewhere (a
+status, or another program's list) may be wrong in any way, so they are checked first.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,11 +27,11 @@ class Previous:
     unheld: Runs
     """Queues that had no owner."""
     disputed: list[tuple[Runs, tuple[str, ...]]] = field(default_factory=list)
-    """Queues that several consumers claimed. They are in no holding."""
+    """Queues that several consumers claimed. No consumer holds them."""
 
 
 def carry_over(old: Assignment, unowned: Runs, new: Inventory) -> Previous:
-    """Convert a plan's holdings to a new inventory. If nothing changed, this costs nothing."""
+    """Convert a plan's holdings to a new inventory. If no queue changed, this only copies them."""
     holdings, loads, known = old.holdings, old.loads, old.inventory
     if known.sources != new.sources or (known.runs != new.runs and new.splits_brokers):
         ranges = {consumer: known.list_ranges(runs) for consumer, runs in holdings.items()}
@@ -45,7 +45,7 @@ def carry_over(old: Assignment, unowned: Runs, new: Inventory) -> Previous:
 
 
 def read(given: Given, inventory: Inventory) -> Previous:
-    """Check owners from outside: drop unknown queues, and set double claims apart."""
+    """Check owners from elsewhere: drop unknown queues, and separate queues with several owners."""
     holdings = {
         consumer: _join([run for queues in given[consumer] for run in _find(queues, inventory)])
         for consumer in sort_texts(given)
@@ -76,7 +76,7 @@ def _find(queues: QueueRange | Queue, inventory: Inventory) -> list[range]:
 
 
 def _join(runs: list[range]) -> Runs:
-    """Sort and join runs that may overlap, because a queue may be listed twice."""
+    """Sort and join runs. They may overlap, because a queue may be listed twice."""
     joined: list[range] = []
     for run in sorted(runs, key=inv.by_start):
         if joined and run.start <= joined[-1].stop:
@@ -87,7 +87,7 @@ def _join(runs: list[range]) -> Runs:
 
 
 def _sweep(holdings: Holdings) -> Iterable[tuple[range, tuple[str, ...]]]:
-    """Cut all holdings into pieces with the same set of holders."""
+    """Cut all holdings into runs, each with the consumers that hold all of it."""
     edges: dict[int, list[str]] = {}
     for consumer, runs in holdings.items():
         for run in runs:

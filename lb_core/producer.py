@@ -1,27 +1,29 @@
 """
 Choose where a producer sends its next message, as RocketMQ's producer does.
 
-Pure steps: a publish view and a `ProducerState` in, a `QueueChoice` (a queue and the next state)
-out. Time comes from the caller, in milliseconds of any clock that does not go back. Two ways:
+The functions are pure. They take a publish view and a `ProducerState`, and return a `QueueChoice`
+(a queue and the next state). The caller passes the time, in milliseconds of any clock that never
+goes back. There are two ways to choose:
 
-- `choose` goes round and avoids the broker that failed last. Given the time, it also leaves out
-  brokers that were slow or failed a while ago; `note` tells the state how each send ended.
+- `choose` takes queues in turn and avoids the broker that failed last. Given the time, it also
+  avoids brokers that were slow or failed a while ago; `note` tells the state how each send ended.
 - `choose_by_key` lets the message's key decide, so one key always lands on one queue.
 
-This module does the following as RocketMQ 5.4.0 does (see its classes `MQFaultStrategy`,
+The module has these rules of RocketMQ 5.4.0 (see its classes `MQFaultStrategy`,
 `LatencyFaultToleranceImpl` and `DefaultMQProducerImpl`):
 
-- Back-off by latency is off unless asked for; then a retry only avoids the last broker.
-- A latency from 550 ms on makes a broker unavailable, by the table `PAUSES`. A failed send counts
-  as a latency of 10,000 ms, whatever time it took (30,000 ms before 5.0).
+- Back-off by latency is off by default. Without it, a retry only avoids the last broker.
+- A latency of 550 ms or more makes a broker unavailable, for the time in the table `PAUSES`. A
+  failed send counts as a latency of 10,000 ms, whatever time it took (30,000 ms before 5.0).
 - A pause is only ever prolonged: a quick send does not end the pause of an earlier slow one.
-- A broker that answered with an error is unreachable until a send succeeds. One that did not answer
-  stays reachable, as in RocketMQ where no probe runs in the background: none runs here.
-- First an available broker other than the last one is looked for, then a reachable one other than
-  the last one, and if there is none, plain round robin takes whatever comes.
+- A broker that answered with an error is unreachable until a send succeeds. A broker that did not
+  answer stays reachable, as in RocketMQ without its background probe.
+- An available broker other than the last one is preferred, then a reachable one other than the last
+  one. If there is none, plain round robin takes the next queue.
 
-One thing differs: RocketMQ starts at a random place, and again at each retry with back-off. Here
-the caller may start anywhere (`State(indexes={topic: n})`), and a retry goes on from where it is.
+One rule differs: RocketMQ starts at a random queue, and does so again at each retry with back-off.
+Here the caller sets the start (`ProducerState(indexes={topic: n})`), and a retry takes the next
+queue.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +43,7 @@ PAUSES = (
     (100, 0),
     (50, 0),
 )
-"""From this latency on, a broker is left out for so long; both in milliseconds."""
+"""A latency, and how long a broker with at least this latency is avoided, in milliseconds."""
 FAILED_COUNTS_AS_MS = 10_000
 
 
@@ -57,7 +59,7 @@ class SendOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The health of a broker. It is available from `available_at_ms`, by the caller's clock."""
+    """The health of a broker. It is available from `available_at_ms` on, by the caller's clock."""
 
     latency_ms: float
     available_at_ms: float | None = None
@@ -72,7 +74,7 @@ class ProducerState:
     brokers: Mapping[str, Health] = field(default_factory=dict)
 
     def is_available(self, broker: str, now_ms: float) -> bool:
-        """Whether the broker's last pause is over. An unknown broker has had none."""
+        """Whether the broker's pause is over. An unknown broker has no pause."""
         health = self.brokers.get(broker)
         return health is None or health.available_at_ms is None or now_ms >= health.available_at_ms
 
@@ -101,7 +103,7 @@ def choose(
     Choose the topic's next queue.
 
     On a retry `failed_broker` is the broker that failed last. With `now_ms`, back-off by latency
-    is on. There is always a choice, however bad, unless the view is empty.
+    is on. A queue is always found, even if all brokers are bad, unless the view is empty.
     """
     index = state.indexes.get(topic, 0) % _count_queues(topic, view)
     place = None
@@ -119,11 +121,12 @@ def choose_by_key(topic: str, view: Sequence[QueueRange], key: str) -> Queue:
     Choose the queue of a key, as RocketMQ's `SelectMessageQueueByHash` does.
 
     The place in the view is `abs(hash_as_java(key) % size)` with Java's remainder, so both clients
-    send a key to the same queue while they see the same view. A broker that comes or goes changes
-    the size, and most keys change their queue. A key that a Java program gives as a number has
-    another hash than its text has.
+    send a key to the same queue while they see the same view. If a broker comes or goes, the size
+    changes, and most keys get another queue. If a Java program passes a key as a number, its hash
+    differs from the hash of its text.
     """
-    # Java's remainder has the sign of the hash, so its amount is that of the hash's amount.
+    # Java's remainder has the sign of the hash, so its absolute value is the remainder of
+    # abs(hash).
     return _find_queue(view, abs(hash_as_java(key)) % _count_queues(topic, view))
 
 
@@ -150,8 +153,8 @@ def note(
     """Note the outcome of a send to a broker."""
     if not is_amount(latency_ms) or not is_amount(now_ms):
         raise errors.BadRequestError(
-            f"broker {shorten(broker)}: {shorten(latency_ms)} ms is not a latency, or "
-            f"{shorten(now_ms)} ms no time"
+            f"broker {shorten(broker)}: {shorten(latency_ms)} ms is not a valid latency, or "
+            f"{shorten(now_ms)} ms is not a valid time"
         )
     has_failed = outcome is not SendOutcome.SENT
     pause = choose_pause(FAILED_COUNTS_AS_MS if has_failed else latency_ms)
@@ -164,14 +167,14 @@ def note(
 
 
 def choose_pause(latency_ms: float) -> int:
-    """Choose how long a broker with this latency is left out."""
+    """Look up for how long a broker with this latency is avoided."""
     return next((pause for least, pause in PAUSES if latency_ms >= least), 0)
 
 
 def _make_filters(
     state: ProducerState, failed_broker: str | None, now_ms: float | None
 ) -> list[Callable[[str], bool]]:
-    """Make the conditions for a broker, the most important first."""
+    """Make the conditions on a broker, the strictest first."""
     if now_ms is None:
         return [lambda broker: broker != failed_broker]
     return [
@@ -181,7 +184,7 @@ def _make_filters(
 
 
 def _find(view: Sequence[QueueRange], index: int, is_good: Callable[[str], bool]) -> int | None:
-    """Find the first place from `index` on, once round, with a good broker."""
+    """Find the first place with a good broker, from `index` on and once around the view."""
     start = 0
     before = None
     for queues in view:

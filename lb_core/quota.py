@@ -1,12 +1,13 @@
 """
 Decide how many queues each consumer should own, but not which ones.
 
-Think of each consumer as a glass as wide as its capacity. Queues are poured so that the highest
-level, then the second highest, and so on, are as low as possible. If the last queues fit several
-glasses of one width equally well, that choice stays open (`QuotaChoice`), and saves moves.
+Think of each consumer as a glass as wide as its capacity. Queues are poured into the glasses so
+that the highest level is as low as possible, then the second highest, and so on. If the last queues
+fit several glasses of one width equally well, the choice stays open (`QuotaChoice`). A later step
+makes it so that the fewest queues move.
 
 100 queues over 12 equal consumers: each gets 8, and the choice is which 4 hold a ninth.
-Queues of a zone that must stay in it are poured first, into that zone's glasses alone.
+Queues that must stay in their zone are poured only into that zone's glasses.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ class QuotaChoice:
 
 @dataclass(slots=True)
 class Quota:
-    """The number of queues that each consumer gets, and the choices that stay open."""
+    """The number of queues for each consumer, and the choices that stay open."""
 
     base: list[int]
     choices: list[QuotaChoice] = field(default_factory=list)
@@ -43,7 +44,7 @@ class Quota:
 
 
 def level(capacities: Sequence[float], queues: int) -> Quota:
-    """Pour `queues` over all consumers. The result is exact, also with fractional capacities."""
+    """Divide `queues` among all consumers. The result is exact, also with fractional capacities."""
     if not capacities:
         return Quota([])
     if capacities[0] == min(capacities) == max(capacities):
@@ -52,9 +53,10 @@ def level(capacities: Sequence[float], queues: int) -> Quota:
     if not queues:
         return Quota([0] * len(capacities))
     exact = [Fraction(capacity) for capacity in capacities]
-    # Sound: the k-th queue of a glass stands at k / width. The levels are lowest if the `queues`
-    # lowest of all these places are filled. `height` is the highest of them: each glass holds all
-    # its places below it, and the places exactly at it are handed out last.
+    # Proof: the k-th queue of a glass has the height k / width. The levels are lowest if the
+    # `queues` lowest of all these heights are filled. `height` is the highest filled one: each
+    # glass holds its queues below that height, and the queues exactly at that height are handed out
+    # last.
     height = _find_height(exact, queues)
     base = [-(-height * width // 1) - 1 for width in exact]
     fitting = [place for place, width in enumerate(exact) if (height * width).denominator == 1]
@@ -65,14 +67,15 @@ def level_by_zone(
     capacities: Sequence[float], bound: Sequence[tuple[Sequence[int], int]], queues: int
 ) -> Quota:
     """
-    Pour `queues`, of which each `(consumers, count)` in `bound` must go to those consumers.
+    Divide `queues`, some of which must stay in their zone.
 
-    A zone whose own queues stand above the common level is poured alone. The others share what is
-    left, and this is repeated until no zone stands out.
+    For each `(consumers, count)` in `bound`, `count` queues must go to these consumers, who are a
+    zone. A zone whose own queues stand above the common level is poured alone. The others share
+    what is left, and this is repeated until no zone stands out.
     """
-    # Sound where capacities are equal: a zone above the common level cannot take queues of others,
-    # and none of its own can leave. Pouring it alone only lowers the level of the rest, so it stays
-    # above. For unequal capacities there is no proof; tests hold the result against brute force.
+    # Proof for equal capacities: a zone above the common level takes no queues of other zones, and
+    # its own queues cannot leave. Pouring it alone lowers the level of the rest, so the zone stays
+    # above that level. For unequal capacities there is no proof; tests compare with brute force.
     quota = Quota([0] * len(capacities))
     together = set(range(len(capacities)))
     zones = [(list(consumers), count) for consumers, count in bound]
@@ -94,10 +97,10 @@ def level_by_zone(
 
 
 def _find_height(widths: Sequence[Fraction], queues: int) -> Fraction:
-    """Return how high the last queue stands: the `queues`-th smallest of all k / width."""
-    # Sound: at the flat level, as if queues were water, each glass holds `base` whole queues. They
-    # stand at or below that level, and fewer than one a glass are left. These go one by one to the
-    # lowest free place.
+    """Return the height of the last queue: the `queues`-th smallest of all k / width."""
+    # Proof: if queues were water, all glasses would be filled to the level `flat`. Up to this level
+    # a glass holds `base` whole queues. The queues that are left are fewer than the glasses, and go
+    # one by one to the lowest free place.
     flat = Fraction(queues) / sum(widths)
     base = [flat * width // 1 for width in widths]
     height = max(
@@ -116,10 +119,10 @@ def _hand_out_rest(
     base: list[int], widths: Sequence[Fraction], fitting: Sequence[int], rest: int
 ) -> Quota:
     """
-    Give the last queues, which all stand at one height, to the widest glasses that they fit.
+    Give the last queues, which all have the same height, to the widest glasses that they fit.
 
-    A glass that gets none is 1 / width lower. That is most for narrow glasses, so they go without:
-    the second highest levels are then the lowest.
+    A glass without such a queue stays 1 / width below that height. Narrow glasses stay the furthest
+    below, so leaving them out makes the second highest levels as low as possible.
     """
     quota = Quota(base)
     for width in sorted({widths[place] for place in fitting}, reverse=True):
@@ -139,7 +142,7 @@ def _list_standing_out(
     common: Quota,
     shared: Sequence[int],
 ) -> list[tuple[list[int], int]]:
-    """List the zones whose own queues do not fit below the common level, even with every choice."""
+    """List the zones whose own queues do not fit below the common level under any choice."""
     most = dict(base)
     for choice in common.choices:
         for place in choice.consumers:
@@ -153,7 +156,7 @@ def _list_standing_out(
 
 
 def _add(quota: Quota, consumers: Sequence[int], part: Quota) -> None:
-    """Copy the quotas of a part, which numbers its consumers from 0, into the whole."""
+    """Copy the quotas of `part`, which numbers its consumers from 0, into `quota`."""
     for place, base in zip(consumers, part.base, strict=True):
         quota.base[place] = base
     quota.choices += [

@@ -7,7 +7,7 @@ class Reason(StrEnum):
     """Reasons as plans, statuses and metrics show them."""
 
     NEW_QUEUE = "new queue"
-    """It had no owner yet. That is its first owner, not a move."""
+    """The queue gets its first owner. This does not count as a move."""
     JOINED = "joined"
     """The new owner has just joined the group."""
     LEFT = "left"
@@ -27,15 +27,15 @@ class Reason(StrEnum):
     NOBODY_ELIGIBLE = "nobody eligible"
     """No consumer may own the queue."""
     STRATEGY = "strategy"
-    """Another strategy than STICKY decided. A move then shows that strategy's name."""
+    """A strategy other than STICKY decided. The move shows the strategy's name instead."""
 
 
 FOR_MOVES = tuple(reason for reason in Reason if reason is not Reason.NEW_QUEUE)
-"""The reasons of moves that had an old owner."""
+"""The reasons of moves of queues that had an owner."""
 
 
 def classify(text: str) -> Reason:
-    """Return the reason that a move shows as `text`; anything unknown is a strategy's own words."""
+    """Return the reason that a move shows as `text`. An unknown text is the name of a strategy."""
     return Reason(text) if text in _TEXTS else Reason.STRATEGY
 
 

@@ -1,8 +1,8 @@
 """
 Read the requests of `python -m lb_core`.
 
-Any input may be wrong. Each function reads one field, and names that field and the
-value in its error. Lists keep the order of the request, as answers speak of queues by their place.
+Any input may be wrong. Each function reads one field; its errors name the field and the value.
+Lists keep the order of the request, because answers name queues by their indices.
 """
 
 import json
@@ -34,7 +34,7 @@ class RawConsumer(NamedTuple):
 
 
 def parse(line: bytes) -> Fields:
-    """Parse a line."""
+    """Parse a line into the fields of a request."""
     try:
         fields = json.loads(line.decode())
     except RecursionError:
@@ -64,7 +64,7 @@ def read_config(fields: Fields) -> Fields:
 
 
 def read_caller(fields: Fields) -> str | None:
-    """Read the one consumer that asks; null stands for RocketMQ's null."""
+    """Read the id of the one consumer to answer for; null stands for RocketMQ's null."""
     found = fields["caller"]
     if found is not None and not isinstance(found, str):
         raise errors.BadRequestError(f"caller: {quote(found)} is not a consumer's id")
@@ -104,7 +104,7 @@ def read_texts(fields: Fields, name: str) -> list[str]:
 
 
 def read_zones(fields: Fields) -> Zones:
-    """Read the setting of zones."""
+    """Read the setting `zones`."""
     found = fields.get("zones")
     if found is None:
         return Zones.PREFER
@@ -134,7 +134,7 @@ def read_weights(fields: Fields, queues: Sequence[RawQueue]) -> dict[Queue, floa
 
 
 def read_min_gain(fields: Fields) -> float:
-    """Read a share, as 0.1 or as "10%"."""
+    """Read a share, written as 0.1 or as "10%"."""
     found = fields.get("minGain")
     if found is None:
         return 0.1
@@ -146,7 +146,7 @@ def read_min_gain(fields: Fields) -> float:
 
 
 def read_max_moves(fields: Fields) -> int | str | None:
-    """Read a count or a share as "25%"; null is any."""
+    """Read a count, or a share such as "25%"; null means no limit."""
     found = fields.get("maxMoves")
     if found is not None and not isinstance(found, str) and not _is_whole(found):
         raise errors.BadRequestError(f"config.maxMoves: {quote(found)} is not a count or share")

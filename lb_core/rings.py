@@ -2,18 +2,21 @@
 Decide how many queues of each kind each consumer gets, if there are several kinds.
 
 Queues are of one kind if counting cannot tell them apart: they have the same zone and the same
-claimants. How many queues each consumer owns in all (its quota) is given. The best counts keep the
-most queues in their owner's zone and then the most queues where they are. Two steps find them:
+claimants. The total number of queues of each consumer (its quota) is given. The best counts keep
+the most queues in their owner's zone and, among those, leave the most queues with their owner. Two
+steps find the best counts:
 
-1. A greedy start fills the zones, keeps what fits, and fills the rest.
-2. Rings improve it. In a ring one consumer gives an A for a B, the next a B for a C, the last a C
-   for an A. As long as some ring makes the whole better, it is turned.
+1. A greedy start gives consumers queues of their own zone, then queues that they already have, then
+  any queues. 2. Rings improve the start. In a ring one consumer gives a queue of kind A and takes
+  one of kind B, the next gives B and takes C, and the last gives C and takes A. As long as a ring
+  improves the result, it is turned: all its consumers exchange queues this way.
 
-Why this is sound: it is minimum-cost flow. Kinds are the nodes, and a consumer that gives one kind
-for another is an edge. A flow has the lowest cost if and only if no ring in it costs less than
-nothing (Klein 1967). So when no ring is left, no better counts exist.
+Why this is correct: it is minimum-cost flow. Kinds are the nodes, and a consumer that gives one
+kind for another is an edge. A flow has the lowest cost if and only if no ring in it has a negative
+cost (Klein 1967). So when no such ring is left, no better counts exist.
 
-A quota's open choice is one more kind, the *void*: a consumer that takes one owns a queue less.
+An open choice of a quota is one more kind, the *void*: a consumer that takes a void owns one queue
+less.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,19 +26,19 @@ from lb_core.quota import Quota
 
 ZONE = 1_000
 """
-What a queue in its owner's zone is worth, in moves.
+How many moves it is worth to have one more queue in its owner's zone.
 
 A ring has at most one step for each kind, and a step saves at most one move. So with fewer kinds
 than this, no ring gives up a zone to save moves.
 """
 NO_LIMIT = 1 << 60
 NOBODY = -1
-"""Stands for a consumer in the edges that leave the hub."""
+"""The consumer of the edges that leave the hub, which belong to no consumer."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueKind:
-    """Queues that are alike: how many, which consumers are in their zone, and who may own them."""
+    """Queues that are alike: how many there are, and which consumers are in their zone."""
 
     count: int
     home: frozenset[int]
@@ -58,7 +61,7 @@ Edges = dict[tuple[int, int], list[RingEdge]]
 
 @dataclass(slots=True)
 class Table:
-    """How many of each kind each consumer has. The last kinds are voids, one an open choice."""
+    """How many of each kind each consumer has. The last kinds are voids, one per open choice."""
 
     kinds: list[QueueKind]
     held: list[list[int]]
@@ -68,15 +71,15 @@ class Table:
 
     @property
     def width(self) -> int:
-        """The number of kinds, voids included."""
+        """The number of kinds, including voids."""
         return len(self.kinds) + len(self.voids)
 
-    # Costs are convex. The queues that a consumer would have to give up anyway are the cheapest to
-    # give, and its own old queues are the best to take. So a step that stays within one
-    # price level costs exactly what its edge says, and expensive steps come after all cheaper ones.
+    # Costs are convex. Queues that a consumer has taken from others are the cheapest to give, and
+    # its own old queues are the cheapest to take. So a step within one price level costs exactly
+    # the cost of its edge, and more expensive steps come after all cheaper ones.
 
     def price_giving(self, consumer: int, kind: int) -> tuple[int, int]:
-        """Return the cost of giving one queue of a kind away, and for how many it holds."""
+        """Return the cost of giving away a queue of this kind, and how many have this cost."""
         has = self.has[consumer][kind]
         if kind >= len(self.kinds):
             return 0, has
@@ -85,7 +88,7 @@ class Table:
         return (home, spare) if spare > 0 else (home + 1, has)
 
     def price_taking(self, consumer: int, kind: int) -> tuple[int, int]:
-        """Return the cost of taking one queue of a kind, and for how many it holds."""
+        """Return the cost of taking a queue of this kind, and how many queues have this cost."""
         if kind >= len(self.kinds):
             free = consumer in self.voids[kind - len(self.kinds)]
             return 0, int(free and not self.has[consumer][kind])
@@ -106,15 +109,15 @@ def settle(kinds: list[QueueKind], held: list[list[int]], quota: Quota) -> list[
     """Return for each consumer how many queues of each kind it gets."""
     table = Table(kinds, held)
     _start(table, quota)
-    # A ring keeps the total of each consumer and of each kind, so every table on the way is legal.
-    # Each turn lowers the total cost, a whole number that cannot fall for ever, so this ends.
+    # A ring keeps the totals of each consumer and of each kind, so the table stays legal. Each turn
+    # lowers the total cost, an integer with a lower bound, so the loop ends.
     while ring := _find_ring(edges := _list_cheapest_edges(table), table.width + 1):
         _turn_rings(table, ring, edges)
     return [row[: len(kinds)] for row in table.has]
 
 
 def _start(table: Table, quota: Quota) -> None:
-    """Fill the table greedily. A bad start costs time for more rings, but not the best result."""
+    """Fill the table greedily. After a bad start more rings are needed; the result is the same."""
     kinds, held = table.kinds, table.held
     left = [kind.count for kind in kinds]
     room = list(quota.base)
@@ -156,9 +159,10 @@ def _start(table: Table, quota: Quota) -> None:
 
 def _guess(table: Table, quota: Quota, consumers: Sequence[int], count: int) -> list[int]:
     """
-    Pick consumers that get one queue more: as many as each zone needs, then those that hold more.
+    Pick `count` consumers that get one queue more.
 
-    If queues must stay in their zone, the table is only possible with as many as the zone needs.
+    First come as many consumers as each zone needs, then those that hold the most beyond their
+    base. If queues must stay in their zone, a legal table needs that many consumers in the zone.
     """
     chosen: list[int] = []
     by_holding = sorted(consumers, key=lambda place: quota.base[place] - sum(table.held[place]))
@@ -177,14 +181,15 @@ def _guess(table: Table, quota: Quota, consumers: Sequence[int], count: int) -> 
 
 def _list_cheapest_edges(table: Table) -> Edges:
     """
-    For each pair of kinds list all the cheapest ways to give one for the other.
+    List for each pair of kinds all the cheapest ways to give one and take the other.
 
-    Nearly every consumer takes nearly every kind at no cost. Those steps are not listed one by one:
-    a giver goes to the *hub*, and from there at no cost to any kind that may go anywhere.
+    Nearly every consumer can take nearly every kind at no cost. These steps are not listed one by
+    one. Instead, an edge leads from the given kind to the *hub*, and from there an edge without
+    cost leads to each kind that any consumer may own.
     """
-    # The cheapest edges are enough: if a ring through dearer edges costs less than nothing, the
-    # same ring through the cheapest ones does too. A way through the hub assumes that taking costs
-    # nothing. Really it costs that or less, so a ring that is found is at least as good as it says.
+    # The cheapest edges are enough: if a ring through other edges has a negative cost, so has the
+    # same ring through the cheapest ones. The way through the hub assumes that taking costs 0. Its
+    # real cost is 0 or less, so a ring that is found is at least as good as computed.
     hub = table.width
     edges: Edges = {}
     for consumer, row in enumerate(table.has):
@@ -208,10 +213,10 @@ def _list_cheapest_edges(table: Table) -> Edges:
 
 
 def _find_ring(edges: Edges, kinds: int) -> list[RingEdge]:
-    """Find a ring that costs less than nothing (Bellman and Ford), or return no edge."""
-    # Without such a ring, the cheapest way to a kind passes each kind once, so the costs stand
-    # still after as many rounds as there are kinds. If they still fall in the last round, walking
-    # back as many steps as there are kinds must end inside a ring, and that ring is negative.
+    """Find a ring of negative cost (by Bellman and Ford). Return no edges if there is none."""
+    # Without such a ring, the cheapest way to a kind passes each kind at most once, so costs are
+    # final after as many rounds as there are kinds. If costs still fall in the last round, then
+    # going back as many steps as there are kinds ends inside a ring of negative cost.
     cost = [0] * kinds
     into: dict[int, RingEdge] = {}
     last = None
@@ -235,13 +240,13 @@ def _find_ring(edges: Edges, kinds: int) -> list[RingEdge]:
 
 def _turn_rings(table: Table, ring: list[RingEdge], edges: Edges) -> None:
     """
-    Turn a ring, then the rings of equal cost beside it that use only consumers not used yet.
+    Turn a ring, then parallel rings: they have the same edges, but consumers not used before.
 
-    A consumer may be in a ring twice: its steps are about different kinds. Where it would take a
-    kind and pass it on, it really does neither, which costs no more.
+    A consumer may be in a ring twice, because its steps are about different kinds. If it would take
+    a kind and pass it on, it does neither, which does not cost more.
     """
-    # The price of an edge depends only on what its own consumer has. So turning one ring leaves the
-    # prices of all other consumers as they were, and the rings beside it are still worth turning.
+    # The price of an edge depends only on what its own consumer has. So turning one ring does not
+    # change the prices of other consumers, and parallel rings are still worth turning.
     busy: set[int] = set()
     _pass_on(table, _replace_hub(table, ring), busy)
     lanes = [iter(edges[edge.give, edge.take]) for edge in ring]
@@ -259,7 +264,7 @@ def _turn_rings(table: Table, ring: list[RingEdge], edges: Edges) -> None:
 
 
 def _pass_on(table: Table, ring: list[RingEdge], busy: set[int]) -> None:
-    # The smallest amount of all steps keeps each step within its price, and no count below zero.
+    # With the smallest amount of all steps, each step stays within its price, and counts stay >= 0.
     amount = min(edge.amount for edge in ring)
     for edge in ring:
         table.has[edge.consumer][edge.give] -= amount
@@ -268,7 +273,7 @@ def _pass_on(table: Table, ring: list[RingEdge], busy: set[int]) -> None:
 
 
 def _replace_hub(table: Table, ring: list[RingEdge]) -> list[RingEdge]:
-    """Replace the two steps to the hub and on from there by one direct step."""
+    """Replace the step to the hub and the step from the hub by one direct step."""
     after = next((at for at, edge in enumerate(ring) if edge.consumer == NOBODY), None)
     if after is None:
         return ring
@@ -278,7 +283,7 @@ def _replace_hub(table: Table, ring: list[RingEdge]) -> list[RingEdge]:
 
 
 def _step_directly(table: Table, consumer: int, give: int, take: int) -> Iterator[RingEdge]:
-    """Give one consumer's step from one kind to another; no step if both are the same."""
+    """Yield a consumer's step from one kind to another; no step if the kinds are the same."""
     if give != take:
         loss, has = table.price_giving(consumer, give)
         gain, most = table.price_taking(consumer, take)

@@ -1,4 +1,4 @@
-"""The weights of queues, by their numbers."""
+"""The weights of queues, by queue number."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

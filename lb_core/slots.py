@@ -1,12 +1,12 @@
 """
-Which executor fills which slot of a job.
+Decide which executor fills which slot of a job.
 
 Executors come and go under new names, so a job's consumers are lasting slots `<group>-0`,
-`<group>-1` and so on. `step` takes the slots and what is seen now, and returns the next slots and
-what has changed. It is pure: time is an argument, the seconds since the last step; the same input
-gives the same result; and the order of lists does not matter, except that of `leave_first`.
+`<group>-1` and so on. `step` takes the slots and the current executors, and returns the next slots
+and the changes. It is a pure function: the time since the last step is an argument, and the same
+input gives the same result. The order of lists does not matter, except for `leave_first`.
 
-A slot lives through these states::
+A slot has these states::
 
     free ──executor──► filled ──executor lost──► free
     free or filled ──too many──► draining ──drained──► released
@@ -21,7 +21,7 @@ from lb_core import errors
 from lb_core.model import LARGEST_AMOUNT, Member, is_amount, order_text, shorten
 
 MOST_SLOTS = 100_000
-"""Far above what a job can have; a larger number is a typing error."""
+"""Far more slots than a job can have; a larger number is a typing error."""
 NO_ZONES: Mapping[str, str] = {}
 
 
@@ -46,7 +46,9 @@ class Slot:
         if self.executor is not None:
             object.__setattr__(self, "was_filled", True)
         if not _is_count(self.number):
-            raise errors.BadRequestError(f"slot {shorten(self.number)} has no number from 0 up")
+            raise errors.BadRequestError(
+                f"slot {shorten(self.number)}: its number must be 0 or higher"
+            )
         if self.executor is not None:
             _refuse_bad_executor(self.executor)
         if not is_amount(self.empty_for_seconds) or (self.executor and self.empty_for_seconds):
@@ -90,7 +92,7 @@ class Slots:
         object.__setattr__(self, "slots", tuple(ordered))
 
     def get_id(self, slot: Slot) -> str:
-        """The slot's id as status, pins and metrics show it."""
+        """The slot's id, as used in statuses, metrics and the list of pinned consumers."""
         return f"{self.group}-{slot.number}"
 
 
@@ -102,9 +104,9 @@ class SlotStep:
     waiting: tuple[str, ...]
     """Warm executors without a slot, in the order in which they fill slots that become open."""
     released: tuple[Slot, ...]
-    """Slots that are removed, each with the executor that may end, if it had one."""
+    """Slots that are removed. If such a slot still has an executor, that executor may end."""
     events: tuple[str, ...]
-    """What changed, one line each; empty if nothing changed."""
+    """The changes, one line for each."""
 
 
 def step(
@@ -119,16 +121,16 @@ def step(
     Compute the next slots.
 
     1. A slot whose executor is no longer warm becomes empty. `elapsed_seconds` are added to the
-       time of slots that were empty already.
-    2. `wanted` slots stay. If there are too few, draining slots stay after all, in the reverse of
-       the order below, and then slots with the lowest unused numbers are added. If there are too
-       many, the surplus starts to drain: first those that `leave_first` names (slot ids, in the
-       order in which they may leave), then empty slots, then the highest numbers. A slot that
-       drains goes on draining, whatever `leave_first` says later.
+      time of slots that were already empty.
+    2. `wanted` slots stay. If there are too many, the surplus starts to drain: first the slots
+      whose ids `leave_first` lists, in its order, then empty slots, then the highest numbers. A
+      draining slot goes on draining, even if a later `leave_first` does not list it. If there are
+      too few, draining slots become normal again, in the reverse order, and then slots with the
+      lowest unused numbers are added.
     3. A slot is released, and its number becomes unused, if it was draining before this step, is
-       not wanted again, and is named in `drained` (ids). `drained` may name other slots too,
-       because what the caller knows may be old. The caller must leave the executors of
-       released slots out of `warm_executors` from then on, or they fill the next open slot.
+      not wanted again, and `drained` contains its id. `drained` may contain other ids too, because
+      the caller's knowledge may be old. The caller must leave the executors of released slots out
+      of `warm_executors` from then on, or they fill the next open slot.
     4. Warm executors without a slot fill the open slots, the lowest first. Ids that are numbers, as
        Spark's are, are sorted by value and come before all others. No executor fills a draining
        slot.
@@ -160,16 +162,17 @@ def make_members(
     entitled: Container[str] | None = None,
 ) -> list[Member]:
     """
-    Make the members that `plan` takes from the slots, by number.
+    Make the members for `plan` from the slots, in the order of their numbers.
 
-    `zones` has the zones of executors; an empty slot has none. An empty slot counts as lost for as
-    long as it has been empty, so it keeps its queues for the policy's grace. `coming` executors are
-    starting, for the lowest empty slots; the grace of these slots does not run out.
+    `zones` maps executors to zones; an empty slot has no zone. An empty slot counts as lost since
+    it became empty, so it keeps its queues for the policy's grace. `coming` is the number of
+    executors that are starting. They will fill the lowest empty slots, whose grace therefore does
+    not run out.
 
-    A slot that no executor has filled yet gets its first queues when it is filled. The exception
-    are the slots that `entitled` names (None: all), because a job's first plan is for all of its
-    slots: they count as present for the grace, so that nothing moves while executors start one by
-    one. If no slot is filled, no other slot could take the queues, and all entitled slots count as
+    A slot that was never filled gets its first queues when an executor fills it, except for the
+    slots in `entitled` (None: all slots). A job's first plan is for all of its slots, so that no
+    queue moves while executors start one by one: entitled slots count as present during the grace.
+    If no slot is filled, no other slot could take the queues, so all entitled slots count as
     present.
     """
     empty = [slot.number for slot in slots.slots if slot.is_open]
@@ -181,7 +184,7 @@ def make_members(
         if slot.executor or not (is_new or has_executor):
             return None
         if is_new:
-            return max(slot.empty_for_seconds, grace_seconds)  # so that no grace brings it queues
+            return max(slot.empty_for_seconds, grace_seconds)  # so that its grace is over
         if slot.number in expected:
             return 0.0 if slot.was_filled else None
         is_young = not slot.was_filled and slot.empty_for_seconds < grace_seconds
@@ -200,7 +203,7 @@ def make_members(
 
 @dataclass(slots=True)
 class _Work:
-    """The slots while a step is computed: as they were, as they are now, and what has changed."""
+    """The state of a step that is being computed: the old slots, the new slots, and the changes."""
 
     before: Slots
     events: list[str]
@@ -270,7 +273,7 @@ def _read_warm(executors: Iterable[str]) -> list[str]:
 
 
 def _order_executors(name: str) -> tuple[bool, int, str, bytes]:
-    # Not with int(), which refuses numbers with thousands of digits.
+    # int() refuses numbers with thousands of digits.
     digits = name.lstrip("0") if name.isascii() and name.isdigit() else None
     return digits is None, len(digits or ""), digits or "", order_text(name)
 

@@ -1,16 +1,17 @@
 """
 Allocate queues that weigh differently, for example by their measured message rate.
 
-No fast way to the best split of weights is known, so the promise is a bound. Dealing the heaviest
-queue first, each to the consumer that ends lowest, has a highest load of at most 4/3 of the optimum
-with equal capacities, and 5/3 otherwise (Graham 1969; Gonzalez, Ibarra and Sahni 1977). Owners
-change only if that is worth it. Three splits are compared:
+No fast algorithm for the best split of weights is known, so only a bound is promised. Queues are
+dealt in order of weight, the heaviest first, each to the consumer whose load is then lowest. The
+highest load is at most 4/3 of the optimum with equal capacities, and 5/3 otherwise (Graham 1969;
+Gonzalez, Ibarra and Sahni 1977). Owners change only if the highest load falls enough. Three splits
+are compared:
 
-- *kept*: every consumer keeps what it may keep; free queues go to the consumer that ends lowest;
-- *repaired*: consumers above the top of the fresh split shed queues, and these are dealt again;
-- *fresh*: all queues are dealt from nothing, in case the repair did not get as low.
+- *kept*: every consumer keeps the queues that it may own, and free queues are dealt;
+- *repaired*: consumers above the highest load of the fresh split give queues away, which are dealt;
+- *fresh*: all queues are dealt. It is used if the repaired split has a higher load.
 
-The kept split stays unless repaired (or fresh) lowers the top by `minGain`.
+The kept split is used unless another one lowers the highest load by at least `minGain`.
 """
 
 from bisect import bisect_left
@@ -25,7 +26,7 @@ from lb_core.policy import Policy, Zones
 from lb_core.scale import Scale
 
 MOST_STEPS = 4_000_000
-"""The limit of queues times sets of equal consumers. Real groups have few capacities and zones."""
+"""Maximum of queues times sets of equal consumers. Real groups have few capacities and zones."""
 
 
 @dataclass(slots=True)
@@ -50,10 +51,10 @@ class WeightedSplit:
 
 
 class Weigher:
-    """Deals queues to the consumer that ends lowest, among those that may own them."""
+    """Deals each queue to the consumer whose load is then lowest, among those that may own it."""
 
     def __init__(self, queues: Inventory, group: Group, policy: Policy, scale: Scale) -> None:
-        """Gather equal consumers (one zone, one capacity): only the lowest of them matters."""
+        """Gather consumers of the same zone and capacity: only the least loaded one matters."""
         members = [group.members[name] for name in group.eligible]
         self.weigh = scale.weigh
         self.capacities = group.capacities
@@ -83,9 +84,10 @@ class Weigher:
         self, split: WeightedSplit, numbers: Iterable[int], had: dict[int, int]
     ) -> WeightedSplit:
         """
-        Give each queue to the consumer that ends lowest, the heaviest queue first.
+        Give each queue to the consumer whose load is then lowest, the heaviest queue first.
 
-        Ties go to the queue's zone, then to its old owner, then to fewer queues, then by order.
+        Among equal loads, a consumer in the queue's zone is preferred, then the queue's old owner,
+        then the consumer with fewer queues, then the first one.
         """
         heaps = {
             equal: [(split.loads[place], split.counts[place], place) for place in places]
@@ -121,10 +123,10 @@ class Weigher:
         )
 
     def shed(self, split: WeightedSplit, limit: float) -> list[int]:
-        """Take queues from all consumers above `limit`, as few as possible, and return them."""
-        # Sound: while no single queue weighs as much as the excess, the heaviest goes. The k
-        # heaviest weigh the most that k queues can, so fewer queues could not be enough. The last
-        # one is the lightest that is enough, so that no more load moves than needed.
+        """Take as few queues as possible from all consumers above `limit`, and return them."""
+        # Proof: while no single queue weighs as much as the excess, the heaviest is taken. No k
+        # queues weigh more than the k heaviest, so fewer queues are never enough. The last queue
+        # taken is the lightest that is enough, so that no more load moves than needed.
         owned: dict[int, list[int]] = {}
         for number, place in split.owners.items():
             if split.loads[place] / self.capacities[place] > limit:
@@ -141,9 +143,9 @@ class Weigher:
 
 
 def _find_lowest(heap: list[tuple[float, int, int]], split: WeightedSplit) -> int:
-    """Return the lowest consumer of a heap whose entries may be out of date."""
-    # Sound: loads only grow while dealing, so an old entry is too low at most. When the first entry
-    # is up to date, no other can be lower.
+    """Return the least loaded consumer of a heap whose entries may be out of date."""
+    # Proof: loads only grow while dealing, so an old entry is never too high. If the first entry is
+    # up to date, no other consumer can be lower.
     while heap[0][:2] != (now := (split.loads[heap[0][2]], split.counts[heap[0][2]])):
         heapreplace(heap, (*now, heap[0][2]))
     return heap[0][2]
@@ -158,9 +160,9 @@ def choose_owners(
     free: Iterable[int],
 ) -> dict[int, int]:
     """
-    Return for each queue the place of its owner among the eligible.
+    Return for each queue the index of its owner among the eligible consumers.
 
-    `held` has the queues with an owner. A consumer that may not own a queue any more loses it.
+    `held` contains the queues that have an owner. An owner that may not keep a queue loses it.
     """
     dealer = Weigher(queues, group, policy, scale)
     numbers = [*held, *free]
@@ -178,7 +180,7 @@ def choose_owners(
 
 
 def find_lower_bound(group: Group, scale: Scale, numbers: Iterable[int]) -> float:
-    """Return what the highest load/capacity is at least: the mean, or the heaviest queue alone."""
+    """Return a lower bound of the highest load/capacity: the mean, or the heaviest queue alone."""
     weights = [scale.weigh(number) for number in numbers]
     mean = sum(weights) / sum(group.capacities)
     return max(mean, max(weights, default=0) / max(group.capacities))

@@ -25,11 +25,11 @@ from contract.kinds.parts import (
 )
 
 MOST_OWNED = 4096
-"""Most entries for the queues of one consumer."""
+"""Maximum number of entries for the queues of one consumer."""
 MOST_ASSIGNED = 1000
-"""Most consumers whose assignments are in the status itself."""
+"""Maximum number of consumers whose assignments the status itself contains."""
 MOST_MOVES, MOST_MOVED_ENTRIES = 128, 128
-"""Most moves of the last rebalance, and most entries for the queues of one of them."""
+"""Maximum number of moves of the last rebalance, and of entries for the queues of one move."""
 
 
 class MessageModel(enum.Enum):
@@ -82,7 +82,7 @@ class Sticky(Part, frozen=True):
     min_gain: Percent = "10%"
     """With weights: queues move only if this lowers the highest load by at least this much."""
     max_moves: CountOrPercent | None = None
-    """Most queues that one rebalance may move only for balance. Default: no limit."""
+    """Maximum number of queues that one rebalance may move only for balance. Default: no limit."""
 
 
 class ConsistentHash(Part, frozen=True):
@@ -92,7 +92,7 @@ class ConsistentHash(Part, frozen=True):
 
 class MachineRoom(Part, frozen=True):
     rooms: Annotated[list[Text], Meta(min_length=1, max_length=64)]
-    """Machine rooms whose brokers are read."""
+    """Machine rooms. Only queues of their brokers are read."""
 
 
 class InnerStrategy(enum.Enum):
@@ -155,11 +155,15 @@ class Rebalance(Part, frozen=True):
     interval: Duration = "20s"
     """How often the group is reconciled even if nothing has changed."""
     debounce: Duration = "300ms"
-    """How long to collect changes after the first one. At most 2s."""
+    """
+    How long changes are collected after the first one before the group is planned. At most 2s.
+    """
     grace: Duration = "60s"
-    """How long a slot may have no executor, or a member no session, before its queues move."""
+    """
+    Queues move after their slot has had no executor, or their member no session, for this long.
+    """
     paused: bool = False
-    """Plan no further moves. Queues without an owner still get one."""
+    """Plan no further moves. Queues without an owner still get an owner."""
 
 
 class StaticConsumer(Part, frozen=True):
@@ -187,7 +191,7 @@ class MemberTerms(Part, frozen=True):
     drain: Duration = "30s"
     """How long a member may take to finish a queue that it must release."""
     on_outage: OnOutage = OnOutage.STOP
-    """What members do while no coordinator answers: Stop, or KeepReading what they hold."""
+    """What members do while no coordinator answers: Stop reading, or KeepReading their queues."""
 
 
 class Consumers(Part, frozen=True):
@@ -203,7 +207,7 @@ class Consumers(Part, frozen=True):
     static: Annotated[list[StaticConsumer], Meta(max_length=1000), key_by("id")] | None = None
     """A fixed list of consumers."""
     members: MemberTerms | None = None
-    """Programs that ask which queues they may read. Only with evenkeel run so far."""
+    """Programs that ask a coordinator which queues they may read. So far only with evenkeel run."""
 
 
 class GroupSpec(Part, frozen=True):
@@ -235,7 +239,7 @@ class GroupSpec(Part, frozen=True):
 
 
 class Assigned(Part, frozen=True):
-    IS_FILLED: ClassVar = False  # a status has many of them, and each write includes all
+    IS_FILLED: ClassVar = False  # defaults would make a status with many consumers long
 
     consumer: Text
     """Slot, pod, or entry of the static list."""
@@ -248,22 +252,24 @@ class Assigned(Part, frozen=True):
     empty_since: str = ""
     """Time since which no executor has filled the slot."""
     draining: bool = False
-    """Whether all queues are being taken from it. A drained slot is removed."""
+    """Whether the consumer is losing all its queues. A drained slot is removed."""
     queues: Annotated[list[OwnedQueues], Meta(max_length=MOST_OWNED)] = []
-    """Queues that it reads. Long lists of ids are split into several entries."""
+    """Queues that the consumer reads. Long lists of ids are split into several entries."""
 
 
 class QueueMove(Part, frozen=True):
-    IS_FILLED: ClassVar = False  # a status has many of them
+    IS_FILLED: ClassVar = False  # defaults would make a status with many moves long
 
     source: Text = field(name="from")
     """Consumer that owned the queues."""
     reason: Annotated[str, Meta(max_length=32)]
-    """Why: joined, left, replaced, balance, zone, draining and so on, or strategy."""
+    """
+    Reason of the move: joined, left, replaced, balance, zone, draining and so on, or strategy.
+    """
     target: Annotated[str, Meta(max_length=253)] = field(name="to", default="")
-    """Consumer that owns them now. Missing: none."""
+    """Consumer that owns the queues now. Missing: no consumer."""
     strategy: Annotated[str, Meta(max_length=253)] = ""
-    """With the reason strategy: what the strategy calls its decision."""
+    """With the reason strategy: name of the strategy."""
     queues: Annotated[list[OwnedQueues], Meta(max_length=MOST_MOVED_ENTRIES)] = []
     """Queues that moved."""
 
@@ -272,15 +278,17 @@ class LastRebalance(Part, frozen=True):
     at: Text
     """Time of the rebalance."""
     trigger: Text
-    """Trigger: a change of consumers, route or spec, the interval, or a manual request."""
+    """
+    Cause of the rebalance: a change of consumers, route or spec, the interval, or a manual request.
+    """
     moved: Count
     """Number of queues that changed their owner."""
     reason: Annotated[str, Meta(max_length=4096)]
-    """Which moved from whom to whom, and why, in words."""
+    """Description of the moves: old owner, new owner, reason and queues."""
     epoch: int = 0
     """Number of the assignment that resulted."""
     moves: Annotated[list[QueueMove], Meta(max_length=MOST_MOVES)] = []
-    """Which moved from whom to whom, and why, up to 16 KiB."""
+    """Moves with their old owners, new owners and reasons, up to 16 KiB."""
     left_out: Count = 0
     """Number of moved queues that moves does not list."""
 
@@ -309,9 +317,11 @@ class JobRecord(Part, frozen=True):
     ended_at: str = ""
     """Time when the last driver ended."""
     exit_code: int = 0
-    """Its exit code. 0: done, 75: try again, 78: somebody must change something."""
+    """
+    Exit code of the last driver. 0: done, 75: a retry follows, 78: a user must change something.
+    """
     failures: Count = 0
-    """Failures in a row. The delay before the next start grows with them."""
+    """Number of consecutive failures. The delay before the next start grows with it."""
     identity: str = ""
     """Fingerprint of the driver; a change restarts it."""
     message: Annotated[str, Meta(max_length=4096)] = ""
@@ -321,7 +331,10 @@ class JobRecord(Part, frozen=True):
     last_run_at: str = ""
     """With a schedule: scheduled start of the last completed run."""
     image: str = ""
-    """Image of the driver. After an upgrade of the chart, a few jobs at a time restart with it."""
+    """
+    Image of the driver. After an upgrade of the chart, jobs restart with the new image, a few at a
+    time.
+    """
 
 
 class GroupStatus(Part, frozen=True):
@@ -347,7 +360,7 @@ class GroupStatus(Part, frozen=True):
     selector: str = ""
     """Label selector of the job's executors, for autoscalers."""
     moved: int = 0
-    """Total number of queues that changed their owner."""
+    """How often queues have changed their owner since the group was created."""
     last_rebalance: LastRebalance | None = None
     """Last rebalance that moved queues."""
     rebalanced_for: str = ""
@@ -361,11 +374,13 @@ class GroupStatus(Part, frozen=True):
     assignments: Annotated[list[Assigned], Meta(max_length=MOST_ASSIGNED)] = []
     """Queues of each consumer."""
     job: JobRecord | None = None
-    """How the job's driver ended. The next start depends on it."""
+    """How the job's last driver ended. The next start depends on it."""
     last_skip: LastSkip | None = None
     """Messages that the job skipped on request because they were lost."""
     claims: Annotated[list[TopicClaim], Meta(max_length=64), key_by("name")] = []
-    """Topics that no other object of the same RocketMQ group may read while this one names them."""
+    """
+    Topics that this object reserves: no other object of the same RocketMQ group may read them.
+    """
     slices: Annotated[list[ObjectName], Meta(max_length=64)] = []
     """ConfigMaps that hold the assignments if these are too long for the status."""
     conditions: Conditions = []

@@ -77,12 +77,12 @@ class Checkpoint(Part, frozen=True):
 
 
 class PodTemplate(Part, frozen=True):
-    """The API server checks it only when a pod is created."""
+    """A pod template. The API server validates it only when a pod is created."""
 
     metadata: dict[str, Any] = {}
     """Labels and annotations of the pods."""
     spec: dict[str, Any] = {}
-    """Pod spec, to which the job's needs are added. It must not set a service account."""
+    """Pod spec. The operator adds what the job needs. It must not set a service account."""
 
 
 class Process(Part, frozen=True):
@@ -130,7 +130,7 @@ class Job(Part, frozen=True):
     start_timestamp: Moment | None = None
     """Time of the first message to read, in RFC 3339."""
     max_messages_per_batch: Annotated[int, Meta(ge=1)] | None = None
-    """Most messages in one batch. Default: no limit."""
+    """Maximum number of messages in one batch. Default: no limit."""
     fetch_deadline: Duration = "60s"
     """How long a task waits for a broker that does not answer."""
     fetch_memory: Quantity | None = None

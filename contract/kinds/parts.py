@@ -1,9 +1,10 @@
 """
 Common parts of both kinds.
 
-The types of this package define `crds/*.yaml` and how manifests are parsed. The docstring below a
-field becomes its description, type and limits become the schema, and `RULES` holds CEL rules that
-a schema cannot express. Limits on lengths also keep these rules cheap enough for the API server.
+`crds/*.yaml` is generated from the types of this package, and manifests are parsed into them. The
+docstring below a field becomes its description, its type and limits become the schema, and `RULES`
+has CEL rules for what a schema cannot express. The API server accepts such rules only if they are
+cheap, so lengths are limited.
 """
 
 import enum
@@ -39,9 +40,9 @@ Moment = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
-"""A time in RFC 3339. The API server also checks the length of months."""
+"""A time in RFC 3339. The API server also checks that the day exists in its month."""
 MOST_IDS = 4096
-"""Most characters of ids in one entry."""
+"""Maximum length of the ids in one entry."""
 Ids = Annotated[str, Meta(max_length=MOST_IDS, pattern="^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
 """Queue ids as ranges, such as 0-3,8."""
 Percent = Annotated[str, Meta(max_length=4, pattern="^(100|[0-9]{1,2})%$")]
@@ -49,7 +50,7 @@ CountOrPercent = Annotated[str, Meta(max_length=7, pattern="^([0-9]{1,6}|(100|[0
 HostPort = Annotated[str, Meta(min_length=3, max_length=261, pattern="^[!-~]+:[0-9]{1,5}$")]
 
 TellerName = Annotated[str, Meta(min_length=1, max_length=512)]
-"""What a route comes from: a name server, or a Topic whose spec contains it."""
+"""The origin of a route: a name server, or a Topic whose spec contains the route."""
 
 
 class Rule(NamedTuple):
@@ -60,15 +61,17 @@ class Rule(NamedTuple):
 
 
 class Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A part of an object. Unknown fields are left to the API server."""
+    """A part of an object. The API server handles unknown fields."""
 
     RULES: ClassVar[tuple[Rule, ...]] = ()
     IS_FILLED: ClassVar = True
-    """Whether the API server fills in empty strings and `false` as defaults."""
+    """
+    Whether the schema declares empty strings and `false` as defaults, which the server fills in.
+    """
 
 
 def make_immutable(field: str) -> Rule:
-    """Make a rule: the field is immutable."""
+    """Make a rule that makes the field immutable."""
     same = f"self.{field} == oldSelf.{field}"
     both = f"has(self.{field}) && has(oldSelf.{field})"
     neither = f"!has(self.{field}) && !has(oldSelf.{field})"
@@ -76,7 +79,7 @@ def make_immutable(field: str) -> Rule:
 
 
 def require_with(field: str, other: str, value: str) -> Rule:
-    """Make a rule: the field requires another field to have this value."""
+    """Make a rule: the field may only be set if another field has this value."""
     return Rule(
         f"!has(self.{field}) || self.{other} == '{value}'",
         f"{field} requires {other}: {value}",
@@ -111,9 +114,9 @@ class Condition(Part, frozen=True):
     last_transition_time: Text
     """Time when the status changed last."""
     message: Annotated[str, Meta(max_length=4096)] = ""
-    """Explanation for people, and what to do."""
+    """Explanation, and what to do."""
     observed_generation: int = 0
-    """Generation of the spec that this condition belongs to."""
+    """Generation of the spec for which this condition was set."""
 
     @property
     def holds(self) -> bool:
@@ -122,7 +125,7 @@ class Condition(Part, frozen=True):
 
 
 def key_by(key: str) -> Meta:
-    """Declare the key of a list: no two entries may have the same value in this field."""
+    """Declare a list's key field: no two entries may have the same value in it."""
     return Meta(
         extra_json_schema={
             "x-kubernetes-list-type": "map",

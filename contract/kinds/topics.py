@@ -1,4 +1,4 @@
-"""`Topic`: where the queues of a topic are, and how many it must have."""
+"""`Topic`: where the queues of a topic are, and how many queues it must have."""
 
 import enum
 from typing import Annotated, ClassVar
@@ -94,7 +94,7 @@ class TopicSpec(Part, frozen=True):
     tls: Tls | None = None
     """TLS settings. If set, connections use TLS."""
     refresh_interval: Duration = "30s"
-    """Interval at which the route is read."""
+    """Interval at which the route is read from the name servers."""
     provision: Provision | None = None
     """Create the topic, and maintain its numbers of queues."""
     route: Route | None = None
@@ -103,7 +103,7 @@ class TopicSpec(Part, frozen=True):
 
 class TopicStatus(Part, frozen=True):
     observed_generation: int = 0
-    """Generation of the spec that this status belongs to."""
+    """Generation of the spec for which this status was written."""
     brokers: Brokers = []
     """Last known route, including the queues of missing brokers."""
     away: Annotated[list[AwayBroker], Meta(max_length=256), key_by("broker")] = []
@@ -115,6 +115,8 @@ class TopicStatus(Part, frozen=True):
     route_hash: str = ""
     """Hash of the route; it changes with the route."""
     claims: Annotated[list[TellerName], Meta(max_length=16)] = []
-    """Name servers at which no other object may provision the topic while this one does so."""
+    """
+    Name servers at which this object reserves the topic: no other object may provision it there.
+    """
     conditions: Conditions = []
     """Ready, Provisioned, Conflicted."""

@@ -1,8 +1,9 @@
 """
-All strategies, one per file: STICKY, RocketMQ's own with exactly its results, and users' own.
+All strategies, one per file.
 
-`find("AVG")` gives the strategy that plans for a group. `find_dealer("AVG")` gives the part that
-deals one list as RocketMQ's class does: lists as given, results unsorted and not validated.
+They are STICKY, RocketMQ's strategies with exactly RocketMQ's results, and users' own strategies.
+`find("AVG")` returns the strategy that plans for a group. `find_dealer("AVG")` returns the part
+that deals one list as RocketMQ's class does: it does not sort its lists, nor validate its results.
 """
 
 from lb_core.strategies import (

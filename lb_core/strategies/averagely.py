@@ -1,7 +1,7 @@
 """
-AVG, RocketMQ's default: consumer i of n gets one block of neighbouring queues.
+AVG, RocketMQ's default: each consumer gets one block of consecutive queues.
 
-128 queues over 12 consumers: 10 each, and the first 8 hold an eleventh.
+For example, 128 queues over 12 consumers: 10 each, and the first 8 hold an eleventh.
 """
 
 from lb_core.model import Queue
@@ -21,7 +21,7 @@ def deal(queues: common.Queues, consumers: common.Consumers, _: common.Config) -
 def deal_one(
     caller: str | None, queues: common.Queues, consumers: common.Consumers, _: common.Config
 ) -> list[Queue]:
-    """Cut out the caller's block alone."""
+    """Return only the caller's block."""
     caller, queues, consumers = common.check_call(caller, queues, consumers)
     if caller not in consumers:
         return []
@@ -30,7 +30,7 @@ def deal_one(
 
 
 def _find_block(share: int, extra: int, position: int) -> slice:
-    """Return where the block lies; each of the first `extra` ones holds one queue more."""
+    """Return a consumer's block. Each of the first `extra` blocks has one queue more."""
     start = position * share + min(position, extra)
     return slice(start, start + share + (position < extra))
 

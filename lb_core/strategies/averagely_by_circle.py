@@ -1,4 +1,4 @@
-"""AVG_BY_CIRCLE: queue j goes to consumer j mod n, as cards are dealt."""
+"""AVG_BY_CIRCLE: queue j goes to consumer j mod n, as cards are dealt to n players."""
 
 from lb_core.model import Queue
 from lb_core.strategies import common, lists
@@ -18,7 +18,7 @@ def deal(queues: common.Queues, consumers: common.Consumers, _: common.Config) -
 def deal_one(
     caller: str | None, queues: common.Queues, consumers: common.Consumers, _: common.Config
 ) -> list[Queue]:
-    """Pick what the circle deals to the caller."""
+    """Return only the caller's queues."""
     caller, queues, consumers = common.check_call(caller, queues, consumers)
     if caller not in consumers:
         return []

@@ -1,8 +1,8 @@
 """
 BROADCASTING: every consumer reads every queue.
 
-RocketMQ asks no strategy in this message model and looks at no list of consumers, so nothing is
-checked here: a caller gets all queues, known to the group or not.
+In this message model RocketMQ uses no strategy and no list of consumers. So nothing is checked
+here: a caller gets all queues, even if it is not in the list of consumers.
 """
 
 from lb_core import errors
@@ -24,7 +24,7 @@ def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous
 
 
 def deal(queues: common.Queues, consumers: common.Consumers, _: common.Config) -> common.Assignment:
-    """Give every consumer the same list object, so that large groups cost only one list."""
+    """Give every consumer the same list object, which saves memory in large groups."""
     everything = list(queues or ())
     return dict.fromkeys(consumers or (), everything)
 

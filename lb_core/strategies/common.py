@@ -1,9 +1,9 @@
 """
-What strategies that deal lists share: their shape, RocketMQ's checks, and errors about settings.
+Common parts of the strategies that deal lists: type, checks of RocketMQ, errors about settings.
 
-A dealer answers in two ways. `deal` serves the whole group in one pass and returns a list for each
-distinct consumer id. `deal_one` serves one caller, and returns or raises what RocketMQ's class
-does for it. Neither sorts: like RocketMQ's classes they take both lists as they are given.
+A dealer has two functions. `deal` deals to the whole group in one pass and returns a list for each
+distinct consumer id. `deal_one` deals to one caller, and returns the result or raises the exception
+of RocketMQ's class. Like RocketMQ's classes, both use the lists in the given order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,16 +20,16 @@ Assignment: TypeAlias = dict[str, list[Queue]]
 
 
 def accept_any(config: Config) -> None:
-    """Check nothing: for strategies that read no settings."""
+    """Accept all settings. For strategies that read no settings."""
 
 
 def never_null(consumers: Sequence[str], config: Config) -> bool:
-    """Return False: for strategies that never answer with null."""
+    """Return False. For strategies that never answer with null."""
     return False
 
 
 def count_one_point(config: Config) -> int:
-    """Count a consumer once: for strategies that look at each consumer once."""
+    """Return 1. For strategies that visit each consumer once."""
     return 1
 
 
@@ -39,21 +39,21 @@ class Dealer:
 
     name: str
     deal: Callable[[Queues, Consumers, Config], Assignment]
-    """For the whole group. Two consumers may be given the same list object: do not change it."""
+    """Deal to the whole group. Two consumers may get the same list object: do not change it."""
     deal_one: Callable[[str | None, Queues, Consumers, Config], list[Queue] | None]
-    """For one caller. None stands for RocketMQ's null, which its loop reads as "no queues"."""
+    """Deal to one caller. None stands for RocketMQ's null, which its loop reads as "no queues"."""
     check: Callable[[Config], None] = accept_any
-    """Refuse bad settings, as RocketMQ's constructor does, before any list is looked at."""
+    """Refuse bad settings before any list is read, as RocketMQ's constructor does."""
     deals_null: Callable[[Sequence[str], Config], bool] = never_null
-    """Whether `deal_one` would answer one of these consumers with null."""
+    """Whether `deal_one` would answer null to any of these consumers."""
     count_points: Callable[[Config], int] = count_one_point
-    """How many points one consumer takes, for limits on the work."""
+    """How many points one consumer has (on a hash ring), to limit the work."""
     takes_all_topics: bool = False
-    """Whether it is asked once for all topics, and not topic by topic."""
+    """Whether it deals all topics in one call, and not one topic per call."""
 
 
 def check_group(queues: Queues, consumers: Consumers) -> tuple[list[Queue], Sequence[str]]:
-    """Return both lists, once neither is missing or empty and each consumer could be a caller."""
+    """Return both lists. Refuse missing or empty lists, and blank consumer ids."""
     if consumers and "" in consumers:
         raise errors.IllegalArgumentException("currentCID is empty")
     if not queues:
@@ -66,7 +66,7 @@ def check_group(queues: Queues, consumers: Consumers) -> tuple[list[Queue], Sequ
 def check_call(
     caller: str | None, queues: Queues, consumers: Consumers
 ) -> tuple[str, Sequence[Queue], Sequence[str]]:
-    """Return all three, checked in RocketMQ's order. The group may still not know the caller."""
+    """Check caller and lists in RocketMQ's order. The caller need not be in the list."""
     if not caller:
         raise errors.IllegalArgumentException("currentCID is empty")
     if not queues:
@@ -78,10 +78,10 @@ def check_call(
 
 def find_first_positions(consumers: Sequence[str]) -> dict[str, int]:
     """
-    Return where each id stands first in the list.
+    Return the first position of each id in the list.
 
-    RocketMQ looks a caller up by its id, so every holder of a repeated id gets the first one's
-    queues, and nobody gets the second one's.
+    RocketMQ finds a caller by its id. So all consumers with a repeated id get the queues of its
+    first position, and no consumer gets the queues of the others.
     """
     positions: dict[str, int] = {}
     for position, consumer in enumerate(consumers):

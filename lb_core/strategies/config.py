@@ -1,8 +1,9 @@
 """
 CONFIG: every consumer gets what the settings say. As in RocketMQ, nothing is checked.
 
-`config["queues"]` is one list for all, so that all of them read the same queues, or a mapping from
-consumer to its own list. Neither set: null, which RocketMQ reads as "no queues".
+`config["queues"]` is either one list for all consumers, which then read the same queues, or a
+mapping from consumers to lists. If it is missing, the result is null, which RocketMQ reads as "no
+queues".
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from lb_core.strategies.strategy import MOST_SINGLE_QUEUES
 
 
 def deal(_: common.Queues, consumers: common.Consumers, config: common.Config) -> common.Assignment:
-    """Give each consumer its configured list; where none is set, an empty one."""
+    """Give each consumer its configured list, or an empty list."""
     lists = _read_lists(config)
     if isinstance(lists, Mapping):
         return {
@@ -28,14 +29,14 @@ def deal(_: common.Queues, consumers: common.Consumers, config: common.Config) -
 def deal_one(
     caller: str | None, _: common.Queues, __: common.Consumers, config: common.Config
 ) -> list[Queue] | None:
-    """Return the caller's configured list, or None where none is set."""
+    """Return the caller's configured list, or None if there is none."""
     lists = _read_lists(config)
     own = lists.get(caller) if isinstance(lists, Mapping) else lists
     return _read_queues(own) if own is not None else None
 
 
 def deals_null(consumers: Sequence[str], config: common.Config) -> bool:
-    """Whether one of these consumers would be answered with null."""
+    """Whether the answer for any of these consumers would be null."""
     lists = _read_lists(config)
     if isinstance(lists, Mapping):
         return any(lists.get(consumer) is None for consumer in consumers)
@@ -43,7 +44,7 @@ def deals_null(consumers: Sequence[str], config: common.Config) -> bool:
 
 
 def check(config: common.Config) -> None:
-    """Refuse what is neither a list of queues nor a mapping to such lists."""
+    """Refuse settings that are neither a list of queues nor a mapping to such lists."""
     lists = _read_lists(config)
     every = lists.values() if isinstance(lists, Mapping) else [lists]
     for one in every:
@@ -65,7 +66,7 @@ def _read_queues(values: object) -> list[Queue]:
 
 
 def _read_queue(value: object) -> Queue:
-    """Read `[topic, broker, id]`, with a zone as fourth where there is one."""
+    """Read `[topic, broker, id]` or `[topic, broker, id, zone]`."""
     match value:
         case [str(topic), str(broker), int(number)] if _is_id(number):
             return Queue(topic, broker, number)
@@ -75,7 +76,7 @@ def _read_queue(value: object) -> Queue:
 
 
 def _is_id(number: int) -> bool:
-    """Whether it fits a queue id. Negative ones are RocketMQ's too: -1 is "any queue"."""
+    """Whether the number can be a queue id. RocketMQ also uses negative ids: -1 is "any queue"."""
     return not isinstance(number, bool) and abs(number) <= model.MAX_QUEUE_ID
 
 

@@ -1,9 +1,9 @@
 """
-CONSISTENT_HASH: consumers and queues stand on one ring of 2^32 places; the next consumer owns.
+CONSISTENT_HASH: hashes place consumers and queues on a ring; the next consumer owns a queue.
 
-Few queues move when consumers come and go, at the price of uneven loads. What is hashed is a
-contract, since every client must compute the same ring: `<id>-<number>` for a consumer's points and
-the print_queue form of RocketMQ's MessageQueue for a queue, both by MD5 over UTF-8.
+Few queues move when consumers come and go, at the price of uneven loads. The ring has 2^32 places.
+All clients must hash the same strings, or their rings would differ: they hash `<id>-<number>` for
+each of a consumer's points, and `print_queue` for a queue, by MD5 over UTF-8.
 """
 
 import bisect
@@ -20,13 +20,13 @@ from lb_core.strategies.strategy import MOST_SINGLE_QUEUES
 DEFAULT_NODES = 10
 LARGEST_INT = 2**31 - 1
 MOST_POINTS = 4_000_000
-"""Points on one ring. More, like 2,000 for each of 10,000 consumers, is a mistake."""
+"""Maximum number of points on a ring. More, as 2,000 for each of 10,000 consumers, is a mistake."""
 
 
 def deal(
     queues: common.Queues, consumers: common.Consumers, config: common.Config
 ) -> common.Assignment:
-    """Build the ring once and look every queue up once."""
+    """Build the ring once, and find the owner of every queue on it."""
     nodes = count_points(config)
     queues, consumers = common.check_group(queues, consumers)
     owned: common.Assignment = {consumer: [] for consumer in consumers}
@@ -53,11 +53,11 @@ def deal_one(
 
 def build_ring(consumers: Sequence[str], nodes: int) -> tuple[list[int], list[str]]:
     """
-    Return the taken places, ascending, and their owners, followed by the first owner once more.
+    Return the places of all points, ascending, and the owner of each place.
 
-    The repetition closes the circle. Where two points fall on one place, the
-    later consumer has it. A repeated id does not repeat its points: it numbers on from those it
-    still has on the ring.
+    The first owner is repeated at the end, which closes the circle. If two points have the same
+    place, the later consumer owns it. If an id is repeated, its further points get new numbers,
+    starting at the number of points that the id still has on the ring.
     """
     if nodes * len(consumers) > MOST_POINTS:
         raise errors.BadRequestError(
@@ -99,12 +99,12 @@ def check(config: common.Config) -> None:
 
 
 def _find_next_point(places: list[int], queue: Queue) -> int:
-    """Find the first point that is not before the queue. After the last one, return their count."""
+    """Return the index of the first point at or after the queue, or the number of points."""
     return bisect.bisect_left(places, find_place(print_queue(queue)))
 
 
 def _encode_as_java(text: str) -> bytes:
-    """Encode as Java does: halves that make a pair are one character, a lone half becomes '?'."""
+    """Encode as Java does: a surrogate pair is one character, a lone surrogate becomes '?'."""
     joined = text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
     return joined.encode("utf-8", "replace")
 
@@ -124,7 +124,7 @@ def count_points(config: common.Config) -> int:
 
 
 def describe(policy: Policy) -> str:
-    """Say how queues are shared out, with the number of points."""
+    """Describe how queues are assigned, with the number of points."""
     return (
         "a queue belongs to the consumer that comes next on a ring of hashes, "
         f"{count_points(policy.config)} points each; loads depend on the hashes"

@@ -1,8 +1,8 @@
 """
-Plans for strategies that deal lists: RocketMQ's own, and users' own.
+Makes plans by strategies that deal lists: those of RocketMQ and those of users.
 
-They are called as RocketMQ's rebalance loop calls them, topic by topic, both lists sorted. Only
-CONFIG is called once for all topics, as its settings name the queues of all of them.
+They are called as RocketMQ's rebalance loop calls them: topic by topic, with both lists sorted.
+Only CONFIG is called once for all topics, because its settings name the queues of all topics.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -74,7 +74,7 @@ def _list_topics(queues: Inventory, *, by_topic: bool) -> Iterable[dict[Queue, i
 def _number_queues(
     name: str, dealt: Mapping[str, list[Queue]], listed: Mapping[Queue, int]
 ) -> Iterator[tuple[str, list[int]]]:
-    """Turn queues into numbers. Refuse queues that are not in the list."""
+    """Convert queues to their numbers. Refuse queues that were not dealt."""
     for consumer, queues in dealt.items():
         strange = next((queue for queue in queues if queue not in listed), None)
         if strange is not None:
@@ -86,7 +86,7 @@ def _number_queues(
 
 
 def _compare(queues: Inventory, group: Group, previous: Previous, holdings: Holdings) -> Outcome:
-    """Find out who lost and who got which queues."""
+    """Find the queues that each consumer lost and got."""
     loads = {name: sum(map(len, runs)) for name, runs in holdings.items()}
     owned = _sort_runs(holdings)
     outcome = Outcome(holdings, loads, unowned=inventory.subtract(queues.runs, owned))

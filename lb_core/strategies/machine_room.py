@@ -1,9 +1,9 @@
 """
-MACHINE_ROOM: only the queues of the chosen rooms, dealt in blocks among all consumers.
+MACHINE_ROOM: queues of the chosen rooms are dealt in blocks to all consumers.
 
-The name of a broker contains its room, `room@name`. The rooms of consumers do not matter. Blocks
-are of equal size; what remains comes from the tail, one each: 8 queues over 3 consumers are
-0 1 6, 2 3 7, 4 5.
+The name of a broker contains its room: `room@name`. The rooms of consumers do not matter. Blocks
+have equal sizes; the rest at the end of the list goes to the first consumers, one queue each. For
+example, 8 queues over 3 consumers become 0 1 6, 2 3 7 and 4 5.
 """
 
 from collections.abc import Sequence, Set
@@ -17,7 +17,7 @@ from lb_core.strategies import common, lists
 def deal(
     queues: common.Queues, consumers: common.Consumers, config: common.Config
 ) -> common.Assignment:
-    """Deal what the rooms hold; queues of other rooms stay without an owner."""
+    """Deal the queues of the chosen rooms; queues of other rooms stay without an owner."""
     rooms = _read_rooms(config)
     queues, consumers = common.check_group(queues, consumers)
     inside = _pick_inside(queues, rooms)
@@ -31,7 +31,7 @@ def deal(
 def deal_one(
     caller: str | None, queues: common.Queues, consumers: common.Consumers, config: common.Config
 ) -> list[Queue]:
-    """Pick the caller's block and its part of the tail."""
+    """Return the caller's block, and its queue from the rest."""
     rooms = _read_rooms(config)
     caller, queues, consumers = common.check_call(caller, queues, consumers)
     if caller not in consumers:
@@ -43,10 +43,10 @@ def deal_one(
 
 def find_room(broker: str) -> str | None:
     """
-    Return the text before the '@' if the name has two parts, otherwise None.
+    Return the text before the '@' if the name has exactly two parts, otherwise None.
 
-    Parts are counted as Java's `split` does, which drops empty ones at the end: `r@b@` has two,
-    `r@` one, `r@b@c` three, and `@b` is in the room with the empty name.
+    Parts are counted as by Java's `split`, which drops empty parts at the end: `r@b@` has two
+    parts, `r@` has one, `r@b@c` has three, and `@b` is in the room with the empty name.
     """
     parts = broker.rstrip("@").split("@")
     return parts[0] if len(parts) == 2 else None
@@ -63,7 +63,7 @@ def _pick_inside(queues: Sequence[Queue], rooms: Set[str] | None) -> list[Queue]
         room = find_room(queue.broker)
         if room is None:
             continue
-        if rooms is None:  # RocketMQ's class looks into the set only now, and finds no set
+        if rooms is None:  # RocketMQ's class uses the missing set only now
             raise errors.NullPointerException("config.rooms was never set")
         if room in rooms:
             inside.append(queue)
@@ -72,7 +72,7 @@ def _pick_inside(queues: Sequence[Queue], rooms: Set[str] | None) -> list[Queue]
 
 def _cut_share(inside: list[Queue], share: int, extra: int, position: int) -> list[Queue]:
     start = position * share
-    tail = len(inside) - extra + position  # beyond the end for all but the first `extra` ones
+    tail = len(inside) - extra + position  # beyond the end, except for the first `extra` consumers
     return inside[start : start + share] + inside[tail : tail + 1]
 
 
@@ -86,7 +86,7 @@ def _read_rooms(config: common.Config) -> Set[str] | None:
 
 
 def describe(policy: Policy) -> str:
-    """Say how queues are shared out, with the rooms."""
+    """Describe how queues are assigned, with the rooms."""
     rooms = policy.config.get("rooms")
     named = ", ".join(rooms) if isinstance(rooms, list | tuple) else ""
     return f"only queues of the rooms {named} are shared out"

@@ -1,12 +1,13 @@
 """
-MACHINE_ROOM_NEARBY: a room's queues go to the room's consumers, by another strategy.
+MACHINE_ROOM_NEARBY: another strategy deals the queues of a room to the consumers of that room.
 
-Rooms that have no consumers follow, one by one in the order of their names, each dealt among
-all consumers. So a queue never leaves a room that has a consumer, however loaded that one is.
+The queues of a room without consumers are dealt to all consumers, room by room in the order of the
+rooms' names. So a queue never leaves a room that has a consumer, even if that consumer is
+overloaded.
 
-The other strategy is `config["inner"]` and reads the same settings. A queue's room is its zone, a
-consumer's is in `config["consumerZones"]`; where none is given it is the text before the first '-'
-of the broker's name or the consumer's id.
+The other strategy is `config["inner"]`, and reads the same settings. A queue's room is its zone; a
+consumer's room is in `config["consumerZones"]`. If a room is not given, it is the text before the
+first '-' of the broker's name or the consumer's id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,18 +21,19 @@ from lb_core.strategies.strategy import MOST_SINGLE_QUEUES
 NAME = "MACHINE_ROOM_NEARBY"
 MOST_STEPS = 4_000_000
 """
-Consumers (on a hash ring, points) of all rooms together, and queues dealt in all.
+Maximum of all consumers (on a hash ring, of all points) and queues over all rooms.
 
-Each room without consumers is dealt among everybody, so hostile settings could ask for any amount.
+Each room without consumers is dealt to all consumers, so hostile settings could cause any amount of
+work.
 """
 LONGEST_SHOWN = 500
-"""The most characters of a queue or an id in a message, because names may be hostile."""
+"""Maximum length of a queue or an id in a message, because hostile names may be very long."""
 
 
 def deal(
     queues: common.Queues, consumers: common.Consumers, settings: common.Config
 ) -> common.Assignment:
-    """Deal each room by itself, then the rooms without consumers."""
+    """Deal each room to its consumers, then the rooms without consumers to all consumers."""
     inner = _find_inner(settings)
     queues, consumers = common.check_group(queues, consumers)
     queues_in = _group_queues(queues)
@@ -86,7 +88,7 @@ def _refuse_absurd(steps: int) -> None:
 
 
 def _order_rooms(queues_in: Mapping[str, object], consumers_in: Mapping[str, object]) -> list[str]:
-    """Rooms with consumers first; each consumer meets only one of them, so their order is free."""
+    """List rooms with consumers first. They share no consumer, so their order does not matter."""
     shared = [room for room in queues_in if room in consumers_in]
     return shared + model.sort_texts(room for room in queues_in if room not in consumers_in)
 
@@ -158,7 +160,7 @@ def _find_inner(settings: common.Config) -> common.Dealer:
         raise errors.NullPointerException("allocateMessageQueueStrategy is null")
     if not isinstance(name, str):
         raise common.refuse_setting("inner", "the name of a strategy", name)
-    if name == NAME:  # it would read the same settings, and so nest itself without end
+    if name == NAME:  # it would call itself without end, because it reads the same settings
         raise common.refuse_setting("inner", "another strategy", name)
     inner = registry.find_dealer(name)
     inner.check(settings)
@@ -166,7 +168,7 @@ def _find_inner(settings: common.Config) -> common.Dealer:
 
 
 def describe(policy: Policy) -> str:
-    """Say how queues are shared out, with the inner strategy."""
+    """Describe how queues are assigned, with the inner strategy."""
     inner = policy.config.get("inner")
     named = registry.find(inner).title if isinstance(inner, str) else ""
     return f"the queues of a room are shared by the consumers that are there, {named}"

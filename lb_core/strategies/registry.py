@@ -1,8 +1,9 @@
 """
-Strategies by name: the built-in ones, and those that users add.
+Finds strategies by name: the built-in ones, and those that users add.
 
-A user's strategy is one function, called as `function(queues, consumers, config)` with lists that
-are not empty. It returns a mapping from consumer to queues; a consumer it leaves out gets none.
+A user's strategy is one function. It is called as `function(queues, consumers, config)`, with lists
+that are not empty. It returns a mapping from consumers to queues; a consumer that is not in the
+mapping gets no queues.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +65,7 @@ def list_built_in() -> list[Strategy]:
 
 
 def register(name: str, function: UserFunction) -> None:
-    """Add a user's strategy; it replaces an earlier one of theirs with the same name."""
+    """Add a user's strategy. It replaces a user's strategy of the same name."""
     if not isinstance(name, str) or not name or not callable(function):
         raise errors.BadRequestError("a strategy needs a name and a function")
     if name in _built_in:
@@ -77,7 +78,7 @@ def register(name: str, function: UserFunction) -> None:
 
 
 def unregister(name: str) -> None:
-    """Remove a user's strategy, if there is one of this name."""
+    """Remove the user's strategy of this name, if there is one."""
     _added.pop(name, None)
 
 
@@ -87,7 +88,7 @@ def build_in(*strategies: Strategy) -> None:
 
 
 def _guard(name: str, function: UserFunction) -> common.Dealer:
-    """Make a dealer from a user's function. Its mistakes become errors that name it."""
+    """Make a dealer from a user's function. Errors of the function name the strategy."""
 
     def deal(
         queues: common.Queues, consumers: common.Consumers, config: common.Config
@@ -125,7 +126,7 @@ def _check_answer(name: str, given: object, consumers: Sequence[str]) -> common.
             )
         if not isinstance(queues, list | tuple) or not all(isinstance(q, Queue) for q in queues):
             raise errors.StrategyFailedError(
-                f"strategy {name} gave {model.shorten(consumer)} something else than a list of "
+                f"strategy {name} gave {model.shorten(consumer)} something other than a list of "
                 f"Queue: {model.quote(queues)}"
             )
         owned[consumer] = list(queues)

@@ -1,13 +1,13 @@
 """
 STICKY: every queue owned, loads even, owners in the queue's zone, and the fewest moves.
 
-It works on differences. Consumers that hold what they should hold are not visited, so the cost
-grows with the number of consumers and of moves, not of queues:
+It computes only what must change. A consumer that already holds the right number of queues is
+skipped, so the cost grows with the number of consumers and moves, not with the number of queues:
 
 1. free the queues of consumers that may not keep them;
 2. ask `quota` how many queues each consumer should own;
 3. if queues are not all alike, ask `kinds` how many of each kind;
-4. take what is too much, and deal what is free (`dealing`).
+4. take queues from consumers that have too many, and deal the free queues (`dealing`).
 
 Ties are broken by RocketMQ's sort order of consumers and queues, so the order of the input does not
 matter.
@@ -27,7 +27,10 @@ from lb_core.previous import Previous
 from lb_core.strategies.strategy import Strategy
 
 MOST_DISPUTES = 24
-"""How many sets of claimants are resolved exactly. In further sets, the first claimant keeps."""
+"""
+Maximum number of sets of claimants that are resolved exactly. In further sets, the first claimant
+keeps the queues.
+"""
 
 ZONE_AIMS = {
     Zones.IGNORE: "",
@@ -37,7 +40,7 @@ ZONE_AIMS = {
 
 
 def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous) -> Outcome:
-    """Plan from the previous owners."""
+    """Plan, starting from the previous owners."""
     outcome = Outcome(dict(previous.holdings), dict(previous.loads))
     if policy.weights is not None:
         outcome.scale = scale.read(queues, policy)
@@ -60,7 +63,7 @@ def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous
 
 def _settle_disputes(outcome: Outcome, group: Group, disputed: Disputed, most: int) -> Disputed:
     """
-    Return up to `most` sets of claimants to be weighed; beyond, the first eligible one keeps.
+    Return up to `most` sets of claimants to resolve. In further sets, the first eligible one keeps.
 
     A waiting claimant keeps its queues as they are. If no claimant can keep them, they are free.
     """
@@ -80,8 +83,9 @@ def _settle_disputes(outcome: Outcome, group: Group, disputed: Disputed, most: i
 
 def _allocate_alike(outcome: Outcome, queues: Inventory, group: Group, free: Runs) -> None:
     """Allocate where all queues are alike: only their number matters."""
-    # Sound: each consumer must give what it holds beyond its quota, and nothing else moves. So the
-    # moves are as few as these quotas allow, and `_pick_larger` chooses among the equal quotas.
+    # Proof: each consumer gives exactly the queues beyond its quota, and no other queue moves. So
+    # the moves are as few as these quotas allow, and `_pick_larger` chooses among equally good
+    # quotas.
     loads = [outcome.loads.get(name, 0) for name in group.eligible]
     quotas = quota.level(group.capacities, sum(loads) + inventory.count(free))
     outcome.best_top = quotas.find_top(group.capacities)
@@ -93,9 +97,9 @@ def _allocate_alike(outcome: Outcome, queues: Inventory, group: Group, free: Run
 
 
 def _pick_larger(choice: quota.QuotaChoice, surplus: Sequence[int]) -> list[int]:
-    """Pick those that get one queue more: first those that hold more than the base."""
-    # Sound: one queue more saves one move for a consumer that holds more than the base, and none
-    # for the others. So as many as possible of the former save as many moves as possible.
+    """Pick the consumers that get one queue more: first those that hold more than the base."""
+    # Proof: one queue more saves one move for a consumer that holds more than the base, and no move
+    # for another one. So picking as many of the former as possible saves the most moves.
     more = [place for place in choice.consumers if surplus[place] > 0][: choice.count]
     if len(more) < choice.count:
         rest = (place for place in choice.consumers if surplus[place] <= 0)
@@ -106,7 +110,7 @@ def _pick_larger(choice: quota.QuotaChoice, surplus: Sequence[int]) -> list[int]
 def _allocate_weighted(
     outcome: Outcome, queues: Inventory, group: Group, policy: Policy, free: Runs
 ) -> None:
-    """Allocate by weights, queue by queue, because all may differ."""
+    """Allocate by weights, queue by queue, because each queue may have another weight."""
     held = {
         number: place
         for place, name in enumerate(group.eligible)
@@ -125,7 +129,7 @@ def _allocate_weighted(
 
 
 def _gather(numbers: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Runs]]:
-    """Gather queue numbers into runs, for each consumer by its place."""
+    """Join the queue numbers of each consumer into runs."""
     by_place: dict[int, list[range]] = {}
     for number, place in numbers:
         by_place.setdefault(place, []).append(range(number, number + 1))
@@ -133,7 +137,7 @@ def _gather(numbers: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Runs]]:
 
 
 def describe(policy: Policy) -> str:
-    """Say how queues are shared out, with the part that zones play."""
+    """Describe how queues are assigned, with the effect of zones."""
     return f"even loads first, {ZONE_AIMS[policy.zones]}then the fewest moves"
 
 

@@ -16,9 +16,9 @@ from lb_core.strategies.common import Dealer
 Allocate: TypeAlias = Callable[[Inventory, Group, Policy, Previous], Outcome]
 
 MOST_QUEUES = 100_000
-"""The most queues of strategies that plan in ranges: such a plan takes about 2 s."""
+"""Maximum number of queues if a strategy plans in ranges. Such a plan takes about 2 s."""
 MOST_SINGLE_QUEUES = 25_000
-"""The same for strategies that deal queue by queue."""
+"""Maximum number of queues if a strategy deals queue by queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Strategy:
     allocate: Allocate
     """Plan for the whole group, from the previous owners."""
     describe: Callable[[Policy], str]
-    """Say in a few words how queues are shared out under a policy."""
+    """Describe in a few words how queues are assigned under a policy."""
     title: str = ""
     """Its name in ConsumerGroups, such as "Averagely". Empty: ConsumerGroups cannot choose it."""
     dealer: Dealer | None = None
@@ -39,14 +39,14 @@ class Strategy:
     """The names of its settings in a request's `config`."""
     is_sticky: bool = False
     """
-    Whether it starts from the previous owners.
+    Whether the strategy starts from the previous owners.
 
-    If so, each of its moves has its own reason, a lost consumer gets no new queues, and no queue
-    is left out that a consumer may own. If not, it deals all queues anew, to lost consumers too
+    If so, each move has a reason of its own, a lost consumer gets no new queues, and every queue
+    that a consumer may own has an owner. If not, it deals all queues anew, also to lost consumers
     while their grace lasts.
     """
     uses: frozenset[str] = frozenset()
-    """The fields of `Policy` that it uses beside `config`, `pinned` and `grace_seconds`."""
+    """The fields of `Policy` that it uses besides `config`, `pinned` and `grace_seconds`."""
     most_queues: int = MOST_QUEUES
     """The operator refuses groups with more queues, because planning would take too long."""
 

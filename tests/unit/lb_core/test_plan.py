@@ -381,7 +381,7 @@ class TestOtherStrategies:
         policy = Policy(strategy="CONFIG", config={"queues": {"a": [["orders", "broker-a", 0]]}})
         made = plan.plan(owners(b=[1]), queues(2), members("a", "b"), policy)
         assert made.unowned is not None
-        assert made.unowned.reason == "strategy CONFIG gave it to no consumer"
+        assert made.unowned.reason == "strategy CONFIG gave them to no consumer"
         assert reasons(made.moves)[-1] == ("b", "", 1, "CONFIG left it out")
 
     def test_a_lost_consumer_counts_as_present_during_its_grace(self) -> None:
@@ -527,7 +527,7 @@ class TestBadInput:
             plan.plan(None, queues(1), members("a"), Policy(strategy="AVG", max_moves=1))
 
     def test_text_is_no_yes_or_no(self) -> None:
-        with pytest.raises(errors.BadRequestError, match="draining is True or False, not 'no'"):
+        with pytest.raises(errors.BadRequestError, match="draining must be True or False, not 'no'"):
             Member("a", draining="no")  # type: ignore[arg-type]  # that is the point
 
     def test_names_that_are_no_texts_are_refused(self) -> None:
