@@ -1,4 +1,4 @@
-"""`python -m mq_client`. `mq_client.command_line` takes a moment to import, so `main` does it."""
+"""`python -m mq_client`."""
 
 import sys
 

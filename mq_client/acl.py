@@ -1,8 +1,8 @@
 """
 Sign requests for brokers that authenticate their clients.
 
-The signature is the base64 of an HMAC-SHA1. It covers the values of all fields, in the order of
-their names, and the body. It is sent as a field, next to the access key.
+The signature is an HMAC-SHA1, encoded in base64. It covers the values of all fields, in the order
+of the fields' names, and the body. The request contains it as a field, next to the access key.
 """
 
 import base64
@@ -23,7 +23,7 @@ class Credentials:
     security_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse one key without the other."""
+        """Refuse an access key without a secret key, and the reverse."""
         if not self.access_key or not self.secret_key:
             raise errors.UsageError("credentials need an access key and a secret key")
 

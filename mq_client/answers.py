@@ -1,16 +1,16 @@
 """
-What each answer to a pull means for a reader that reads a queue in order.
+Find out what an answer to a pull means for a reader that reads a queue in order.
 
-An answer's code alone is ambiguous: RocketMQ's own client takes 20 for "go on", although it may
-stand for deleted messages. The remark names the broker's `GetMessageStatus` and tells them apart.
-`MEANINGS` has every combination that the sources of RocketMQ 4.9 and 5.x can return:
-`DefaultMessageStore.getMessage` chooses the status and the next offset, `PullMessageProcessor` and
-its result handler choose the code. A slave answers 20 where its master would answer 19 or 21, and
-returns the requested offset as the next one. A combination outside the table is an error, because
-a guess could lose messages silently.
+An answer's code alone is ambiguous. For example, RocketMQ's own client continues after code 20,
+which may also mean that messages were deleted. The remark of the answer contains the broker's
+`GetMessageStatus`, which distinguishes these cases. `MEANINGS` has every combination of code and
+status that RocketMQ 4.9 and 5.x can return: `DefaultMessageStore.getMessage` chooses the status and
+the next offset, `PullMessageProcessor` and its result handler choose the code. If a master would
+answer 19 or 21, its slave answers 20, and returns the requested offset as the next one. A
+combination outside the table is an error, because a guess could lose messages silently.
 
-Without a filter, an answer is checked against its own body: each offset between the requested one
-and the next one is either in the body or gone, whatever the broker says.
+Without a filter, the body of an answer is checked too: if an offset between the requested one and
+the next one is not in the body, its message is gone, whatever the broker's status is.
 """
 
 import struct
@@ -39,12 +39,12 @@ class Meaning(Enum):
 _FOUND, _NEW, _MATCHED, _MOVED = PullStatus
 
 MEANINGS: dict[tuple[PullStatus, str | None], Meaning] = {
-    # Also if some of the messages could not be read.
+    # The broker also answers this if it could not read some of the messages.
     (_FOUND, "FOUND"): Meaning.MESSAGES,
     # The requested offset is the queue's end. A slave whose master is up answers 20.
     (_NEW, "OFFSET_OVERFLOW_ONE"): Meaning.NOTHING_YET,
     (_MATCHED, "OFFSET_OVERFLOW_ONE"): Meaning.NOTHING_YET,
-    # Nothing was ever written: 19 for offset 0, otherwise 21.
+    # No message was ever written to the queue: 19 for offset 0, otherwise 21.
     (_NEW, "NO_MESSAGE_IN_QUEUE"): Meaning.NOTHING_YET,
     (_MOVED, "NO_MESSAGE_IN_QUEUE"): Meaning.BEYOND_END,
     (_MATCHED, "NO_MESSAGE_IN_QUEUE"): Meaning.BEYOND_END,
@@ -55,21 +55,22 @@ MEANINGS: dict[tuple[PullStatus, str | None], Meaning] = {
     # The index file of these offsets is missing. The next offset is the start of the next file.
     (_NEW, "OFFSET_FOUND_NULL"): Meaning.GONE,
     (_MATCHED, "OFFSET_FOUND_NULL"): Meaning.GONE,
-    # The filter rejected all. Without a filter: a gap in the index, or an unreadable index.
+    # The filter rejected all messages. Without a filter, the index has a gap or is unreadable.
     (_MATCHED, "NO_MATCHED_MESSAGE"): Meaning.PASSED_OVER,
-    # The commit-log file is deleted, and the queue's minimum is corrected 10 s later or more.
+    # The commit-log file is deleted. The broker corrects the queue's minimum 10 s later or more.
     (_MATCHED, "MESSAGE_WAS_REMOVING"): Meaning.GONE,
-    # Before the queue's minimum, which is the next offset. A slave answers 20, without one.
+    # The offset is below the queue's minimum, which is the next offset. A slave answers 20, without
+    # a next offset.
     (_MOVED, "OFFSET_TOO_SMALL"): Meaning.GONE,
     (_MATCHED, "OFFSET_TOO_SMALL"): Meaning.GONE,
-    # Beyond the queue's maximum, which is the next offset. A slave: as above.
+    # The offset is above the queue's maximum, which is the next offset. A slave answers as above.
     (_MOVED, "OFFSET_OVERFLOW_BADLY"): Meaning.BEYOND_END,
     (_MATCHED, "OFFSET_OVERFLOW_BADLY"): Meaning.BEYOND_END,
     # An administrator's reset (5.0 and later, `useServerSideResetOffset`) is returned once, to the
     # group's next pull. Later pulls are answered as usual.
     (_MOVED, "OFFSET_RESET"): Meaning.RESET,
     (_MATCHED, "OFFSET_RESET"): Meaning.RESET,
-    # Without a remark, as in the rewritten answers of static topics: only the offsets tell.
+    # No remark, as in the rewritten answers of static topics: only the offsets show the meaning.
     (_FOUND, None): Meaning.MESSAGES,
     (_NEW, None): Meaning.NOTHING_YET,
     (_MATCHED, None): Meaning.PASSED_OVER,
@@ -84,9 +85,9 @@ class UnknownAnswerError(errors.ProtocolError):
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    The meaning of one answer, for the offsets from the requested one up to `stop`, exclusive.
+    The meaning of one answer. It covers the offsets from the requested one up to `stop`, exclusive.
 
-    `body` ends where its offsets stop being consecutive.
+    `body` is cut off where its offsets stop being consecutive.
     """
 
     meaning: Meaning
@@ -107,7 +108,7 @@ def read(pulled: Pulled, queue: MessageQueue, asked: int, wanted: Filter) -> Ans
     stop = pulled.next_offset
     if meaning is Meaning.GONE and pulled.remark is None and stop < asked:
         meaning = Meaning.BEYOND_END
-    if pulled.status is PullStatus.NOTHING_NEW:  # the next index file may not exist yet
+    if pulled.status is PullStatus.NOTHING_NEW:  # if so, the next index file may not exist yet
         stop = min(stop, pulled.max_offset)
     if meaning in (Meaning.NOTHING_YET, Meaning.BEYOND_END, Meaning.RESET):
         return Answer(meaning, asked, pulled)
@@ -117,7 +118,7 @@ def read(pulled: Pulled, queue: MessageQueue, asked: int, wanted: Filter) -> Ans
         return Answer(Meaning.GONE, stop, pulled)
     if wanted.is_everything:
         return _check_order(pulled, queue, asked)
-    if asked < pulled.min_offset:  # a filter hides gaps, but not this one
+    if asked < pulled.min_offset:  # a filter hides other gaps, but not this one
         return Answer(Meaning.GONE, min(stop, pulled.min_offset), pulled)
     return Answer(meaning, stop, pulled, pulled.body)
 
@@ -135,11 +136,11 @@ def _check_order(pulled: Pulled, queue: MessageQueue, asked: int) -> Answer:
 
 
 class _UnreadableError(Exception):
-    """These bytes are no messages. `decoding.decode` gives the exact error."""
+    """The bytes are not messages. `decoding.decode` raises the exact error."""
 
 
 class _Run(NamedTuple):
-    """Messages at the beginning of a body with consecutive offsets."""
+    """The messages at the beginning of a body, as long as their offsets are consecutive."""
 
     first: int
     stop: int
@@ -187,6 +188,6 @@ def _count(message: bytes | memoryview, queue: MessageQueue) -> int:
 
 
 NOWHERE = 1 << 63
-"""Above all offsets."""
+"""A number above all offsets."""
 _HEAD = Struct(">i16xq8xi")
 """Size, queue offset and sysFlag."""

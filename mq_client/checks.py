@@ -1,8 +1,8 @@
-"""Check that the protocol can carry a value, before anything is sent."""
+"""Check values before they are sent: the protocol must be able to represent them."""
 
 INT32_MAX, INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 
 def is_whole(value: object, least: int, most: int) -> bool:
-    """Whether it is a whole number in this range. True and False are not."""
+    """Whether the value is a whole number in this range. True and False are not numbers here."""
     return type(value) is int and least <= value <= most

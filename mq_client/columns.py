@@ -18,7 +18,7 @@ from mq_client.rows import Rows
 
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
 LATEST_MS = (2**63 - 1) // 1_000_000
-"""In 2262. pandas and numpy accept neither later times nor times as far before 1970."""
+"""The latest time that pandas and numpy accept, in 2262. The earliest is as far before 1970."""
 SCHEMA = pa.schema(
     [
         pa.field(name, kind, nullable=kind == TIMESTAMP)
@@ -55,10 +55,10 @@ def read(
     """
     Read the messages with offsets from `first` up to `stop`, exclusive, whose tag is wanted.
 
-    Raises the same errors as `decoding.decode`: `ProtocolError` if the bytes are no messages,
-    `CorruptMessageError` if a checksum is wrong or a body does not expand. With a list
-    `unreadable`, corrupt messages are added to it, and the others are read. A timestamp out of
-    range is null, because its producer may choose any number.
+    Raises the same errors as `decoding.decode`: `ProtocolError` if the bytes are not messages,
+    `CorruptMessageError` if a checksum is wrong or a body does not expand. If a list `unreadable`
+    is given, corrupt messages are added to it instead, and the others are read. A timestamp out of
+    range becomes null, because a producer may set any number.
     """
     octets = np.frombuffer(data, np.uint8)
     starts = np.array(wire.find_starts(memoryview(data).cast("B")), np.int64)
@@ -76,7 +76,7 @@ def read(
             check_crc=check_crc, expanded_max=expanded_max,
         )  # fmt: skip
         if len(whole) == len(data):
-            raise refusal from error  # the limit is exceeded only by all of them together
+            raise refusal from error  # only all messages together exceed the limit
         return read(
             whole, broker=broker, first=first, stop=stop, wanted=wanted, check_crc=check_crc,
             expanded_max=expanded_max,
@@ -88,16 +88,16 @@ def read(
 
 def find_message_ids(batch: pa.RecordBatch, texts: Properties | None = None) -> pa.Array:
     """
-    Return the id of each message: its producer's, or the place where it is stored.
+    Return the id of each message: the producer's id, or the place where the message is stored.
 
-    `texts` are the batch's properties, if the caller has them already.
+    `texts` are the batch's properties, if the caller already has them.
     """
     given = (texts or Properties(batch["properties"])).get(properties.UNIQUE_KEY)
     return pc.coalesce(given, _make_place_ids(batch)) if given.null_count else given
 
 
 def to_binary(column: pa.Array) -> pa.Array:
-    """Copy a column of views into one of plain binaries, for libraries without views."""
+    """Copy a column of views into a column of plain binaries, for libraries without views."""
     return column.cast(pa.binary())
 
 
@@ -157,10 +157,10 @@ def _make_place_ids(batch: pa.RecordBatch) -> pa.Array:
 def _find_refusal(
     data: bytes | bytearray | memoryview, broker: str, check_crc: bool, expanded_max: int
 ) -> errors.ProtocolError:
-    """Find the exact error by reading message by message."""
+    """Read message by message to find the exact error."""
     try:
         for _ in decoding.decode(data, broker, check_crc=check_crc, expanded_max=expanded_max):
             pass
     except errors.ProtocolError as error:
         return error
-    raise AssertionError("columns reject what `decode` reads")
+    raise AssertionError("`decode` reads messages that `columns` rejects")

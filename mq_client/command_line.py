@@ -34,10 +34,10 @@ examples:
 exit codes: 0 done, 1 the cluster could not answer or refused, 64 wrong usage, 130 Ctrl-C
 """
 MISUSED = 64
-"""Exit code for wrong usage, the same as in `evenkeel`."""
+"""Exit code for wrong usage. `evenkeel` uses the same one."""
 MOST_QUEUES = 65_535
 MOST_DELAY = 18
-"""The highest level that a broker has by default. It treats higher ones as this one."""
+"""The highest delay level of a broker by default. It treats higher levels like this one."""
 Command = Callable[[Client, argparse.Namespace], None]
 
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command."""
     options = _make_parser().parse_args(arguments, argparse.Namespace(**UNLESS_GIVEN))
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # For characters that the terminal cannot show.
+        # Escape characters that the terminal cannot show.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _make_client(options) as client:
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _forget_output() -> None:
-    """Keep Python from writing again, and failing, when it exits."""
+    """Make Python's exit not fail when it flushes to the closed output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -77,7 +77,7 @@ def _make_client(options: argparse.Namespace) -> Client:
 
 
 def _read_credentials(options: argparse.Namespace) -> Credentials | None:
-    """Take the secret from the environment, because all users can see command lines."""
+    """Read the secret from the environment, because all users can see command lines."""
     if not options.access_key:
         return None
     return Credentials(options.access_key, os.environ.get("ROCKETMQ_SECRET_KEY", ""))
@@ -183,14 +183,19 @@ UNLESS_GIVEN = {
 
 def _make_common_options() -> _CommandParser:
     """
-    Make the options that may stand before or behind the command.
+    Make the options that may be given before or after the command.
 
-    They have no default, because a default of the command would overwrite a value given before it.
+    They have no defaults, because a default after the command would overwrite a value given before
+    the command.
     """
     found = _CommandParser(add_help=False, argument_default=argparse.SUPPRESS)
     found.add_argument("--name-server", metavar="HOST:PORT", help="default: NAMESRV_ADDR")
-    found.add_argument("--access-key", metavar="KEY", help="the secret is ROCKETMQ_SECRET_KEY")
+    found.add_argument(
+        "--access-key", metavar="KEY", help="the secret key comes from ROCKETMQ_SECRET_KEY"
+    )
     found.add_argument("--tls", action="store_true", help="speak TLS")
-    found.add_argument("--tls-ca", metavar="FILE", help="speak TLS; trust these authorities")
+    found.add_argument(
+        "--tls-ca", metavar="FILE", help="use TLS; trust the certificates in this file"
+    )
     found.add_argument("-o", "--output", choices=["table", "json"], help="default: table")
     return found

@@ -1,8 +1,8 @@
 """
-Expand message bodies, as the message's sysFlag says.
+Expand compressed message bodies. The message's sysFlag tells how.
 
-Bit 0 means that a body is compressed. Bits 8 to 10 say how: 1 LZ4 frame, 2 zstd, 3 zlib, and 0 zlib
-by old clients. A body never expands beyond a limit, whatever its header claims.
+Bit 0 means that a body is compressed. Bits 8 to 10 tell how: 1 is an LZ4 frame, 2 zstd, 3 zlib, and
+0 zlib by old clients. A body never expands beyond a limit, whatever size its header claims.
 """
 
 import zlib
@@ -15,11 +15,11 @@ from mq_client import errors
 
 COMPRESSED = 0x1
 EXPANDED_MAX = 64 * 1024 * 1024
-"""Far above the limit of brokers (4 MiB by default), far below a machine's memory."""
+"""Limit of an expanded body: far above a broker's limit (4 MiB by default)."""
 
 
 class Codec(Enum):
-    """How a body is compressed; the value is its place in bits 8 to 10."""
+    """How a body is compressed. The value is the number in bits 8 to 10."""
 
     LZ4 = 1
     ZSTD = 2
@@ -27,7 +27,7 @@ class Codec(Enum):
 
 
 def find_codec(sys_flag: int) -> Codec | None:
-    """Read the bits of sysFlag. None: the body is not compressed."""
+    """Find the compression in sysFlag. None: the body is not compressed."""
     if not sys_flag & COMPRESSED:
         return None
     number = sys_flag >> 8 & 7
@@ -43,7 +43,7 @@ def restore(body: bytes | memoryview, sys_flag: int, room: int) -> bytes | memor
 
 
 def expand(body: bytes | memoryview, codec: Codec, limit: int = EXPANDED_MAX) -> bytes:
-    """Expand a body. `ProtocolError`: it is broken, or larger than `limit`."""
+    """Expand a body. `ProtocolError`: the body is broken, or larger than `limit`."""
     try:
         whole, is_complete = _EXPANDERS[codec](body, limit)
     except (zlib.error, RuntimeError, zstandard.ZstdError, ValueError) as error:
@@ -55,7 +55,7 @@ def expand(body: bytes | memoryview, codec: Codec, limit: int = EXPANDED_MAX) ->
     return whole
 
 
-# Each returns up to `limit` + 1 bytes, and whether the compressed stream is complete.
+# Each function returns up to `limit` + 1 bytes, and whether the compressed stream is complete.
 
 
 def _expand_lz4(body: bytes | memoryview, limit: int) -> tuple[bytes, bool]:
@@ -70,8 +70,8 @@ def _expand_zlib(body: bytes | memoryview, limit: int) -> tuple[bytes, bool]:
 
 
 def _expand_zstd(body: bytes | memoryview, limit: int) -> tuple[bytes, bool]:
-    # RocketMQ's frames have no content size, so this must be a stream. A kilobyte holds at most
-    # 341 blocks of 128 KiB, so the memory used beyond the limit is bounded too.
+    # RocketMQ's frames have no content size, so they are decompressed as a stream. A kilobyte has
+    # at most 341 blocks of 128 KiB, so the memory used beyond the limit is bounded.
     machine = zstandard.ZstdDecompressor(max_window_size=EXPANDED_MAX).decompressobj()
     view = memoryview(body)
     parts = []

@@ -1,11 +1,12 @@
 """
-Our side of one connection, without I/O: numbers for requests, and waiters for their answers.
+Our side of one connection, without I/O: it numbers requests, and matches answers to waiters.
 
-Each request is sent with a number. Answers arrive in any order, and the number leads to the waiter.
-The caller passes the time in. A wait ends with the answer, at the deadline, or with the connection.
+Each request is sent with a number. Answers arrive in any order, and contain the number of their
+request. The caller passes the time. A wait ends with the answer, at the deadline, or when the
+connection ends.
 
-The peer sends requests too, with numbers of its own, so an answer is recognized by its flag, not by
-its number alone. An answer without a waiter is late, and is dropped.
+The peer also sends requests, with its own numbers, so an answer is recognized by its flag and its
+number. An answer without a waiter is late, and is ignored.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,7 @@ class _Wait(Generic[Waiter]):
 
 
 class Connection(Generic[Waiter]):
-    """Numbers requests, keeps their waiters, and delivers what arrives."""
+    """Numbers requests, keeps their waiters, and delivers answers to them."""
 
     def __init__(self, credentials: Credentials | None = None) -> None:
         """Prepare the connection. With credentials, every request is signed."""
@@ -64,7 +65,8 @@ class Connection(Generic[Waiter]):
         """
         Read `size` bytes that are now in the reader's buffer.
 
-        Answers go to `on_answer`, the peer's requests to `on_push`. Return the bytes to send back.
+        `on_answer` is called for answers, `on_push` for requests of the peer. Return the bytes to
+        send back.
         """
         self._heard_at = now
         replies = b""
@@ -92,8 +94,8 @@ class Connection(Generic[Waiter]):
         """
         Remove the waits that have timed out. Return their waiters, and whether the peer is silent.
 
-        It is silent if nothing came from it since the oldest of these waits began. Then it may be
-        gone, and the connection should be closed.
+        It is silent if it has sent nothing since the oldest of these waits began. Then the peer may
+        be gone, and the connection should be closed.
         """
         if now < self._earliest:
             return [], False
@@ -116,7 +118,7 @@ class Connection(Generic[Waiter]):
 
 
 def _reply(frame: Frame) -> bytes:
-    """Answer a peer's request as unknown, if the peer waits for an answer."""
+    """Answer that a peer's request is unknown, if the peer waits for an answer."""
     if frame.is_one_way:
         return b""
     remark = f"this client does not answer requests of code {frame.code}"

@@ -1,7 +1,7 @@
 """
 Read the messages of a pull's answer as values, one object per message.
 
-`columns.read` does the same for many messages at once. Any bytes give messages or a
+`columns.read` does the same for many messages at once. For any bytes, the result is messages or a
 `ProtocolError`.
 """
 
@@ -17,8 +17,8 @@ from mq_client.messages import StoredMessage, Unreadable
 
 EXPANDED_MAX = 256 * 1024 * 1024
 """
-The size to which one answer may expand: 16 times the largest answer. Compressed bodies count, and
-for each message of an inner batch the fields that it takes over from the outer message.
+Limit of one expanded answer: 16 times the largest answer. It counts expanded bodies and, for each
+message of an inner batch, the fields that it copies from the outer message.
 """
 OFFSET_MAX = (1 << 63) - 1
 
@@ -29,7 +29,7 @@ _RESTS = {
     wire.STORE_V6: Struct(">8sq20siqi"),
     wire.BORN_V6 | wire.STORE_V6: Struct(">20sq20siqi"),
 }
-"""The fields between the head and the body, by which of the hosts are IPv6."""
+"""The layout of the fields between head and body; it depends on which hosts are IPv6."""
 
 
 def decode(
@@ -42,9 +42,9 @@ def decode(
     """
     Yield the messages of a pull's answer.
 
-    A queue that stores batches returns the whole batch that holds the requested offset, so the
-    first messages may have lower offsets. Raises `ProtocolError` if the bytes are no message, and
-    `CorruptMessageError` if the checksum is wrong or the body does not expand.
+    If a queue stores batches, the broker returns the whole batch that contains the requested
+    offset, so the first messages may have lower offsets. Raises `ProtocolError` if the bytes are
+    not a message, and `CorruptMessageError` if the checksum is wrong or the body does not expand.
     """
     view = memoryview(data).cast("B")
     room = expanded_max
@@ -112,7 +112,7 @@ def _make_unreadable(
 def _read_stored(
     record: memoryview, start: int, broker: str, check_crc: bool
 ) -> StoredMessage | None:
-    """Read a message with its body as stored. None: it is a blank."""
+    """Read a message without expanding its body. None: it is a blank, not a message."""
     (magic,) = _UINT32.unpack_from(record, wire.MAGIC)
     if magic == wire.BLANK:
         return None
@@ -141,7 +141,7 @@ def _parse(record: memoryview, broker: str, length: Struct) -> tuple[StoredMessa
     (topic_length,) = length.unpack_from(record, topic - length.size)
     texts = topic + topic_length + _INT16.size
     (texts_length,) = _INT16.unpack_from(record, texts - _INT16.size)
-    # Checked last, because a negative length may have led back to bytes that can be read.
+    # This is checked last: with a negative length, the reads above succeed at a wrong place.
     if min(body_length, topic_length, texts_length) < 0 or texts + texts_length > len(record):
         raise struct.error(f"lengths {body_length}, {topic_length}, {texts_length} do not fit")
     message = StoredMessage(
@@ -181,13 +181,13 @@ def _split_batch(outer: StoredMessage, most: int) -> list[batch_body.BatchPart]:
         raise _make_corrupt_error(outer, str(error)) from error
     if outer.queue_offset + len(parts) - 1 > OFFSET_MAX:
         raise _make_corrupt_error(
-            outer, f"it holds {len(parts)} messages, more than the offsets left"
+            outer, f"it has {len(parts)} messages, more than there are offsets left"
         )
     return parts
 
 
 def _make_inner(outer: StoredMessage, part: batch_body.BatchPart, place: int) -> StoredMessage:
-    """Make a message of an inner batch. Their offsets are consecutive."""
+    """Make one message of an inner batch. Messages of a batch have consecutive offsets."""
     texts = outer.body[part.properties : part.properties + part.properties_length]
     return replace(
         outer,

@@ -1,7 +1,7 @@
 """
-What a client remembers between calls: which name server answers, and the routes of topics.
+A client's memory between calls: which name server answers, and the routes of topics.
 
-Losing a directory loses nothing, because all of it can be requested again.
+A new directory can always replace it, because all of it can be requested again.
 """
 
 import re
@@ -27,9 +27,9 @@ class Times:
     connect: float = 3.0
     """Timeout for a connection, including TLS."""
     answer: float = 5.0
-    """Timeout for an answer. For a long poll, its time and `LATE_POLL` are added."""
+    """Timeout for an answer. For a long poll, the poll's time and `LATE_POLL` are added."""
     route_age: float = 30.0
-    """An older route is requested again, as in RocketMQ's own clients."""
+    """A route older than this is requested again, as in RocketMQ's own clients."""
     first_pause: float = 0.1
     """Pause before the first retry. It doubles with each retry."""
     longest_pause: float = 2.0
@@ -45,14 +45,14 @@ class Times:
 
 
 IDLE_SECONDS = 60.0
-"""Idle connections are not reused after this time, because brokers close them after 120 s."""
+"""Connections idle for this long are not reused: brokers close them after 120 s."""
 LATE_POLL = 5.0
-"""How late brokers may end a long poll: they check only every 5 s."""
+"""By how much brokers may exceed the time of a long poll: they check only every 5 s."""
 DEFAULT_TIMES = Times()
 
 
 class Directory:
-    """Name servers, the one that answered last first, and routes with their age."""
+    """Name servers, first the one that answered last, and routes with their age."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Directory:
         self.credentials = credentials
         self.on_route_change: ON_CHANGE | None = None
         self.filters_understood: set[tuple[str, Filter]] = set()
-        """Filters that a broker has compiled, with the broker's address."""
+        """Pairs of a broker's address and a filter that this broker has compiled."""
         self._routes: dict[str, tuple[Route, float]] = {}
 
     def trust(self, name_server: str) -> None:

@@ -1,7 +1,7 @@
 """
-All errors of this package. There is a subclass for each decision that a caller can take.
+All errors of this package. There is a subclass for each way in which a caller may react.
 
-Messages name the peer, the request and a remedy. The same facts are attributes.
+Messages name the peer, the request and a remedy. Attributes contain the same facts.
 """
 
 
@@ -9,7 +9,7 @@ class MqError(Exception):
     """Base of all errors of this package."""
 
     def preface(self, text: str) -> None:
-        """Put a text in front of the message. Type and attributes stay."""
+        """Put a text in front of the message. The type and the attributes do not change."""
         self.args = (f"{text}: {self}",)
 
 
@@ -61,7 +61,7 @@ class AnswerError(MqError):
     """The peer refused the request. `code` and `remark` are from its answer."""
 
     def __init__(self, request: str, address: str, code: int, remark: str | None) -> None:
-        """Keep request, peer and answer."""
+        """Store request, peer and answer."""
         said = remark.strip().splitlines()[0] if remark and remark.strip() else "no reason given"
         advice = f" ({self.advice})" if self.advice else ""
         super().__init__(f"{request} to {address}: code {code}, {said[:400]}{advice}")
@@ -74,7 +74,7 @@ class AnswerError(MqError):
 
 
 class UnexpectedError(AnswerError):
-    """The peer failed. Only its remark says why."""
+    """The peer failed. Only its remark tells why."""
 
 
 class BusyError(AnswerError):
@@ -98,7 +98,9 @@ class NotPermittedError(AnswerError):
 class PermError(NotPermittedError):
     """The perm of the topic or broker lacks READ or WRITE now."""
 
-    advice = "the perm of the topic or broker lacks READ or WRITE now; its messages are kept"
+    advice = (
+        "the perm of the topic or broker lacks READ or WRITE now; the broker keeps its messages"
+    )
 
 
 class TopicUnknownError(AnswerError):

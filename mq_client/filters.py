@@ -1,8 +1,8 @@
 """
-Which messages of a topic a consumer wants: all, those with some tags, or by an SQL92 condition.
+Filters select the messages of a topic that a consumer reads, by tags or by an SQL92 condition.
 
-The broker compares hashes of tags, so it may return messages with another tag; `matches` finds
-them. SQL92 needs `enablePropertyFilter=true` on the broker.
+The broker compares only hashes of tags, so it may return messages with another tag. `matches`
+compares the tags themselves. SQL92 needs `enablePropertyFilter=true` on the broker.
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Filter:
         return self.kind == SQL
 
     def matches(self, tag: str | None) -> bool:
-        """Whether a message with this tag is wanted. SQL92 conditions accept any tag here."""
+        """Whether the filter accepts a message with this tag. SQL92 conditions accept any tag."""
         return not self.names or tag in self.names
 
     def to_subscription(self, topic: str, version: int = 0) -> dict[str, Any]:
@@ -53,7 +53,7 @@ EVERYTHING = Filter()
 
 
 def match_tags(expression: str) -> Filter:
-    """Make a filter from `paid || refunded`. An empty string or `*` is everything."""
+    """Make a filter from `paid || refunded`. An empty string or `*` accepts every message."""
     if expression.strip() in ("", ALL):
         return EVERYTHING
     names = [name.strip() for name in expression.split(BETWEEN_TAGS)]

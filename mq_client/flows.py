@@ -1,5 +1,5 @@
 """
-Operations of several steps, written once for the blocking and the asyncio client.
+Flows are operations of several steps, written once for the blocking and the asyncio client.
 
 A flow is a generator. It yields steps (`Ask`, `AskAll`, `Tell`, `Pause`), receives each outcome as
 the value of the yield or as an exception, and returns its result. It never sleeps, reads a clock or
@@ -27,7 +27,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class AskAll:
-    """Send requests concurrently. The outcome is a list of values and errors."""
+    """Send several requests concurrently. The outcome is a list of values and errors."""
 
     asks: tuple[Ask, ...]
 
@@ -89,4 +89,6 @@ def make_failure(step: Ask | Tell, cause: errors.MqError) -> errors.MqError:
         return errors.DeadlineError(
             f"{what}: no answer within {step.timeout:g} s; is it overloaded or unreachable?"
         )
-    return errors.ConnectionLostError(f"{what}: {cause}; does it run, is the address right?")
+    return errors.ConnectionLostError(
+        f"{what}: {cause}; does the peer run, and is the address right?"
+    )

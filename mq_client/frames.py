@@ -1,12 +1,12 @@
 """
-Frames of the RocketMQ remoting protocol, in memory.
+Encodes and decodes frames of the RocketMQ remoting protocol, without I/O.
 
 `int32 total | int32 (encoding << 24 | header length) | header | body`, big endian. A `FrameReader`
-provides the buffer that a socket reads into, and returns the frames that arrive in it. Nothing here
-opens a socket or reads a clock, so a test is a list of byte strings.
+provides the buffer that a socket reads into, and returns the frames that arrive in it. A test needs
+only byte strings.
 
-Headers are JSON, or RocketMQ's binary form if a broker is configured to send it. We write JSON, and
-the peer answers in JSON.
+Headers are JSON, or RocketMQ's binary form if a broker is configured to send it. This client writes
+JSON, and the peer answers in JSON.
 """
 
 import json
@@ -19,17 +19,17 @@ from typing import Any
 from mq_client import errors, lenient_json
 
 FRAME_MAX = 16 * 1024 * 1024
-"""Brokers close the connection on larger frames, without an error; so we reject them first."""
+"""Brokers close the connection on larger frames without an error, so `encode` refuses them."""
 ANSWER, ONE_WAY = 1, 2
 """The bits of `flag`."""
 VERSION = 493
-"""The version number of RocketMQ 5.4.0. Name servers answer new clients in standard JSON."""
+"""The number of RocketMQ 5.4.0. Name servers answer clients of new versions in standard JSON."""
 JSON, BINARY = 0, 1
 SCRATCH = 64 * 1024
 SPARE_STEP = 1024 * 1024
-"""Buffer sizes are rounded up to this, so that a buffer fits frames of similar sizes."""
+"""Buffer sizes are rounded up to multiples of this, so that similar frames can reuse a buffer."""
 SPARES_MAX = 2 * FRAME_MAX
-"""How many bytes of buffers one connection keeps."""
+"""How many bytes of buffers one connection keeps for reuse."""
 
 _LENGTHS = Struct(">II")
 _LENGTH = Struct(">I")
@@ -39,7 +39,7 @@ _write_json = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A request or an answer. `opaque` is the number that both share."""
+    """A request or an answer. An answer has the same `opaque` number as its request."""
 
     code: int
     opaque: int
@@ -50,12 +50,12 @@ class Frame:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it answers one of our requests."""
+        """Whether the frame answers one of our requests."""
         return bool(self.flag & ANSWER)
 
     @property
     def is_one_way(self) -> bool:
-        """Whether it is a request without an answer."""
+        """Whether the frame is a request without an answer."""
         return bool(self.flag & ONE_WAY)
 
 
@@ -83,8 +83,8 @@ class FrameReader:
     """
     Turns the bytes that a socket reads into frames.
 
-    Small frames share a scratch buffer, so one read may receive many of them. A frame that does not
-    fit gets a buffer of its own, which then is the frame's body: it is not copied.
+    Small frames share a scratch buffer, so one read may receive many of them. A larger frame is
+    read into a buffer of its own. This buffer becomes the frame's body without a copy.
     """
 
     def __init__(self, limit: int = FRAME_MAX) -> None:
@@ -141,9 +141,9 @@ class FrameReader:
 
 class _Spares:
     """
-    Buffers of large frames, for reuse.
+    Buffers of large frames that can be reused.
 
-    Allocating and clearing a new one takes as long as receiving into it.
+    To allocate and clear a new buffer takes as long as to receive data into it.
     """
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class _Spares:
 
 
 def _is_free(buffer: bytearray) -> bool:
-    """Whether no view of it is left: while there is one, its size cannot change."""
+    """Whether no view of the buffer exists. While there is a view, a buffer cannot be resized."""
     try:
         buffer.append(buffer.pop())
     except BufferError:
@@ -171,7 +171,7 @@ def _is_free(buffer: bytearray) -> bool:
 
 
 def parse(data: memoryview) -> Frame:
-    """Decode a frame without its total length."""
+    """Decode a frame. `data` starts after the total length."""
     (word,) = _LENGTH.unpack_from(data)
     encoding, length = word >> 24, word & 0xFF_FFFF
     end = _LENGTH.size + length

@@ -1,8 +1,8 @@
 """
 Fetch many small pieces of one buffer at once, as numpy numbers or as Arrow values.
 
-`data` is the buffer as an array of bytes. `at` holds the position of each piece. The callers have
-checked that every piece lies within the buffer.
+`data` is the buffer as an array of bytes. `at` contains the position of each piece. The callers
+have checked that every piece lies within the buffer.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 
 INLINE = 12
-"""A binary view holds this many bytes itself, and only the first four of longer values."""
+"""An Arrow view contains values up to this length, and only the first four bytes of longer ones."""
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("offset", "<i4")])
 
 

@@ -1,5 +1,5 @@
 """
-Parse JSON as RocketMQ writes it: keys of objects may be any values.
+Parse JSON as RocketMQ writes it. Keys of objects may be any values.
 
 RocketMQ's fastjson writes `{0: "..."}` and even `{{"topic": ...}: {...}}`. A key that is an object
 becomes a tuple of its sorted items, because it must be hashable. Other keys stay as they are.
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from mq_client import errors
 
 MOST_LEVELS = 64
-"""RocketMQ's answers have five levels. Python's parser fails at about a thousand."""
+"""Maximum depth. RocketMQ's answers have five levels; Python's parser fails at about 1,000."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SCALAR = json.JSONDecoder()

@@ -1,4 +1,4 @@
-"""What both clients need of their machine: two clocks, and unique ids."""
+"""The clocks and the source of unique ids that both clients use."""
 
 import os
 import secrets
@@ -15,7 +15,7 @@ def read_wall_clock() -> int:
 
 
 def _make_keys() -> Callable[[], str]:
-    """Make a source of message ids. Random bytes replace the host's address in RocketMQ's ids."""
+    """Make a source of message ids. They contain random bytes instead of the host's address."""
     process = os.getpid() & 0xFFFF
     origin = secrets.token_bytes(4) + process.to_bytes(2) + secrets.token_bytes(4)
     return UniqueKeys(origin, read_wall_clock).make
@@ -23,9 +23,9 @@ def _make_keys() -> Callable[[], str]:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Clocks and ids. Tests replace them."""
+    """Two clocks and a source of ids, which tests replace."""
 
     now: Callable[[], float] = time.monotonic
-    """Monotonic seconds."""
+    """A monotonic clock, in seconds."""
     wall_ms: Callable[[], int] = read_wall_clock
     new_key: Callable[[], str] = field(default_factory=_make_keys)

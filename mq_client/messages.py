@@ -1,4 +1,4 @@
-"""Messages as values: one to be sent, and one as a broker stored it."""
+"""Messages as values: messages to send, and messages that a broker has stored."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,18 +23,18 @@ class Message:
 
     topic: str
     body: bytes
-    """Other buffers are copied, because their owner may change them. Only batches allow b""."""
+    """Buffers other than bytes are copied, because they may change. Only batches allow b""."""
     tags: str | None = None
-    """The tag that filters compare. In spite of the name, it is one tag."""
+    """The one tag that filters compare. RocketMQ's name for it is a plural."""
     keys: tuple[str, ...] = ()
-    """Words by which people find the message."""
+    """Words by which users can search for the message."""
     properties: Mapping[str, str] = field(default_factory=dict)
     delay_level: int | None = None
-    """Deliver later, after the broker's delay of this level, from 1."""
+    """Deliver later, after the broker's delay of this level. Levels start at 1."""
     deliver_at_ms: int | None = None
     """Deliver later, at this time."""
     flag: int = 0
-    """For the application. RocketMQ ignores it."""
+    """A number for the application. RocketMQ ignores it."""
 
     def __post_init__(self) -> None:
         """Refuse invalid values."""
@@ -47,7 +47,7 @@ class Message:
         if not isinstance(self.topic, str):
             return "the topic is not a string"
         if not isinstance(self.body, _BUFFERS):
-            return f"its body is not bytes but {type(self.body).__name__}; a str needs .encode()"
+            return f"its body is not bytes but {type(self.body).__name__}; call .encode() on a str"
         if self.tags is not None and not isinstance(self.tags, str):
             return f"tags {self.tags!r} is not a string"
         if self.keys and (isinstance(self.keys, str) or not _are_texts(self.keys)):
@@ -101,7 +101,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as a broker stored it, but with its body expanded."""
+    """A message as a broker stored it, except that its body is expanded."""
 
     topic: str
     broker: str
@@ -111,7 +111,7 @@ class StoredMessage:
     properties: Mapping[str, str]
     flag: int
     sys_flag: int
-    """As stored: it still says how the body was compressed."""
+    """The flag of the stored message, so it still tells how the body was compressed."""
     born_timestamp_ms: int
     born_address: bytes
     """The producer: an IP address and four bytes for the port. `born_host` shows it."""
@@ -128,17 +128,17 @@ class StoredMessage:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The words by which people find the message."""
+        """The words by which users can search for the message."""
         return tuple(self.properties.get(properties.KEYS, "").split())
 
     @property
     def msg_id(self) -> str:
-        """The producer's id, or without one the place where the broker stored the message."""
+        """The producer's id; if there is none, the place where the broker stored the message."""
         return self.properties.get(properties.UNIQUE_KEY) or self.offset_msg_id
 
     @property
     def offset_msg_id(self) -> str:
-        """The place where the broker stored it, which all messages of an inner batch share."""
+        """The place where the broker stored the message; the same for a whole inner batch."""
         return (self.store_address + _INT64.pack(self.commit_log_offset)).hex().upper()
 
     @property
@@ -154,27 +154,27 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A stored message that cannot be read, because its body is not what was sent."""
+    """A stored message that cannot be read, because its body is corrupt."""
 
     message: StoredMessage
-    """As stored: the body is neither checked nor expanded."""
+    """The message with its stored body, which is neither checked nor expanded."""
     reason: str
     stop: int
-    """The offset after its last one: the body may have held a batch of messages."""
+    """The offset after the message's last one. A message that holds a batch has several offsets."""
 
     @property
     def queue(self) -> MessageQueue:
-        """Its queue."""
+        """The queue of the message."""
         return MessageQueue(self.message.topic, self.message.broker, self.message.queue_id)
 
     @property
     def first(self) -> int:
-        """Its first offset."""
+        """The first offset of the message."""
         return self.message.queue_offset
 
     @property
     def is_batch(self) -> bool:
-        """Whether its body held a batch, of unknown size."""
+        """Whether the body is a batch. Then the number of its messages is unknown."""
         return self.message.sys_flag & wire.WRAPPED == wire.WRAPPED
 
 
@@ -187,7 +187,7 @@ def _are_texts(values: Iterable[object]) -> bool:
 
 
 def find_common_topic(messages: Sequence[Message]) -> str:
-    """Return the one topic of these messages. `UsageError`: there is none, or more than one."""
+    """Return the topic that all messages have. `UsageError`: none, or more than one topic."""
     topics = sorted({message.topic for message in messages})
     if len(topics) != 1:
         raise errors.UsageError(

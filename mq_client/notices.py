@@ -1,4 +1,4 @@
-"""Notices from brokers. The connection answers their other requests as unknown."""
+"""Handles notices from brokers. The connection answers all other requests of brokers."""
 
 import logging
 from collections.abc import Callable
@@ -14,11 +14,11 @@ class Listeners:
     """Functions to call when the members of a group change."""
 
     def __init__(self) -> None:
-        """Start without listeners."""
+        """Begin without listeners."""
         self._by_group: dict[str, Callable[[], None]] = {}
 
     def add(self, group: str, call: Callable[[], None]) -> None:
-        """Call `call` for a group, and no longer the previous function."""
+        """Call `call` for this group from now on, instead of the previous function."""
         self._by_group[group] = call
 
     def hear(self, frame: Frame) -> None:
@@ -29,5 +29,5 @@ class Listeners:
             if call is not None:
                 try:
                     call()
-                except Exception:  # it must not end the connection
+                except Exception:  # an error must not end the connection
                     log.exception("the callback for changed members of group %r failed", group)

@@ -16,15 +16,15 @@ DELIVER_AT_MS = "TIMER_DELIVER_MS"
 
 NAME_END, VALUE_END = "\x01", "\x02"
 MOST_BYTES = 32_767
-"""Their length is sent as a signed 16-bit number."""
+"""The length of all properties is sent as a signed 16-bit number."""
 
 
 def parse(data: bytes | memoryview) -> dict[str, str]:
     """
     Read all properties. Items without a name or a value are skipped, as in RocketMQ 5.
 
-    The last value needs no end mark, because some senders omit it. If a name occurs twice, the
-    last value counts.
+    The mark after the last value may be missing, because some senders omit it. If a name occurs
+    twice, the last value counts.
     """
     items = str(data, "utf-8", "replace").split(VALUE_END)
     pairs = (item.partition(NAME_END) for item in items)
@@ -32,7 +32,7 @@ def parse(data: bytes | memoryview) -> dict[str, str]:
 
 
 def encode(values: Mapping[str, str]) -> bytes:
-    """Encode properties. `UsageError`: one of them would be read differently."""
+    """Encode properties. `UsageError`: a reader would not get back the same properties."""
     text = "".join([f"{name}{NAME_END}{value}{VALUE_END}" for name, value in values.items()])
     if "" in values or "" in values.values():
         raise errors.UsageError(f"properties {dict(values)}: names and values must not be empty")

@@ -1,9 +1,10 @@
 """
-Properties of many messages as Arrow columns, found by the marks that separate them.
+Reads the properties of many messages as Arrow columns.
 
-The messages' properties lie one after another, and their marks split them into segments: a name, a
-mark, a value, a mark, and so on. Arrow takes these segments as an array without a copy, and fetches
-names or values from it. If this is ambiguous, each message is read alone, with the same result.
+The properties of all messages lie one after another in memory. Marks split them into segments: a
+name, a mark, a value, a mark, and so on. Arrow uses these segments as an array without a copy, and
+fetches names or values from it. If a value contains a mark, each message is read alone, with the
+same result.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from mq_client.gather import Bytes, Places
 MAP = pa.map_(pa.string(), pa.string())
 MOST_ASCII = 0x7F
 MOST_COUNTERS = 1 << 20
-"""8 MiB, for a short time."""
+"""Limit of the temporary counters: 8 MiB."""
 
 _VALUE_END = properties.VALUE_END.encode()
 
@@ -28,18 +29,18 @@ class Properties:
     """The properties of each row, by `properties.parse`."""
 
     def __init__(self, raw: pa.Array) -> None:
-        """Take a column of raw properties: binaries, or views of them."""
+        """Read a column of raw properties, which are binaries or views."""
         self._texts = raw.cast(pa.binary())
         self._cut = _cut(self._texts)
 
     def get(self, name: str) -> pa.Array:
-        """Fetch the value of one property as strings; null where a message does not have it."""
+        """Fetch a property's value for each message; null if a message has no such property."""
         if self._cut:
             return self._cut.get(name)
         return pa.array([texts.get(name) for texts in self._parse_texts()], pa.string())
 
     def to_maps(self) -> pa.MapArray:
-        """Fetch them all."""
+        """Fetch all properties of each message."""
         maps = self._cut.to_maps() if self._cut else None
         return maps or pa.array([list(texts.items()) for texts in self._parse_texts()], MAP)
 
@@ -54,21 +55,23 @@ class _Cut:
     data: Bytes
     segments: pa.StringArray
     names: Places
-    """Position of each name in `data`, its length, and the segments of it and its value."""
+    """The position and length of each name in `data`, and the segments of name and value."""
     lengths: Places
     name_segments: Places
     value_segments: Places
     bounds: Places
-    """Which of them belong to a row: from its entry up to the next one, exclusive."""
+    """The names of row n are those from entry n up to entry n + 1, exclusive."""
 
     def get(self, name: str) -> pa.Array:
         found = np.full(len(self.bounds) - 1, -1)
         hits = self._find_named(name.encode())
-        found[self._find_rows(hits)] = self.value_segments[hits]  # the last of two in one row wins
+        found[self._find_rows(hits)] = self.value_segments[
+            hits
+        ]  # if a row has the name twice, the last value wins
         return self.segments.take(pa.array(found, mask=found < 0))
 
     def to_maps(self) -> pa.MapArray | None:
-        """Make maps. None: a name occurs twice in one row, which maps do not allow."""
+        """Make maps. None: a name occurs twice in a row, which maps do not allow."""
         names = self.segments.take(pa.array(self.name_segments))
         if self._has_twins(names.dictionary_encode()):
             return None
@@ -111,7 +114,7 @@ def _cut(texts: pa.BinaryArray) -> _Cut | None:
         data, offsets = _get_bytes(pc.binary_join_element_wise(texts, b"", _VALUE_END))
     marks = np.flatnonzero((data - 1) < 2)
     last = np.flatnonzero(data[marks] == _VALUE_END[0])
-    first = np.append(0, last[:-1] + 1)[: len(last)]  # each item's marks: from first to last
+    first = np.append(0, last[:-1] + 1)[: len(last)]  # the marks of each item are first to last
     segments = _split(data, marks)
     if segments is None or (last > first + 1).any():
         return None
@@ -136,7 +139,7 @@ def _are_ended(data: Bytes, offsets: Places) -> bool:
 
 
 def _split(data: Bytes, marks: Places) -> pa.StringArray | None:
-    """Split at both sides of each mark: segment 2n lies before mark n."""
+    """Split before and after each mark: segment 2n lies before mark n."""
     cuts = np.zeros(2 * len(marks) + 1, np.int64)
     cuts[1::2], cuts[2::2] = marks, marks + 1
     segments = gather.cut_values(data, cuts, pa.string())

@@ -1,11 +1,11 @@
 """
-The position of one queue's pull sequence, and what an answer means for it.
+A `Position` is the place in one queue up to which a reader has pulled.
 
-A `Position` advances only when an answer is accepted, and never goes back. So retries after a
-failure return no message twice and skip none:
+It advances only when an answer is accepted, and never goes back. So retries after a failure return
+no message twice and skip no message. An answer is handled like this:
 
-- messages: return them while their offsets are consecutive, up to `stop`;
-- no message matches the filter: continue behind the offsets that the broker has searched;
+- it has messages: return them while their offsets are consecutive, up to `stop`;
+- no message matches the filter: continue after the offsets that the broker has searched;
 - the offset is gone, because the broker has deleted it: an error, or a recorded gap if allowed;
 - the queue ends before the offset, and there is a `stop`: an error;
 - any other answer leaves the position where it is.
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 MOST_MESSAGES = 4096
 MOST_BYTES = 8 * 1024 * 1024
-"""Limits of one pull. Brokers return less by their own settings."""
+"""Limits of one pull. Brokers may have lower limits."""
 ENOUGH_BYTES = 4 * 1024 * 1024
-"""Answers are joined up to this size or `MOST_MESSAGES`. Brokers return 32 by default."""
+"""Answers are joined up to this size or `MOST_MESSAGES`. By default an answer has 32 messages."""
 READER_BYTES = 64 * 1024 * 1024
-"""About how many bytes the waiting batches of a reader hold together."""
+"""About how many bytes all waiting batches of a reader together may have."""
 LEAST_BYTES = 64 * 1024
-"""The smallest share of a queue, however many queues there are."""
+"""The minimum size of a batch, however many queues there are."""
 MOST_AT_ONCE = 8
-"""Pulls of one queue in flight at once, while small answers are joined."""
+"""Maximum number of pulls of one queue in flight at once, while small answers are joined."""
 POLL_MS = 15_000
 """How long a broker holds a pull without messages. RocketMQ's clients use the same value."""
 
 
 def share(budget: int, queues: int) -> int:
     """
-    Find how large a batch may be when so many queues are pulled concurrently.
+    Find the maximum size of a batch if this number of queues is pulled concurrently.
 
-    Each needs twice its size for a short time, when its answers are joined.
+    While its answers are joined, a batch needs twice its size.
     """
     return min(ENOUGH_BYTES, max(LEAST_BYTES, budget // (2 * max(1, queues))))
 
@@ -57,7 +57,7 @@ class OffsetGoneError(errors.MqError):
     """The broker no longer has these messages."""
 
     def __init__(self, queue: MessageQueue, asked: int, first: int) -> None:
-        """Name the gap."""
+        """Name the missing offsets."""
         super().__init__(
             f"{queue}: offsets {asked} to {first - 1} are deleted on the broker; "
             f"continue at {first}, or allow gaps"
@@ -97,8 +97,8 @@ class Batch:
         """
         Decode the messages as values.
 
-        A message with a broken body raises a `CorruptMessageError`. With a list `unreadable`, it is
-        added to the list instead, and the others are returned.
+        A message with a broken body raises a `CorruptMessageError`. If a list `unreadable` is
+        given, such a message is added to the list instead, and the others are returned.
         """
         from mq_client import decoding
 
@@ -127,7 +127,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Position:
-    """One queue's place in a pull sequence."""
+    """The place in one queue up to which a reader has pulled."""
 
     queue: MessageQueue
     next: int
@@ -154,7 +154,7 @@ class Position:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has reached `stop`."""
+        """Whether the position has reached `stop`."""
         return self.stop is not None and self.next >= self.stop
 
     def make_request(self, group: str, poll_ms: int, most_bytes: int = MOST_BYTES) -> Pull:
@@ -169,15 +169,15 @@ class Position:
         return replace(self, gaps=list(self.gaps))
 
     def catch_up(self, ahead: "Position") -> None:
-        """Advance to the copy."""
+        """Advance to the position of the copy."""
         self.next, self.broker_id, self.gaps = ahead.next, ahead.broker_id, ahead.gaps
 
     def read(self, pulled: Pulled) -> Answer:
-        """Find out what an answer means here, without advancing."""
+        """Find out what an answer means for this position, without advancing."""
         return answers.read(pulled, self.queue, self.next, self.wanted)
 
     def take(self, answer: Answer) -> Batch | None:
-        """Advance by an answer. Return its messages, if any."""
+        """Advance past an answer. Return its messages, if any."""
         self.broker_id = answer.pulled.suggested_broker_id
         first, stop = self.next, self.cut(answer.stop)
         match answer.meaning:

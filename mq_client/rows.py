@@ -1,8 +1,8 @@
 """
 The fields of many stored messages, as numpy arrays with one entry per message.
 
-The rules are those of `decoding.decode`, checked for all messages at once. `CorruptRowsError` says
-only that something is wrong; `decode` says what and where.
+The rules are those of `decoding.decode`, checked for all messages at once. A `CorruptRowsError`
+means only that something is wrong; `decode` finds out what and where.
 """
 
 from dataclasses import dataclass, fields
@@ -29,12 +29,12 @@ _TAIL = np.dtype([("reconsume_times", ">i4"), ("prepared", ">i8"), ("body_length
 
 
 class CorruptRowsError(Exception):
-    """These bytes are no messages, or corrupt messages."""
+    """The bytes are not messages, or a message is corrupt."""
 
 
 @dataclass(slots=True)
 class Rows:
-    """The fields of all messages. Strings are given by their positions and lengths."""
+    """The fields of all messages. A string is stored as its position and length."""
 
     crc: NDArray[np.uint32]
     queue_id: NDArray[np.int32]
@@ -137,7 +137,7 @@ def expand(data: Bytes, rows: Rows, room: int) -> tuple[Bytes, Rows]:
     """
     Expand compressed bodies and split inner batches, within `room` bytes.
 
-    The new bodies are appended to the data. If there are none, data and rows stay the same.
+    The new bodies are appended to the data. Without new bodies, data and rows stay the same.
     """
     is_compressed = rows.sys_flag & compression.COMPRESSED != 0
     if is_compressed.any():
@@ -173,7 +173,7 @@ def _unwrap(data: Bytes, rows: Rows, is_wrapped: NDArray[np.bool_], room: int) -
     opened = rows.take(np.repeat(np.arange(len(rows)), counts))
     base = opened.queue_offset
     opened.queue_offset = base + number
-    _require(opened.queue_offset >= base)  # otherwise they overflowed
+    _require(opened.queue_offset >= base)  # otherwise the offsets overflowed
     (
         opened.flag[inner],
         opened.body[inner],

@@ -1,4 +1,4 @@
-"""The same rows as tables for people and as JSON for programs."""
+"""Formats rows as a table for people, or as JSON for programs."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ def to_json_line(row: Row) -> str:
 
 
 def to_table(columns: Sequence[str], rows: Iterable[Row]) -> str:
-    """Format rows as columns under their names: numbers to the right, others to the left."""
+    """Format rows as a table with headings: numbers right-aligned, other values left-aligned."""
     values = [[row[name] for name in columns] for row in rows]
     texts = [[to_one_line(value) for value in row] for row in values]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
@@ -40,7 +40,7 @@ class Growing:
         self._is_new = True
 
     def add(self, row: Row) -> str:
-        """Format a row, and above the first one the names of the columns."""
+        """Format a row. Above the first row stand the names of the columns."""
         values = [row[name] for name in self._columns]
         texts = [to_one_line(value) for value in values]
         self._widths = [max(pair) for pair in zip(self._widths, map(len, texts), strict=True)]
@@ -62,6 +62,6 @@ def _align(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -
 
 
 def to_one_line(value: object) -> str:
-    """Format a value in one line, without characters that control a terminal."""
+    """Format a value on one line, without characters that control a terminal."""
     text = "-" if value is None else str(value)
     return "".join(letter if letter.isprintable() else "·" for letter in text)

@@ -1,7 +1,7 @@
 """
-Make the ids that producers give to messages: the property UNIQ_KEY, shown as the message id.
+Make message ids as producers do. The property UNIQ_KEY contains the id.
 
-The layout is RocketMQ's, so that its tools can tell from an id roughly when a message was sent:
+Ids have RocketMQ's layout, so that its tools can see roughly when a message was sent:
 address 4 | process 2 | any 4 | milliseconds since the month began 4 | count 2, in hexadecimal.
 """
 
@@ -16,11 +16,11 @@ _COUNTS = 1 << 16
 
 
 class UniqueKeys:
-    """The ids of one producer. Several threads may make them at once."""
+    """Makes the ids of one producer. Several threads may use it at once."""
 
     def __init__(self, origin: bytes, clock_ms: Callable[[], int]) -> None:
         """
-        Take an origin that no other producer has, and a clock of milliseconds since 1970.
+        Store an origin that no other producer has, and a clock of milliseconds since 1970.
 
         The origin is an IPv4 address, the low half of a process id and any 4 bytes, for example
         random ones.
@@ -33,7 +33,7 @@ class UniqueKeys:
         self._month = (0, 0)
 
     def make(self) -> str:
-        """Make the next id. Up to 65,536 per millisecond are distinct."""
+        """Make the next id. Up to 65,536 ids per millisecond are distinct."""
         now = self._clock_ms()
         begin, end = self._month
         if not begin <= now < end:
@@ -42,7 +42,7 @@ class UniqueKeys:
 
 
 def _find_month(now_ms: int) -> tuple[int, int]:
-    """Find the beginnings of a time's month and of the next one, in milliseconds."""
+    """Find when the month of this time and the next month begin, in milliseconds."""
     now = datetime.fromtimestamp(now_ms // 1000, UTC)
     begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     end = (begin + timedelta(days=31)).replace(day=1)

@@ -16,7 +16,7 @@ MASTER_ID = 0
 READ, WRITE = 4, 2
 """The bits of `perm`."""
 MOST_PERM = 7
-"""READ, WRITE and the bit of inherited settings."""
+"""READ, WRITE, and the bit for inherited settings."""
 
 
 class MessageQueue(NamedTuple):
@@ -27,7 +27,7 @@ class MessageQueue(NamedTuple):
     id: int
 
     def __str__(self) -> str:
-        """Show it as `orders@broker-a 3`."""
+        """Show the queue as `orders@broker-a 3`."""
         return f"{self.topic}@{self.broker} {self.id}"
 
 
@@ -68,8 +68,8 @@ class BrokerRoute:
         """
         Whether consumers may read from this broker.
 
-        A master is not needed, because slaves answer pulls too. An address is not needed either: a
-        queue exists even if its broker is down, so a broker that fails moves no queue.
+        This needs no master, because slaves answer pulls too. It needs no address either: a queue
+        exists even if its broker is down, so no queue moves when a broker fails.
         """
         return bool(self.perm & READ)
 
@@ -79,7 +79,7 @@ class BrokerRoute:
         return bool(self.perm & WRITE) and self.master is not None
 
     def find_address(self, broker_id: int = MASTER_ID) -> str | None:
-        """Return the address to read from: of this broker id, of the master, or of any slave."""
+        """Return the address to read from: this broker id's, else the master's, else a slave's."""
         found = self.addresses.get(broker_id) or self.master
         return found or next(iter(self.addresses.values()), None)
 
@@ -91,7 +91,7 @@ class Route:
     topic: str
     brokers: tuple[BrokerRoute, ...]
     is_static: bool = False
-    """Whether it is a static topic, whose queues move between brokers. Not supported."""
+    """Whether this is a static topic, whose queues move between brokers. Not supported."""
 
     def find_broker(self, name: str) -> BrokerRoute | None:
         """Find a broker by name."""
@@ -99,7 +99,7 @@ class Route:
 
     @property
     def readable(self) -> list[MessageQueue]:
-        """The queues that consumers see, RocketMQ's subscribe view."""
+        """The queues that consumers see, which RocketMQ calls the subscribe view."""
         return [
             MessageQueue(self.topic, broker.broker, number)
             for broker in self.brokers
@@ -109,7 +109,7 @@ class Route:
 
     @property
     def writable(self) -> list[MessageQueue]:
-        """The queues that producers see, RocketMQ's publish view."""
+        """The queues that producers see, which RocketMQ calls the publish view."""
         return [
             MessageQueue(self.topic, broker.broker, number)
             for broker in self.brokers
@@ -133,12 +133,12 @@ class PullStatus(Enum):
     NOTHING_MATCHED = 20
     """No message up to `next_offset` passes the filter: continue there immediately."""
     OFFSET_MOVED = 21
-    """There is no such offset. `next_offset` is the nearest one."""
+    """The requested offset does not exist. `next_offset` is the nearest one that does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """The answer to one pull. `body` holds the messages as they were stored."""
+    """The answer to one pull. `body` contains the messages as they are stored."""
 
     status: PullStatus
     next_offset: int
@@ -221,7 +221,7 @@ class TopicConfig:
 
 
 class Stored(NamedTuple):
-    """The queue and offset of a stored message, or of the first of a batch."""
+    """The queue and offset of a stored message, or of the first message of a batch."""
 
     queue: MessageQueue
     offset: int

@@ -103,9 +103,9 @@ def _broken() -> dict[str, tuple[bytes, str]]:
     v6 = message(b"", born_host=IPV6_HOST, store_host=IPV6_HOST)
     short = message(b"", topic="")
     return {
-        "cut in its size": (good[:3], "3 bytes at the end are no message"),
+        "cut in its size": (good[:3], "3 bytes at the end are not a message"),
         "cut": (good[:-1], "message at byte 0: 1 bytes are missing"),
-        "too long": (good + bytes(2), "2 bytes at the end are no message"),
+        "too long": (good + bytes(2), "2 bytes at the end are not a message"),
         "no size": (with_int(good, wire.SIZE, 0), "message at byte 0: its size is 0"),
         "negative size": (with_int(good, wire.SIZE, -4), "message at byte 0: its size is -4"),
         "magic number": (with_int(good, wire.MAGIC, 1), "byte 0: magic number 0x1 is unknown"),

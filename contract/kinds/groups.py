@@ -317,9 +317,7 @@ class JobRecord(Part, frozen=True):
     ended_at: str = ""
     """Time when the last driver ended."""
     exit_code: int = 0
-    """
-    Exit code of the last driver. 0: done, 75: a retry follows, 78: a user must change something.
-    """
+    """Exit code of the last driver. 0: done, 75: a retry follows, 78: a user must act."""
     failures: Count = 0
     """Number of consecutive failures. The delay before the next start grows with it."""
     identity: str = ""

@@ -1,7 +1,7 @@
 """
-The asyncio client: each operation is a coroutine. A client belongs to one event loop.
+The asyncio client. Each operation is a coroutine. A client belongs to one event loop.
 
-It opens one connection per address, when it is first needed, and shares it between tasks.
+It opens a connection to an address at the first request, and all tasks share that connection.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class Client:
     send_one_way = _make_method(sending.send_one_way)
 
     def watch_members(self, group: str, call: Callable[[], None]) -> None:
-        """Call `call` when a broker that had our heartbeat reports that the members changed."""
+        """Call `call` when a broker that knows this client reports changed members of the group."""
         self._listeners.add(group, call)
 
     async def run(self, flow: Flow[Value]) -> Value:
@@ -166,7 +166,7 @@ class Client:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            if self._is_closed and opening.cancelled():  # `close` did it
+            if self._is_closed and opening.cancelled():  # `close` cancelled it
                 raise errors.ClosedError("the client was closed") from None
             raise
 
@@ -177,7 +177,7 @@ class Client:
 
 
 def _is_over(opening: asyncio.Task[Link]) -> bool:
-    """Whether a connection failed, ended, or was idle so long that the peer may close it."""
+    """Whether a connection failed, ended, or has been idle so long that the peer may close it."""
     if not opening.done():
         return False
     if opening.cancelled() or opening.exception() is not None:

@@ -1,7 +1,7 @@
 """
-One connection in an event loop. asyncio reads directly into our reader's buffer.
+One connection in an event loop. asyncio reads directly into the buffer of our `FrameReader`.
 
-The first failure ends a link. A later request to the same address opens a new one.
+The first failure ends a link. A later request to the same address opens a new link.
 """
 
 import asyncio
@@ -49,7 +49,11 @@ class Link(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(seconds):
                 await self._loop.create_connection(lambda: self, host, port, ssl=tls)
-        except (OSError, TimeoutError, UnicodeError) as error:  # the last: IDNA rejects a name
+        except (
+            OSError,
+            TimeoutError,
+            UnicodeError,
+        ) as error:  # UnicodeError: IDNA rejects the name
             self.is_over = True
             raise errors.ConnectionLostError(str(error) or f"not within {seconds:g} s") from error
 
@@ -111,7 +115,7 @@ class Link(asyncio.BufferedProtocol):
             if not waiter.done():
                 waiter.set_exception(errors.DeadlineError("no answer in time"))
         if is_silent:
-            reason = "nothing came from the peer while a request waited"
+            reason = "the peer sent nothing while a request waited for its answer"
             self._end(errors.ConnectionLostError(reason))
 
     def _refuse_if_over(self) -> None:
@@ -119,7 +123,7 @@ class Link(asyncio.BufferedProtocol):
             raise errors.ConnectionLostError(self._why_over)
 
     def _write(self, data: bytes) -> None:
-        assert self._transport is not None, "a link is used before it is open"
+        assert self._transport is not None, "a link was used before it was open"
         self._transport.write(data)
 
     def _end(self, why: errors.MqError) -> None:

@@ -1,15 +1,16 @@
 """
-Run flows over sockets, for any number of threads, without a thread of its own.
+Run flows over sockets, for any number of threads. The engine has no thread of its own.
 
 The waiting threads do the work. One of them leads: it watches all sockets and handles their events
-for all callers, while the other threads sleep until it hands over. A program with one thread never
-switches threads to get an answer, and many requests can be in flight on one connection.
+for all callers, while the other threads sleep. When the leader has its own result, another waiting
+thread leads. So a program with one thread never switches threads to get an answer, and many
+requests can be in flight on one connection.
 
-All state is changed under one lock, which is free while the leader waits for the sockets.
+One lock protects all state. It is free while the leader waits for the sockets.
 
 Ctrl-C may interrupt the main thread between any two steps. So locks are taken by `with`, which
-always releases them. The leader holds a lock of its own, which shows when it is gone. Interrupted
-work fails as a whole, because half of it may be lost.
+always releases them. The leader holds a second lock while it leads, so that other threads can see
+when it has stopped. If the leader is interrupted, all calls fail, because answers may be lost.
 """
 
 import contextlib
@@ -37,9 +38,9 @@ Value = TypeVar("Value")
 Outcome = Any
 
 LOOK_SECONDS = 1.0
-"""How often a thread checks whether the leader is gone: an interrupted leader may not say so."""
+"""How often a thread checks for the leader: an interrupted leader may not wake the others."""
 LEAVE_SECONDS = 5.0
-"""How long `close` waits for the leader to notice."""
+"""How long `close` waits for the leader to stop."""
 
 
 class RunningFlow(Generic[Value]):
@@ -48,7 +49,7 @@ class RunningFlow(Generic[Value]):
     def __init__(
         self, flow: Flow[Value], on_done: "Callable[[RunningFlow[Value]], None] | None" = None
     ) -> None:
-        """Keep the flow; the engine runs it."""
+        """Store the flow; the engine runs it."""
         self.flow = flow
         self.is_done = False
         self._on_done = on_done
@@ -56,7 +57,7 @@ class RunningFlow(Generic[Value]):
         self._error: BaseException | None = None
 
     def finish(self, value: Value | None, error: BaseException | None) -> None:
-        """Keep the result and call `on_done`: twice, if an interrupt comes between the two."""
+        """Store the result and call `on_done`. After an interrupt, it may be called twice."""
         self._value, self._error = value, error
         if self._on_done is not None:
             self._on_done(self)
@@ -93,7 +94,7 @@ class Engine:
         self._lock = threading.RLock()
         self._leader = Leader(0, threading.Lock())
         self._bells: list[threading.Lock] = []
-        """Locks that threads wait for, released when something has changed."""
+        """A lock for each waiting thread. Releasing it wakes the thread."""
         self._under_way: set[RunningFlow[Any]] = set()
         self._links: dict[str, Link] = {}
         self._names = Names(self._wake)
@@ -114,7 +115,7 @@ class Engine:
     def start(
         self, flow: Flow[Value], on_done: Callable[[RunningFlow[Value]], None] | None = None
     ) -> RunningFlow[Value]:
-        """Send a flow's first requests. It advances while any thread waits."""
+        """Send a flow's first requests. The flow advances while any thread waits."""
         task = RunningFlow(flow, on_done)
         with self._lock:
             if self._is_closed:
@@ -126,7 +127,7 @@ class Engine:
         return task
 
     def wait(self, is_done: Callable[[], bool], seconds: float = NEVER) -> bool:
-        """Do all callers' network I/O until `is_done` is True. Return False after `seconds`."""
+        """Do the I/O of all callers until `is_done` is True. Return False after `seconds`."""
         until = time.monotonic() + seconds
         here = Leader(threading.get_ident(), threading.Lock())
         try:
@@ -153,7 +154,7 @@ class Engine:
                 self._ring()  # another thread may lead now
 
     def nudge(self) -> None:
-        """Let every waiting thread check its condition again."""
+        """Make every waiting thread check its condition again."""
         with self._lock:
             self._wake()
             self._ring()
@@ -179,7 +180,7 @@ class Engine:
 
     @property
     def _is_led(self) -> bool:
-        """Whether another thread leads. A thread that leads already may lead again."""
+        """Whether another thread leads. A thread that already leads may call it too."""
         return self._leader.holds.locked() and self._leader.thread != threading.get_ident()
 
     def _lead(self, until: float) -> None:
@@ -204,14 +205,14 @@ class Engine:
 
     def _run_whole(self, work: Callable[[], None]) -> None:
         """
-        Do the work completely, or fail all tasks.
+        Do the work. If it is interrupted, all flows fail.
 
         An interrupt may have lost an answer, or sent half a request.
         """
         try:
             work()
         except BaseException:
-            why = "the thread that worked for all calls was interrupted; call again"
+            why = "the thread that did the I/O for all calls was interrupted; call again"
             tasks, self._under_way = self._under_way, set()
             for task in tasks:
                 if not task.is_done:
@@ -230,7 +231,7 @@ class Engine:
         return bell
 
     def _ring(self) -> None:
-        """Let all waiting threads check their conditions again."""
+        """Wake all waiting threads, so that they check their conditions again."""
         with self._lock:
             bells, self._bells = self._bells, []
             for bell in bells:
@@ -248,8 +249,8 @@ class Engine:
             self._resume(heapq.heappop(self._pauses)[2], None)
 
     def _wake(self) -> None:
-        """Interrupt the leader, because there is something new to watch."""
-        with contextlib.suppress(OSError):  # enough wake-ups are pending, or it is closed
+        """Wake the leader from its wait for the sockets: there is a new socket or deadline."""
+        with contextlib.suppress(OSError):  # enough wake-ups are pending, or the socket is closed
             self._mouth.send(b"\0")
 
     def _resume(self, task: RunningFlow[Any], outcome: Outcome) -> None:

@@ -1,9 +1,9 @@
 """
-One socket that never blocks: it connects, optionally with TLS, writes requests and reads frames.
+One connection over a non-blocking socket, optionally with TLS.
 
-`names` resolves host names, because that blocks. The first request opens a link and the first
-failure ends it; a later request to the same address opens a new one. The engine drives links, under
-its lock.
+`names` resolves host names, because that blocks. The first request opens a link, and the first
+failure ends it; a later request to the same address opens a new link. The engine calls all methods
+while it holds its lock.
 """
 
 import contextlib
@@ -92,7 +92,7 @@ class Link:
 
     @property
     def wakes_at(self) -> float:
-        """The time at which `tick` must be called at the latest."""
+        """The time by which `tick` must be called."""
         connect_by = self._connect_by if self._is_opening else NEVER
         return min(connect_by, self._conversation.next_deadline)
 
@@ -116,7 +116,7 @@ class Link:
         self._write(self._conversation.tell(request))
 
     def advance(self, now: float) -> None:
-        """Continue, because the socket can be read or written."""
+        """Continue after the socket became readable or writable."""
         try:
             match self.state:
                 case LinkState.CONNECTING:
@@ -128,14 +128,14 @@ class Link:
                     self._read(now)
                 case LinkState.LOOKING_UP | LinkState.ENDED:
                     pass
-        except Exception as error:  # noqa: BLE001  # it ends this link, not the leading thread
+        except Exception as error:  # noqa: BLE001  # it must end only this link
             if self.state is LinkState.CONNECTING:
                 self._try_next(str(error))
             else:
                 self.end(str(error))
 
     def tick(self, now: float) -> None:
-        """End what has taken too long."""
+        """End a connection attempt and requests that have taken too long."""
         if self._is_opening and now >= self._connect_by:
             self.end(f"no connection in time, while {self.state.value}")
             return
@@ -145,10 +145,10 @@ class Link:
         for waiter in late:
             waiter(errors.DeadlineError("no answer in time"))
         if is_silent:
-            self.end("nothing came from the peer while a request waited")
+            self.end("the peer sent nothing while a request waited for its answer")
 
     def end(self, reason: str) -> None:
-        """Close, and fail the requests in flight."""
+        """Close the connection. Requests in flight fail."""
         self._close()
         self._why_ended = reason
         for waiter in self._conversation.end():
@@ -223,7 +223,7 @@ class Link:
                 self.end(str(error))
 
     def _flush(self) -> None:
-        """Write as much as the socket takes now. The rest follows when it is ready again."""
+        """Write as much as the socket accepts now, and the rest when it is writable again."""
         sock = self._get_socket()
         while self._outbox:
             try:
@@ -244,7 +244,7 @@ class Link:
             self._selector.modify(self._get_socket(), events, self)
 
     def _read(self, now: float) -> None:
-        """Read until the socket is empty: with TLS, select does not see all waiting bytes."""
+        """Read until the socket is empty. With TLS, select does not report all waiting bytes."""
         sock = self._get_socket()
         while self.state is LinkState.OPEN:
             space = self._conversation.reader.get_space()
@@ -262,7 +262,7 @@ class Link:
                 return
 
     def _get_socket(self) -> socket.socket:
-        assert self._sock is not None, "a link that has ended is not driven"
+        assert self._sock is not None, "a link was used after it had ended"
         return self._sock
 
 

@@ -1,4 +1,4 @@
-"""A member of a group, with a thread of its own for the heartbeats."""
+"""The membership of a client in a group, with a thread for its heartbeats."""
 
 import contextlib
 import threading
@@ -12,7 +12,7 @@ from mq_client.filters import Filter
 from mq_client.operations import membership
 
 EVERY_SECONDS = 30.0
-"""Brokers forget a client after 120 s without a heartbeat."""
+"""Interval of heartbeats. Brokers forget a client after 120 s without one."""
 
 
 class Membership:
@@ -26,7 +26,7 @@ class Membership:
         client_id: str,
         subscriptions: Mapping[str, Filter],
     ) -> None:
-        """Join. Raise an error if the brokers cannot be found."""
+        """Join the group. Raise an error if the brokers cannot be found."""
         self._engine = engine
         self._directory = directory
         self._group = group
@@ -34,8 +34,10 @@ class Membership:
         self._subscriptions = dict(subscriptions)
         self.is_over = False
         self.failures: Mapping[str, Exception] = {}
-        """Errors of the last heartbeats, by the broker's address.
-        `route`: the brokers could not be found."""
+        """
+        Errors of the last heartbeats, by the broker's address. The key `route` means that the
+        brokers could not be found.
+        """
         self._send_heartbeat()
         self._thread = threading.Thread(
             target=self._keep_alive, name=f"heartbeats of {client_id}", daemon=True

@@ -1,8 +1,7 @@
 """
-Resolve host names without blocking other work, although the system's own call blocks.
+Resolve host names in threads, because the system call for it blocks.
 
-Each name is resolved in a thread of its own, one thread per name. Results wait until `deliver` is
-called, under the engine's lock.
+Each name has a thread of its own. The engine holds its lock and calls `deliver` to get the results.
 """
 
 import socket
@@ -16,20 +15,20 @@ OnFound = Callable[[Places | OSError], None]
 
 
 class Names:
-    """Running lookups. Their threads call `wake` when there is something to deliver."""
+    """The lookups in progress. Their threads call `wake` when there is a result to deliver."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        """Keep `wake`; no thread is started yet."""
+        """Store `wake`. No thread is started yet."""
         self._wake = wake
         self._waiting: dict[tuple[str, int], list[OnFound]] = {}
         self._ended: deque[tuple[tuple[str, int], Places | OSError]] = deque()
 
     def look_up(self, host: str, port: int, on_found: OnFound) -> None:
         """
-        Find the addresses of a host. If it is an address, `on_found` is called immediately.
+        Find the addresses of a host.
 
-        If it is a name, `deliver` calls `on_found`. An invalid name raises an `OSError` or
-        `UnicodeError`.
+        If the host is an IP address, this method calls `on_found` itself. If it is a name, a later
+        `deliver` calls `on_found`. An invalid name raises an `OSError` or `UnicodeError`.
         """
         try:
             places = _resolve(host, port, socket.AI_NUMERICHOST)
@@ -39,7 +38,7 @@ class Names:
             on_found(places)
 
     def deliver(self) -> None:
-        """Pass on the results."""
+        """Call `on_found` for all finished lookups."""
         while self._ended:
             key, outcome = self._ended.popleft()
             for on_found in self._waiting.pop(key, ()):

@@ -1,4 +1,4 @@
-"""Pull many queues concurrently, for one thread that iterates over the batches."""
+"""Pull many queues concurrently, and iterate over the batches in one thread."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -13,14 +13,14 @@ class QueueReader:
     """
     An iterator over batches that keeps one pull in flight for each queue.
 
-    The next pull of a queue is sent before its batch is returned, so the broker works while the
-    caller does. At most one batch per queue waits, however slow the caller is. All waiting batches
-    together hold about `budget` bytes: with more queues, batches are smaller. Within a queue the
-    order is the broker's; between queues there is none.
+    The next pull of a queue is sent before its batch is returned, so broker and caller work at the
+    same time. At most one batch per queue waits for the caller. All waiting batches together have
+    about `budget` bytes: with more queues, batches are smaller. Batches of one queue are in order;
+    batches of different queues come in any order.
 
     A position advances when its batch is returned, so a caller that stops can continue later with
-    the same positions. A failed pull raises its error; iterating again repeats the pull. A reader
-    belongs to one thread.
+    the same positions. If a pull fails, the iteration raises its error; iterating again repeats the
+    pull. A reader belongs to one thread.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class QueueReader:
             while self._arrived:
                 number, ahead, task = self._arrived.popleft()
                 if self._pulled.get(number) is not ahead:
-                    continue  # it was delivered before
+                    continue  # this batch was delivered before
                 del self._pulled[number]
                 batch = task.get_result()
                 if batch is not None:

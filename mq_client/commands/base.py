@@ -1,8 +1,8 @@
 """
-The base of all requests. A request knows its code, fields and body, and how to read its answer.
+The base of all requests. A request has a code, fields and a body, and can read its answer.
 
-A request is a frozen dataclass. Its fields are sent under Java's names, unless `list_fields` is
-overridden. `read` turns a good answer into a value.
+A request is a frozen dataclass. Its fields are sent under the names that Java uses, unless
+`list_fields` is overridden. `read` converts a successful answer to a value.
 """
 
 import dataclasses
@@ -34,12 +34,12 @@ class Request(ABC, Generic[Value_co]):
         return {wire: to_text(getattr(self, name)) for name, wire in names if wire}
 
     def encode_body(self) -> bytes:
-        """Encode what follows the header."""
+        """Encode the body that follows the header."""
         return b""
 
     @abstractmethod
     def read(self, answer: Frame) -> Value_co:
-        """Turn a good answer into a value."""
+        """Convert a successful answer to a value."""
 
     def describe(self) -> str:
         """Name the request and its object, for errors."""
@@ -51,21 +51,21 @@ class Request(ABC, Generic[Value_co]):
         return " ".join([self.name, *found])
 
     def make_refusal(self, answer: Frame, address: str) -> errors.AnswerError:
-        """Make the error for an answer that is not good."""
+        """Make the error for an answer that reports a failure."""
         return errors.make_refusal(self.describe(), address, answer.code, answer.remark)
 
 
 class Done(Request[None]):
-    """A request whose good answer has no content."""
+    """A request whose successful answer has no content."""
 
     __slots__ = ()
 
     def read(self, answer: Frame) -> None:
-        """Read nothing."""
+        """Return None, because the answer has no content."""
 
 
 def read_answer(request: Request[Value_co], answer: Frame, address: str) -> Value_co:
-    """Turn an answer into a value, or raise its error."""
+    """Convert an answer to a value, or raise its error."""
     if answer.code not in request.good_codes:
         raise request.make_refusal(answer, address)
     try:
@@ -75,7 +75,7 @@ def read_answer(request: Request[Value_co], answer: Frame, address: str) -> Valu
 
 
 def to_json(value: object) -> bytes:
-    """Encode a body."""
+    """Encode a value as JSON."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -94,10 +94,10 @@ def parse_body(answer: Frame) -> "Node":
 
 
 class Node:
-    """An object in a JSON answer. An unexpected value is a `ProtocolError` that names it."""
+    """An object in a JSON answer. For an unexpected value, a `ProtocolError` names its field."""
 
     def __init__(self, value: object, where: str) -> None:
-        """Check that it is an object. `where` names it in errors."""
+        """Check that the value is an object. `where` describes the object in errors."""
         if not isinstance(value, dict):
             raise errors.ProtocolError(f"{where} is not a JSON object")
         self.value: Mapping[Any, Any] = value
@@ -142,7 +142,7 @@ Kind = TypeVar("Kind")
 
 
 def parse_key(key: object, where: str) -> Node:
-    """Read a key that was an object, which `lenient_json` turned into a tuple."""
+    """Read a key that was an object. `lenient_json` has converted it to a tuple."""
     try:
         return Node(dict(key), where)  # type: ignore[call-overload]  # checked by the except
     except (TypeError, ValueError) as error:

@@ -20,7 +20,7 @@ class GetRoute(Request[Route]):
     accept_standard_json_only: bool = True
 
     def read(self, answer: Frame) -> Route:
-        """Join the queues with the addresses of their brokers, by broker name."""
+        """Combine the queues with the addresses of their brokers, by broker name."""
         body = parse_body(answer)
         data, queues = _index_by_broker(body, "brokerDatas"), _index_by_broker(body, "queueDatas")
         brokers = tuple(
@@ -43,7 +43,7 @@ def _index_by_broker(body: Node, name: str) -> dict[str, Node]:
 
 
 def _order_as_java(text: str) -> bytes:
-    """Order by UTF-16 units, as RocketMQ's clients do: all clients need the same order."""
+    """Make a key that sorts by UTF-16 units as in RocketMQ: all clients need the same order."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -119,11 +119,11 @@ class PutTopics(Done):
     topics: tuple[TopicConfig, ...] = send_as("")
 
     def encode_body(self) -> bytes:
-        """Describe each topic."""
+        """Encode the settings of each topic."""
         return to_json({"topicConfigList": [_describe_topic(topic) for topic in self.topics]})
 
     def describe(self) -> str:
-        """Name the topics."""
+        """Name the request and its topics, for errors."""
         return f"{self.name} {', '.join(topic.topic for topic in self.topics)}"
 
 

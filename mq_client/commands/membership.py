@@ -23,7 +23,7 @@ CONSUMER_NOT_ONLINE = 206
 
 @dataclass(frozen=True, slots=True)
 class GetReaders(Request[list[str]]):
-    """Ask which groups read a topic: those that subscribe to it now or have ever committed."""
+    """Ask which groups read a topic: groups that subscribe to it, or ever committed offsets."""
 
     code: ClassVar[int] = 300
     name: ClassVar[str] = "QUERY_TOPIC_CONSUME_BY_WHO"
@@ -96,7 +96,7 @@ def _read_member(node: Node) -> GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat(Done):
-    """Report that a client of a group is alive, and its subscriptions."""
+    """Report that a client of a group is alive, with its subscriptions."""
 
     code: ClassVar[int] = 34
     name: ClassVar[str] = "HEART_BEAT"
@@ -160,7 +160,7 @@ class LockQueues(_QueueLock, Request[list[MessageQueue]]):
     name: ClassVar[str] = "LOCK_BATCH_MQ"
 
     def read(self, answer: Frame) -> list[MessageQueue]:
-        """Read the queues that are now locked. Queues locked by other clients are missing."""
+        """Read the queues that the client has locked. Queues locked by others are missing."""
         return sorted(map(read_queue, parse_body(answer).read_nodes("lockOKMQSet")))
 
 
@@ -184,7 +184,7 @@ class GetAssignment(Request[list[MessageQueue]]):
     strategy: str = send_as("", default="AVG")
 
     def encode_body(self) -> bytes:
-        """Encode the question."""
+        """Encode the group, the topic and the member."""
         return to_json(
             {
                 "topic": self.topic,

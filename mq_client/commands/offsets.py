@@ -1,4 +1,4 @@
-"""Requests about offsets: where queues begin and end, what a group committed, and its lag."""
+"""Requests about offsets: beginnings and ends of queues, committed offsets, and lag."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ class GetTopicOffsets(Request[dict[MessageQueue, Offsets]]):
 
 @dataclass(frozen=True, slots=True)
 class GetLag(Request[list[Lag]]):
-    """Ask how far a group is behind on all queues of a topic on this broker."""
+    """Ask for the lag of a group on all queues of a topic on this broker."""
 
     code: ClassVar[int] = 208
     name: ClassVar[str] = "GET_CONSUME_STATS"

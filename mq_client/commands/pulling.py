@@ -1,4 +1,4 @@
-"""Requests that read: pull messages, and check the filter that a pull carries."""
+"""Requests that pull messages, and that check a filter for pulls."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,7 +15,7 @@ SUSPEND, SUBSCRIPTION_GIVEN = 2, 4
 
 @dataclass(frozen=True, slots=True)
 class Pull(Request[Pulled]):
-    """Ask for messages from an offset on. While there are none, wait up to `suspend_ms`."""
+    """Ask for messages from an offset on. The broker waits up to `suspend_ms` for the first one."""
 
     code: ClassVar[int] = 11
     name: ClassVar[str] = "PULL_MESSAGE"
@@ -63,7 +63,7 @@ class Pull(Request[Pulled]):
         return f"{self.name} {self.group} {self.topic} {self.queue_id} from {self.offset}"
 
     def make_refusal(self, answer: Frame, address: str) -> errors.AnswerError:
-        """Recognize a store that is closed or cannot be read now, as when a broker shuts down."""
+        """Recognize a closed or unreadable store, for example while a broker shuts down."""
         if answer.code == 1 and answer.remark == "store getMessage return null":
             return errors.StoreClosedError(self.describe(), address, answer.code, answer.remark)
         return errors.make_refusal(self.describe(), address, answer.code, answer.remark)

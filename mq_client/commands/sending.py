@@ -8,7 +8,7 @@ from mq_client.frames import Frame
 from mq_client.values import MessageQueue, Stored
 
 FLUSH_OR_SLAVE_LATE = frozenset({10, 11, 12})
-"""Stored, but not yet on disk or on the slave when the broker's timeout ended."""
+"""Codes for a stored message that was not on disk or on the slave within the broker's timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class Send(Request[Stored]):
         }
 
     def encode_body(self) -> bytes:
-        """Return the message."""
+        """Return the encoded message."""
         return self.content
 
     def read(self, answer: Frame) -> Stored:
-        """Read where the message was stored."""
+        """Read the queue and the offset of the stored message."""
         queue = MessageQueue(self.queue.topic, self.queue.broker, read_whole(answer, "queueId"))
         return Stored(queue, read_whole(answer, "queueOffset"))
 

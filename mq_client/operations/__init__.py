@@ -1,1 +1,1 @@
-"""Everything that a client can do, as flows. Each function's first argument is the directory."""
+"""All operations of a client, as flows. The first argument of each is the directory."""

@@ -28,7 +28,7 @@ Value = TypeVar("Value")
 def send_heartbeat(
     directory: Directory, group: str, client_id: str, subscriptions: Mapping[str, Filter]
 ) -> Flow[dict[str, errors.MqError]]:
-    """Send a heartbeat to all brokers of the topics, also slaves. Return errors by address."""
+    """Send a heartbeat to all brokers of the topics, including slaves. Return errors by address."""
     request = Heartbeat(client_id, group, tuple(sorted(subscriptions.items())))
     return (yield from _tell_everyone(directory, subscriptions, request))
 
@@ -92,7 +92,7 @@ def _keep_members(answers: Mapping[str, Value | errors.MqError]) -> list[Value]:
 def lock(
     directory: Directory, group: str, client_id: str, queues: Sequence[MessageQueue]
 ) -> Flow[list[MessageQueue]]:
-    """Lock queues for a client for a minute. Return those it got. Brokers do not enforce locks."""
+    """Lock queues for a minute. Return those that are locked now. Brokers enforce no locks."""
     locked: list[MessageQueue] = []
     for place, here in _group_by_broker(queues).items():
         request = LockQueues(group, client_id, tuple(here))

@@ -1,4 +1,4 @@
-"""Offsets: where queues begin and end, what a group has committed, and its lag."""
+"""Offsets: beginnings and ends of queues, committed offsets, and lag."""
 
 from collections.abc import Mapping
 
@@ -28,16 +28,17 @@ def find_min_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
 
 
 def find_max_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
-    """Find the offset that the next message will have. Sends show up in it a little later."""
+    """Find the offset that the next message will have. A new message counts after a short delay."""
     request = GetMaxOffset(queue.topic, queue.id)
     return (yield from ask_broker(directory, BrokerChoice.from_queue(queue), request))
 
 
 def find_master_max_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
     """
-    Find the same offset, but only at the master: `NoBrokerError` while there is none.
+    Find the offset that the next message will have, only from the master.
 
-    A slave may lag behind, so only a master can say that messages are gone.
+    Without a master, a `NoBrokerError` is raised. A slave may lag behind, so only a master can tell
+    whether messages are gone.
     """
     address = yield from routing.find_master(directory, queue.topic, queue.broker)
     request = GetMaxOffset(queue.topic, queue.id)
@@ -52,7 +53,7 @@ def search_offset(directory: Directory, queue: MessageQueue, timestamp_ms: int) 
 
 def list_offsets(directory: Directory, topic: str) -> Flow[dict[MessageQueue, Offsets]]:
     """
-    Find where all queues begin and end, by one request per broker.
+    Find the beginnings and ends of all queues, by one request per broker.
 
     A broker that does not answer is an error. Queues of brokers that the name server has dropped
     are missing without an error.
@@ -63,7 +64,7 @@ def list_offsets(directory: Directory, topic: str) -> Flow[dict[MessageQueue, Of
 
 
 def find_committed(directory: Directory, group: str, queue: MessageQueue) -> Flow[int | None]:
-    """Find the offset that a group reads next. None: it has never committed one."""
+    """Find the offset that a group reads next. None: the group has never committed one."""
     request = GetOffset(group, queue.topic, queue.id)
     try:
         return (yield from ask_broker(directory, BrokerChoice.from_queue(queue), request))
@@ -75,7 +76,8 @@ def commit(directory: Directory, group: str, offsets: Mapping[MessageQueue, int]
     """
     Commit the offsets that a group reads next, and wait until the brokers have them.
 
-    Brokers accept any offset, also a lower one. If they crash, they may lose the last seconds.
+    Brokers accept any offset, also a lower one. A broker that crashes may lose the commits of the
+    last seconds.
     """
     for queue, offset in offsets.items():
         if not is_whole(offset, 0, INT64_MAX):

@@ -1,4 +1,4 @@
-"""Pull messages, with retries. `mq_client.pulling` says what is guaranteed."""
+"""Pull messages, with retries. `mq_client.pulling` describes the guarantees."""
 
 import itertools
 from collections.abc import Sequence
@@ -25,21 +25,21 @@ from mq_client.pulling import (
 from mq_client.values import MASTER_ID, Pulled
 
 MAY_PASS = (errors.UnavailableError, errors.BusyError, errors.TopicUnknownError)
-"""Errors after which a retry may work. The topics of a restarting broker are unknown at first."""
+"""Errors after which a retry may succeed. A restarting broker does not know its topics at first."""
 
 
 def pull_batch(
     directory: Directory, group: str, position: Position, enough: int | None = None
 ) -> Flow[Batch | None]:
     """
-    Pull the next messages of a queue, and wait for them if needed. None: `stop` is reached.
+    Pull the next messages of a queue. If there are none yet, wait for them.
 
-    Answers are joined until they have `enough` bytes, by default `ENOUGH_BYTES`. A broker returns
-    at least one message, however large it is.
+    Returns None if the position has reached `stop`. Answers are joined until they have `enough`
+    bytes, by default `ENOUGH_BYTES`. A broker returns at least one message, however large it is.
 
-    Failed pulls are retried for `Times.patience` seconds, and then the last error is raised. The
-    position stays where it was, also if the flow is abandoned. If a position with a `stop` begins
-    beyond the queue's end, a `BeyondEndError` is raised without retries.
+    Failed pulls are retried for `Times.patience` seconds; then the last error is raised. The
+    position does not change then, nor if the flow is abandoned. If a position has a `stop` and
+    begins beyond the queue's end, a `BeyondEndError` is raised without retries.
     """
     enough = ENOUGH_BYTES if enough is None else enough
     ahead = position.copy_ahead()
@@ -60,9 +60,10 @@ def _pull_patiently(
     """
     Pull until an answer has messages or moves the position.
 
-    A master must say twice that messages are gone: slaves delete by their own clocks, and a file
-    that could not be read may be readable the second time. A master must also say twice that the
-    queue ends before the position, because a message is readable only a moment after its send.
+    Only if a master answers twice that messages are gone, they count as gone: slaves delete files
+    at other times, and a file that could not be read may be readable the second time. A master must
+    also answer twice that the queue ends before the position, because a message is readable only a
+    moment after it was sent.
     """
     failing_since: float | None = None
     told: set[Meaning] = set()
@@ -111,13 +112,13 @@ _REASONS = {
 
 
 def _refuse(position: Position, answer: Answer, is_masters: bool) -> None:
-    """Raise an error for an answer that may change. The retry asks the master."""
+    """Raise an error for an answer that may be different later. The retry asks the master."""
     pulled = answer.pulled
     reason = _REASONS.get(answer.meaning)
     if answer.meaning is Meaning.GONE and not is_masters:
-        reason = "a slave says that it is gone, which only the master can know"
+        reason = "a slave answered that it is gone, but only the master can know"
     if answer.meaning is Meaning.NOTHING_YET and position.stop is not None and not is_masters:
-        reason = "a slave's queue ends there, and only the master knows whether there is more"
+        reason = "the queue ends there on a slave, and only the master knows whether there is more"
     if is_masters and _is_beyond_end(position, answer):
         reason = None
     if reason is not None:
@@ -128,7 +129,7 @@ def _refuse(position: Position, answer: Answer, is_masters: bool) -> None:
 
 def _is_beyond_end(position: Position, answer: Answer) -> bool:
     """
-    Whether a position with a `stop` begins beyond the end that the answer itself states.
+    Whether the position has a `stop` and begins beyond the queue's end in this answer.
 
     A reader without a `stop` waits for new messages.
     """
@@ -140,11 +141,11 @@ def _pull_more(
     directory: Directory, group: str, position: Position, batch: Batch, end: int, enough: int
 ) -> Flow[Batch]:
     """
-    Pull more without waiting, while the queue has more and the batch is small.
+    Pull more messages without waiting, while the queue has more and the batch is small.
 
-    Answers tend to have equally many messages, so several pulls are sent at once, each for the
-    offset where the one before should end, as far as there is room. Answers that do not fit
-    together are dropped, and those offsets are pulled one by one.
+    Answers tend to have equal numbers of messages. So several pulls are sent at once, each for the
+    offset where the one before should end, as far as there is room. Answers that do not continue
+    each other are dropped, and their offsets are pulled one by one.
     """
     bodies = [batch.body]
     start = position.copy_ahead()
@@ -192,7 +193,7 @@ def _pull_all(
     try:
         address = yield from _find_address(directory, group, position)
     except errors.MqError:
-        return []  # the batch is returned first; the next call sees the error, if it lasts
+        return []  # the batch is returned first; if the error persists, the next call raises it
     most = _limit_bytes(enough)
     requests = [replace(position, next=place).make_request(group, 0, most) for place in places]
     asks = tuple(Ask(address, request, directory.times.answer) for request in requests)
@@ -203,7 +204,7 @@ def _pull_all(
 def _pull(
     directory: Directory, group: str, position: Position, enough: int, known_route: bool
 ) -> Flow[tuple[Answer, bool]]:
-    """Pull once. Return the answer, and whether it is the master's if that matters."""
+    """Pull once. Return the answer and, if that matters, whether the master sent it."""
     address = yield from _find_address(directory, group, position, known_route)
     timeout = directory.times.answer + POLL_MS / 1000 + LATE_POLL
     request = position.make_request(group, POLL_MS, _limit_bytes(enough))
@@ -212,24 +213,24 @@ def _pull(
     answer = yield from _look_behind_filter(directory, group, position, answer)
     is_end = answer.meaning in (Meaning.NOTHING_YET, Meaning.BEYOND_END)
     if answer.meaning is not Meaning.GONE and not (is_end and position.stop is not None):
-        return answer, False  # it means the same from a slave
+        return answer, False  # from a slave, this answer means the same
     return answer, (yield from routing.is_master(directory, position.queue, address))
 
 
 _MOVES_ON = (Meaning.MESSAGES, Meaning.PASSED_OVER)
 _ONE_MESSAGE = 1
-"""A limit in bytes: brokers return at least one message, and search for it as for many."""
+"""A limit in bytes that makes a broker return exactly one message."""
 
 
 def _look_behind_filter(
     directory: Directory, group: str, position: Position, answer: Answer
 ) -> Flow[Answer]:
     """
-    Return the answer if none of its messages can be missing; otherwise an answer that says so.
+    Return the answer if it misses no message, otherwise an answer that messages are gone.
 
-    A filter hides messages that a broker has just deleted. So the position is pulled once more
-    without the filter. Brokers delete from the beginning of a queue: if the first message of the
-    answer's range is there, none behind it is missing.
+    With a filter, an answer does not show whether the broker has just deleted messages. So the same
+    offset is pulled once more without the filter. Brokers delete from the beginning of a queue: if
+    the first message of the answer's range exists, so do all later ones.
     """
     if position.wanted.is_everything or answer.meaning not in _MOVES_ON:
         return answer
@@ -247,7 +248,7 @@ def _limit_bytes(enough: int) -> int:
 def _find_address(
     directory: Directory, group: str, position: Position, known_route: bool = True
 ) -> Flow[str]:
-    """Find the broker to pull from. If it does not understand the filter, raise its error."""
+    """Find the broker to pull from. If the broker rejects the filter, raise its error."""
     place = BrokerChoice.from_queue(position.queue, position.broker_id)
     address = yield from routing.find_address(directory, place, None if known_route else 0)
     wanted = position.wanted

@@ -46,7 +46,7 @@ def ask_name_server(directory: Directory, request: Request[Value]) -> Flow[Value
 
 
 def find_route(directory: Directory, topic: str, max_age: float | None = None) -> Flow[Route]:
-    """Find a topic's queues. With `max_age=0`, ask a name server. Default: `Times.route_age`."""
+    """Find a topic's queues. `max_age=0` asks a name server. Default: `Times.route_age`."""
     age = directory.times.route_age if max_age is None else max_age
     known = directory.find_route(topic, age) if age > 0 else None
     if known is not None:
@@ -70,7 +70,7 @@ def find_usable_route(
         last = directory.find_last_route(topic)
         if last is None:
             raise
-        directory.note(last)  # so not every call waits for the name servers
+        directory.note(last)  # so that not every call waits for the name servers
         return last
 
 
@@ -80,7 +80,7 @@ def list_topics(directory: Directory) -> Flow[list[str]]:
 
 
 def list_user_topics(directory: Directory) -> Flow[list[str]]:
-    """List the topics without RocketMQ's own, such as retries, dead letters and broker names."""
+    """List the topics except RocketMQ's own, such as retries, dead letters and broker names."""
     known = yield from list_brokers(directory)
     replies = (f"{name}_REPLY_TOPIC" for name in known.clusters)
     own = {*known.brokers, *known.clusters, *replies, *OF_ROCKETMQ}
@@ -111,7 +111,7 @@ class BrokerChoice:
 
 
 def ask_broker(directory: Directory, place: BrokerChoice, request: Request[Value]) -> Flow[Value]:
-    """Ask a broker. If it does not answer, get its address again and retry once."""
+    """Send a request to a broker. If it does not answer, look up its address and retry once."""
     try:
         address = yield from find_address(directory, place)
         return (yield from flows.ask(address, request, directory.times.answer))
@@ -120,7 +120,7 @@ def ask_broker(directory: Directory, place: BrokerChoice, request: Request[Value
             address = yield from find_address(directory, place, max_age=0)
             return (yield from flows.ask(address, request, directory.times.answer))
         except errors.UnavailableError as second:
-            second.preface(f"failed twice, first: {first}; then")
+            second.preface(f"failed twice: first {first}; then")
             raise
 
 
@@ -149,7 +149,7 @@ def is_master(directory: Directory, queue: MessageQueue, address: str) -> Flow[b
 
 
 def find_master(directory: Directory, topic: str, name: str) -> Flow[str]:
-    """Find the address of a broker's master. `NoBrokerError`: it has none now."""
+    """Find the address of a broker's master. `NoBrokerError`: there is no master now."""
     found = (yield from find_usable_route(directory, topic, max_age=0)).find_broker(name)
     address = (yield from _find_true_master(directory, found)) if found else None
     if address is None:
@@ -161,8 +161,8 @@ def _find_true_master(directory: Directory, broker: BrokerRoute) -> Flow[str | N
     """
     Find the address of the real master.
 
-    With `supportActingMaster`, a name server lists a slave as the master while that is gone. Then
-    the topics are not writable. Its list of all brokers names the real master.
+    With `supportActingMaster`, a name server lists a slave as the master while the master is down.
+    Then the topics are not writable. The name server's list of all brokers has the real master.
     """
     if broker.perm & WRITE:
         return broker.master
@@ -171,7 +171,7 @@ def _find_true_master(directory: Directory, broker: BrokerRoute) -> Flow[str | N
 
 
 def list_masters(directory: Directory, topic: str) -> Flow[dict[str, str]]:
-    """Find the addresses of a topic's brokers. A slave replaces a missing master."""
+    """Find the addresses of a topic's brokers: the master's, or a slave's if there is no master."""
     found = yield from find_usable_route(directory, topic)
     by_name = {broker.broker: broker.find_address() for broker in found.brokers}
     return {name: address for name, address in by_name.items() if address is not None}
@@ -191,7 +191,7 @@ def put_topics(
     """
     Create topics, or change their numbers of queues and perm, on these brokers or on all.
 
-    If a broker refuses, the others may have been changed. The call can be repeated.
+    If a broker refuses, other brokers may already have changed. The call can be repeated.
     """
     if isinstance(on, str):
         raise errors.UsageError(f"on={on!r} is not a list of brokers, such as [{on!r}]")
@@ -218,7 +218,7 @@ def delete_topic(directory: Directory, topic: str) -> Flow[None]:
     found = yield from find_route(directory, topic, max_age=0)
     if lost := [broker.broker for broker in found.brokers if broker.master is None]:
         raise errors.NoBrokerError(
-            f"topic {topic!r} is not deleted: {', '.join(lost)} has no master now, and would "
+            f"topic {topic!r} is not deleted: {', '.join(lost)} has no master now and would "
             "restore the topic later; try again when it is back"
         )
     addresses = {broker.broker: broker.master or "" for broker in found.brokers}

@@ -1,4 +1,4 @@
-"""Send one message or a batch. A chooser picks the queue; retries use another broker."""
+"""Send one message or a batch. A chooser picks the queue. Retries use another broker."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ MAY_PASS = (errors.UnavailableError, errors.BusyError)
 
 
 class Chooser(Protocol):
-    """Picks queues. It may learn from the outcomes of sends."""
+    """Picks queues for sends, and may use the outcomes of earlier sends."""
 
     def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
         """Pick a writable queue, if possible not on the broker that has just failed."""
@@ -29,10 +29,10 @@ class Chooser(Protocol):
 
 
 class RoundRobin:
-    """Picks all writable queues in turn, and avoids the broker that has just failed."""
+    """Picks each writable queue in turn, and avoids the broker that has just failed."""
 
     def __init__(self, start: int | None = None) -> None:
-        """Start at this queue. Default: a random one, so that clients use different brokers."""
+        """Start at this queue. Default: a random queue, so that clients use different brokers."""
         self._next = secrets.randbelow(_ANYWHERE) if start is None else start
 
     def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
@@ -73,10 +73,11 @@ def send(
     tries: int = 3,
 ) -> Flow[Sent]:
     """
-    Send a message, or several of one topic to one queue, and wait until the broker has them.
+    Send one message, or several messages of one topic, and wait until a broker has stored them.
 
-    After a failure, the chooser picks again, after a growing pause. A broker that did not answer
-    may still have stored the messages, so with more than one try they may be stored twice.
+    Several messages go to one queue. After a failure, the chooser picks another queue, with a
+    growing pause between tries. A broker that did not answer may still have stored the messages, so
+    with more than one try they may be stored twice.
     """
     if isinstance(batch, Message):
         batch = [batch]
@@ -119,7 +120,7 @@ def send_one_way(
 
 
 def _make_unique_keys(directory: Directory, batch: Sequence[Message]) -> list[str]:
-    """Find or make an id for each message. Brokers do that only for single messages."""
+    """Find or make an id for each message. Brokers make ids only for single messages."""
     return [message.unique_key or directory.new_key() for message in batch]
 
 

@@ -24,7 +24,7 @@ def is_json(options: argparse.Namespace) -> bool:
 
 
 def parse_number(text: str) -> int | None:
-    """Parse a number that fits into 64 bits. None: the text is not one."""
+    """Parse a number of up to 64 bits. None: the text is not such a number."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
@@ -52,7 +52,7 @@ def parse_place(text: str) -> str:
 
 
 def find_offset(client: Client, place: str, queue: MessageQueue, offsets: Offsets) -> int:
-    """Find the offset of a place in a queue."""
+    """Find the offset of a place: earliest, latest, or a time."""
     if place in (EARLIEST, LATEST):
         return offsets.min if place == EARLIEST else offsets.max
     return client.search_offset(queue, int(place))

@@ -28,7 +28,7 @@ def send(client: Client, options: argparse.Namespace) -> None:
             try:
                 row = _send(client, options, chooser, line.rstrip(b"\n"))
             except errors.MqError as error:
-                error.preface(f"{sent} lines were sent, the next one failed")
+                error.preface(f"{sent} lines were sent, and the next line failed")
                 raise
             sent += 1
             is_json = printing.is_json(options)

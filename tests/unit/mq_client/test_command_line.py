@@ -63,7 +63,7 @@ def test_a_failure_in_the_middle_tells_how_many_lines_were_sent(peer: Peer) -> N
     peer.refuses = lambda frame: TOO_BIG if frame.code == Send.code and peer.bodies[1:] else 0
     code, _, told = run(peer, "send", "orders", given=b"one\ntwo\nthree\nfour\n")
     assert code == 1
-    assert told.startswith("mq_client: 2 lines were sent, the next one failed: SEND_MESSAGE")
+    assert told.startswith("mq_client: 2 lines were sent, and the next line failed: SEND_MESSAGE")
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,7 @@ def test_what_inner_messages_take_over_from_the_outer_one_is_limited() -> None:
 def test_offsets_of_an_inner_batch_do_not_run_over() -> None:
     last = stored.inner_batch(b"one", b"two", offset=decoding.OFFSET_MAX - 1)
     assert [one.queue_offset for one in decoding.decode(last, "b")][-1] == decoding.OFFSET_MAX
-    with pytest.raises(errors.CorruptMessageError, match="more than the offsets left"):
+    with pytest.raises(errors.CorruptMessageError, match="more than there are offsets left"):
         bodies(stored.inner_batch(b"one", b"two", offset=decoding.OFFSET_MAX))
 
 

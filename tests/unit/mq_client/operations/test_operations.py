@@ -51,7 +51,7 @@ def test_a_broker_that_failed_twice_is_told_with_both_failures() -> None:
     refused = errors.ConnectionLostError("refused")
     with pytest.raises(
         errors.ConnectionLostError,
-        match=r"^failed twice, first: no answer within 5 s; then: refused$",
+        match=r"^failed twice: first no answer within 5 s; then: refused$",
     ):
         here.play(offsets.find_max_offset(here.directory, QUEUE), [HERE, silent, HERE, refused])
 
