@@ -527,7 +527,8 @@ class TestBadInput:
             plan.plan(None, queues(1), members("a"), Policy(strategy="AVG", max_moves=1))
 
     def test_text_is_no_yes_or_no(self) -> None:
-        with pytest.raises(errors.BadRequestError, match="draining must be True or False, not 'no'"):
+        told = "draining must be True or False, not 'no'"
+        with pytest.raises(errors.BadRequestError, match=told):
             Member("a", draining="no")  # type: ignore[arg-type]  # that is the point
 
     def test_names_that_are_no_texts_are_refused(self) -> None:
