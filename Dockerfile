@@ -1,12 +1,12 @@
 # Two images: `--target operator` and `--target spark`. How to build them: docs/operating/images.md.
 #
-# What machines need to reach their package registries comes as secrets (pip, certificates,
-# java-certificates), all optional; nothing of them stays in an image.
+# Settings for package registries come as secrets (pip, certificates, java-certificates). All are
+# optional, and none of them stays in an image.
 ARG BASE=debian:bookworm-slim
 
 FROM ${BASE} AS base
 ENV LANG=C.UTF-8
-# What depends on the moment of the build is removed by the step that makes it, and so are setuid bits.
+# Each step removes the files that depend on the time of the build, and the setuid bits.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates python3 tini \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old \
@@ -19,8 +19,8 @@ ENV PATH=/opt/evenkeel/bin:/opt/evenkeel/venv/bin:/usr/local/sbin:/usr/local/bin
 WORKDIR /work
 
 FROM base AS java
-# Where a base has no manuals, Java's packages miss the folder for theirs. The list of authorities is
-# written again in a form without dates.
+# Java's packages need the folder for manuals, which some bases lack. keytool writes the list of
+# trusted authorities again, without dates.
 RUN mkdir -p /usr/share/man/man1 \
     && apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
@@ -53,7 +53,7 @@ ARG EXTRA_PACKAGES=""
 RUN --mount=type=secret,id=java-certificates \
     if [ -n "${EXTRA_PACKAGES}" ]; then /build/add_packages.py ${EXTRA_PACKAGES}; fi
 COPY images/spark/archive images/spark/classes.gz /build/
-# Java compares the jars' times with those that it finds later: in the image all files are of 1980.
+# Java uses the archive only if the jars keep their times, and in the image all files are of 1980.
 RUN touch --date=1980-01-01T00:00:00Z /opt/spark/jars/*.jar \
     && /build/archive /build/classes.gz /opt/spark/jars /opt/evenkeel /opt/spark/conf
 

@@ -1,9 +1,9 @@
 """
-The demo: `python -m demo`. It sets up everything it needs, exits by itself, and counts messages.
+The demo: `python -m demo`. It sets up all that it needs, counts messages, and exits by itself.
 
 Numbered messages arrive continuously. A job with two executors reads them. Then a third executor
-joins, one is killed, and the topic gets more queues. The demo uses the product as users do: a
-manifest file that is edited, and `evenkeel run`.
+joins, one is killed, and the topic gets more queues. The demo uses the product as users do: it
+edits a manifest file while `evenkeel run` runs it.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from sandbox import executors, process, rocketmq
 
 BILLING = Key("default", "billing")
 QUEUES, MORE_QUEUES = 4, 6
-"""Queues on each of two brokers, at the start and at the end."""
+"""How many queues each of the two brokers has, at the start and at the end."""
 LOOK_SECONDS = 0.2
 WATCH_SECONDS = 8.0
 """Time to watch the screen between two events."""
 MOST_FAILURES = 3
-"""So often in a row may the driver fail before the demo gives up."""
+"""After so many failures of the driver in a row, the demo gives up."""
 TIMES = Times(answer=60.0)
 """Everything shares one machine, so a broker may be slow to answer."""
 MANIFESTS = """\
@@ -62,11 +62,11 @@ spec:
 
 
 class StuckError(EvenkeelError):
-    """What the demo waits for cannot happen any more."""
+    """An event for which the demo waits can no longer happen."""
 
 
 class Demo:
-    """One run."""
+    """One run of the demo."""
 
     def __init__(self, folder: Path, client: Client, name_server: str, sender: Sender) -> None:
         """Prepare a run without starting anything."""
@@ -137,7 +137,7 @@ class Demo:
         self.screen.show()
 
     async def _wait_until(self, world: FileWorld, is_so: Callable[[ConsumerGroup], bool]) -> None:
-        """Wait for an event, however slow the machine is, while all that leads to it is alive."""
+        """Wait for an event without a time limit; raise an error if sender or driver has failed."""
         while not is_so(_find_group(world)):
             self._sender.refuse_if_failed()
             self._refuse_if_dead(world)
@@ -152,13 +152,13 @@ class Demo:
         raise StuckError(f"the driver has ended: {job.message}; its log ends with\n{tail}")
 
     async def _sum_committed(self) -> int:
-        """Count the messages that the group has finished, which are in the sink."""
+        """Count the messages up to the group's committed offsets, which are all in the sink."""
         found = await self._client.measure_lag("billing", "orders")
         return sum(max(0, each.consumer_offset) for each in found)
 
 
 def has_given_up(job: JobRecord) -> bool:
-    """Tell whether a driver that has ended so will not come back, or only to fail again."""
+    """Tell whether a driver that has ended will not start again, or will only fail again."""
     return job.exit_code == exit_codes.PERMANENT or job.failures >= MOST_FAILURES
 
 

@@ -1,4 +1,4 @@
-"""Compare the messages sent with the messages received."""
+"""Compares the messages that were sent with those that arrived."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Send numbered messages continuously and evenly to all queues."""
+"""Sends numbered messages continuously, in equal numbers to all queues."""
 
 import asyncio
 from contextlib import suppress
@@ -10,7 +10,7 @@ from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
 
 A_BATCH, BATCH_SECONDS = 20, 0.05
-"""400 messages a second."""
+"""A batch of 20 messages every 0.05 s, so at most 400 messages a second."""
 
 
 class Sender:

@@ -1,10 +1,10 @@
 """
-Follow an assignment yourself: read the queues that a ConsumerGroup assigns to one consumer.
+Follow an assignment in your own program: read the queues that a group assigns to one consumer.
 
     kubectl get mqcg billing -o json | python examples/follow.py NAME_SERVER CONSUMER
 
-It reads each queue from the group's committed offset to the end, commits, and exits. A program of
-your own would keep reading, and read the status again when it changes.
+This example reads each queue from the group's committed offset to its end, commits, and exits. A
+real program would keep reading, and would fetch the status again when it changes.
 """
 
 import json

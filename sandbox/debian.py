@@ -1,9 +1,9 @@
 """
-Programs from Debian's packages, unpacked into the cache: the machine itself is not changed.
+Takes programs from Debian's packages.
 
-apt downloads the package lists into a folder of ours. So no root is needed, and nothing that a
-package starts at installation is started. Only programs with many dependencies are installed, and
-only by root.
+`find_program` unpacks a package into the cache, and apt uses package lists in a folder of ours. So
+it needs no root, and starts none of the services that an installation starts. Programs with many
+dependencies are installed instead, by `install`, which needs root.
 """
 
 import os
@@ -14,11 +14,11 @@ from sandbox import jars, process, progress
 
 
 class NoDebianError(process.SandboxError):
-    """A program cannot be taken from Debian's packages here."""
+    """A program cannot be taken from Debian's packages on this machine."""
 
 
 def find_program(package: str, path: str) -> Path:
-    """Find a program on PATH, or else unpack the package that has it at this path."""
+    """Find a program on PATH; if it is not there, unpack the package that has it at `path`."""
     found = shutil.which(Path(path).name)
     if found:
         return Path(found)
@@ -34,7 +34,7 @@ def find_program(package: str, path: str) -> Path:
 
 
 def install(*packages: str, program: str = "") -> None:
-    """Install packages whose program is not on PATH; by default it has the package's name."""
+    """Install packages whose program is not on PATH; the program usually has the package's name."""
     missing = [package for package in packages if shutil.which(program or package) is None]
     if not missing:
         return

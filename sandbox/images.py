@@ -21,11 +21,11 @@ from sandbox import debian, jars, process, progress
 ROOT = Path(__file__).parents[1]
 TARGETS = ("operator", "spark")
 EPOCH = 315532800
-"""Time of all files, so that layers are reproducible: 1980, where zip files begin."""
+"""The time of all files, so that layers are reproducible: 1980, the first year of zip files."""
 _SUITE = "bookworm"
 _WITHOUT = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
 _REACHING = ("extra-index-url", "index-url", "proxy", "trusted-host")
-"""Settings of pip that say how it reaches packages."""
+"""Settings of pip that say how it reaches its package registry."""
 _CERTIFICATES = "/run/secrets/certificates"
 
 
@@ -45,7 +45,7 @@ class Builder:
     command: Sequence[str]
     build: Sequence[str]
     where: str = ""
-    """Prefix of the images' names."""
+    """A prefix of the images' names."""
 
     def build_image(
         self, target: str, tag: str, arguments: Mapping[str, str], context: Path = ROOT
@@ -74,7 +74,7 @@ def read_version() -> str:
 
 
 def build(builder: Builder, base: str = "", tag: str = "", extra_packages: str = "") -> list[Image]:
-    """Build both images on a base; by default on that of the Dockerfile."""
+    """Build both images on `base`, or on the base that the Dockerfile names."""
     given = {"BASE": base, "EXTRA_PACKAGES": extra_packages}
     arguments = {name: value for name, value in given.items() if value}
     return [builder.build_image(target, tag or read_version(), arguments) for target in TARGETS]
@@ -98,7 +98,7 @@ def build_base() -> str:
     ]
     command = [
         "env", f"SOURCE_DATE_EPOCH={EPOCH}", "mmdebstrap", "--variant=minbase", *options,
-        # Otherwise a package is added that merges what is already merged, and Perl with it.
+        # Otherwise mmdebstrap adds usrmerge, which needs Perl, although the folders are merged.
         "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", "--include=usr-is-merged", _SUITE,
     ]  # fmt: skip
     folder = jars.find_cache() / "images" / f"{_SUITE}-{jars.digest(*command)}"
@@ -114,7 +114,7 @@ def build_base() -> str:
 
 
 def set_up_buildah() -> Builder:
-    """Set up buildah: it needs no daemon, and its images are in the cache."""
+    """Set up buildah, which needs no daemon, with its images in the cache."""
     debian.install("buildah")
     images = jars.find_cache() / "images"
     store = ("buildah", "--root", str(images / "storage"), "--runroot", str(images / "run"))
@@ -134,7 +134,7 @@ def _has_docker() -> bool:
 
 @contextlib.contextmanager
 def write_secrets() -> Iterator[dict[str, Path]]:
-    """Write the settings with which this machine reaches packages, if any are set."""
+    """Write the settings with which pip reaches its registry to files, if there are any."""
     settings = _read_pip_settings()
     found: dict[str, Path] = {}
     with tempfile.TemporaryDirectory(prefix="evenkeel-images-") as folder:
@@ -153,7 +153,7 @@ def write_secrets() -> Iterator[dict[str, Path]]:
 
 
 def _read_pip_settings() -> dict[str, str]:
-    """Read pip's settings from its files and the environment; the environment wins."""
+    """Read pip's settings from its files and the environment, which overrides the files."""
     lines = _run(sys.executable, "-m", "pip", "config", "list").splitlines()
     pairs = (
         line.partition("=") for line in sorted(lines, key=lambda line: line.startswith(":env:"))

@@ -2,8 +2,9 @@
 Downloads Java libraries with their dependencies into the cache, and compiles against them.
 
 `fetch_classpath("org.apache.rocketmq:rocketmq-client:5.4.0")` is all that a caller needs.
-Everything is made once: a second caller, even at the same moment, waits and finds it there. Maven
-downloads if it is on PATH, otherwise Ivy, whose jar comes with PySpark, so a JDK is enough.
+Everything is made only once: a second caller at the same moment waits for the first one. Maven
+downloads the libraries if it is on PATH. Otherwise Ivy does, whose jar comes with PySpark, so a JDK
+is enough.
 """
 
 import contextlib
@@ -29,15 +30,15 @@ _QUIET_SECONDS = 10.0
 
 
 class JarsError(Exception):
-    """Base of all errors of this module."""
+    """The base class of all errors of this module."""
 
 
 class BadCoordinateError(JarsError):
-    """A coordinate is not group:artifact:version."""
+    """A Maven coordinate is not group:artifact:version."""
 
 
 class NoJavaError(JarsError):
-    """There is no Java, or no compiler in it."""
+    """There is no Java, or it has no compiler."""
 
 
 class StepFailedError(JarsError):
@@ -61,7 +62,7 @@ def find_javac() -> Path | None:
 
 
 def find_cache() -> Path:
-    """Find the folder for what takes long to make. It is never inside the checkout."""
+    """Find the folder for files that take long to make. It is never inside the checkout."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "evenkeel"
 
@@ -97,8 +98,8 @@ def make_once(folder: Path, what: str, make: Callable[[Path], None]) -> None:
     """
     Let `make` fill a folder, unless the folder exists.
 
-    It fills a folder next to it, which is renamed when complete, under a lock. So a folder that
-    exists is complete, and the next run deletes what a killed run has left.
+    `make` fills a folder next to it, which is renamed when it is complete, all under a lock. So a
+    folder that exists is complete, and the next run deletes what a killed run has left.
     """
     if folder.exists():
         return
@@ -117,7 +118,7 @@ def make_once(folder: Path, what: str, make: Callable[[Path], None]) -> None:
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:
-    """Run a program that may take minutes: report progress on stderr, and its output on failure."""
+    """Run a program that may take minutes: report progress on stderr; an error has its output."""
     name = Path(command[0]).name
     started = time.monotonic()
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
@@ -147,7 +148,7 @@ def _is_still_running(child: subprocess.Popen[bytes]) -> bool:
 
 
 def _describe_failure(name: str, code: int, output: str) -> str:
-    """Show the end of the program's output, which contains the reason."""
+    """Describe a failure by the end of the program's output, which contains the reason."""
     lines = [line for line in output.splitlines() if line.strip()][-15:]
     said = "".join(f"\n  {line}" for line in lines) or " It is empty."
     return (
@@ -239,7 +240,7 @@ def _unpack_ivy(place: Path) -> None:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold a lock that is released when this process ends, however it ends."""
+    """Hold a lock until the block ends; the kernel releases it if this process dies."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """
-A pinned job in a separate process, with real executors, and a planner in place of the operator.
+Runs a pinned job in a separate process, with real executors, and plans in place of the operator.
 
-The planner writes the assignment that `lb_core` plans for the wanted slots and the existing queues.
+A thread writes the assignment that `lb_core` plans for the wanted slots and the existing queues.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ SQL = "SELECT broker_name, queue_id, queue_offset, CAST(body AS string) AS body 
 
 
 class JobError(process.SandboxError):
-    """The job does not do what was waited for, or has ended."""
+    """The job has ended, or did not do in time what a caller waits for."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class RunningJob:
     wanted: int = 2
     options: dict[str, str] = field(default_factory=dict)
     parts: dict[str, Any] = field(default_factory=dict)
-    """Other fields of the job file, as in JSON."""
+    """Other fields of the job file, in the form that they have in JSON."""
 
     def __post_init__(self) -> None:
         """Start nothing yet."""
@@ -93,7 +93,7 @@ class RunningJob:
         return f"group-{self.topic}"
 
     def start(self) -> None:
-        """Start the driver; what an earlier one reported is gone."""
+        """Start a driver, after deleting the report of an earlier one."""
         (self.folder / names.REPORT).unlink(missing_ok=True)
         file = self.folder / names.JOB
         file.write_text(job_file.encode(self._job()))
@@ -112,7 +112,7 @@ class RunningJob:
             )  # fmt: skip
 
     def end_by(self, number: int) -> int:
-        """Send a signal to the driver, wait for its end, and kill what it leaves behind."""
+        """Send a signal to the driver, wait for its end, and kill the processes that it leaves."""
         self.process.send_signal(number)
         code = self.process.wait(PATIENCE_SECONDS)
         for pid in executors.list_session(self.process.pid):
@@ -130,7 +130,7 @@ class RunningJob:
         return found
 
     def read_metrics(self) -> dict[str, float]:
-        """Read the metrics as Prometheus does, by name without the common prefix."""
+        """Scrape the metrics; return the values by name, without the common prefix."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics.port}/metrics") as answer:
             lines = answer.read().decode().splitlines()
         pairs = [line.rpartition(" ") for line in lines if line.startswith(METRICS)]
@@ -142,7 +142,7 @@ class RunningJob:
         return (self.folder / "log").read_text(errors="replace")
 
     def wait_until(self, is_right: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Wait until the report is right."""
+        """Wait until `is_right` accepts the report."""
         has_ended = self.process.poll
         seen = wait_for(
             lambda: self.report,
@@ -154,7 +154,7 @@ class RunningJob:
         return seen
 
     def wait_until_adopted(self, slots: int) -> dict[str, Any]:
-        """Wait until an assignment to this number of slots is adopted, and all are filled."""
+        """Wait until an assignment to this number of slots is adopted, and all slots are filled."""
         return self.wait_until(
             lambda it: (
                 len(it["slots"]) == slots
@@ -177,15 +177,15 @@ class RunningJob:
         return [row for _, rows in self.read_batches() for row in rows]
 
     def read_batches(self) -> Iterator[tuple[float, list[dict[str, Any]]]]:
-        """Read the rows of the sink, batch by batch, each with the time of its end."""
+        """Read the rows of the sink, batch by batch, each batch with the time when it ended."""
         yield from map(sinks.read_batch, sinks.list_finished(self.folder / "rows"))
 
     def measure_standstills(self, marks: list[tuple[str, float]]) -> dict[str, float]:
         """
-        Measure the longest time in seconds in which a queue was not read, from mark to mark.
+        Measure between each two marks the longest time in seconds in which a queue was not read.
 
-        Messages must arrive in all queues all the time. A queue is not read from the end of one
-        batch with rows of it to the end of the next one.
+        Messages must arrive in all queues all the time. A queue counts as not read from the end of
+        one batch that has rows of the queue to the end of the next such batch.
         """
         times: dict[tuple[str, int], list[float]] = defaultdict(list)
         for end, rows in sorted(self.read_batches()):
@@ -225,7 +225,7 @@ class RunningJob:
             ranges = [QueueRange(each.topic, each.broker, each.id, each.id + 1) for each in queues]
             found = plan.plan(self._last, ranges, members)
             if self._last is None or dict(found.assignment) != dict(self._last.assignment):
-                part = self.folder / f".{names.ASSIGNMENT}"  # readers must not see half of it
+                part = self.folder / f".{names.ASSIGNMENT}"  # readers must not see half a file
                 part.write_bytes(
                     msgspec.json.encode(_make_assignment(self.epoch + 1, found.assignment))
                 )
@@ -240,7 +240,7 @@ def _die_with_parent() -> None:
 
 
 def _make_assignment(epoch: int, given: Assignment) -> AssignmentFile:
-    """Write an assignment as a job reads it."""
+    """Convert an assignment to the form that a job reads."""
     shares = [
         Share(slot, [QueueIds(*queues, ids) for queues, ids in given.list_ids(slot).items()])
         for slot in given

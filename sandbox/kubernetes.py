@@ -6,11 +6,12 @@ Starts the API of Kubernetes 1.34.4 on loopback: an etcd and a kube-apiserver, b
         cluster.servers["kube-apiserver"].kill()
         cluster.servers["kube-apiserver"].restart()
 
-It is ready when the block begins, and gone with its data when the block ends, or when this process
-is killed. Until then the servers keep data and addresses, also over a kill. Authorization is as in
-a real cluster: Node and RBAC. There are no controllers and no nodes: no deployment creates pods,
-nothing is garbage-collected, a deleted namespace stays, the roles `view`, `edit` and `admin` are
-empty, and a namespace accepts no pods before its service account exists.
+The API is ready when the block begins. It is gone with its data when the block ends, or when this
+process is killed. Until then the servers keep their data and addresses, even if they are killed and
+restarted. Authorization is as in a real cluster: Node and RBAC. There are no controllers and no
+nodes: no deployment creates pods, nothing is garbage-collected, a deleted namespace stays, the
+roles `view`, `edit` and `admin` are empty, and a namespace accepts no pods before its service
+account exists.
 """
 
 import abc
@@ -50,7 +51,7 @@ _PROGRAMS = (
 
 
 class KubernetesServer(server.SandboxServer):
-    """What both servers have in common."""
+    """The part that etcd and the API server have in common."""
 
     program = ""
 
@@ -65,11 +66,11 @@ class KubernetesServer(server.SandboxServer):
 
     @abc.abstractmethod
     def make_flags(self) -> dict[str, str]:
-        """Return its configuration; called at each start."""
+        """Return the server's command-line flags; called at each start."""
 
     @abc.abstractmethod
     def _answers(self) -> bool:
-        """Whether it serves; `OSError` if nothing listens."""
+        """Whether the server answers; `OSError` if nothing listens."""
 
     def _start_process(self) -> process.ChildProcess:
         flags = [f"--{name}={value}" for name, value in self.make_flags().items()]
@@ -89,7 +90,7 @@ class Etcd(KubernetesServer):
 
     @property
     def url(self) -> str:
-        """Its address for the API server."""
+        """The address that the API server uses."""
         return f"http://{self._site.address}:{self.port}"
 
     def make_flags(self) -> dict[str, str]:
@@ -103,7 +104,7 @@ class Etcd(KubernetesServer):
             "listen-peer-urls": peers,
             "initial-advertise-peer-urls": peers,
             "initial-cluster": f"{self.name}={peers}",
-            # A single member need not wait for others.
+            # A single member does not wait for others, so the times can be short.
             "heartbeat-interval": "10",
             "election-timeout": "100",
             # Written data survives a kill of the process, though not a power cut.
@@ -133,7 +134,7 @@ class ApiServer(KubernetesServer):
         site: Site = LOOPBACK,
         names: Sequence[str] = (),
     ) -> None:
-        """Make its certificates and the first user."""
+        """Make the server's certificates and the first user."""
         super().__init__(programs, place, site)
         self._etcd = etcd
         self._flags = flags
@@ -142,18 +143,18 @@ class ApiServer(KubernetesServer):
 
     @property
     def url(self) -> str:
-        """Its address for clients."""
+        """The address that clients use."""
         return f"https://{self._site.address}:{self.port}"
 
     def make_flags(self) -> dict[str, str]:
-        """Return its configuration; the caller's flags come last."""
+        """Return the server's flags; the caller's come last, so they override ours."""
         key = str(self.authority.service_accounts_key)
         return {
             "etcd-servers": self._etcd.url,
             "bind-address": self._site.address,
             "advertise-address": self._site.address,
             "secure-port": str(self.port),
-            "endpoint-reconciler-type": "none",  # it would refuse an address on loopback
+            "endpoint-reconciler-type": "none",  # it would refuse a loopback address
             "service-cluster-ip-range": "10.0.0.0/24",
             "tls-cert-file": str(self.authority.servers_certificate),
             "tls-private-key-file": str(self.authority.servers_key),
@@ -168,7 +169,7 @@ class ApiServer(KubernetesServer):
         }
 
     def _answers(self) -> bool:
-        # The server creates the namespace after it is ready for the first time.
+        # The server creates the namespace only after it is ready for the first time.
         asked = (self.admin.ask("GET", path) for path in ("/readyz", "/api/v1/namespaces/default"))
         return all(answer.status == http.HTTPStatus.OK for answer in asked)
 
@@ -179,10 +180,10 @@ class ApiRefusedError(process.SandboxError):
 
 @dataclass(frozen=True)
 class Cluster:
-    """What `run` has started."""
+    """The servers that `run` has started."""
 
     servers: Mapping[str, KubernetesServer]
-    """By program name."""
+    """The servers, by program name."""
     url: str
     admin: ApiUser
     """A user with all rights."""
@@ -214,7 +215,7 @@ def build() -> dict[str, Path]:
 
 @contextlib.contextmanager
 def run(flags: Mapping[str, str] | None = None) -> Iterator[Cluster]:
-    """Run the servers; `flags` are kube-apiserver's, without dashes, and override ours."""
+    """Run the servers; `flags` of the API server, without dashes, override ours."""
     programs = build()
     with contextlib.ExitStack() as claims, process.make_folder("evenkeel-kubernetes-") as place:
         etcd = Etcd(programs, place)

@@ -1,8 +1,8 @@
 """
-Who calls a Kubernetes API, by a certificate or by a token: a kubeconfig, and plain requests.
+Makes users of a Kubernetes API, with a certificate or a token, and writes their kubeconfigs.
 
-An authority of its own signs all certificates of one API, so no other API accepts them. A
-kubeconfig is JSON, which is YAML too, and holds all that it needs.
+Each API has its own certificate authority, so no other API accepts its users. A kubeconfig is
+written as JSON, which is also YAML, and needs no other file.
 """
 
 import base64
@@ -22,23 +22,23 @@ _ANSWER_SECONDS = 30.0
 
 
 class ApiAnswer(NamedTuple):
-    """An answer of the API."""
+    """The API server's answer to one request."""
 
     status: int
     body: Any
-    """Decoded from JSON, or the plain text."""
+    """The value decoded from JSON, or else plain text."""
 
 
 @dataclass(frozen=True)
 class ApiUser:
-    """A user that the API knows, with any rights."""
+    """A user that the API server accepts; RBAC decides what the user may do."""
 
     name: str
     kubeconfig: Path
     _host: str
     _port: int
     tls: ssl.SSLContext
-    """Contains the certificate of the user, if there is one."""
+    """Contains the certificate of the user, if the user has one."""
     _headers: Mapping[str, str]
 
     def ask(
@@ -63,7 +63,7 @@ class Authority:
     """Signs the certificates of one API and of its users, and writes their kubeconfigs."""
 
     def __init__(self, folder: Path, host: str, port: int, *names: str) -> None:
-        """Make it, with the certificates of the API server, which may have more names."""
+        """Make the authority, and certificates for the API server at `host` and these names."""
         self._folder = folder
         self._host = host
         self._port = port

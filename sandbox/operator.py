@@ -1,5 +1,5 @@
 """
-Starts `evenkeel operator` in a separate process, which ends with the block or before.
+Starts `evenkeel operator` in a separate process, which ends at the latest when the block ends.
 
     with operator.RunningOperator(cluster.admin.kubeconfig) as running:
         running.wait_until_ready()
@@ -27,20 +27,20 @@ def make_python_path(root: Path) -> dict[str, str]:
 
 
 class RunningOperator:
-    """One operator, which leads or waits for the lead."""
+    """One operator process, which is the leader or waits to become it."""
 
     def __init__(self, kubeconfig: Path, *options: str, root: Path = ROOT) -> None:
-        """Start nothing yet. `options` are those of the command line, without the port."""
+        """Start nothing yet. `options` go to its command line, which already has the port."""
         self._folder = process.Folder("evenkeel-operator-")
         self._claim = ports.claim()
         self._kubeconfig = kubeconfig
         self._options = options
         self._root = root
-        """The checkout of the operator."""
+        """The checkout whose operator runs."""
         self._process: process.ChildProcess | None = None
 
     def __enter__(self) -> Self:
-        """Start it."""
+        """Start the operator."""
         self.start()
         return self
 
@@ -50,17 +50,17 @@ class RunningOperator:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End it."""
+        """End the operator."""
         self._folder.close()
         self._claim.release()
 
     @property
     def port(self) -> int:
-        """Its port, on 127.0.0.1."""
+        """The operator's port, on 127.0.0.1."""
         return self._claim.port
 
     def start(self) -> None:
-        """Start it, or start it again after it has ended."""
+        """Start the operator, also again after it has ended."""
         command = [
             sys.executable, "-m", "evenkeel", "operator", "--port", str(self.port),
             *self._options,
@@ -75,12 +75,12 @@ class RunningOperator:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the process has not ended yet."""
         return self._running.is_running
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """The exit code of the process; None while it runs."""
         return self._running.exit_code
 
     @property
@@ -89,19 +89,19 @@ class RunningOperator:
         return self._running.log.read_text(errors="replace")
 
     def wait_until_ready(self) -> None:
-        """Wait until it has listed everything and leads."""
+        """Wait until the operator has listed everything and is the leader."""
         self._running.wait_until(lambda: self.metric("leader") == 1.0, READY_SECONDS)
 
     def make_error(self, complaint: str) -> process.PartNotReadyError:
-        """Make an error with this complaint and the end of its log."""
+        """Make an error with this complaint and the end of the operator's log."""
         return process.PartNotReadyError(f"the operator: {complaint}", self._running.log)
 
     def kill(self) -> None:
-        """Kill it, as kill -9 does."""
+        """Kill the operator, as kill -9 does."""
         self._running.kill()
 
     def stop(self) -> None:
-        """Stop it, as the kubelet does."""
+        """Stop the operator, as the kubelet does."""
         self._running.stop(STOP_SECONDS)
 
     def get(self, path: str) -> tuple[int, str]:
@@ -115,7 +115,7 @@ class RunningOperator:
             return 0, ""
 
     def metric(self, name: str, **labels: str) -> float | None:
-        """Read one of its metrics, by name without the common prefix."""
+        """Read one of the operator's metrics, by name without the common prefix."""
         shown = ",".join(f'{key}="{value}"' for key, value in labels.items())
         wanted = METRICS + name + (f"{{{shown}}}" if shown else "")
         for line in self.get("/metrics")[1].splitlines():

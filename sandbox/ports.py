@@ -1,16 +1,16 @@
 """
 Finds free ports on loopback and keeps them for their owner until they are released.
 
-A broker uses three ports: the given one, two below it, and one above. The fourth, between them, is
-bound here and never used. While it is bound, other processes and users that call this module skip
-the four ports. The kernel frees it however this process ends.
+A broker uses three ports: the given one, the second one below it, and the next one above it. Of the
+four neighbours, that leaves one, which is bound here and never used. While it is bound, other
+processes that call this module skip all four. The kernel frees it however this process ends.
 """
 
 import random
 import socket
 from collections.abc import Sequence
 
-# Below the ports that Linux uses for outgoing connections.
+# The first ports of groups of four, below the ports that Linux uses for outgoing connections.
 _FIRSTS: Sequence[int] = range(20_000, 32_000, 4)
 
 
@@ -22,7 +22,7 @@ class PortClaim:
     """Four neighbouring ports, reserved for one owner."""
 
     def __init__(self, first: int) -> None:
-        """Take them; `OSError` if one is in use."""
+        """Take the four ports; `OSError` if one is in use."""
         self.port = first + 2
         self._mark = socket.socket()
         try:
@@ -34,7 +34,7 @@ class PortClaim:
             raise
 
     def release(self) -> None:
-        """Release them."""
+        """Release the ports."""
         self._mark.close()
 
 
@@ -49,7 +49,7 @@ def claim() -> PortClaim:
 
 
 def _check_free(port: int) -> None:
-    """Check all interfaces, because a broker binds one of its ports to all."""
+    """Check a port on all interfaces, because a broker binds one of its ports to all of them."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do
         probe.bind(("", port))

@@ -1,9 +1,10 @@
 """
 Starts child processes that end with their caller, however the caller ends.
 
-A guard (`sandbox.guard`) is the parent of each child and holds one end of a pipe, its leash; the
-other end is here. `kill` closes the leash, and so does the kernel when this process dies. A folder
-has a guard too, and the children hold its leash as well: it is removed after the last of them.
+A guard process (`sandbox.guard`) is the parent of each child. A pipe, the leash, leads from here to
+the guard. `kill` closes the leash, and so does the kernel when this process dies; then the guard
+kills the child. A folder has a guard too. The children hold the folder's leash as well, so that the
+folder is removed only after the last child has ended.
 """
 
 import contextlib
@@ -24,14 +25,14 @@ _LAST_LINES = 20
 
 
 class SandboxError(Exception):
-    """Base of all errors when real parts start or end."""
+    """The base class of errors when servers start or end."""
 
 
 class PartNotReadyError(SandboxError):
-    """A part ended too early, or did not become ready. The error names a copy of its log."""
+    """A process ended too early, or did not become ready. The error names a copy of its log."""
 
     def __init__(self, complaint: str, log: Path) -> None:
-        """Show the end of the log, which contains the reason, without Java stack frames."""
+        """Quote the end of the log, which contains the reason, without Java stack frames."""
         self.log = _keep_log(log)
         lines = [line for line in _read(log).splitlines() if line.strip() and line[:4] != "\tat "]
         said = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:]) or " nothing"
@@ -42,13 +43,13 @@ class Folder:
     """A folder for the data and logs of some processes, removed after the last of them."""
 
     def __init__(self, prefix: str) -> None:
-        """Make it; the prefix shows whose folder it is."""
+        """Make the folder; the prefix of its name shows whose it is."""
         self._leash = _Leash()
         self._leashes: list[_Leash] = []
         self.path = Path(self._leash.start_guard("keep", prefix))
 
     def close(self) -> None:
-        """End all processes in it, remove it, and wait until it is gone."""
+        """End all processes of the folder, remove it, and wait until it is gone."""
         leashes = [*self._leashes, self._leash]
         for leash in leashes:
             leash.let_go()
@@ -56,14 +57,14 @@ class Folder:
             leash.wait()
 
     def make_leash(self) -> "_Leash":
-        """Make a leash that is closed with this folder at the latest."""
+        """Make a leash that is closed when this folder is closed, if not before."""
         leash = _Leash()
         self._leashes.append(leash)
         return leash
 
     @property
     def held_by(self) -> int:
-        """The descriptor that a process inherits if it writes here."""
+        """The file descriptor that a process inherits so that the folder stays while it runs."""
         return self._leash.end
 
 
@@ -83,7 +84,7 @@ class ChildProcess:
     def __init__(
         self, name: str, command: Sequence[str | Path], place: Folder, env: Mapping[str, str]
     ) -> None:
-        """Start it in its own folder; `env` is added to the environment of the caller."""
+        """Start the process in its own folder; `env` is added to the caller's environment."""
         self.name = name
         self.log = place.path / f"{name}.log"
         home = place.path / name
@@ -98,20 +99,20 @@ class ChildProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the process has not ended yet."""
         return self.exit_code is None
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """The exit code of the process; None while it runs."""
         return self._leash.exit_code()
 
     def has_said(self, text: str) -> bool:
-        """Whether its output contains this text."""
+        """Whether the output of this process contains a text."""
         return text in _read(self.log, self._said_before)
 
     def wait_until(self, happened: Callable[[], bool], seconds: float) -> None:
-        """Wait until it is ready; `PartNotReadyError` if it ends before, or takes too long."""
+        """Wait for an event; `PartNotReadyError` if the process ends first, or time is over."""
         started = time.monotonic()
         reported = started
         while not happened():
@@ -127,12 +128,12 @@ class ChildProcess:
             time.sleep(_PAUSE_SECONDS)
 
     def kill(self) -> None:
-        """Kill it, as kill -9 does, with all its child processes."""
+        """Kill the process and all its children, as kill -9 does."""
         self._leash.let_go()
         self._leash.wait()
 
     def stop(self, seconds: float) -> None:
-        """Ask it to end, give it some time, and then kill it."""
+        """Ask the process to end, give it some time, and then kill it."""
         self._leash.ask_to_end()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._leash.wait(seconds)
@@ -140,7 +141,7 @@ class ChildProcess:
 
 
 class _Leash:
-    """The pipe to one guard. While another process held its end, the guard would not act."""
+    """The pipe to one guard. The guard acts when no process holds the other end any more."""
 
     _held: "set[_Leash]" = set()  # noqa: RUF012 - all leashes of this process
 
@@ -157,7 +158,7 @@ class _Leash:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> str:
-        """Start the guard at the other end; return the line it prints. Ctrl-C does not reach it."""
+        """Start the guard, which Ctrl-C does not reach; return the line that it prints."""
         try:
             self._guard = guard = subprocess.Popen(
                 [sys.executable, "-I", "-S", _GUARD, *arguments],
@@ -179,11 +180,11 @@ class _Leash:
         return line
 
     def exit_code(self) -> int | None:
-        """Return the exit code of the guard and so of its process; None while it runs."""
+        """Return the guard's exit code, which is that of its process; None while it runs."""
         return self._guard.poll() if self._guard else None
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Wait for the guard, unless a signal came before it was started."""
+        """Wait until the guard ends, if it was started: a signal may have come before."""
         return self._guard.wait(seconds) if self._guard else None
 
     def ask_to_end(self) -> None:
@@ -201,7 +202,7 @@ class _Leash:
             leash.let_go()
 
 
-# A fork of this process must not keep the children of this one alive.
+# A forked process must not keep the children of its parent alive.
 os.register_at_fork(after_in_child=_Leash.let_all_go)
 
 
@@ -212,7 +213,7 @@ def _read(log: Path, start: int = 0) -> str:
 
 
 def _keep_log(log: Path) -> Path:
-    """Copy a log out of its folder; the next one with the same name replaces it."""
+    """Copy a log out of its folder; a later log with the same name replaces the copy."""
     kept = jars.find_cache() / "logs" / log.name
     kept.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(log, kept)

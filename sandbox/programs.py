@@ -1,4 +1,4 @@
-"""Command-line tools for Kubernetes, built from their modules, such as helm and kubectl."""
+"""Describes how to build command-line tools for Kubernetes, such as helm and kubectl."""
 
 from sandbox import go, kubernetes
 

@@ -1,4 +1,4 @@
-"""Reports on stderr what takes long."""
+"""Reports on stderr which steps take long."""
 
 import sys
 

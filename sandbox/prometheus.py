@@ -20,7 +20,7 @@ from sandbox import debian, process, server
 HOST = "127.0.0.1"
 ANSWER_SECONDS = 10.0
 EVERY = "1s"
-"""How often it scrapes and evaluates rules."""
+"""How often Prometheus scrapes targets and evaluates rules."""
 
 
 class QueryRefusedError(process.SandboxError):
@@ -62,12 +62,12 @@ class Prometheus(server.SandboxServer):
         }
 
     def ask(self, query: str) -> list[dict[str, Any]]:
-        """Evaluate a query now; each series as `metric` and `value`."""
+        """Evaluate a query now; return `metric` and `value` of each series."""
         found: list[dict[str, Any]] = self.get("query", query=query)["result"]
         return found
 
     def get(self, path: str, **query: str) -> Any:
-        """Send a request to its API."""
+        """Send a request to Prometheus' API."""
         url = f"http://{HOST}:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
         try:
             with urllib.request.urlopen(url, timeout=ANSWER_SECONDS) as answer:
@@ -97,7 +97,7 @@ class Prometheus(server.SandboxServer):
 
 @contextlib.contextmanager
 def run(targets: Sequence[Target], rules: Path | None = None) -> Iterator[Prometheus]:
-    """Run it; it scrapes these targets and evaluates these rules once a second."""
+    """Run a Prometheus that scrapes these targets and evaluates these rules once a second."""
     program = debian.find_program("prometheus", "usr/bin/prometheus")
     with process.make_folder("evenkeel-prometheus-") as place:
         made = Prometheus(program, place, targets, rules)

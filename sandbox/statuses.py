@@ -8,11 +8,11 @@ from lb_core.assignment import parse_ids
 
 Document = dict[str, Any]
 Queue = tuple[str, int]
-"""Broker and number of a queue; a group reads only one topic here."""
+"""Broker and number of a queue. The topic is left out, because a group has only one here."""
 
 
 def read_condition(status: Document, kind: str) -> tuple[str, str]:
-    """Read status and reason of a condition; empty strings if it does not exist."""
+    """Read the status and reason of a condition; empty strings if the condition does not exist."""
     for each in status.get("conditions") or ():
         if each["type"] == kind:
             return each["status"], each["reason"]
@@ -20,7 +20,7 @@ def read_condition(status: Document, kind: str) -> tuple[str, str]:
 
 
 def list_owned(status: Document) -> list[tuple[str, Queue]]:
-    """List the owners of queues; a queue appears once for each owner."""
+    """List pairs of owner and queue; a queue with two owners appears twice."""
     return [
         (each["consumer"], (part["broker"], number))
         for each in status.get("assignments") or ()

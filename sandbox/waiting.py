@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 PATIENCE_SECONDS = 300.0
-"""Time limit for a change that never happens; long, so that a slow machine fails no test."""
+"""How long to wait for a change that never comes: so long that a slow machine fails no test."""
 PAUSE_SECONDS = 0.02
 
 Value = TypeVar("Value")
@@ -17,7 +17,7 @@ def wait_for(
     patience_seconds: float = PATIENCE_SECONDS,
     pause_seconds: float = PAUSE_SECONDS,
 ) -> Value:
-    """Look repeatedly until the value is right, or time is over; return the last value."""
+    """Call `look` until `is_right` accepts its value, or time is over; return the last value."""
     deadline = time.monotonic() + patience_seconds
     while not is_right(seen := look()) and time.monotonic() < deadline:
         time.sleep(pause_seconds)

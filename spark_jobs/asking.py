@@ -1,9 +1,9 @@
 """
-Asks all brokers of all topics at once which offsets they have.
+Asks all brokers of some topics, all at the same time, for the offsets of their queues.
 
-A broker that did not answer is not waited for again. A probe keeps asking it, separately, and once
-the probe is answered the broker is asked as before. So a frozen broker costs one timeout, not one
-for each topic and batch.
+No batch waits twice for a broker that did not answer. A separate request, the probe, tests that
+broker in the background, and when the broker answers it, batches ask the broker again. So a frozen
+broker costs one timeout, not one for each topic and batch.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from mq_client.values import MASTER_ID, WRITE, BrokerRoute, MessageQueue, Offset
 
 Ends = dict[MessageQueue, Offsets]
 GRACE_SECONDS = 0.25
-"""How long a batch waits for the probes of brokers that refused the connection."""
+"""How long a batch waits for the probes of brokers whose connection failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class BrokerReply:
     broker: BrokerRoute
     answer: Ends | errors.MqError
     is_master: bool = True
-    """Only a master knows where queues begin and end. A slave may be behind, or have less."""
+    """False for a slave: only a master knows for sure where queues begin and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class _Probe:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection failed, not the answer."""
+        """Whether the connection failed; otherwise the answer did not come in time."""
         return isinstance(self.error, errors.ConnectionLostError)
 
     @property
     def failure(self) -> errors.UnavailableError | None:
-        """Why it was not answered; None while it is in flight."""
+        """Why the probe failed; None if it is answered or still in flight."""
         if self.task.is_done:
             try:
                 self.task.get_result()
@@ -57,7 +57,7 @@ class _Probe:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the broker answers again."""
+        """Whether the probe is answered."""
         return self.task.is_done and self.failure is None
 
 
@@ -68,10 +68,10 @@ class Asker:
         """Send no request yet."""
         self._client = client
         self._probes: dict[str, _Probe] = {}
-        """By address, for brokers that do not answer."""
+        """The probes of brokers that do not answer, by address."""
 
     def ask(self, topics: Iterable[str]) -> dict[str, list[BrokerReply] | errors.TopicUnknownError]:
-        """Collect, by topic, the answers of its brokers, or that no name server knows it."""
+        """Collect the replies of each topic's brokers, or the error that the topic is unknown."""
         found: dict[str, list[BrokerReply] | errors.TopicUnknownError] = {}
         routes: dict[str, Route] = {}
         for topic, route in self._find_routes(topics).items():
@@ -129,7 +129,7 @@ class Asker:
         return found
 
     def _check_probes(self, addresses: set[str]) -> None:
-        """Drop probes that were answered, or whose broker has moved; repeat those that failed."""
+        """Drop probes that are answered, or whose broker has moved; repeat failed ones."""
         for address, probe in list(self._probes.items()):
             if address not in addresses or probe.is_answered:
                 del self._probes[address]
@@ -137,7 +137,7 @@ class Asker:
                 self._start_probe(address, probe.topic, failure)
         lost = [probe for probe in self._probes.values() if probe.is_lost]
         if lost:
-            # A broker that is down refuses at once, and one that is up again answers at once.
+            # A broker that is down refuses at once, and one that is back answers at once.
             self._client.engine.wait(
                 lambda: all(probe.task.is_done for probe in lost), GRACE_SECONDS
             )
@@ -157,7 +157,7 @@ class Asker:
         Find the brokers whose master in the route is really a slave.
 
         A name server with `supportActingMaster` lists a slave as master when the master is gone;
-        then the topics are not writable. Its list of all brokers is correct.
+        then the topics are not writable. Its list of all brokers still shows the truth.
         """
         suspects = {
             broker.broker

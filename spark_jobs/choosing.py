@@ -1,4 +1,4 @@
-"""Chooses the queue of each message: `lb_core.producer` behind the interface of `mq_client`."""
+"""Chooses the queue of each message that `mq_client` sends, with `lb_core.producer`."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ def _read_clock_ms() -> float:
 
 
 class Balanced:
-    """Takes all queues in turn, and avoids brokers that were slow or failed recently."""
+    """Uses all queues in turn, and avoids brokers that were slow or failed recently."""
 
     def __init__(self, now_ms: Callable[[], float] = _read_clock_ms) -> None:
         """Start at the first queue."""
@@ -30,7 +30,7 @@ class Balanced:
         return MessageQueue(choice.queue.topic, choice.queue.broker, choice.queue.id)
 
     def note_end(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
-        """Note how the broker has answered."""
+        """Note how long a broker took to store a message, and its error if it failed."""
         now_ms = self._now_ms()
         self.state = producer.note(self.state, broker, _classify(error), seconds * 1000, now_ms)
 

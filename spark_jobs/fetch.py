@@ -36,8 +36,8 @@ def fetch(
     """
     Yield the messages of these ranges, as rows; the order within a queue is kept.
 
-    Lost messages that were skipped, if `allow_gaps`, are added to `gaps` at the end. A message that
-    cannot be read is added to `unreadable` if that is given; otherwise it counts as lost.
+    With `allow_gaps`, lost messages are skipped, and their ranges are added to `gaps` at the end. A
+    message that cannot be read is added to `unreadable`; without that list it counts as lost.
     """
     positions = [
         Position(each.queue, each.start, each.stop, wanted, allow_gaps=allow_gaps)
@@ -72,29 +72,29 @@ def fetch(
 
 
 def _find_range(batch: Batch, broken: Unreadable) -> Range:
-    """Find which offsets of a batch an unreadable message takes."""
+    """Find the offsets of a batch that an unreadable message covers."""
     return Range(batch.queue, max(batch.first, broken.first), min(batch.stop, broken.stop))
 
 
 def _check_sum(planned: Range, rows: int, position: Position) -> None:
     """
-    Refuse to end a task if its rows and gaps do not add up to what was planned.
+    Raise an error if the rows and gaps of a task do not add up to its planned offsets.
 
     Unreadable messages count as rows.
     """
     gone = sum(stop - first for first, stop in position.gaps)
     if rows + gone != planned.stop - planned.start:
         raise DataLossError(
-            f"{planned.queue}: offsets {planned.start} to {planned.stop - 1} gave {rows} rows, "
-            f"and {gone} are known to be deleted: {planned.stop - planned.start} were expected; "
-            "report this, for the client or the broker is wrong"
+            f"{planned.queue}: offsets {planned.start} to {planned.stop - 1} gave {rows} rows, and "
+            f"{gone} messages are known to be deleted, but the sum should be "
+            f"{planned.stop - planned.start}: report this as a defect of the client or the broker"
         )
 
 
 def _read_batches(
     client: Client, group: str, positions: list[Position], cluster: ClusterOptions
 ) -> Iterator[Batch]:
-    """Read all positions. Check queues that stay silent: a broker may have lost messages."""
+    """Read all positions. If no message comes, check where the queues end."""
     reader = client.read(group, positions, cluster.fetch_bytes)
     patience = cluster.fetch_deadline
     look = min(LOOK_SECONDS, patience)
@@ -112,7 +112,7 @@ def _read_batches(
                 if position.queue == error.queue:
                     _check_end(position, error.end)
         if is_silent and _check_ends(client, left, looks, patience / look):
-            # A pull in flight must not move a queue again that was cut off.
+            # A new reader: an old pull in flight must not move a position that was cut off.
             left = [position for position in left if not position.is_done]
             reader = client.read(group, left, cluster.fetch_bytes)
 
@@ -121,9 +121,10 @@ def _check_ends(
     client: Client, positions: list[Position], looks: Counter[MessageQueue], most: float
 ) -> bool:
     """
-    Ask the masters whether queues end too early; whether one was cut off there.
+    Ask the masters where these queues end, and cut off those that end too early.
 
-    A master that reports messages more than `most` times and sends none is an error.
+    Return whether any was cut off. If a master sends no message, but reports more than `most` times
+    that there are some, that is an error.
     """
     tasks = [
         client.start(offsets.find_master_max_offset(client.directory, position.queue))
@@ -134,7 +135,7 @@ def _check_ends(
         try:
             end = client.wait(task)
         except pulling.MAY_PASS:
-            continue  # the pulls fail in the same way, and report it in time
+            continue  # pulls fail in the same way, and report the error if it lasts
         is_cut |= _check_end(position, end)
         looks[position.queue] += 1
         # With a filter, the broker may search for long and find nothing.
@@ -147,13 +148,13 @@ def _check_ends(
 
 
 def _check_end(position: Position, end: int) -> bool:
-    """Cut a queue off at its end, once everything before it is read."""
+    """Stop at the queue's end if it comes before the planned one; return whether that was done."""
     if position.stop is None or end >= position.stop:
         return False
     if not position.allow_gaps:
         raise DataLossError(
-            f"{position.queue} ends at {end}, but was to be read up to {position.stop}: "
-            "the topic was made anew, or the broker lost messages"
+            f"{position.queue} ends at {end}, but was planned up to {position.stop}: "
+            "the topic was recreated, or the broker lost messages"
         )
     if position.next < end:
         return False

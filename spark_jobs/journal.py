@@ -1,8 +1,8 @@
 """
-What the end of a batch writes to Spark's offset log, and offsets as JSON, there and in options.
+Reads and writes the entries of Spark's offset log, and offsets as JSON, which options use too.
 
-Offsets are `{"orders": {"broker-a": {"0": 23}}}`. Spark compares entries as strings, so the same
-offsets must always give the same string: all keys are sorted.
+Offsets look like `{"orders": {"broker-a": {"0": 23}}}`. Spark compares log entries as strings, so
+the same offsets must always give the same string: all keys are sorted.
 """
 
 from collections.abc import Callable, ItemsView, Mapping
@@ -33,7 +33,7 @@ def write_offsets(offsets: Mapping[MessageQueue, int]) -> Tree:
 
 
 def read_offsets(written: Any, least: int = 0) -> Offsets:
-    """Read offsets; a `ValueError` names the wrong part, and shows an example."""
+    """Read offsets from JSON; a `ValueError` names the wrong part, and shows an example."""
     found: Offsets = {}
     for topic, brokers in _check_items(written, "offsets"):
         for broker, ids in _check_items(brokers, f"the brokers of topic {topic!r}"):
@@ -42,7 +42,7 @@ def read_offsets(written: Any, least: int = 0) -> Offsets:
                 if not (number.isascii() and number.isdecimal()):
                     raise ValueError(f"{where}: a queue is a number; offsets look like {EXAMPLE}")
                 if type(offset) is not int or offset < least:
-                    raise ValueError(f"{where}: {offset!r} is not an offset from {least} on")
+                    raise ValueError(f"{where}: {offset!r} is not an offset of at least {least}")
                 found[MessageQueue(topic, broker, int(number))] = offset
     return found
 
@@ -55,19 +55,19 @@ def _check_items(written: Any, what: str) -> ItemsView[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entry of a checkpoint for the end of a batch."""
+    """The entry of the offset log for the end of a batch."""
 
     offsets: Offsets
-    """The end of each queue that is read."""
+    """Where the batch ends in each queue that is read."""
     wanted: Filter
     """The filter of the batch."""
     aside: Offsets = field(default_factory=dict)
-    """The ends of inactive topics, which are no longer read."""
+    """Where reading stopped in the queues of inactive topics, which are no longer read."""
     is_begun: bool = True
-    """Whether a batch was planned before: queues that appear now are new, and read completely."""
+    """Whether a batch was planned before. Then queues that appear are read from their beginning."""
 
     def divide(self, reads: Callable[[str], bool]) -> tuple[Offsets, Offsets, Offsets]:
-        """Divide the queues by topic: those that are read, that are back, and that are inactive."""
+        """Divide the queues into those that are read, are read again, and are inactive."""
         known = self.offsets | self.aside
         at = {queue: offset for queue, offset in self.offsets.items() if reads(queue.topic)}
         back = {
@@ -91,7 +91,7 @@ class Entry:
 
 
 def read(written: dict[str, Any]) -> Entry:
-    """Read the entry of a checkpoint."""
+    """Read an entry of the offset log."""
     try:
         wanted, at = written["filter"], read_offsets(written["offsets"])
         aside = read_offsets(written.get("aside", {}))

@@ -1,4 +1,4 @@
-"""Asks brokers which offsets the topics have, and finds those of a start or an end."""
+"""Asks brokers for the offsets of topics, and finds where a read starts or ends."""
 
 import logging
 from collections.abc import Mapping
@@ -30,17 +30,17 @@ BEHIND = "its master is away, and its slave does not have the offset that is rea
 
 @dataclass(slots=True)
 class _TopicView:
-    """What is known while the answers are processed."""
+    """What the answers so far say about the topics."""
 
     start: Mapping[MessageQueue, int]
     topics: set[str] = field(init=False)
     queues: Ends = field(default_factory=dict)
     barred: set[MessageQueue] = field(default_factory=set)
     masters: dict[Where, str] = field(default_factory=dict)
-    """The master's address, if a master has the topic."""
+    """The addresses of the masters that have the topic."""
     by_slave: set[Where] = field(default_factory=set)
     gone: set[Where] = field(default_factory=set)
-    """Where a master no longer has the topic."""
+    """Topics and brokers whose master no longer has the topic."""
     silent: dict[str, errors.MqError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -80,13 +80,13 @@ class _TopicView:
 
     @property
     def closed(self) -> set[MessageQueue]:
-        """Queues that a master has closed: the topic has fewer than before."""
+        """Queues that a master has closed: the topic has fewer queues than before."""
         at_masters = {queue for queue in self.start if _locate(queue) in self.masters}
         return at_masters - self.queues.keys()
 
 
 class TopicObserver:
-    """Observes the topics of one reading."""
+    """Asks brokers about the topics that one query reads."""
 
     def __init__(self, client: Client, reading: Reading) -> None:
         """Send no request yet."""
@@ -103,12 +103,13 @@ class TopicObserver:
         """
         Ask all brokers of all topics. A broker that does not answer is left out, and logged once.
 
-        An unknown topic is an error, unless it was read before: then the brokers that run answer
-        that they do not have it, and the others are silent. A topic whose loss was skipped stays
-        out. A query is new while nothing was journaled.
+        If no name server knows a topic that was never read, that is an error; a query that skips
+        losses ignores such a topic, unless the query is new, so that its offset log is empty. If
+        the topic was read before, its queues count as closed where the broker's master runs, and
+        the other brokers count as silent.
 
-        Only a master can report that something is gone. A queue is left out if a slave answers for
-        its master, and does not have the offset in `start`.
+        Only a master can report that something is gone. If a slave answers for its master, queues
+        in which the slave does not have the offset in `start` are left out.
         """
         is_new = not start if is_new is None else is_new
         view = _TopicView(start)
@@ -138,7 +139,7 @@ class TopicObserver:
         )
 
     def find_offsets(self, at: StartOrEnd, seen: SeenOffsets) -> dict[MessageQueue, int]:
-        """Find the offset of a start or an end in each queue."""
+        """Find the offset at which each queue starts, or ends."""
         unknown = sorted(at.offsets.keys() - seen.queues.keys())
         if unknown:
             raise errors.UsageError(f"offsets were given for {unknown[0]}, which cannot be read")
@@ -163,7 +164,7 @@ class TopicObserver:
         return ends
 
     def read_committed(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
-        """Read the group's offsets, in the queues that it has read."""
+        """Read the group's committed offsets, in the queues that have one."""
         asks = {
             queue: offsets.find_committed(self._client.directory, self._reading.group, queue)
             for queue in seen.queues
@@ -179,7 +180,7 @@ class TopicObserver:
         )
 
     def commit(self, at: Mapping[MessageQueue, int]) -> dict[str, errors.MqError]:
-        """Send the group's offsets to all brokers; the errors, by broker."""
+        """Send the group's offsets to all brokers; return the errors, by broker."""
         directory, group = self._client.directory, self._reading.group
         tasks = [
             (queue.broker, self._client.start(offsets.commit(directory, group, {queue: offset})))
@@ -208,7 +209,7 @@ class TopicObserver:
         return self._asker.ask(sorted(topics))
 
     def _find_exhausted(self, view: _TopicView) -> frozenset[MessageQueue]:
-        """Find the closed queues that were read to their end, which their masters still know."""
+        """Find the closed queues that were read to their end: their masters still know the end."""
         ends = self._ask_ends({queue: view.masters[_locate(queue)] for queue in view.closed})
         for queue, end in ends.items():
             if isinstance(end, MAY_PASS):
@@ -220,7 +221,7 @@ class TopicObserver:
     def _ask_ends(
         self, at: Mapping[MessageQueue, str]
     ) -> Mapping[MessageQueue, int | errors.MqError]:
-        """Ask these addresses for the ends of queues."""
+        """Ask the address of each queue where the queue ends."""
         answer_seconds = self._client.directory.times.answer
         tasks = {
             queue: self._client.start(
@@ -237,9 +238,9 @@ class TopicObserver:
         return found
 
     def _find_lacking(self, candidates: set[Where]) -> set[Where]:
-        """Find those topics and brokers whose master runs and does not have the topic."""
+        """Find the topics and brokers whose master runs, but does not have the topic."""
         running = self._client.list_brokers().brokers if candidates else {}
-        # The order matters: a broker that returns in between has its topics in the route.
+        # Only now look at routes: a broker in that list has already registered its topics.
         return {
             candidate
             for candidate in candidates
@@ -271,7 +272,7 @@ class TopicObserver:
         return {queue: self._client.wait(task) for queue, task in tasks.items()}
 
     def _log_changes(self, view: _TopicView) -> None:
-        """Log what has changed since last time."""
+        """Log which brokers and queues have changed since the last call."""
         silent, barred = view.silent, frozenset(map(_locate, view.barred))
         for broker in sorted(silent.keys() - self.silent):
             log.warning("%s is left out until it answers: %s", broker, silent[broker])
@@ -285,7 +286,7 @@ class TopicObserver:
                 broker,
             )
         for topic, broker in sorted(self._barred - barred):
-            log.warning("%s@%s is no longer closed to readers", topic, broker)
+            log.warning("%s@%s may be read again", topic, broker)
         self.silent, self._barred = frozenset(silent), barred
 
 

@@ -1,8 +1,8 @@
 """
 The options of the source and of the sink, parsed and checked before anything runs.
 
-Names are as in docs/spark.md, in any case, as Spark passes them. An invalid option is a
-`UsageError` that names it.
+docs/spark.md lists the options. Upper and lower case do not matter, because Spark changes them. An
+invalid option is a `UsageError` that names it.
 """
 
 import difflib
@@ -41,7 +41,7 @@ WHERE = {
     BATCH: "a batch read (spark.read)",
     SINK: "the sink (df.write, df.writeStream)",
 }
-"""Which options belong to what, for errors."""
+"""What each list of options is for, in words for error messages."""
 SPARKS_OWN = ("checkpointlocation",)
 """Other options that Spark passes to a streaming sink."""
 
@@ -52,17 +52,17 @@ class QueueEdge(Enum):
     EARLIEST = "earliest"
     LATEST = "latest"
     GROUP = "group"
-    """The consumer group's offset; the earliest one in a queue that it never read."""
+    """The offset that the group has committed; the earliest one if it has committed none."""
     TIMESTAMP = "timestamp"
 
 
 EARLIEST, LATEST = -2, -1
-"""In offsets from users, as in Kafka's source."""
+"""What -2 and -1 mean as offsets that users give, as in Spark's source for Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartOrEnd:
-    """Where to start or to end: at these offsets, and in all other queues at the edge."""
+    """Where to start or end: at `offsets` in the queues that it names, at `edge` in all others."""
 
     edge: QueueEdge
     timestamp_ms: int = 0
@@ -75,7 +75,7 @@ class ClusterOptions:
 
     name_servers: str
     credentials: Credentials | None = None
-    """None: those of the environment, if it has some; so they are not sent to executors."""
+    """None: each process reads them from its environment, so they are not sent to executors."""
     tls: str = "false"
     """`true`, `false`, or a file of CA certificates."""
     request_timeout: float = DEFAULT_TIMES.answer
@@ -147,7 +147,9 @@ def parse_reading(options: Mapping[str, str], is_stream: bool) -> Reading:
         _check_pattern(pattern)
     group = given.get_string("group")
     return Reading(
-        cluster=_parse_cluster(given, takes_environment=True),  # a sink may be another cluster
+        cluster=_parse_cluster(
+            given, takes_environment=True
+        ),  # not for sinks: their cluster may be another one
         topics=topics,
         pattern=pattern,
         group=group or "evenkeel-source",
@@ -175,7 +177,7 @@ def parse_sending(options: Mapping[str, str]) -> Sending:
 
 
 class _GivenOptions:
-    """Options by name, in any case."""
+    """The given options, by name; upper and lower case do not matter."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
         names = {name.lower(): name for name in known}
@@ -221,7 +223,7 @@ class _GivenOptions:
 
 
 def _explain_unknown(name: str, known: tuple[str, ...]) -> str:
-    """Explain an unknown option: it belongs to another kind, or may be misspelt."""
+    """Explain an unknown option: it is for another kind of read or write, or may be misspelt."""
     others = [
         where
         for taken, where in WHERE.items()
@@ -307,7 +309,7 @@ def _parse_end(given: _GivenOptions) -> StartOrEnd:
 
 
 def _parse_edge(given: _GivenOptions, name: str, time_name: str, default: QueueEdge) -> StartOrEnd:
-    """Parse an edge, or offsets as JSON; other queues than those have the default edge."""
+    """Parse an edge, or offsets as JSON with an edge for the queues that they leave out."""
     text = given.get_string(name)
     timestamp = given.get_string(time_name)
     if text is None:

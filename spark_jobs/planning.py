@@ -1,9 +1,9 @@
 """
 Plans which offsets the next micro-batch reads, from what the brokers report. Pure.
 
-A queue that appears is journaled with the offset where it begins, and read from the next batch on.
-So the ranges of a batch follow from two journaled offsets alone, and a batch that runs again reads
-the same.
+The offset where a new queue begins is first written to Spark's offset log; the queue is read from
+the next batch on. So the ranges of a batch depend only on two entries of that log, and a batch that
+runs again reads the same.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What is lost, and why."""
+    """A loss of messages in one queue, and why they are lost."""
 
     queue: MessageQueue
     reason: str
@@ -40,12 +40,12 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class SeenOffsets:
-    """What the brokers report."""
+    """What the brokers report about the queues of some topics."""
 
     queues: Mapping[MessageQueue, Offsets]
     """The readable queues of the brokers that answered."""
     answered: frozenset[tuple[str, str]] = frozenset()
-    """Topic and broker."""
+    """Pairs of topic and broker for which an answer came."""
     silent: Mapping[str, MqError] = field(default_factory=dict)
     """Brokers that did not answer, and why."""
     exhausted: frozenset[MessageQueue] = frozenset()
@@ -53,12 +53,12 @@ class SeenOffsets:
     barred: frozenset[MessageQueue] = frozenset()
     """Queues that may not be read now, because the topic or the broker lacks the perm READ."""
     by_slave: frozenset[tuple[str, str]] = frozenset()
-    """Topic and broker, where a slave answered for its master."""
+    """Pairs of topic and broker for which a slave answered instead of its master."""
 
     def cut_at(
         self, last: Mapping[MessageQueue, int], start: Mapping[MessageQueue, int]
     ) -> "SeenOffsets":
-        """Leave out what comes after these ends; in a queue without one, what is unread."""
+        """Hide messages after the ends in `last`; in other queues, all that are not read yet."""
         queues = {}
         for queue, ends in self.queues.items():
             end = last.get(queue, start.get(queue, ends.min))
@@ -70,13 +70,13 @@ class SeenOffsets:
         return (queue.topic, queue.broker) in self.answered and queue not in self.queues
 
     def is_by_slave(self, queue: MessageQueue) -> bool:
-        """Whether a slave answered for it, which may not know where the queue begins and ends."""
+        """Whether a slave has answered, which may not know where the queue begins and ends."""
         return (queue.topic, queue.broker) in self.by_slave
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Limits of one batch. Each queue with a backlog gives at least one message."""
+    """Limits of one batch. Each queue with unread messages gives at least one."""
 
     messages: int | None = None
     bytes: int | None = None
@@ -85,9 +85,9 @@ class BatchLimits:
 
     def share_out(self, backlog: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """
-        Give each queue one message, and then the same share of its backlog.
+        Give each queue one message, and the same fraction of its other unread messages.
 
-        So no queue starves, and all catch up at about the same time.
+        So no queue starves, and all queues catch up at about the same time.
         """
         more = {queue: count - 1 for queue, count in backlog.items() if count > 0}
         part = 1.0
@@ -138,13 +138,13 @@ def find_turned_back(
 
 
 def _make_closed_loss(queue: MessageQueue, offset: int) -> Loss:
-    return Loss(queue, f"the topic has no such queue any more; read up to {offset}")
+    return Loss(queue, f"the topic no longer has this queue, which was read up to {offset}")
 
 
 def _make_early_end_loss(queue: MessageQueue, end: int, offset: int) -> Loss:
     return Loss(
         queue,
-        f"it ends at {end}, but was read up to {offset}: the topic was made anew, or the broker "
+        f"it ends at {end}, but was read up to {offset}: the topic was recreated, or the broker "
         "lost messages",
     )
 
@@ -154,18 +154,18 @@ def refuse_losses(found: list[Loss]) -> None:
     if found:
         told = "; ".join(str(loss) for loss in found)
         raise DataLossError(
-            f"messages are lost: {told}. To go on behind them: failOnDataLoss=false"
+            f"messages are lost: {told}. To continue after them, set failOnDataLoss=false"
         )
 
 
 def check_ends(name: str, given: Mapping[MessageQueue, int], seen: SeenOffsets) -> None:
-    """Refuse offsets after the ends of queues: messages that do not exist yet."""
+    """Refuse offsets after the end of their queue, whose messages do not exist yet."""
     for queue, offset in sorted(given.items()):
         end = seen.queues[queue].max
         if offset > end and seen.is_by_slave(queue):
             raise NoBrokerError(
-                f"{name}: the slave of {queue} ends at {end}, before {offset}, and its master is "
-                "away; read again when it is back"
+                f"{name}: {queue} ends at {end} on a slave, before {offset}, and the master is "
+                "away; read again when the master is back"
             )
         if offset > end:
             raise UsageError(f"{name}: {queue} ends at {end}, before {offset}")
@@ -182,8 +182,8 @@ def check_readable(found: Iterable[Range], seen: SeenOffsets) -> None:
         begin = seen.queues[each.queue].min
         if each.start < begin and seen.is_by_slave(each.queue):
             raise NoBrokerError(
-                f"{each.queue}: its slave begins at {begin}, behind {each.start}, and its master "
-                "is away; read again when it is back"
+                f"{each.queue} begins at {begin} on a slave, after {each.start}, and the master is "
+                "away; read again when the master is back"
             )
 
 
@@ -197,7 +197,7 @@ def count_lag(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[Mess
 
 
 def count_readable(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
-    """Count the same, only in queues that may be read now."""
+    """Count the unread messages of each queue that may be read now."""
     return {q: count for q, count in count_lag(start, seen).items() if q not in seen.barred}
 
 
@@ -227,7 +227,7 @@ def skip_losses(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[Me
 
 
 def plan_ranges(start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]) -> list[Range]:
-    """Find what a batch reads: between two journaled offsets, for the queues in both."""
+    """Find what a batch reads: the offsets from `start` to `end` of each queue that is in both."""
     return [
         Range(queue, start[queue], stop)
         for queue, stop in sorted(end.items())

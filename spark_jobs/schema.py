@@ -1,4 +1,4 @@
-"""The columns of a row, as in docs/spark.md, and the rows of decoded messages."""
+"""Defines the columns of docs/spark.md, and makes rows from decoded messages."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ def _list_names(include_properties: bool) -> list[str]:
 
 
 def make_ddl(include_properties: bool) -> str:
-    """Write the schema for Spark."""
+    """Write the schema as Spark's DDL."""
     return ", ".join(f"{name} {_COLUMNS[name][0]}" for name in _list_names(include_properties))
 
 
@@ -55,7 +55,7 @@ def make_rows(batch: pa.RecordBatch, include_properties: bool) -> pa.RecordBatch
 
 
 def make_unreadable_rows(found: Sequence[Unreadable], include_properties: bool) -> pa.RecordBatch:
-    """Make rows of unreadable messages; a last column has the error."""
+    """Make rows of unreadable messages; the last column has the error."""
     rows = [
         {
             "topic": each.message.topic,
@@ -79,7 +79,7 @@ def make_unreadable_rows(found: Sequence[Unreadable], include_properties: bool) 
 
 
 def make_unreadable_ddl(include_properties: bool) -> str:
-    """Write their schema for Spark."""
+    """Write the schema of unreadable messages as Spark's DDL."""
     return f"{make_ddl(include_properties)}, {ERROR_COLUMN} string"
 
 

@@ -1,8 +1,8 @@
 """
 The sink: executors send their rows as messages, in batches.
 
-At least once: a task that Spark runs again sends its rows again. With an ordering key, messages
-with the same key go to one queue, in the order of the partition's rows.
+Each row is sent at least once: a task that Spark runs again sends its rows again. With an ordering
+key, messages with the same key go to one queue, in the order of the partition's rows.
 """
 
 import functools
@@ -42,14 +42,14 @@ KINDS = {
 BATCH_MESSAGES, BATCH_BYTES = 256, 1024 * 1024
 IN_FLIGHT = 4
 _KEY = "0" * 32
-"""As long as the id that a message gets when it is sent."""
+"""A string as long as the id that a message gets when it is sent."""
 _HEAD_BYTES = len(batch_body.encode([(0, b"", b"")]))
 """How many bytes a batch adds to each message."""
 _Send = tuple[list[Message], RunningFlow[Sent]]
 
 
 class _Writer:
-    """What both kinds of writers do; it is sent to executors."""
+    """The part that both kinds of writers share. Spark sends writers to executors."""
 
     def __init__(self, sending: Sending, schema: StructType) -> None:
         """Refuse columns that cannot be sent."""
@@ -93,7 +93,7 @@ def _send(rows: Iterable[pa.RecordBatch], to: Sending) -> WriterCommitMessage:
 
 
 def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
-    """Keep a few batches in flight."""
+    """Send with a few batches in flight."""
     chooser = Balanced()
     in_flight: deque[_Send] = deque()
     for messages in _group_by_topic(_make_messages(batch, to)).values():
@@ -106,7 +106,7 @@ def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
 
 
 def _send_ordered(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
-    """Keep one batch in flight for each queue, and start the next once it is stored."""
+    """Send with one batch in flight per queue, and the next one only when it is stored."""
     by_queue: dict[MessageQueue, list[Message]] = defaultdict(list)
     queues_of = functools.cache(lambda topic: choosing.list_writable(client.find_route(topic)))
     for message, key in zip(

@@ -1,5 +1,5 @@
 """
-The data source: `spark.readStream.format("rocketmq")`, `spark.read`, and the sinks of both kinds.
+The data source `rocketmq`, for streams and bounded reads, and its sinks for both.
 
 A reader plans in a Python process of the driver. Spark sends a copy of it to the executors, where
 it reads. So a reader holds no connection: each process opens its own.
@@ -119,7 +119,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reading = reading
         self._is_bounded = False
         self._last: dict[MessageQueue, int] | None = None
-        """Where the queues end, for a query that stops at the offsets of its start."""
+        """Where the queues ended when the query began, if it must stop there."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the state of the driver."""
@@ -135,7 +135,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """
-        Begin without any queue: the first batch journals where each queue begins.
+        Begin without any queue: the first batch writes to the log where each queue begins.
 
         Spark does not store the initial offset before the first batch is committed, and asks for it
         again if that batch runs again. By then brokers may report other offsets, or be down.
@@ -143,15 +143,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return journal.Entry({}, self._reading.wanted, is_begun=False).write()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read up to the ends of the queues when the next batch is planned."""
+        """Read only up to the ends that the queues have when the next batch is planned."""
         self._is_bounded = True
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:  # noqa: N802
         """
         Find where the next batch ends.
 
-        Topics that are no longer read stay in the journal, as inactive, with their last offsets. A
-        topic that is read again continues there; like a new one, it is journaled before it is read.
+        Topics that are no longer read stay in the offset log, as inactive, with their last offsets.
+        A topic that is read again continues at these offsets. Like a new topic, it is read only
+        after an entry of the log has its offsets.
         """
         entry = journal.read(start)
         at, back, aside = entry.divide(self._reading.reads)
@@ -187,14 +188,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if self._reading.reads(queue.topic) and queue.broker not in self._observer.silent
             }
             for broker, error in self._observer.commit(reachable).items():
-                log.warning("the group's offsets on %s stay behind for now: %s", broker, error)
+                log.warning(
+                    "the group's offsets on %s cannot be updated for now: %s", broker, error
+                )
 
     def stop(self) -> None:
         """Close the connections."""
         self._client.close()
 
     def _skips_losses(self, start: dict[str, Any]) -> bool:
-        """Whether a batch that begins there skips losses."""
+        """Whether a batch that begins at this log entry skips losses."""
         return not self._reading.fail_on_data_loss
 
     def _make_limits(self, at: dict[MessageQueue, int], seen: SeenOffsets) -> BatchLimits:
@@ -216,7 +219,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _find_new(
         self, at: Mapping[MessageQueue, int], seen: SeenOffsets, is_begun: bool
     ) -> dict[MessageQueue, int]:
-        """Find where queues begin that are not journaled yet."""
+        """Find where queues begin that are not in the offset log yet."""
         if not is_begun:
             # A queue that is left out now would count as new later, and be read from its beginning.
             return self._find_begin(_require_masters(_require_all(seen)))

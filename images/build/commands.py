@@ -1,4 +1,4 @@
-"""Write the commands that pyproject.toml names: `commands.py pyproject.toml FOLDER`."""
+"""Writes the commands that pyproject.toml names: `commands.py pyproject.toml FOLDER`."""
 
 import sys
 import tomllib
@@ -15,7 +15,7 @@ sys.exit({function}())
 
 
 def write(project: Path, folder: Path) -> None:
-    """Write them all; they need the packages only once they run."""
+    """Write all commands as scripts, which need the packages only when they run."""
     scripts = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["scripts"]
     folder.mkdir(parents=True)
     for name, target in scripts.items():

@@ -1,9 +1,9 @@
 #!/opt/evenkeel/venv/bin/python
 """
-Add libraries from Maven to Spark's: `add-packages GROUP:ARTIFACT:VERSION ...`.
+Adds libraries from Maven to those of Spark: `add-packages GROUP:ARTIFACT:VERSION ...`.
 
-All that they need comes with them, but for what Spark has already: of two versions of one library,
-nobody knows which one Java would take. Ivy does the work, whose jar is among Spark's.
+Their dependencies are added too, except libraries that Spark already has: if there were two
+versions, it would be uncertain which one Java loads. Ivy, which comes with Spark, downloads them.
 """
 
 import re
@@ -17,7 +17,7 @@ from xml.sax import saxutils
 
 SPARK = Path("/opt/spark/jars")
 TRUSTED = Path("/run/secrets/java-certificates")
-"""Whom Java trusts, where registries are reached in a way of one's own."""
+"""The certificates that Java trusts, if the build passes its own."""
 COORDINATE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
 MODULE = """\
 <ivy-module version="2.0"><info organisation="dev.evenkeel" module="packages"/>
@@ -28,7 +28,7 @@ DEPENDENCY = '<dependency org="{}" name="{}" rev="{}" conf="default->default"/>'
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Add them all, or none."""
+    """Add all libraries, or none of them."""
     coordinates = [each for argument in arguments for each in argument.split(",") if each]
     wrong = [each for each in coordinates if not COORDINATE.fullmatch(each)]
     if wrong or not coordinates:
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def fetch(coordinates: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Let Ivy fetch them into a folder for each artifact."""
+    """Let Ivy download the libraries, into one folder for each artifact."""
     parts = (map(saxutils.escape, each.split(":")) for each in coordinates)
     module = folder / "ivy.xml"
     module.write_text(MODULE.format("".join(DEPENDENCY.format(*each) for each in parts)))
@@ -63,14 +63,14 @@ def fetch(coordinates: Sequence[str], folder: Path) -> subprocess.CompletedProce
 
 
 def add(fetched: Path) -> None:
-    """Add what Spark does not have."""
+    """Add the libraries that Spark does not have."""
     there = [jar.name for jar in SPARK.iterdir()]
     for artifact in sorted(fetched.iterdir()):
         version = re.compile(rf"{re.escape(artifact.name)}-\d.*\.jar")
         same = [name for name in there if version.fullmatch(name)]
         for jar in artifact.iterdir():
             if same:
-                sys.stdout.write(f"{jar.name}: left out, for Spark has {', '.join(same)}\n")
+                sys.stdout.write(f"{jar.name}: left out, because Spark has {', '.join(same)}\n")
             else:
                 shutil.copyfile(jar, SPARK / jar.name)
                 sys.stdout.write(f"{jar.name}: added\n")

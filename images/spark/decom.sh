@@ -1,6 +1,6 @@
 #!/bin/sh
-# Spark calls this before it lets Kubernetes stop an executor: ask it to take no more tasks, and wait
-# until it has ended. It is where Spark looks for it (spark.kubernetes.decommission.script).
+# Spark calls this script before Kubernetes stops an executor. It asks the executor to take no more
+# tasks, and waits until it has ended. spark.kubernetes.decommission.script has the path of the script.
 for place in /proc/[0-9]*; do
     # The brackets keep grep from finding itself.
     if grep -qsa 'org[.]apache[.]spark[.].*ExecutorBackend' "$place/cmdline"; then

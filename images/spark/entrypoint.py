@@ -1,9 +1,9 @@
 #!/opt/evenkeel/venv/bin/python
 """
-What a container of this image runs: `driver FILE`, `executor`, or `--version`.
+Starts the program of a container: `driver FILE`, `executor`, or `--version`.
 
-Spark calls it with `executor`, and says all else in variables whose names begin with SPARK_. Driver
-and executor replace this process, so signals reach them.
+Spark calls it with `executor`, and passes the rest in variables whose names begin with SPARK_. The
+driver or executor replaces this process, so it receives the container's signals.
 """
 
 import os
@@ -27,22 +27,22 @@ ARGUMENTS = {
 MEMORY = "SPARK_EXECUTOR_MEMORY"
 JAVA_OPTION = "SPARK_JAVA_OPT_"
 CLASSES = ("SPARK_CLASSPATH",)
-"""The user's, which come before Spark's own."""
+"""Variables with class paths of the user, which come before Spark's own."""
 SETTINGS = ("HADOOP_CONF_DIR", "SPARK_CONF_DIR")
-"""Folders. What is in them is in no jar of Spark's, so they may come after."""
+"""Variables with folders of settings. No jar of Spark has the same files, so they may come last."""
 ARCHIVE = Path("/opt/evenkeel/classes.jsa")
-"""Of classes that Java need not read from the jars; `images/spark/archive` makes it."""
+"""An archive of classes that `images/spark/archive` has made, so that Java starts faster."""
 ARCHIVED = Path("/opt/evenkeel/classpath")
-"""The class path that it is good for: these, then any other."""
+"""A file with the class path for which Java uses the archive; other paths may follow."""
 LIBRARIES = "SPARK_EXECUTOR_LIBRARY_PATH"
 
 
 class UsageError(Exception):
-    """It cannot run like this."""
+    """The command line or the environment is wrong."""
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Become what is asked for."""
+    """Turn this process into the requested program."""
     if arguments == ["--version"]:
         spark = metadata.version("pyspark")
         sys.stdout.write(f"evenkeel {os.environ['EVENKEEL_VERSION']}, Spark {spark}\n")
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 
 def asked_for(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """Say which program does it, and with which arguments."""
+    """Return the command of the requested program."""
     match arguments:
         case ["driver", *rest]:
             return ["python", "-m", "spark_jobs.pipeline", *rest]
@@ -70,10 +70,10 @@ def asked_for(arguments: Sequence[str], environment: Mapping[str, str]) -> list[
 
 
 def executor(environment: Mapping[str, str]) -> list[str]:
-    """Say how Java starts the executor that Spark describes."""
+    """Return the command that starts the executor which Spark describes."""
     missing = [name for name in (*ARGUMENTS.values(), MEMORY) if name not in environment]
     if missing:
-        raise UsageError(f"executors are started by Spark, which would set {', '.join(missing)}")
+        raise UsageError(f"only Spark starts executors, and it sets {', '.join(missing)}")
     before, after = (
         [environment[name] for name in names if environment.get(name)]
         for names in (CLASSES, SETTINGS)
@@ -92,7 +92,7 @@ def executor(environment: Mapping[str, str]) -> list[str]:
 
 
 def java_options(environment: Mapping[str, str]) -> list[str]:
-    """Find them in the order that Spark has given them by number."""
+    """List Java's options in the order of the numbers that Spark has given them."""
     found = (name for name in environment if name.startswith(JAVA_OPTION))
     return [environment[name] for name in sorted(found, key=_number)]
 

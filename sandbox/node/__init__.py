@@ -1,13 +1,13 @@
 """
-Starts a whole Kubernetes 1.34.4 of one node, with real pods; needs root and Debian.
+Starts a whole Kubernetes 1.34.4 with one node and real pods; needs root and Debian.
 
     with node.run() as cluster:
         cluster.admin.ask("GET", "/api/v1/nodes")
 
 When the block begins, these are ready: etcd, API server, controllers, scheduler, kubelet with
-containerd, service proxy, DNS, and the project's own images. When it ends, or when this process is
-killed, only the cache is left: no process, mount, interface or rule. It runs in separate Linux
-namespaces (`sandbox.node.ground`), whose addresses this machine can reach.
+containerd, service proxy, DNS, and the project's own images. When the block ends, or when this
+process is killed, only the cache is left: no process, mount, interface or rule. The node runs in
+separate Linux namespaces (`sandbox.node.ground`), whose addresses this machine can reach.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _READY_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class SandboxNode:
-    """What `run` has started."""
+    """The node that `run` has started."""
 
     url: str
     admin: ApiUser
@@ -35,7 +35,7 @@ class SandboxNode:
 
 
 def build() -> None:
-    """Build and download everything that takes long, unless it is done already."""
+    """Build and download everything that takes long, unless that is done already."""
     ground.check()
     programs.build()
     store.build()
@@ -82,7 +82,7 @@ def _wait_until_ready(admin: ApiUser) -> None:
 
 
 def _find_missing(admin: ApiUser) -> str:
-    """Describe what is missing; empty if nothing is."""
+    """Describe what is missing; return an empty string if nothing is."""
     node = admin.ask("GET", f"/api/v1/nodes/{servers.NAME}")
     if node.status != http.HTTPStatus.OK:
         return "the kubelet has not registered its node"

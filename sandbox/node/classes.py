@@ -1,8 +1,8 @@
 """
 Records the classes that drivers and executors load: `python -m sandbox.node.classes FILE`.
 
-Spark's image has an archive of them (`images/spark/archive`). The list is recorded from a job on a
-node, from start to end; another version of Spark or Java needs another list.
+Spark's image has an archive of these classes (`images/spark/archive`). The list is recorded while a
+job runs on a node, from its start to its end. Another version of Spark or Java needs another list.
 """
 
 import gzip
@@ -23,10 +23,11 @@ _LISTS = ("driver.classes", "executor.classes")
 
 
 def main() -> int:
-    """Record them into a file."""
+    """Record the classes into a file."""
     with open_shop() as shop:
         lines = sorted(set(_select(_record(shop))))
-    lines.sort(key=lambda line: line.startswith("@"))  # lambdas after the classes that have them
+    # A lambda must come after the class that contains it.
+    lines.sort(key=lambda line: line.startswith("@"))
     Path(sys.argv[1]).write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
     print(f"{len(lines):,} lines")
     return 0
@@ -51,7 +52,7 @@ def _write_a_batch(client: Client, rows: Path) -> None:
 
 
 def _select(lines: Iterable[str]) -> Iterator[str]:
-    """Select the classes of Java's own loaders; the list has ids only for other loaders."""
+    """Select the classes of Java's own loaders: only lines of other loaders have a source."""
     for line in lines:
         if not line.startswith("#") and " source: " not in line:
             yield line.partition(" id: ")[0].rstrip() + "\n"

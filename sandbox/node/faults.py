@@ -1,4 +1,4 @@
-"""Faults of pods: kill, freeze or disconnect them, or make the API server unreachable."""
+"""Causes faults: kills, freezes or disconnects pods, or makes the API server unreachable."""
 
 import contextlib
 import http
@@ -31,13 +31,13 @@ class Faults:
 
     @contextlib.contextmanager
     def freeze(self, namespace: str, pod: str) -> Iterator[None]:
-        """Freeze all processes of its first container, until the block ends."""
+        """Freeze all processes of a pod's first container, until the block ends."""
         container = self._find_container(namespace, pod)
         self._ground.run(*self._ctr, "tasks", "pause", container)
         try:
             yield
         finally:
-            with contextlib.suppress(GroundError):  # it may have ended in between
+            with contextlib.suppress(GroundError):  # the container may have ended meanwhile
                 self._ground.run(*self._ctr, "tasks", "resume", container)
 
     @contextlib.contextmanager
@@ -60,8 +60,8 @@ class Faults:
         """
         Drop some packets from pods to the API server, until the block ends.
 
-        TCP retransmits them with growing pauses, so answers take seconds. Packets are not delayed,
-        because not every kernel supports that.
+        TCP sends lost packets again after growing pauses, so answers take seconds. Packets are lost
+        and not just delayed, because not every kernel supports delays.
         """
         share = f"numgen random mod 100 < {lost_percent}"
         with self._drop(f'iifname "pods" tcp dport {self._api_port} {share}'):

@@ -1,8 +1,8 @@
 """
-The first process of a node, in its own namespaces. When it ends, all others there end too.
+Runs as the first process of a node, in its own namespaces. When it ends, all others there end too.
 
-It hides the folders of the machine to which a node writes regardless of its settings. Then it only
-waits for orphaned processes of containers.
+It hides folders of the machine to which a node writes whatever its settings are. After that, it
+only reaps orphaned processes of containers.
 """
 
 import contextlib

@@ -1,10 +1,10 @@
 """
-The base of a node: its own network, mounts and processes, in Linux namespaces.
+Makes Linux namespaces for a node: its own network, mounts and processes.
 
-Nothing has to be undone step by step. When the first process ends, the kernel ends all others of
-the node, and removes its mounts, interfaces, routes and rules. Outside there are one interface,
-whose other end is the node's, and cgroups. A kill leaves the cgroups behind, empty: they are
-removed when the block ends, or before the next node is made.
+Nothing has to be undone step by step. When the node's first process ends, the kernel ends all its
+other processes, and removes its mounts, interfaces, routes and rules. Only two things are outside
+the namespaces: cgroups, and one end of the network link to the node. If this process is killed,
+empty cgroups stay until the next node is made.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from sandbox.node import first
 from sandbox.server import Site
 from sandbox.waiting import wait_for
 
-# From the block for network benchmarks (RFC 2544), which hardly any machine uses.
+# Addresses for network benchmarks (RFC 2544), which hardly any machine uses.
 OUTSIDE, ADDRESS = "198.18.0.1", "198.18.0.2"
 PODS = "198.18.16.0/20"
 SERVICES = "198.19.0.0/24"
@@ -39,13 +39,13 @@ class GroundError(process.SandboxError):
 
 @dataclass(frozen=True)
 class Ground:
-    """Where the node's programs start."""
+    """The namespaces in which the node's programs start."""
 
     place: process.Folder
     site: Site
 
     def run(self, *command: str | Path) -> str:
-        """Run a program in it, and return its output."""
+        """Run a program in the namespaces, and return its output."""
         return _run(command, self.site.enter)
 
 
@@ -58,7 +58,7 @@ def _run(command: Sequence[str | Path], enter: Sequence[str] = ()) -> str:
 
 @contextlib.contextmanager
 def make() -> Iterator[Ground]:
-    """Make it; call `check` before. A machine can have one at a time."""
+    """Make the namespaces; call `check` first. Only one node can run on a machine at a time."""
     with _lock_machine(), process.make_folder("evenkeel-node-") as place:
         _sweep()
         started = process.ChildProcess("ground", _make_command(), place, {})
@@ -75,7 +75,7 @@ def make() -> Iterator[Ground]:
 
 
 def check() -> None:
-    """Check whether this machine can run a node, before anything that takes long."""
+    """Raise an error if this machine cannot run a node; called before anything that takes long."""
     if os.geteuid() != 0:
         raise GroundError("a node needs root: it makes namespaces, mounts and interfaces")
     missing = [program for program in _PROGRAMS if shutil.which(program) is None]
@@ -87,7 +87,7 @@ def check() -> None:
 
 @contextlib.contextmanager
 def _lock_machine() -> Iterator[None]:
-    """Hold the lock of this machine: the names of a node exist only once."""
+    """Hold this machine's lock: two nodes would use the same names of interfaces and cgroups."""
     lock = Path("/run/lock", f"{CGROUP}.lock")
     with lock.open("w") as file:
         try:
@@ -105,12 +105,12 @@ def _make_command() -> Sequence[str | Path]:
 
 
 def _find_first_process(pid: int) -> int:
-    """Find the pid of the first process on this machine: the only child of `unshare`."""
+    """Find the pid that the node's first process has outside: the only child of `unshare`."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
 
 
 def _connect(pid: int) -> None:
-    """Connect this machine with the node, and route its pods and services."""
+    """Connect this machine with the node, and make routes to its pods and services."""
     inside = ("nsenter", f"--target={pid}", "--net")
     for command in (
         ("ip", "link", "add", LINK, "type", "veth", "peer", "name", "eth0", "netns", str(pid)),
@@ -126,7 +126,7 @@ def _connect(pid: int) -> None:
 
 
 def _list_hierarchies() -> list[Path]:
-    """List the cgroup hierarchies: one with version 2, many with version 1."""
+    """List the cgroup hierarchies: version 2 has one, version 1 has many."""
     if (_CGROUPS / "cgroup.controllers").exists():
         return [_CGROUPS]
     return [each for each in _CGROUPS.iterdir() if each.is_dir() and not each.is_symlink()]
@@ -145,7 +145,7 @@ def _make_cgroups() -> None:
 
 
 def _sweep() -> None:
-    """Remove what a kill leaves: the interface, and cgroups once their processes have ended."""
+    """Remove what a killed run left: the interface, and cgroups whose processes have ended."""
     subprocess.run(["ip", "link", "delete", LINK], capture_output=True, check=False)
     left = wait_for(_remove_cgroups, lambda left: not left)
     if left:
@@ -161,9 +161,8 @@ def _remove_cgroups() -> list[Path]:
             state = folder / "freezer.state"
             try:
                 if state.exists():
-                    state.write_text(
-                        "THAWED"
-                    )  # otherwise a process that was killed while frozen never ends
+                    # A process that was killed while it was frozen ends only when it is thawed.
+                    state.write_text("THAWED")
                 folder.rmdir()
             except FileNotFoundError:
                 continue

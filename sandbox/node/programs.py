@@ -1,4 +1,4 @@
-"""The programs of a node: Kubernetes' own and CoreDNS are built, the rest is from Debian."""
+"""Provides the programs of a node: builds Kubernetes and CoreDNS, takes the rest from Debian."""
 
 from pathlib import Path
 
@@ -16,11 +16,11 @@ _UNPACKED = {
     "runc": ("runc", "usr/sbin/runc"),
     "host-local": ("containernetworking-plugins", "usr/lib/cni/host-local"),
 }
-"""By program: Debian's package, and the path in it."""
+"""For each program, Debian's package and the path of the program in it."""
 
 
 def build() -> dict[str, Path]:
-    """Build and download them, unless it is done already."""
+    """Build and download the programs, unless that is done already."""
     debian.install("nftables", program="nft")
     unpacked = {name: debian.find_program(*where) for name, where in _UNPACKED.items()}
     return {**kubernetes.build(), **{each.name: go.build(each) for each in _BUILT}, **unpacked}

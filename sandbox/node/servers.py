@@ -1,4 +1,4 @@
-"""The programs of a node, and how each is configured."""
+"""Configures and starts the programs of a node."""
 
 import json
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from sandbox.node.ground import Ground
 NAME = "node-1"
 DOMAIN = "cluster.local"
 API_NAMES = ("kubernetes.default.svc", "198.19.0.1")
-"""Names of the API server for pods, with the first address of the service network."""
+"""Names under which pods reach the API server, with the first address of the service network."""
 
 
 class NodeServer(kubernetes.KubernetesServer):
-    """A server that counts as ready once it runs; its effects are waited for elsewhere."""
+    """A server that counts as ready once it runs; `node.run` waits for its effects."""
 
     def __init__(self, programs: Mapping[str, Path], on: Ground, authority: Authority) -> None:
         """Claim the ports; start nothing yet."""
@@ -33,7 +33,7 @@ class NodeServer(kubernetes.KubernetesServer):
         return str(self._authority.issue_certificate(user, group).kubeconfig)
 
     def _write_file(self, name: str, content: object) -> str:
-        """Write a file, as JSON unless it is a string; YAML parsers accept JSON."""
+        """Write a file; content that is no string is written as JSON, which YAML parsers accept."""
         text = content if isinstance(content, str) else json.dumps(content)
         (self._home / name).write_text(text, encoding="utf-8")
         return str(self._home / name)
@@ -103,7 +103,7 @@ class Kubelet(NodeServer):
             "makeIPTablesUtilChains": False,
             "podLogsDir": str(self._home / "logs"),
             "volumePluginDir": str(self._home / "plugins"),
-            # A full disk of this machine must not evict pods or delete images.
+            # If the disk of this machine is full, no pod must be evicted and no image deleted.
             "evictionHard": {"memory.available": "100Mi"},
             "imageGCHighThresholdPercent": 100,
         }
@@ -121,7 +121,7 @@ class Proxy(NodeServer):
             "hostname-override": NAME,
             "proxy-mode": "nftables",
             "cluster-cidr": ground.PODS,
-            # Connection limits belong to the whole machine, so they are not changed.
+            # Zero: leave the limit as it is, because it is one for the whole machine.
             "conntrack-max-per-core": "0",
         }
 
@@ -167,7 +167,7 @@ state = "{store.STATE}"
 address = "{store.SOCKET}"
 {cri}]
 sandbox_image = "{store.PAUSE}"
-# Without it runc fails if a process may not lower its own score.
+# Without this, runc fails where a process may not lower its own score.
 restrict_oom_score_adj = true
 {cri}.cni]
 bin_dir = "{plugins}"
@@ -197,4 +197,4 @@ API_FLAGS = {
     "endpoint-reconciler-type": "lease",
     "kubelet-preferred-address-types": "InternalIP",
 }
-"""Additional flags for the API server of a node."""
+"""More flags for the API server of a node."""

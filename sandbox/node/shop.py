@@ -1,5 +1,5 @@
 """
-A shop on a node: RocketMQ, the operator, and groups with jobs, as users install them.
+Runs a shop, the example of an installation, on a node: RocketMQ, the operator, groups with jobs.
 
     it = shop.Shop(node, folder)
     it.install("--set", "replicas=2")
@@ -39,7 +39,7 @@ STATE = Path(__file__).with_name("state.yaml")
 
 
 class ShopError(process.SandboxError):
-    """A request was refused, or what was waited for did not happen."""
+    """A request was refused, or an event for which a caller waited did not happen."""
 
 
 def wait_patiently(
@@ -47,12 +47,12 @@ def wait_patiently(
     is_right: Callable[[Value], bool],
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> Value:
-    """Wait for longer, and look less often: everything runs on this machine."""
+    """Wait for longer and look less often than `wait_for`: everything runs on this machine."""
     return wait_for(look, is_right, patience_seconds, LOOK_SECONDS)
 
 
 class Shop:
-    """RocketMQ, operator and groups, and the commands for them."""
+    """One installation of RocketMQ, the operator and groups, with commands to change it."""
 
     def __init__(self, node: SandboxNode, folder: Path) -> None:
         """Install nothing yet. Pods store their data in the folder."""
@@ -139,22 +139,22 @@ class Shop:
         return found
 
     def wait_until(self, plural: str, name: str, is_right: Callable[[Document], bool]) -> Document:
-        """Wait until a status is right."""
+        """Wait until `is_right` accepts the status of an object."""
         seen = wait_patiently(lambda: self.read_status(plural, name), is_right)
         if not is_right(seen):
             raise ShopError(
-                f"{plural}/{name} has another status after {PATIENCE_SECONDS:g} s: {seen}"
+                f"{plural}/{name} has the wrong status after {PATIENCE_SECONDS:g} s: {seen}"
             )
         return seen
 
     def wait_until_made(self, topic: str) -> None:
-        """Wait until a topic is as it should be at all brokers."""
+        """Wait until a topic is provisioned on all brokers."""
         self.wait_until(
             TOPICS, topic, lambda it: read_condition(it, ConditionType.READY)[0] == "True"
         )
 
     def list_pods(self, selector: str, namespace: str = SHOP) -> list[Document]:
-        """List the pods with a label that are not being deleted."""
+        """List the pods that a label selector selects and nobody is deleting."""
         path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}"
         items: list[Document] = self.node.admin.ask("GET", path).body["items"]
         return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
@@ -174,9 +174,9 @@ class Shop:
 
 @contextlib.contextmanager
 def open_shop() -> Iterator[Shop]:
-    """Run a shop on its own node, ready for groups, until the block ends."""
+    """Run a shop on its own node until the block ends; groups can then be created in it."""
     with process.make_folder("evenkeel-shop-") as place, node.run() as on:
-        place.path.chmod(0o777)  # for pods of any user
+        place.path.chmod(0o777)  # so that pods of any user can write to it
         shop = Shop(on, place.path)
         shop.install()
         shop.start_rocketmq()
@@ -185,10 +185,10 @@ def open_shop() -> Iterator[Shop]:
 
 
 class ShopGroup:
-    """A group with a job, which may not exist yet."""
+    """A group with a job in a shop. It may not exist yet."""
 
     def __init__(self, shop: Shop, name: str) -> None:
-        """Refer to it by its name."""
+        """Refer to the group by its name."""
         self.shop = shop
         self.name = name
         self.driver = names.name_driver(name)
@@ -196,11 +196,11 @@ class ShopGroup:
         self.driver_pods = f"{names.GROUP_LABEL}={name},{names.ROLE_LABEL}={names.DRIVER}"
 
     def read_status(self) -> Document:
-        """Read its status."""
+        """Read the group's status."""
         return self.shop.read_status(GROUPS, self.name)
 
     def report(self) -> Document:
-        """Read the report of its driver."""
+        """Read the report of the group's driver."""
         path = f"/api/v1/namespaces/{SHOP}/configmaps/{self.driver}"
         found = self.shop.node.admin.ask("GET", path).body
         report: Document = json.loads(found.get("data", {}).get(names.REPORT, "{}"))
@@ -216,7 +216,7 @@ class ShopGroup:
         self.shop.kubectl("-n", SHOP, "scale", GROUPS, self.name, f"--replicas={executors}")
 
     def wait_until(self, is_right: Callable[[Document], bool]) -> Document:
-        """Wait until its status is right."""
+        """Wait until `is_right` accepts the group's status."""
         return self.shop.wait_until(GROUPS, self.name, is_right)
 
     def wait_until_settled(self) -> Document:
@@ -224,7 +224,7 @@ class ShopGroup:
         return self.wait_until(_is_settled)
 
     def wait_until_settled_with(self, slots: int, since: Document) -> Document:
-        """Wait until a newer epoch than in `since` with this number of slots is settled."""
+        """Wait until an epoch after that of `since`, with this number of slots, is settled."""
         self.wait_until(lambda it: it["epoch"] > since["epoch"] and len(it["assignments"]) == slots)
         return self.wait_until_settled()
 
@@ -242,7 +242,7 @@ class ShopGroup:
 
 
 def _count_brokers(client: blocking.Client) -> int:
-    """Count the brokers that the name server knows; 0 while it does not answer."""
+    """Count the brokers that the name server knows; 0 if it does not answer."""
     try:
         return len(client.list_brokers().brokers)
     except MqError:

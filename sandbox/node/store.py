@@ -1,7 +1,7 @@
 """
-The images that a node's containerd has: built by buildah, imported once, kept in the cache.
+Fills containerd's image store: buildah builds the images, and the store stays in the cache.
 
-There is no registry. The store has each image under the name that charts and examples use.
+No registry is needed: the store has each image under the name that charts and examples use.
 """
 
 import shutil
@@ -52,7 +52,7 @@ def make_ctr_command(containerd: Path) -> tuple[str | Path, ...]:
 
 
 def fill(ground: Ground, containerd: Path, wanted: Mapping[str, images.Image]) -> None:
-    """Update the store, and delete the containers of a node that was killed."""
+    """Import images that have changed, and delete containers that a killed node has left."""
     tell = make_ctr_command(containerd)
     for container in ground.run(*tell, "containers", "list", "--quiet").split():
         ground.run(*tell, "containers", "delete", container)

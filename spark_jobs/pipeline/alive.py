@@ -2,9 +2,9 @@
 Ends a driver whose loop hangs.
 
 The loop may wait for something that never answers, such as a JVM that hangs, while another thread
-still renews the Lease. Then nothing is read, and no other driver can start. So the loop notes each
-turn, twice a second, and the watchdog ends the driver after a long time without one. A long batch
-does not count as hanging: the loop goes on beside it.
+still renews the Lease. Then nothing is read, and no other driver can start. So the loop calls the
+watchdog at each turn, twice a second, and the watchdog ends the driver after a long time without a
+call. A long batch does not count as hanging, because the loop continues beside it.
 """
 
 import threading
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 FIRST_SECONDS = 1800.0
-"""Until the first turn: Spark may download packages before it starts, and a node may be busy."""
+"""The limit until the first turn: Spark may first download packages, and a node may be busy."""
 LIMIT_SECONDS = 300.0
-"""From one turn to the next. Stopping a session may take minutes on a busy node."""
+"""The limit between two turns: stopping a session may take minutes on a busy node."""
 
 
 class LoopWatchdog:
@@ -56,7 +56,7 @@ class LoopWatchdog:
 
     def _watch(self) -> None:
         while seconds_left := self.seconds_left:
-            pause = min(seconds_left, self._limit / 10)  # the first turn shortens what is allowed
+            pause = min(seconds_left, self._limit / 10)  # the first turn shortens the limit
             if self._over.wait(pause):
                 return
         self._end(f"its loop has given no sign of life for {self._allowed:g} s")

@@ -31,7 +31,7 @@ class JobAssignment:
     """All slots, including those without a queue."""
     owners: Mapping[MessageQueue, str] = field(default_factory=dict)
     drained: frozenset[str] = frozenset()
-    """Pods whose executors must be replaced; without pods, the executors' ids."""
+    """Pods whose executors must be replaced; if executors are not pods, their ids."""
 
 
 log = logging.getLogger("evenkeel.job")
@@ -42,7 +42,7 @@ class Assignments(Protocol):
     """A way to receive assignments and to report."""
 
     def read_latest(self) -> JobAssignment:
-        """Read the newest assignment; `NO_ASSIGNMENT` before there is one."""
+        """Read the newest assignment; `NO_ASSIGNMENT` if none was published yet."""
 
     def report(self, report: BareReport) -> None:
         """Write the report."""
@@ -93,7 +93,7 @@ class FileAssignments:
         self._written = text
 
     def confirm(self) -> None:
-        """Return: with files, whoever starts drivers makes sure that there is only one."""
+        """Return at once: with files, whoever starts the driver ensures that there is only one."""
 
 
 def replace_file(path: Path, data: bytes) -> None:

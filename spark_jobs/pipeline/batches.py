@@ -35,22 +35,22 @@ class BatchRunner:
         self._progress = progress
         self._metrics = metrics
         self._in_batch = threading.Lock()
-        """Executors are drained between two batches: what they cache goes with them."""
+        """Held by a batch that runs: executors that cache its rows must not end."""
 
     def run(self, folder: Path, number: int) -> None:
         """
         Run one batch; Spark calls it, in a thread of its own.
 
-        Before it, `plan_source` has planned the batch, and Spark has written the plan to its
-        offset log: if the batch runs again, it has the same plan. After it, Spark commits the
-        batch; `LoopTurns.settle` sees that, and only then counts it.
+        Before this call, `plan_source` has planned the batch, and Spark has written the plan to its
+        offset log, so a batch that runs again has the same plan. After this call, Spark commits the
+        batch; `LoopTurns.settle` counts the batch only when it sees the commit.
         """
         plan = plan_source.take_plan(folder)
         if plan.ranges:
             with self._in_batch:
                 self._slots.need_executors()
                 self._slots.drain(self._followed.drained)
-                if not self._followed.knows(plan.epoch):  # the source has read it first
+                if not self._followed.knows(plan.epoch):  # only the plan source has read it yet
                     self._followed.read_newest(self._progress.adopted_epoch)
                 query = session.read_query_id(self._pulls.spark)
                 rows = self._pulls.pull(
@@ -66,7 +66,7 @@ class BatchRunner:
 
     def drain_between_batches(self) -> None:
         """Drain executors, unless a batch runs."""
-        if self._in_batch.acquire(blocking=False):  # otherwise the next batch begins with it
+        if self._in_batch.acquire(blocking=False):  # otherwise the next batch does it first
             try:
                 self._slots.drain(self._followed.drained)
             finally:

@@ -1,9 +1,10 @@
 """
 The driver of a pinned job.
 
-A stream of plans ticks in Spark; each becomes located tasks that pull, the user's transform, and
-the sink. Beside it a loop checks twice a second which executors are there, sends the group's
-offsets to the brokers once Spark has committed a batch, and reports.
+Spark runs a streaming query whose rows are plans, one for each batch. A batch sends tasks to chosen
+executors, which pull messages, applies the user's transform, and writes to the sink. Meanwhile a
+loop checks twice a second which executors are registered, sends the group's offsets to the brokers
+once Spark has committed a batch, and reports.
 
     Driver             starts the query, and starts it again when it has failed
       PlanQuery        one run of the query
@@ -91,7 +92,7 @@ class Driver:
                 return exit_codes.TRY_AGAIN
 
     def _run_query(self) -> Failure | None:
-        """Run the query until it ends or must stop; what went wrong."""
+        """Run the query until it ends or must stop; return its failure, if it failed."""
         self._progress.forget_written()
         with tempfile.TemporaryDirectory(prefix="evenkeel-run-") as folder:
             self._turns.follow()
@@ -124,7 +125,7 @@ def run(job: JobFile) -> int:
     stop = threading.Event()
     if job.kubernetes is None:
         return _run(job, FileAssignments(job.assignments, job.report), stop)
-    _stop_on_signals(stop)  # waiting for the Lease of another driver may take long
+    _stop_on_signals(stop)  # already now: the wait for another driver's Lease may be long
     with in_cluster.become_only_driver(job, job.kubernetes, stop) as assignments:
         return exit_codes.TRY_AGAIN if assignments is None else _run(job, assignments, stop)
 
@@ -136,7 +137,7 @@ def _run(job: JobFile, assignments: Assignments, stop: threading.Event) -> int:
             raise UsageError("source: a job needs the option group")
         users = users_part.read(job, assignments.confirm)
         with session.open_session(job) as spark:
-            _stop_on_signals(stop)  # Spark's session has set a handler of its own
+            _stop_on_signals(stop)  # again: Spark's session has set its own handler
             return _run_in_session(spark, job, reading, users, assignments, stop)
     except (UsageError, users_part.UsersPartError) as error:
         log.error("the job cannot start: %s", error)

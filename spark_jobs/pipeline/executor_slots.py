@@ -1,7 +1,7 @@
 """
-Which executor fills which slot, as the driver sees it: `lb_core.slots`, fed with Spark's executors.
+Decides in the driver which executor fills which slot: `lb_core.slots` with Spark's executors.
 
-Only a warm executor fills a slot. An executor that was told to end fills none any more.
+Only a warm executor fills a slot. An executor that was told to end no longer fills one.
 """
 
 import logging
@@ -22,13 +22,13 @@ log = logging.getLogger("evenkeel.job")
 
 
 class ExecutorRequests:
-    """What the driver has requested of Spark: how many executors, and which of them must end."""
+    """What the driver has requested from Spark: how many executors, and which must end."""
 
     def __init__(self, spark: SparkSession, count: int) -> None:
         """Request nothing yet."""
         self._spark = spark
         self.count = count
-        """How many executors the job wants, if its assignment does not say it."""
+        """How many executors the job wants if its assignment names no slots."""
         self._is_needed = False
         self._requested: int | None = None
         self._ending: set[str] = set()
@@ -42,7 +42,7 @@ class ExecutorRequests:
         return executor in self._ending
 
     def resize(self, count: int, leaving: Sequence[str]) -> None:
-        """Have so many executors, without those that leave; once executors are needed."""
+        """Request `count` executors, not counting those that leave; no-op before `need`."""
         if self._is_needed and (leaving or count != self._requested):
             self._ending.update(leaving)
             self.count = self._requested = count
@@ -55,7 +55,7 @@ class ExecutorRequests:
 
 
 class ExecutorSlots:
-    """The slots of one job. The loop fills and drains them, batches read who fills them."""
+    """The slots of one job. The loop fills and drains them; batches read who fills them."""
 
     def __init__(
         self, spark: SparkSession, group: str, warm_ups: WarmUps, requests: ExecutorRequests
@@ -71,10 +71,10 @@ class ExecutorSlots:
 
     def fill(self, newest: JobAssignment, adopted: JobAssignment) -> None:
         """
-        See which executors came and went, and fill the slots.
+        Find out which executors came and went, and fill the slots.
 
-        A slot that the newest assignment does not have drains; once the adopted one does not have
-        it either, it is released and its executor ends, as do executors that find no slot.
+        A slot that is missing in the newest assignment drains. When the adopted assignment lacks it
+        too, it is released, and its executor ends. Executors that find no slot end as well.
         """
         registered = {each.id: each for each in executors.list_registered(self._spark)}
         warm = self._warm_ups.warm_up(registered.values())
@@ -106,7 +106,7 @@ class ExecutorSlots:
         ]
         if drained:
             self._requests.replace(drained)
-            log.info("drained, and to be replaced: executors %s", ", ".join(drained))
+            log.info("drained executors %s: Spark replaces them", ", ".join(drained))
 
     def need_executors(self) -> None:
         """Request executors from now on: there is something to read."""
@@ -119,7 +119,7 @@ class ExecutorSlots:
 
     @property
     def registered(self) -> Set[str]:
-        """The executors that Spark had at the last look, by their ids."""
+        """The ids of the executors that Spark had when the slots were filled last."""
         return self._registered.keys()
 
     @property
@@ -133,7 +133,7 @@ class ExecutorSlots:
             }
 
     def find_usable(self) -> dict[str, Executor]:
-        """Find the filled slots, without executors that are lost or end: their tasks would wait."""
+        """Find the slots whose executors are neither lost nor ending: tasks on those would wait."""
         usable = {
             each
             for each in executors.list_registered(self._spark)
@@ -143,7 +143,7 @@ class ExecutorSlots:
 
 
 def add_named(known: Slots, names: Iterable[str]) -> Slots:
-    """Add the slots with these names that are missing: an assignment may leave numbers out."""
+    """Add a slot for each new name: an assignment may leave numbers out."""
     present = {known.get_id(slot) for slot in known.slots}
     added = [
         Slot(int(number))

@@ -1,9 +1,9 @@
 """
 Spark's executors, and tasks that run on a given one.
 
-This module reaches behind PySpark's interface, into the driver's JVM. A partition
-with the location `executor_<host>_<id>` runs there as long as that executor lives and has a free
-core within `spark.locality.wait.process`; otherwise anywhere. `warm_ups` checks that this holds.
+This module uses the driver's JVM directly, where PySpark offers no interface. A partition with the
+location `executor_<host>_<id>` runs on that executor if it lives and gets a free core within
+`spark.locality.wait.process`, and on any executor otherwise. `warm_ups` checks that this holds.
 """
 
 from collections import defaultdict
@@ -27,13 +27,13 @@ class Executor:
 
     @property
     def location(self) -> str:
-        """Name it as Spark's scheduler does."""
+        """Name the executor as Spark's scheduler does."""
         return f"executor_{self.host}_{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorTask:
-    """One partition: a string that says what to do, and the executor; without one, any may."""
+    """One partition: a string that says what to do, and the executor that does it; None: any."""
 
     spec: str
     executor: Executor | None = None
@@ -45,7 +45,7 @@ def list_registered(spark: SparkSession) -> list[Executor]:
     return [
         Executor(each.id(), each.hostPort().rpartition(":")[0], each.totalCores())
         for each in (found.apply(index) for index in range(found.length()))
-        if each.id() != DRIVER and ":" in each.hostPort()  # there is no port before it is ready
+        if each.id() != DRIVER and ":" in each.hostPort()  # an executor without a port is not ready
     ]
 
 
@@ -56,7 +56,7 @@ def make_tasks(spark: SparkSession, wanted: Sequence[ExecutorTask]) -> DataFrame
     for task in wanted:
         by_executor[task.executor].append(task.spec)
     pairs = jvm.java.util.ArrayList()
-    # A few calls for each executor: one for each task would take seconds.
+    # A few calls of the JVM for each executor: one for each task would take seconds.
     for executor, specs in by_executor.items():
         location = _locate(jvm, executor)
         locations = _to_scala(jvm, jvm.java.util.Collections.nCopies(len(specs), location))
@@ -77,7 +77,7 @@ def request(spark: SparkSession, count: int) -> None:
 def let_go(spark: SparkSession, names: Sequence[str], remaining: int) -> None:
     """End these executors when their tasks are done, and keep `remaining` others."""
     _decommission(spark, names, is_for_good=True)
-    request(spark, remaining)  # Spark replaces a later loss only if the target is stated again
+    request(spark, remaining)  # without it, Spark would not replace executors it loses later
 
 
 def replace(spark: SparkSession, names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The facts of a job, as its report and its metrics show them, and where they come from."""
+"""Collects the facts of a job for its report and its metrics."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ class JobFacts:
     """The state of a job at one moment."""
 
     published_epoch: int
-    """Of the newest assignment."""
+    """The epoch of the newest assignment."""
     adopted_epoch: int
-    """Of the last committed batch."""
+    """The epoch of the last committed batch."""
     batch: int
     """The last committed batch; -1 before the first."""
     slots: Mapping[str, Executor]
-    """The executors of those that are filled."""
+    """The filled slots, with their executors."""
     is_pinned: bool
     tally: Tally
     error: str | None
     executors: Collection[str] = ()
-    """All that are registered with Spark, including those without a slot, by their ids."""
+    """The ids of all executors that Spark has registered, with or without a slot."""
     skipped: Skipped | None = None
     """What this driver has skipped on request, if anything."""
 

@@ -19,23 +19,23 @@ _LASTING = (
 )  # fmt: skip
 _LOSSES = {"DataLossError", "OffsetGoneError"}
 _LASTING_NAMES = _LOSSES | {"UsersPartError"}
-HOW_TO_SKIP = f"; to pass over them once: a new value of skip, of the annotation {SKIP}"
+HOW_TO_SKIP = f"; to skip them once, give a new value to skip, or to the annotation {SKIP}"
 
 
 class Cure(Enum):
-    """What helps."""
+    """What helps after a failure."""
 
     TIME = "time"
     """Something else is down: retry for as long as it lasts."""
     RETRY = "retry"
-    """A retry may help; give up after some."""
+    """A retry may help; give up after a few."""
     USER = "user"
     """The user must change something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One line for users, and what helps."""
+    """Why a query failed, in one line for users, and what helps."""
 
     message: str
     cure: Cure
@@ -44,7 +44,7 @@ class Failure:
 
 
 def judge(text: str) -> Failure:
-    """Find the cause: the last error of the first Python traceback, else the first line."""
+    """Find the cause: the last error of the first Python traceback, or else the first line."""
     first, *more = text.split("Traceback (most recent call last):", 1)
     found = _RAISED.search(more[0]) if more else None
     if found is None:

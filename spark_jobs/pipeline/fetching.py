@@ -1,9 +1,9 @@
 """
-The tasks that pull: how a batch is divided into them, and what one does on its executor.
+Divides a batch into tasks, and pulls the messages of a task on its executor.
 
 A slot's queues are divided among as many tasks as its executor has cores. While a slot is empty,
-its queues go to the executors of other slots: left to Spark, their tasks would also run on a new
-executor that is not warm, and the whole batch would wait for its start.
+its queues go to the executors of other slots. If Spark chose the executors, it would also choose
+new ones that are not warm, and the whole batch would wait until they have started.
 """
 
 import os
@@ -25,7 +25,7 @@ from spark_jobs.pipeline.executors import Executor, ExecutorTask
 from spark_jobs.planning import Range
 
 Row = tuple[str, str, int, int, int]
-"""A range: topic, broker, queue, from, up to."""
+"""A range: topic, broker, queue, first offset, and the offset after the last one."""
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Tally(msgspec.Struct):
     """What the tasks of a job did."""
 
     rows: dict[str, int] = {}
-    """By slot."""
+    """Pulled rows, by slot."""
     bytes: int = 0
     misplaced: int = 0
     """Tasks that ran on another executor than they were sent to."""
@@ -48,13 +48,13 @@ class Tally(msgspec.Struct):
     offsets: int = 0
     """Offsets that tasks had to read. Unless some are filtered out or lost, each gave a row."""
     gaps: list[Row] = []
-    """Lost offsets, in batches that may skip them."""
+    """Offsets of lost messages that were skipped, if the batch may skip some."""
     unreadable: list[Row] = []
     """Offsets of messages that cannot be read, if the job has dead letters."""
 
     @property
     def lost(self) -> list[Range]:
-        """What was lost, each offset once: a task that runs again reports it again."""
+        """The lost offsets, each of them once: a task that runs again reports them again."""
         return planning.merge(map(_read_row, self.gaps))
 
     def find_unreadable(self, ranges: Sequence[Range]) -> list[Range]:
@@ -71,7 +71,7 @@ class Tallies(AccumulatorParam[Tally]):
     """Adds up tallies."""
 
     def zero(self, value: Tally) -> Tally:
-        """Begin with nothing."""
+        """Make an empty tally."""
         return Tally()
 
     def addInPlace(self, value1: Tally, value2: Tally) -> Tally:  # noqa: N802  # Spark's name
@@ -89,7 +89,7 @@ class Tallies(AccumulatorParam[Tally]):
 
 @dataclass(frozen=True)
 class Fetcher:
-    """Pulls the messages of tasks; it is sent to the executors."""
+    """Pulls the messages of tasks; Spark sends it to the executors."""
 
     reading: Reading
     wanted: Filter
@@ -100,7 +100,7 @@ class Fetcher:
     """Whether messages that cannot be read are reported, and go to the dead letters."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pull what the specs say."""
+        """Pull the messages that the specs ask for."""
         for batch in batches:
             for text in batch["value"].to_pylist():
                 yield from self._pull(msgspec.json.decode(text, type=Spec))
@@ -131,13 +131,13 @@ class Fetcher:
 
 @dataclass(frozen=True)
 class UnreadablePuller:
-    """Pulls unreadable messages again, for the dead letters; it is sent to the executors."""
+    """Pulls unreadable messages again, for the dead letters; Spark sends it to the executors."""
 
     reading: Reading
     wanted: Filter
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Make a row for each message that the specs name: as it is stored, and its error."""
+        """Make a row for each message in the specs, with its stored body and its error."""
         for batch in batches:
             for text in batch["value"].to_pylist():
                 for row in msgspec.json.decode(text, type=Spec).ranges:
@@ -151,7 +151,9 @@ class UnreadablePuller:
         ):  # fmt: skip
             pass
         if not found:
-            raise UnavailableError(f"{part.queue}: offset {part.start} could not be read before")
+            raise UnavailableError(
+                f"{part.queue}: offset {part.start} was unreadable, and is not now"
+            )
         return schema.make_unreadable_rows(found, self.reading.include_properties)
 
 
@@ -201,7 +203,7 @@ def _count_offsets(part: Range) -> int:
 
 
 def _divide(ranges: Sequence[Range], count: int) -> list[list[Range]]:
-    """Divide by size, the largest first, each range to the share that has the least."""
+    """Divide ranges, the largest first: each goes to the share that is smallest so far."""
     shares: list[list[Range]] = [[] for _ in range(min(count, len(ranges)))]
     sizes = [0] * len(shares)
     for each in sorted(ranges, key=_count_offsets, reverse=True):
@@ -212,7 +214,7 @@ def _divide(ranges: Sequence[Range], count: int) -> list[list[Range]]:
 
 
 def find_own_executor() -> str | None:
-    """Tell which executor this process belongs to; a worker inherits its environment."""
+    """Tell which executor this process belongs to, from the environment of that executor."""
     on_kubernetes = os.environ.get("SPARK_EXECUTOR_ID")
     elsewhere = re.search(r"executorId=(\w+)", os.environ.get("SPARK_LOG_URL_STDERR", ""))
     return on_kubernetes or (elsewhere[1] if elsewhere else None)

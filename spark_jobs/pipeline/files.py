@@ -1,9 +1,9 @@
 """
 A sink of files: each batch has its own folder, which is replaced if the batch runs again.
 
-A path alone proves nothing: each pod may have a folder of its own there, or the path may lead to
-the folder of the dead letters. So the files that tasks report are compared with those that the
-driver sees.
+A path alone does not show that the driver and all executors share the folder, or that the dead
+letters have another one. So the number of files that tasks report is compared with the files that
+the driver sees.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _DESCRIPTION = "spark.job.description"
 _FILES_WRITTEN = "number of written files"
 """Spark's name for the metric of a write to files; other formats have none."""
 _MOST_EXECUTIONS = 50
-"""Searched for that of the write: warm-ups that run meanwhile add others."""
+"""How many of the last executions to search for a write: warm-ups that run meanwhile add some."""
 
 
 class FilesMissingError(Exception):
@@ -40,7 +40,7 @@ class Files:
         """
         Replace what this batch wrote before, so that a batch that runs twice leaves one copy.
 
-        A folder that does not exist now is written in a mode that cannot replace one.
+        If no folder exists yet, the mode of the write is one that never replaces a folder.
         """
         spark, folder = rows.sparkSession, self._make_path(query, batch)
         is_again = self._list_folder(spark, folder) is not None
@@ -80,21 +80,21 @@ class Files:
 
 @contextlib.contextmanager
 def _mark_executions(spark: SparkSession) -> Iterator[str]:
-    """Mark the executions of this block in their description, to find them again."""
+    """Add a mark to the description of the executions in this block, to find them again."""
     mark, context = uuid.uuid4().hex, spark.sparkContext
     before = context.getLocalProperty(_DESCRIPTION)
     context.setLocalProperty(_DESCRIPTION, f"{before or 'evenkeel'} ({mark})")
     try:
         yield mark
     finally:
-        # None removes it, though PySpark's signature does not allow it.
+        # None removes the property, though PySpark's signature does not allow it.
         context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]
 
 
 def _count_written_files(spark: SparkSession, mark: str) -> int:
-    """Count the files that the tasks of a write left, as its commit reports them."""
+    """Count the files that a write has created, as Spark's metrics of the write say."""
     context: Any = spark.sparkContext._jsc.sc()
-    context.listenerBus().waitUntilEmpty()  # it delivers the metrics
+    context.listenerBus().waitUntilEmpty()  # the bus delivers the metrics
     store: Any = spark._jsparkSession.sharedState().statusStore()
     first = max(0, store.executionsCount() - _MOST_EXECUTIONS)
     executions = store.executionsList(first, _MOST_EXECUTIONS)

@@ -1,4 +1,4 @@
-"""The assignment that the driver follows, and the earlier ones that a batch may still need."""
+"""Keeps the assignment that the driver follows, and earlier ones that a batch may still need."""
 
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, Assignments, JobAssignment
@@ -22,7 +22,7 @@ class AssignmentFollower:
         self._by_epoch: dict[int, JobAssignment] = {}
 
     def read_newest(self, adopted_epoch: int) -> None:
-        """Read the newest assignment. One that is broken, or too old, is refused in the report."""
+        """Read the newest assignment. If it is invalid or too old, set `refusal`."""
         try:
             found = self._source.read_latest()
         except UsageError as error:
@@ -32,7 +32,7 @@ class AssignmentFollower:
         self.drained = found.drained
         if 0 < found.epoch < adopted_epoch:
             self.refusal = (
-                f"epoch {found.epoch} is older than {adopted_epoch}, which the checkpoint has: "
+                f"epoch {found.epoch} is older than {adopted_epoch}, the one in the checkpoint: "
                 "publish a higher one"
             )
         if found.epoch != self.newest.epoch:

@@ -1,7 +1,7 @@
 """
-What a job does at the brokers for its group.
+Acts for a job's consumer group at the brokers.
 
-It commits the group's offsets, joins the group, so that others see a member that reads, and
+It commits the group's offsets, joins the group, so that other clients see a member that reads, and
 measures the lag.
 """
 
@@ -25,12 +25,12 @@ from spark_jobs.options import Reading
 log = logging.getLogger("evenkeel.job")
 TRY_AGAIN_SECONDS = 10.0
 COMMIT_ALL_SECONDS = 20.0
-"""Brokers persist offsets every 5 s. One that is killed before has lost the last ones."""
+"""How often to send all offsets again: a killed broker loses those of its last 5 s."""
 
 
 class JobGroup:
     """
-    One group, as the driver of a job sees it. Offsets on a broker that is down are sent later.
+    The consumer group of one job. Offsets for a broker that is down are sent later.
 
     All requests except those for the lag run in a thread of their own: a broker that does not
     answer must not delay the driver's loop.
@@ -47,17 +47,17 @@ class JobGroup:
         self._sent: dict[MessageQueue, int] = {}
         self._commit_all_at = 0.0
         self._again_at: dict[str, float] = defaultdict(float)
-        """When to try again: by broker, and under the empty name for joining."""
+        """When to retry: by broker, and under the empty name for joining the group."""
         self._thread = ThreadPoolExecutor(1, "group")
         self._work: Future[None] | None = None
 
     def update(self, ends: Mapping[MessageQueue, int]) -> None:
-        """Soon commit these offsets, and be a member that reads these topics."""
+        """Start to commit these offsets, and to join the group for their topics."""
         if self._work is not None:
             if not self._work.done():
                 return
             if error := self._work.exception():
-                log.error("the group's offsets are not sent to the brokers", exc_info=error)
+                log.error("the group's offsets were not sent to the brokers", exc_info=error)
         self._work = self._thread.submit(self._update, self._select_own(ends))
 
     def leave(self, ends: Mapping[MessageQueue, int]) -> None:
@@ -88,7 +88,7 @@ class JobGroup:
         self._sent |= {queue: end for queue, end in news.items() if queue.broker not in failed}
         for broker, error in failed.items():
             self._again_at[broker] = time.monotonic() + TRY_AGAIN_SECONDS
-            log.warning("the group's offsets on %s stay behind for now: %s", broker, error)
+            log.warning("the group's offsets on %s cannot be updated for now: %s", broker, error)
 
     def _join(self, topics: frozenset[str]) -> None:
         wanted = dict.fromkeys(topics, self._reading.wanted)

@@ -1,8 +1,8 @@
 """
 Watches a job's assignment, in the status of its ConsumerGroup, and writes it to a file.
 
-A file, because Spark runs the plan source in another process, and both processes must follow the
-same assignment.
+Spark runs the plan source in another process, and both processes must follow the same assignment:
+so both read it from that file.
 """
 
 import logging
@@ -30,7 +30,7 @@ WATCH_SECONDS = 30
 SILENCE_SECONDS = WATCH_SECONDS + 5.0
 """A watch that is silent for longer is broken."""
 PATIENCE = Times(first_pause=0.2, longest_pause=10.0)
-"""Pauses before the next list."""
+"""The pauses before the group is listed again."""
 
 
 class _WatchedMetadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -76,7 +76,7 @@ class AssignmentWatcher:
     @contextmanager
     def run_in_thread(self) -> Iterator[None]:
         """Follow in a thread of its own, until the block ends."""
-        # Its end is not waited for: it may be in the middle of a watch.
+        # Nothing waits until the thread ends: it may be in the middle of a watch.
         threading.Thread(target=self._keep_following, name="hearing", daemon=True).start()
         try:
             yield
@@ -112,7 +112,7 @@ class AssignmentWatcher:
             version = self._watch(version)
 
     def _watch(self, since: str) -> str:
-        """Watch once; the last version that was seen, if any."""
+        """Watch once; return the last resource version seen, or an empty string."""
         wanted = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -137,7 +137,7 @@ class AssignmentWatcher:
         return group.metadata.resource_version
 
     def _write_if_new(self, group: _WatchedGroup) -> None:
-        """Write the assignment and the pods to drain to the file, unless it is older."""
+        """Write the assignment and the pods to drain to the file, unless its epoch is older."""
         status = group.status
         if not status.epoch:
             return  # nothing is published yet

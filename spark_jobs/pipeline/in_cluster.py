@@ -1,9 +1,10 @@
 """
-A job's driver inside Kubernetes. It shares three objects with the operator.
+Runs a job's driver inside Kubernetes, where it shares three objects with the operator.
 
-It holds a Lease while it runs, so that there is never a second driver; watches its assignment in
-the status of a ConsumerGroup; reports to a ConfigMap; deletes the pods of lost executors; and ends
-if its loop hangs. Each of these has its own thread and connection, so none delays another.
+The driver holds a Lease while it runs, so that there is never a second one. It watches its
+assignment in the status of a ConsumerGroup, reports to a ConfigMap, deletes the pods of lost
+executors, and ends if its loop hangs. Each of these tasks has its own thread and connection, so
+none delays another.
 """
 
 import threading
@@ -38,7 +39,7 @@ class ClusterAssignments:
         watchdog: LoopWatchdog,
         holder: str,
     ) -> None:
-        """Begin with the assignment that the file has already."""
+        """Begin with the assignment that is already in the file."""
         self._files = files
         self._held = held
         self._reporting = reporting
@@ -58,7 +59,7 @@ class ClusterAssignments:
         self._reporting.submit(msgspec.structs.replace(report, driver=self._holder))
 
     def confirm(self) -> None:
-        """Renew the Lease."""
+        """Return only if no other driver has taken over: renew the Lease."""
         self._held.confirm()
 
 
@@ -66,7 +67,7 @@ class ClusterAssignments:
 def become_only_driver(
     job: JobFile, where: JobCluster, stop: threading.Event
 ) -> Iterator[ClusterAssignments | None]:
-    """Take the Lease, and hold it until the block ends; None if `stop` is set before."""
+    """Take the Lease, and hold it until the block ends; yield None if `stop` is set first."""
 
     def connect() -> KubeApi:
         return KubeApi(where.server, Path(where.credentials))

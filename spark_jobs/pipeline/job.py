@@ -1,4 +1,4 @@
-"""Read the job file (`contract.job_file`) and check it, with errors that name the field."""
+"""Reads the job file (`contract.job_file`) and checks it; errors name the invalid field."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ from spark_jobs.pipeline import sink_paths
 
 
 def load(path: str | Path) -> JobFile:
-    """Read a job."""
+    """Read the file of a job, and check it."""
     try:
         job = job_file.decode(Path(path).read_bytes())
     except (OSError, msgspec.MsgspecError) as error:
@@ -34,7 +34,7 @@ def load(path: str | Path) -> JobFile:
 
 
 def _add_options(path: str | Path, job: JobFile) -> JobFile:
-    """Read options that the job's file does not hold, for others may read that."""
+    """Read the options that are not in the job file itself, because others may read that file."""
     sinks = {"sink": job.sink, "dead_letter": job.dead_letter}
     try:
         read = {
@@ -60,12 +60,12 @@ def _check_paths(path: str | Path, job: JobFile) -> None:
     if sink and dead and sink_paths.overlap(sink, dead):
         raise UsageError(
             f"job {path}: deadLetter.path {dead} and sink.path {sink} are the same, or one lies in "
-            "the other; give them places apart"
+            "the other; use separate folders"
         )
 
 
 def _fill_in_driver(found: JobCluster) -> JobCluster:
-    """Check what a file cannot say of itself, and fill in who the driver is."""
+    """Fill in which pod the driver is, and check the server and the credentials."""
     holder = found.holder or os.environ.get(names.POD_UID, "")
     if not holder:
         raise UsageError(f"holder is needed, here or in the environment as {names.POD_UID}")

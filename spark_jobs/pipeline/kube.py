@@ -58,7 +58,7 @@ class KubeApi:
         self._used_at = 0.0
 
     def ask(self, method: str, path: str, body: object = None, media_type: str = JSON) -> Any:
-        """Ask anything; what the answer says."""
+        """Send a request, and return the decoded answer."""
         if time.monotonic() - self._used_at > IDLE_SECONDS:
             self.close()
         try:

@@ -2,13 +2,13 @@
 Lets one driver run at a time, with a Lease, as Kubernetes' own controllers do.
 
 The clocks of machines differ, so each process uses only durations that it has measured itself. A
-driver takes another's Lease once it has seen it unchanged for the duration of the Lease. A driver
-ends when its own Lease was not renewed for `deadline`, counted from before the last successful
-request. The difference of the two is the time that it has to end. The clock includes the time that
-a machine sleeps.
+driver takes the Lease of another one if that Lease stays unchanged for its duration. A driver ends
+if it could not renew its own Lease for `deadline`, counted from the start of the last successful
+request. The duration is longer than the deadline, so a driver has time to end before another one
+starts. The clock includes the time that a machine sleeps.
 
-One thread renews. Another one only checks the clock, so that no request can delay it. Before an
-irreversible step, `confirm` renews the Lease once more.
+One thread renews the Lease. Another one only checks the clock, so that no request can delay it.
+Before an irreversible step, `confirm` renews the Lease once more.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ LEASES = "/apis/coordination.k8s.io/v1"
 END_SECONDS = 15.0
 """How long a driver that ends waits to release its Lease."""
 LOOK_SECONDS = 0.2
-"""Between two checks of the clock: one long wait would not count the time of a sleep."""
+"""The pause between two checks of the clock. One long wait would not count a machine's sleep."""
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 Spec = Mapping[str, Any]
@@ -46,16 +46,16 @@ class DriverTerms:
     deadline: float = 25.0
     """A driver that could not renew it for this time ends."""
     period: float = 5.0
-    """Between two renewals."""
+    """The time between two renewals."""
     pause: float = 2.0
-    """Between two attempts to renew it, or to take one that another driver holds."""
+    """The time between two attempts to renew the Lease, or to take it from another driver."""
 
 
 TERMS = DriverTerms()
 
 
 def read_clock() -> float:
-    """Read the seconds since this machine started, including those of its sleep."""
+    """Read the seconds since this machine started, including the time that it slept."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -107,15 +107,15 @@ class DriverLease:
         self._clock = clock
         self._seen: dict[str, Any] = {}
         self._changed_at = 0.0
-        """When its current content was first seen."""
+        """When the current content of the Lease was first seen."""
         self._renewed_at = 0.0
         self._over = threading.Event()
         self._is_lost = False
         self._writing = threading.Lock()
-        """One thread at a time writes the Lease: otherwise the other's version would be old."""
+        """Held while a thread writes the Lease: of two writes at once, one would be a conflict."""
 
     def take(self, stop: threading.Event) -> bool:
-        """Wait until it is free, and take it; False if `stop` is set before."""
+        """Wait until the Lease is free, and take it; False if `stop` is set first."""
         logged = ""
         while not stop.is_set():
             why = self._try_to_take()
@@ -141,7 +141,7 @@ class DriverLease:
 
     def confirm(self) -> None:
         """
-        Renew it, and return only if that succeeded: for a while no other driver can start.
+        Renew the Lease. Return only if that succeeds: then no other driver can start for a while.
 
         If the API does not answer, retry until this driver must end anyway.
         """
@@ -155,7 +155,7 @@ class DriverLease:
         raise LeaseLostError(f"the Lease {self._path} no longer belongs to this driver")
 
     def _try_to_take(self) -> str:
-        """Take it if it is free; if not, return the reason."""
+        """Take the Lease if it is free; if not, return the reason."""
         try:
             self._read()
             spec = self._seen["spec"]
@@ -176,7 +176,7 @@ class DriverLease:
         self._seen = found
 
     def _renew(self) -> None:
-        """Take or renew it, unless it has changed since it was seen."""
+        """Take or renew the Lease, unless it has changed since it was read."""
         begun = self._clock()
         spec = make_held_spec(
             self._holder, self._seen["spec"], self._terms.duration, datetime.now(tz=UTC)

@@ -1,4 +1,4 @@
-"""The turns of the driver's loop: what it does twice a second, beside the batch that runs."""
+"""What the driver's loop does at each turn, twice a second, while a batch may run."""
 
 from spark_jobs.pipeline import plan_source
 from spark_jobs.pipeline.assignments import Assignments
@@ -13,7 +13,7 @@ from spark_jobs.pipeline.retries import QueryRetries
 
 
 class LoopTurns:
-    """Follows the assignment, tells the brokers what Spark has committed, and reports."""
+    """Follows the assignment, sends committed offsets to the brokers, and reports."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class LoopTurns:
         self._facts = facts
 
     def follow(self) -> None:
-        """Read the newest assignment, and see which executors fill its slots."""
+        """Read the newest assignment, and fill its slots with executors."""
         adopted = self._progress.adopted_epoch
         self._followed.read_newest(adopted)
         self._slots.fill(self._followed.newest, self._followed.find(adopted))
@@ -47,7 +47,7 @@ class LoopTurns:
         """
         After Spark's commit, send the end offsets to the brokers, and report the epoch as adopted.
 
-        Never before it: a batch that is not committed runs again, and may then read less.
+        Do neither before the commit: until then the batch may run again, and then read less.
         """
         committed = query.find_committed_batch()
         if committed is not None and self._progress.commit_through(committed):

@@ -1,9 +1,9 @@
 """
 Prometheus metrics of a job: http://driver:PORT/metrics.
 
-Counters and gauges are made from the job's facts at each scrape, and lag is requested from the
-brokers then. Durations are observed when they happen. A handover is often over before the next
-scrape, so a thread checks the facts twice a second.
+Each scrape makes counters and gauges from the job's facts, and asks the brokers for the lag.
+Durations are recorded when they happen. A handover is often over before the next scrape, so a
+thread checks the facts twice a second.
 """
 
 import logging
@@ -82,10 +82,10 @@ class HandOver:
         """Begin with the epoch that is already adopted."""
         self._adopted = adopted
         self._since: float | None = None
-        """When an assignment was first seen that was not adopted."""
+        """When a published assignment was first seen that is not adopted yet."""
 
     def look(self, published: int, adopted: int, now: float) -> float | None:
-        """Compare the epochs; the duration in seconds if a handover has just ended."""
+        """Compare the epochs; if a handover has just ended, return how many seconds it took."""
         is_new, self._adopted = adopted > self._adopted, adopted
         if published > adopted:
             self._since = now if self._since is None else self._since

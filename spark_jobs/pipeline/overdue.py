@@ -25,11 +25,11 @@ from spark_jobs.pipeline.kube import KubeApi, KubeError
 log = logging.getLogger("evenkeel.job")
 LOOK_SECONDS = 5.0
 ALERT_SECONDS = 60.0
-"""Spark takes some seconds to delete the pod of an executor that it has lost."""
+"""How long pods are checked after a loss: Spark takes some seconds to delete a lost pod."""
 LATE_SECONDS = 5.0
-"""A kubelet that answers may exceed the grace period of a pod by this time."""
+"""By how much a kubelet that works may exceed the grace period of a pod."""
 ORDERLY_SECONDS = 10.0
-"""The time of a pod without a registered executor, for other containers in it."""
+"""How long a pod whose executor is lost has to end: it may have other containers."""
 LAST_SECONDS = 1
 """The shortest grace period for which a kubelet still reports the end of a pod."""
 
@@ -58,14 +58,14 @@ class OverduePods:
     """Watches for overdue pods among one group's executors."""
 
     def __init__(self, api: KubeApi, namespace: str, name: str) -> None:
-        """Begin without a lost executor: no pods are listed."""
+        """Begin without a lost executor, so that no pods are listed."""
         self._api = api
         self._namespace = namespace
         self._only = urlencode({"labelSelector": names.select_executors(name)})
         self._executors: frozenset[str] = frozenset()
         self._alert_until = 0.0
         self._ending_since: dict[str, float] = {}
-        """By uid, by this machine's clock: that of the API server may differ."""
+        """By uid, in seconds of this machine's clock: that of the API server may differ."""
         self._over = threading.Event()
 
     def follow(self, registered: Iterable[str]) -> None:

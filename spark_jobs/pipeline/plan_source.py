@@ -1,12 +1,12 @@
 """
 A streaming source that sends plans, not messages, through Spark's offset log.
 
-It plans as the rocketmq source does, and journals the epoch of the assignment with the offsets. So
-a batch that runs again has the same epoch, filter and ranges.
+It plans as the rocketmq source does, and writes the epoch of the assignment to the log with the
+offsets. So a batch that runs again has the same epoch, filter and ranges.
 
-Spark runs the source in another process. Its plan reaches the driver as a file, written when Spark
-asks for the partitions of the batch. As a row, the plan would need a task, and a live executor,
-before the tasks of the batch can be made.
+Spark runs the source in another process. Its plan reaches the driver as a file, which is written
+when Spark asks for the partitions of the batch. If the plan were a row, a task on a live executor
+would have to read it before the tasks of the batch can be made.
 """
 
 import json
@@ -34,9 +34,9 @@ FORMAT = "evenkeel-plan"
 STOPPING = "stopping"
 """While the run's folder has a file of this name, no batch begins."""
 COMMITTED = "committed.json"
-"""Where the checkpoint stands when the run begins."""
+"""The file with the offsets and the epoch of the checkpoint when the run begins."""
 PLAN = "plan.json"
-"""What the next batch reads."""
+"""The file that says what the next batch reads."""
 
 
 class PlanSource(DataSource):
@@ -48,7 +48,7 @@ class PlanSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """No row is ever read."""
+        """Tell Spark a schema, though no row is ever read."""
         return "nothing string"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
@@ -59,7 +59,7 @@ class PlanSource(DataSource):
 
 
 class PlanReader(StreamReader):
-    """Plans as its parent does; Spark runs it in another process."""
+    """Plans as `StreamReader` does; Spark runs it in another process than the driver."""
 
     def __init__(self, reading: options.Reading, assignments: str, run: str, skip: str) -> None:
         """Send no request yet."""
@@ -104,14 +104,14 @@ class PlanReader(StreamReader):
         )
 
     def _find_begin(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
-        """Begin where the job says in the group's first run, otherwise at its offsets."""
+        """Begin at the group's committed offsets; if there are none, where the job says."""
         begin = super()._find_begin(seen)
         stands = self._observer.read_committed(seen)
         known = {queue.topic for queue in stands}
         for topic in sorted(known):
             log.warning(
-                "%s: this checkpoint is new, but the group is not. It continues at the offsets of "
-                "the brokers; messages that it has read after them are read again",
+                "%s: this checkpoint is new, but the group is not. The job continues at the "
+                "brokers' offsets; messages after these are read again",
                 topic,
             )
         return {
@@ -122,7 +122,7 @@ class PlanReader(StreamReader):
     def _find_new(
         self, at: Mapping[MessageQueue, int], seen: SeenOffsets, is_begun: bool
     ) -> dict[MessageQueue, int]:
-        """Begin at the group's offsets: the queue may have been closed and opened again."""
+        """Begin new queues at the group's offsets: they may have been closed and opened again."""
         found = super()._find_new(at, seen, is_begun)
         if not is_begun or not found:
             return found
@@ -134,7 +134,7 @@ class PlanReader(StreamReader):
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Leave the plan for the driver."""
+        """Write the plan to a file for the driver."""
         plan = {"start": start, "end": end, "begun": self._begun or time.time()}
         replace_file(self._run / PLAN, json.dumps(plan).encode())
         return [InputPartition(None)]
@@ -144,7 +144,7 @@ class PlanReader(StreamReader):
         return iter(())
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: the driver commits, and knows sooner."""
+        """Do nothing: the driver commits the offsets itself, and earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +162,19 @@ class BatchPlan:
     skip: str
     """The last `skip` value that was carried out, this batch included."""
     turned_back: Sequence[Loss]
-    """Queues that it no longer reads, or reads from an earlier offset, because of losses."""
+    """Queues that it drops, or reads from an earlier offset than before, because of losses."""
 
     def may_skip(self, skip: str) -> bool:
-        """Whether it may skip losses, in a job with this `skip` value."""
+        """Whether this batch may skip losses in a job with this `skip` value."""
         return skipping.is_open(skip, self.skip_before)
 
     def uses_up(self, skip: str) -> bool:
-        """Whether it was planned with this `skip` value, so that its commit uses the value up."""
+        """Whether this batch was planned with this `skip` value: its commit uses the value up."""
         return self.may_skip(skip) and self.skip == skip
 
 
 def read_committed(run: Path) -> tuple[dict[MessageQueue, int], int]:
-    """Read the offsets and epoch of the checkpoint at the begin of the run, once it has begun."""
+    """Read the offsets and the epoch that the checkpoint had when the run began."""
     file = run / COMMITTED
     if not file.exists():
         return {}, 0

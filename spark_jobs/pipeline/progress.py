@@ -1,4 +1,4 @@
-"""What Spark has committed: the last batch, where it ends, and what it has skipped."""
+"""Tracks what Spark has committed: the last batch, where it ends, and what it skipped."""
 
 import logging
 
@@ -16,7 +16,7 @@ class CommittedProgress:
     """
     Counts a batch only once Spark has committed it.
 
-    The thread of a batch calls `note_written`, the loop everything else.
+    The thread of a batch calls `note_written`; the driver's loop calls everything else.
     """
 
     def __init__(self, skip: str, tally: Accumulator[Tally]) -> None:
@@ -24,7 +24,7 @@ class CommittedProgress:
         self.ends: dict[MessageQueue, int] = {}
         """Where the last committed batch ends."""
         self.adopted_epoch = 0
-        """Of the last committed batch."""
+        """The epoch of the last committed batch."""
         self.batch = -1
         self.skipped: Skipped | None = None
         self._skip = skip
@@ -50,7 +50,7 @@ class CommittedProgress:
         self._written[number] = plan
 
     def commit_through(self, batch: int) -> bool:
-        """Count all written batches up to this one as committed; whether there were any."""
+        """Count all written batches up to this one as committed; return whether there were any."""
         committed = sorted(number for number in list(self._written) if number <= batch)
         for number in committed:
             plan = self._written.pop(number)
@@ -59,7 +59,7 @@ class CommittedProgress:
         return bool(committed)
 
     def resume_from(self, ends: dict[MessageQueue, int], epoch: int) -> None:
-        """Begin where the checkpoint stands, as long as no batch is committed."""
+        """Begin at the offsets and the epoch of the checkpoint, before any batch is committed."""
         self.ends, self.adopted_epoch = ends, epoch
 
     def _note_skip(self, plan: BatchPlan) -> None:

@@ -1,4 +1,4 @@
-"""The DataFrames of a batch: rows that tasks pull, each on the executor that fills its slot."""
+"""Makes the DataFrames of a batch, whose tasks pull on the executors that fill their slots."""
 
 import logging
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ log = logging.getLogger("evenkeel.job")
 
 @dataclass(frozen=True, slots=True)
 class LocatedPulls:
-    """Makes them. Spark pulls nothing before they are written."""
+    """Makes the DataFrames of batches. Spark pulls nothing before they are written."""
 
     spark: SparkSession
     reading: Reading
@@ -38,7 +38,7 @@ class LocatedPulls:
         return self._make_tasks(plan, plan.ranges).mapInArrow(fetcher, ddl)
 
     def pull_unreadable(self, plan: BatchPlan) -> DataFrame | None:
-        """Pull what the tasks of this batch could not read, to write it as it is."""
+        """Pull the messages that this batch's tasks could not read, as they are stored."""
         found = self.tally.value.find_unreadable(plan.ranges)
         if not found:
             return None

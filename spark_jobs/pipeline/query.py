@@ -15,16 +15,16 @@ from spark_jobs.pipeline.files import FilesMissingError
 from spark_jobs.pipeline.users_part import UsersPartError
 
 RunBatch = Callable[[Path, int], None]
-"""Takes the folder in which the source leaves a batch's plan, and the batch's number."""
+"""Runs one batch; takes the folder with the batch's plan, and the batch's number."""
 
 
 class PlanQuery:
-    """A query that was started. The folder is where its source and its driver meet."""
+    """A query that was started. Its source and its driver exchange files in the folder."""
 
     def __init__(
         self, spark: SparkSession, job: JobFile, folder: Path, run_batch: RunBatch
     ) -> None:
-        """Start it."""
+        """Start the query."""
         self.folder = folder
         self._run_batch = run_batch
         self._batch_error: BaseException | None = None
@@ -52,12 +52,12 @@ class PlanQuery:
 
     @property
     def is_active(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the query has not ended."""
         return self._query.isActive
 
     @property
     def is_busy(self) -> bool:
-        """Whether it plans or runs a batch now."""
+        """Whether the query plans or runs a batch now."""
         return bool(self._query.status["isTriggerActive"])
 
     def find_committed_batch(self) -> int | None:
@@ -74,11 +74,11 @@ class PlanQuery:
         (self.folder / plan_source.STOPPING).touch()
 
     def stop(self) -> None:
-        """End it, with any batch that runs."""
+        """End the query, and the batch that runs, if any."""
         self._query.stop()
 
     def find_failure(self) -> Failure | None:
-        """Tell what went wrong, once it has ended."""
+        """Return what went wrong, after the query has ended."""
         error = self._batch_error
         if error is None:
             reported = self._query.exception()

@@ -1,8 +1,8 @@
 """
 Writes a job's newest report to its ConfigMap, in a thread of its own.
 
-So an API server that is slow or down never delays the driver. News for the operator is written at
-once; counters can wait.
+So an API server that is slow or down never delays the driver. A report that tells the operator
+something new is written at once; a report in which only counters have changed can wait.
 """
 
 import logging
@@ -22,7 +22,7 @@ from spark_jobs.pipeline.kube import KubeApi, KubeError, KubeMissingError
 
 log = logging.getLogger("evenkeel.job")
 COUNTERS_SECONDS = 10.0
-"""Between two writes of a report in which only counters have changed."""
+"""The time between two writes if only counters have changed."""
 PATIENCE = Times(first_pause=1.0, longest_pause=10.0)
 LAST_TRIES = 3
 END_SECONDS = 30.0
@@ -30,14 +30,14 @@ END_SECONDS = 30.0
 
 
 class EncodedReport(NamedTuple):
-    """A report as it is written, and the part of it that is worth a write at once."""
+    """An encoded report, and the part of it that must be written at once when it changes."""
 
     text: bytes
     news: bytes
 
 
 def encode_report(report: BareReport) -> EncodedReport:
-    """Encode a report now: what it was made of may change later."""
+    """Encode a report at once, because the objects in it may change later."""
     fields = msgspec.to_builtins(report)
     news = {name: value for name, value in fields.items() if name not in COUNTERS}
     return EncodedReport(msgspec.json.encode(fields), msgspec.json.encode(news))
@@ -46,7 +46,7 @@ def encode_report(report: BareReport) -> EncodedReport:
 def compute_delay(
     newest: EncodedReport | None, written: EncodedReport | None, age: float
 ) -> float | None:
-    """Compute when to write a report, `age` seconds after the last write; None for never."""
+    """Compute how long to wait for the next write, `age` seconds after the last; None: forever."""
     if newest is None or newest == written:
         return None
     if written is None or newest.news != written.news:
@@ -78,7 +78,7 @@ class ReportWriter:
 
     @contextmanager
     def run_in_thread(self) -> Iterator[None]:
-        """Write until the block ends; then write a last time, and wait for that."""
+        """Write reports until the block ends; then write the last one, and wait for that."""
         writing = threading.Thread(target=self._keep_writing, name="reporting", daemon=True)
         writing.start()
         try:
@@ -111,7 +111,7 @@ class ReportWriter:
                 self._changed.wait(left)
 
     def _write(self) -> float:
-        """Write the newest report, unless it is written; how long to wait if that failed."""
+        """Write the newest report, if it is not written yet; return the pause after a failure."""
         newest = self._newest
         if newest is None or newest == self._written:
             return 0.0
@@ -122,7 +122,7 @@ class ReportWriter:
             pause = next(self._pauses)
             is_missing = isinstance(error, KubeMissingError)
             why = "it is missing, and the operator creates it" if is_missing else error
-            log.warning("%s gets its report in %g s: %s", self._name, pause, why)
+            log.warning("%s: the report is written again in %g s: %s", self._name, pause, why)
             return pause
         self._written, self._written_at = newest, time.monotonic()
         self._pauses = PATIENCE.make_pauses()

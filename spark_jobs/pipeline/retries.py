@@ -4,7 +4,7 @@ from mq_client.directory import Times
 from spark_jobs.pipeline.failures import Cure, Failure
 
 PATIENCE = Times(first_pause=1.0, longest_pause=30.0)
-"""Between a query that failed and the next one."""
+"""The pauses between a query that failed and the next one."""
 MOST_FAILURES = 3
 """How often the same batch may fail for a reason that is not known to pass."""
 

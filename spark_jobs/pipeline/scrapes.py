@@ -24,15 +24,15 @@ HEAD_BYTES = 8192
 """Limit of a request's first line and headers."""
 HEAD_SECONDS = 5.0
 HURRY_SECONDS = 0.25
-"""For each step, while others wait: an honest client sends its request at once."""
+"""The limit while other clients wait: an honest client sends its request at once."""
 ANSWER_SECONDS = 10.0
 LINGER_SECONDS = 1.0
-"""For the client to close first: otherwise what it still sends would discard the answer."""
+"""How long the client may take to close first; if we closed first, it could lose the answer."""
 _END = b"\r\n\r\n"
 _LINE = re.compile(rb"([A-Za-z]+) (/[!-~]*) HTTP/1\.[01]")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t ]*([\t -~\x80-\xff]*)")
 Write = Callable[[Sequence[str]], bytes]
-"""Writes out the metrics of these names, or all."""
+"""Writes the metrics with these names as text; without names, all metrics."""
 
 
 class RefusedScrapeError(Exception):

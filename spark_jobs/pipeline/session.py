@@ -1,4 +1,4 @@
-"""The Spark session of a job, with the settings that pinning and a long life need."""
+"""Opens the Spark session of a job, with the settings that pinning and a long life need."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ SETTINGS = {
     "spark.dynamicAllocation.enabled": "false",
     "spark.ui.enabled": "false",
 }
-"""Why: docs/design/0005-spark.md."""
+"""docs/design/0005-spark.md gives the reasons."""
 _INSTANCES = "spark.executor.instances"
 
 
@@ -54,7 +54,7 @@ def read_query_id(spark: SparkSession) -> str:
     """
     Read the id of the query whose batch this thread runs. Each checkpoint has its own.
 
-    Without it, two checkpoints would write into one folder.
+    Without this id in their paths, two checkpoints would write to one folder.
     """
     found: str | None = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     if not found:

@@ -2,8 +2,8 @@
 Skips messages that are lost for good, once per request. Pure.
 
 A request is a new value of `skip`. The first batch that is planned with it skips lost messages, and
-journals the value with its offsets. So Spark's own commit uses the value up, and a driver that
-starts later from the same checkpoint skips nothing more.
+writes the value to Spark's offset log with its offsets. So Spark's own commit uses the value up,
+and a driver that starts later from the same checkpoint skips nothing more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from contract.report import SkipReport
 from spark_jobs.planning import Loss, Range
 
 KEY = "skip"
-"""In the journal."""
+"""The field of a log entry that has the value."""
 MOST_NAMED = 20
 
 
@@ -26,16 +26,16 @@ class Skipped:
     """The value of `skip` that requested it."""
     deleted: Sequence[Range]
     lost: Sequence[Loss]
-    """Other losses; how many messages they are is unknown."""
+    """Other losses, for which the number of messages is unknown."""
 
     @property
     def messages(self) -> int:
-        """How many messages, as far as that is known."""
+        """How many messages were skipped, as far as that is known."""
         return sum(each.stop - each.start for each in self.deleted)
 
     @property
     def lines(self) -> list[str]:
-        """One line for each queue."""
+        """What was skipped, in one line for each queue."""
         deleted = [
             f"{each.queue}: {each.stop - each.start} messages, offsets {each.start} to "
             f"{each.stop - 1}"
@@ -58,11 +58,11 @@ def read_last_used(journal: Mapping[str, Any]) -> str:
 
 
 def is_open(skip: str, before: str) -> bool:
-    """Whether a batch may skip losses: the value is new after `before`, the last one used."""
+    """Whether a batch may skip losses: `skip` is set, and is not `before`, the last value used."""
     return skip not in ("", before)
 
 
 def make_journal_entry(skip: str, start: Mapping[str, Any]) -> dict[str, str]:
-    """Make what the next batch journals; without a request, the last value stays."""
+    """Make the part of the next log entry for the value; an empty `skip` keeps the last one."""
     kept = skip or read_last_used(start)
     return {KEY: kept} if kept else {}

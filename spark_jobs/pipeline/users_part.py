@@ -17,7 +17,7 @@ from spark_jobs.pipeline.failures import Cure, judge
 from spark_jobs.pipeline.files import Files
 
 Write = Callable[[DataFrame, str, int], None]
-"""Takes a batch's rows, the id of the query (one for each checkpoint), and its number."""
+"""Writes a batch; takes its rows, the query's id (one per checkpoint), and its number."""
 
 
 class UsersPartError(Exception):
@@ -26,7 +26,7 @@ class UsersPartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class UsersPart:
-    """The user's part, loaded."""
+    """The transform and the sinks of a job, loaded."""
 
     transform: Callable[[DataFrame], DataFrame]
     write: Write
@@ -37,7 +37,7 @@ class UsersPart:
 
 
 def read(job: JobFile, confirm: Callable[[], None]) -> UsersPart:
-    """Load it all, before anything runs; `confirm` is called before files are replaced."""
+    """Load the transform and the sinks; `confirm` is called before files are replaced."""
     return UsersPart(
         _load_transform(job.transform),
         _load_sink(job.sink, confirm),
@@ -112,6 +112,6 @@ def _load_module(path: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise UsersPartError(f"{path}: {type(error).__name__}: {error}") from error
-    # Executors do not have the file.
+    # Executors do not have the file: send them its functions as a whole.
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return module

@@ -1,8 +1,9 @@
 """
-Warm-ups: the first task of each new executor.
+Runs a warm-up on each new executor: its first task.
 
-An executor is warm when a task that was sent to it has run there. That task has started its Python
-worker and opened its connections. It also proves that Spark runs tasks where they are sent.
+An executor is warm when a task that was sent to it has run there. That task has started the
+executor's Python worker and opened its connections. It also proves that Spark runs tasks where they
+are sent.
 """
 
 import logging
@@ -51,7 +52,7 @@ class WarmUps:
         self._strays = 0
         """Warm-ups that ran elsewhere: the executor was busy, or Spark ignores locations."""
         self._pods: dict[str, str] = {}
-        """The pod of each warm executor; without pods, its id."""
+        """The pod of each warm executor; if executors are not pods, its id."""
         self._results: dict[str, Future[bool]] = {}
         self._threads = ThreadPoolExecutor(thread_name_prefix="warm-up")
 
@@ -86,7 +87,9 @@ class WarmUps:
         self._strays += 1
         if self.is_pinned or self._strays < MOST_STRAYS:
             return False
-        log.warning("tasks run elsewhere than they were sent, so any executor may read any queue")
+        log.warning(
+            "Spark runs tasks on other executors than they were sent to, so any may read any queue"
+        )
         return True
 
 

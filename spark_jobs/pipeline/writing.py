@@ -2,9 +2,9 @@
 Writes the rows of one batch to the user's sink and dead letters.
 
 A transform may give another result the second time, for example because a service that it calls
-fails once. So if its rows go to two sinks, it runs once, and its result is kept without the plan
-that made it. If an executor is lost with a part of the result, the whole batch fails and runs
-again.
+fails once. So if its rows go to two sinks, the transform runs once, and Spark keeps only its
+result, not the way to compute it again. If an executor is lost with a part of the result, the whole
+batch fails and runs again.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class BatchWriter:
     query: str
     number: int
     unreadable: Callable[[], DataFrame | None]
-    """Called when everything is pulled; messages for the dead letters, without the transform."""
+    """Called after all rows are pulled; returns messages for the dead letters as they are."""
 
     def write(self, rows: DataFrame) -> None:
         """Transform the rows, and write them."""
@@ -77,7 +77,7 @@ class BatchWriter:
 
 
 def _join(bad: DataFrame | None, unreadable: DataFrame | None) -> DataFrame | None:
-    """Unite both by column names; a column whose type differs gets another name."""
+    """Unite two DataFrames by column names; a column whose type differs gets another name."""
     if bad is None or unreadable is None:
         return unreadable if bad is None else bad
     kinds = {name.lower(): kind for name, kind in bad.dtypes}

@@ -65,7 +65,7 @@ def test_a_library_that_spark_has_in_any_version_is_not_added(
     add_packages.add(fetched)
     there = {jar.name for jar in sparks.iterdir()}
     assert there == {"guava-33.0.jar", "guava-extras-1.0.jar", "aws-2.0.jar"}
-    assert "guava-31.1.jar: left out, for Spark has guava-33.0.jar" in capsys.readouterr().out
+    assert "guava-31.1.jar: left out, because Spark has guava-33.0.jar" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [[], ["postgresql"], ["a:b:c", "a:b"], ["a:b:$(c)"]])

@@ -142,7 +142,9 @@ def test_a_topic_that_is_gone_ends_or_is_passed_over_as_asked(
     delete(mq, topic)
     send(client, MessageQueue(kept, "broker-a", 0), b"1")
     ends_at(client, kept, 1)
-    with pytest.raises(Exception, match="the topic has no such queue any more; read up to 1"):
+    with pytest.raises(
+        Exception, match="the topic no longer has this queue, which was read up to 1"
+    ):
         source.run(**given)
     assert source.run(failOnDataLoss="false", **given).bodies == [b"1"]
     assert source.run(failOnDataLoss="false", **given).bodies == []

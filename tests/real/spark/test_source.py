@@ -289,7 +289,7 @@ def test_queues_that_vanish_are_an_error_or_passed_over_as_asked(
     with pytest.raises(Exception, match="are lost") as raised:
         source.run(**given)
     told = str(raised.value)
-    assert f"{topic}@broker-a 1: the topic has no such queue any more; read up to 0" in told
+    assert f"{topic}@broker-a 1: the topic no longer has this queue, which was read up to 0" in told
     assert f"{topic}@broker-b 1" not in told
     assert source.run(failOnDataLoss="false", **given).bodies == [b"0"]
 
@@ -304,7 +304,9 @@ def test_a_topic_that_was_deleted_or_made_anew_is_an_error_or_passed_over_as_ask
     ends_at(client, unique_name, 3)
     assert source.run(**given).bodies == [b"0", b"1", b"2"]
     delete(rocketmq, unique_name)
-    with pytest.raises(Exception, match="the topic has no such queue any more; read up to 3"):
+    with pytest.raises(
+        Exception, match="the topic no longer has this queue, which was read up to 3"
+    ):
         source.run(**given)
     rocketmq.create_topics({unique_name: 1}, brokers=["broker-a"])
     send(client, queue, b"a")

@@ -74,7 +74,7 @@ def test_an_error_says_which_part_of_offsets_is_wrong(written: Any, said: str) -
 def test_negative_offsets_are_read_where_they_mean_something() -> None:
     written = {"orders": {"broker-a": {"0": -2, "1": -1}}}
     assert list(journal.read_offsets(written, least=-2).values()) == [-2, -1]
-    with pytest.raises(ValueError, match="queue '0': -3 is not an offset from -2 on"):
+    with pytest.raises(ValueError, match="queue '0': -3 is not an offset of at least -2"):
         journal.read_offsets({"orders": {"broker-a": {"0": -3}}}, least=-2)
 
 

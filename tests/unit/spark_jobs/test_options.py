@@ -199,7 +199,7 @@ def test_a_start_is_offsets_and_an_edge_for_all_other_queues() -> None:
         ({"startFrom": '{"orders": 7}'}, "startFrom: the brokers of topic 'orders' must be an"),
         (
             {"startFrom": '{"orders": {"a": {"0": -3}}}'},
-            "startFrom: topic 'orders', broker 'a', queue '0': -3 is not an offset from -2 on; "
+            "startFrom: topic 'orders', broker 'a', queue '0': -3 is not an offset of at least -2; "
             "-2 is the earliest offset, -1 the latest",
         ),
     ],

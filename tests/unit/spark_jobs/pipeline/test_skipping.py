@@ -83,9 +83,9 @@ def test_queues_that_are_left_or_set_back_are_told_from_the_journal_alone(tmp_pa
     gone = MessageQueue("orders", "broker-a", 9)
     plan = planned(tmp_path, "monday", journaled({A: 50, B: 20, gone: 4}))
     assert [str(each) for each in plan.turned_back] == [
-        f"{A}: it ends at 10, but was read up to 50: the topic was made anew, or the broker lost "
+        f"{A}: it ends at 10, but was read up to 50: the topic was recreated, or the broker lost "
         "messages",
-        f"{gone}: the topic has no such queue any more; read up to 4",
+        f"{gone}: the topic no longer has this queue, which was read up to 4",
     ]
     assert plan.ranges == []
 
@@ -102,7 +102,7 @@ def test_a_report_says_what_was_passed_over_queue_by_queue() -> None:
         "value": "monday",
         "messages": 39,
         "lost": f"{A}: 39 messages, offsets 2 to 40; "
-        f"{B}: the topic has no such queue any more; read up to 4",
+        f"{B}: the topic no longer has this queue, which was read up to 4",
     }
     assert Skipped("monday", [], []).report() == SkipReport("monday", 0, "")
 
