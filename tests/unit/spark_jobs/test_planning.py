@@ -234,7 +234,7 @@ def test_what_a_slave_does_not_hold_is_its_masters_to_give() -> None:
     now = replace(seen({A0: (3, 9)}), answered=frozenset(), by_slave=BROKERS)
     planning.check_readable([Range(A0, 3, 9)], now)
     planning.check_ends("endAt", {A0: 9}, now)
-    with pytest.raises(NoBrokerError, match="its slave begins at 3, behind 2, and its master"):
+    with pytest.raises(NoBrokerError, match="begins at 3 on a slave, after 2, and the master"):
         planning.check_readable([Range(A0, 2, 9)], now)
     with pytest.raises(NoBrokerError, match=r"endAt: .* ends at 9 on a slave, before 10"):
         planning.check_ends("endAt", {A0: 10}, now)
