@@ -1,1 +1,1 @@
-"""Benchmarks: each runs our code and its best peers side by side."""
+"""Benchmarks, which run our code and its best peers side by side."""

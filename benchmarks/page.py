@@ -1,4 +1,4 @@
-"""The common parts of all pages of results."""
+"""Makes the parts that all pages of results have in common."""
 
 import os
 import platform
@@ -32,7 +32,7 @@ def format_page(
     body: Iterable[str],
     figures: Iterable[Sequence[str]] = (),
 ) -> str:
-    """Make a page without its observations; a figure is the cells that `targets.HEAD` names."""
+    """Make a page without its observations; a figure is a row of cells under `targets.HEAD`."""
     listed = "\n".join(f"- {fact}" for fact in [machine(), *facts])
     shown = "\n".join(body).strip("\n")
     compared = "".join(f"| {' | '.join(cells)} |\n" for cells in figures)

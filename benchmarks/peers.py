@@ -1,7 +1,7 @@
 """
-The measured programs of all benchmarks: how they run and fail.
+Runs the measured programs of all benchmarks.
 
-Each is a process of its own, which reads what to do and answers in lines of JSON.
+Each is a separate process, which reads its work from standard input and answers in lines of JSON.
 """
 
 import contextlib
@@ -33,11 +33,11 @@ class Process:
     log: IO[str]
 
     def wait(self) -> int:
-        """Close its input, and return its exit code."""
+        """Wait until the program ends, and return its exit code."""
         return self.popen.wait(_SECONDS_TO_LEAVE)
 
     def make_failure(self, how: str) -> ProgramFailedError:
-        """Make the error, with the end of its log."""
+        """Make an error with the end of the program's log."""
         self.log.seek(0)
         end = "".join(self.log.readlines()[-_LAST_LINES:])
         return ProgramFailedError(f"{self.name} {how}:\n{end}")
@@ -59,8 +59,8 @@ def jvm(sources: Path, libraries: Sequence[str], heap: str, *program: str) -> li
     """
     Compile a folder against these libraries. Return the command of one of its programs.
 
-    The heap has its size from the start: one that grows while it is measured spoils the first
-    figures.
+    The heap has its full size from the start: if it grew during a measurement, the first figures
+    would be wrong.
     """
     jar_files = os.pathsep.join(jars.fetch_classpath(each) for each in libraries)
     classes = jars.compile_sources(list(sources.glob("*.java")), jar_files)
@@ -68,7 +68,7 @@ def jvm(sources: Path, libraries: Sequence[str], heap: str, *program: str) -> li
         str(jars.find_java()),
         f"-Xms{heap}",
         f"-Xmx{heap}",
-        # RocketMQ opens its log immediately, by default in the home folder.
+        # Without this, RocketMQ writes a log to the home folder.
         f"-Drocketmq.log.root={tempfile.gettempdir()}/evenkeel-bench",
         "-cp",
         f"{classes}{os.pathsep}{jar_files}",

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 HEAD = "| figure | Evenkeel | peer | ratio | target | |\n|---|---:|---:|---:|---:|---|\n"
-"""The heading of the table whose rows are from `format_cells`."""
+"""The heading of the table whose rows `format_cells` makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def format_lines(figures: Iterable[Figure]) -> Iterator[str]:
 
 
 def format_cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
-    """Return name, ours, peer, ratio, target, ok or missed."""
+    """Return the cells of a row: name, ours, peer, ratio, target, and ok or missed."""
     limit = f"{figure.limit:,g}" if figure.peer else _quantity(figure.limit, figure.unit)
     return (
         figure.name,

@@ -1,1 +1,1 @@
-"""The allocation engine beside its peers: `python -m benchmarks.alloc`."""
+"""Measures the allocation engine and its peers: `python -m benchmarks.alloc`."""

@@ -1,7 +1,7 @@
 """
 Measure the allocation engine against its peers: `python -m benchmarks.alloc`.
 
-Prints what was measured and one line a figure; exits with 1 when one falls short of its target.
+Prints the measurements, and each figure beside its target. Exits with 1 if a target is missed.
 """
 
 import argparse
@@ -49,12 +49,12 @@ def _parse_options() -> argparse.Namespace:
     parser.add_argument("--only", help="only programs whose name contains this text, and STICKY")
     options = parser.parse_args()
     if options.update and (options.quick or options.only):
-        parser.error("--update writes a whole run only")
+        parser.error("--update cannot be combined with --quick or --only")
     return options
 
 
 def _measure(size: Size, limits: Limits, options: argparse.Namespace) -> Iterator[Row]:
-    """Measure all programs at one size, and fragmented groups if there is time for all events."""
+    """Measure all programs at one size; the fast ones also with fragmented groups."""
     for program in programs.ALL:
         if options.only and options.only not in program.name and program != programs.STICKY:
             continue
@@ -80,7 +80,7 @@ def _make_rows(program: Program, size: Size, script: Iterator[str]) -> list[Row]
 
 
 def _memory(limits: Limits) -> float:
-    """Ask a new process for our version."""
+    """Measure the peak memory of STICKY, in a new process."""
     script = scenarios.memory(scenarios.HUGE, limits)
     answers = list(programs.play(programs.STICKY, script))
     return float(answers[-1]["memory_mib"])

@@ -1,9 +1,10 @@
 """
 Play a script on our own engine: `python -m benchmarks.alloc.ours STICKY`.
 
-STICKY is `plan.plan` as the control loop calls it: the last Plan, the routes' ranges and the
-members in, a Plan out. STATUS is the cold way: the text of a status in, the text of the next one
-out. RocketMQ's names are the compatibility functions, one call a topic for the whole group.
+STICKY calls `plan.plan` as the control loop does: it makes a Plan from the last Plan, the ranges of
+the routes and the members. STATUS begins cold: it reads the last plan from the text of a status,
+and writes the text of the next one. The names of RocketMQ's strategies mean our versions of these,
+with one call per topic for the whole group.
 """
 
 import json
@@ -23,7 +24,7 @@ class Sticky(player.Planner[plan.Plan]):
     """The plan that the control loop requests."""
 
     def prepare(self, group: player.Group, previous: plan.Plan | None) -> Callable[[], plan.Plan]:
-        """Build routes and members."""
+        """Build ranges and members."""
         queues, members = _make_ranges(group), _make_members(group)
         return lambda: plan.plan(previous, queues, members)
 
@@ -36,15 +37,15 @@ class Sticky(player.Planner[plan.Plan]):
 
 
 class Status(player.Planner[str]):
-    """From status text to status text, as after a restart of the operator."""
+    """Plans from the text of a status to the next text, as after a restart of the operator."""
 
     def prepare(self, group: player.Group, previous: str | None) -> Callable[[], str]:
-        """Build routes and members; reading the status is timed."""
+        """Build ranges and members; reading the status belongs to the timed call."""
         queues, members = _make_ranges(group), _make_members(group)
         return lambda: _write_status(plan.plan(_read_status(previous), queues, members))
 
     def count_facts(self, group: player.Group, previous: str | None, result: str) -> player.Facts:
-        """Read them from the text."""
+        """Read the facts from the status text."""
         loads = {
             consumer: sum(map(len, queues)) for consumer, queues in _read_status(result).items()
         }
@@ -53,7 +54,7 @@ class Status(player.Planner[str]):
 
 
 class Compatible(player.Planner[list[Owners]]):
-    """One of RocketMQ's strategies, without memory, topic by topic."""
+    """Plans with one of RocketMQ's strategies, topic by topic, without a previous plan."""
 
     def __init__(self, name: str) -> None:
         """Find the strategy by RocketMQ's name."""
@@ -124,7 +125,7 @@ def _write_status(result: plan.Plan) -> str:
 
 
 def main(name: str) -> None:
-    """Play standard input on one of our planners."""
+    """Play the script of standard input on one of our planners."""
     match name:
         case "STICKY":
             player.main(Sticky())

@@ -1,8 +1,8 @@
 """
 Play a script on a planner written in Python, and print one JSON line per measurement.
 
-The commands are explained in `scenarios`. Timed is a plain call, the garbage collector on, as in
-production.
+`scenarios` explains the commands. What is timed is a plain call, with the garbage collector on, as
+in production.
 """
 
 import bisect
@@ -50,7 +50,7 @@ class Planner(ABC, Generic[Result]):
 
     @abstractmethod
     def prepare(self, group: Group, previous: Result | None) -> Callable[[], Result]:
-        """Build the planner's ordinary input, untimed. The call that is returned is timed."""
+        """Build the planner's ordinary input, which is not timed, and return the call to time."""
 
     def settle(self, group: Group, result: Result) -> Result:
         """Run the further rounds of a protocol until the result is final. Not timed."""
@@ -73,7 +73,7 @@ class Player(Generic[Result]):
         self._measured: Result | None = None
 
     def play(self, script: Iterable[str]) -> None:
-        """Play until the script ends, or until a required plan is missing."""
+        """Play until the script ends, or until a plan takes too long."""
         for line in script:
             command, _, rest = line.rstrip("\n").partition(" ")
             try:
@@ -129,7 +129,7 @@ class Player(Generic[Result]):
         )
 
     def _repeat(self, plan: Callable[[], Result]) -> tuple[Result, list[float]]:
-        """Warm up, then time the requested runs, as far as they fit the deadline."""
+        """Warm up, then time as many of the requested runs as fit into the deadline."""
         limits = self._limits
         begun = time.perf_counter()
         with _stop_after(limits.deadline_seconds):
@@ -185,7 +185,7 @@ def _stop_after(seconds: float) -> Iterator[None]:
 
 
 def _peak_memory_mib() -> float:
-    """Linux counts in KiB, macOS in bytes."""
+    """Return the peak memory; Linux counts it in KiB, macOS in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 

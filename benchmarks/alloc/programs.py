@@ -1,8 +1,8 @@
 """
-The measured programs, ours and the peers: how each is built and started.
+Builds and starts the measured programs, ours and the peers.
 
-Each is a process of its own that plays a script from its standard input, one after the other, so
-that nothing runs beside what is measured.
+Each program is a separate process that plays a script from its standard input. The programs run one
+after the other, so that nothing runs beside the measured one.
 """
 
 import json
@@ -20,7 +20,7 @@ from sandbox import go, jars
 
 KAFKA = "org.apache.kafka:kafka-group-coordinator:4.4.0"
 HEAP = "3g"
-"""For each JVM."""
+"""The heap size of each JVM."""
 
 _PEERS = Path(__file__).parent / "peers"
 
@@ -33,9 +33,9 @@ class Program:
     command: Callable[[], list[str]]
     sizes: tuple[Size, ...] = SIZES
     fragmented: tuple[Size, ...] = ()
-    """Sizes at which it plays all joins and leaves within minutes."""
+    """Sizes at which the program plays all joins and leaves within minutes."""
     is_jvm: bool = False
-    """Whether it gets faster while it runs, and so needs a long warm-up."""
+    """Whether the program gets faster while it runs, and so needs a long warm-up."""
     rehearse: bool = False
     """Whether its virtual machine must run all events once to be warm."""
 
@@ -53,7 +53,7 @@ def play(program: Program, script: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 def our(name: str) -> list[str]:
-    """Make one of our programs."""
+    """Make the command of one of our programs."""
     return [sys.executable, "-m", "benchmarks.alloc.ours", name]
 
 

@@ -1,4 +1,4 @@
-"""The results as a table, as figures with their targets, and as a page."""
+"""Formats the results as a table, as figures with their targets, and as a page."""
 
 import importlib.metadata
 import platform
@@ -19,7 +19,7 @@ STATUS_MS = 200
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measurement. Without `ms` a run took over `over` milliseconds and was stopped."""
+    """One measurement. If `ms` is None, a run took over `over` milliseconds and was stopped."""
 
     program: str
     size: Size
@@ -57,7 +57,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A peer, and how many times its time ours may take."""
+    """A peer, and the limit of our time as a multiple of the peer's."""
 
     ours: Program
     peer: Program
@@ -100,7 +100,7 @@ def make_table(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def list_figures(rows: Sequence[Row], memory_mib: float | None) -> Iterator[Figure]:
-    """Compare each of our rows with each rival's, from 1,000 consumers on."""
+    """Compare our rows with those of each rival, for groups of 10,000 queues or more."""
     found = {(row.program, row.size, row.event): row for row in rows}
     for rival in RIVALS:
         for mine in rows:
@@ -135,7 +135,7 @@ def format_lines(figures: Iterable[Figure]) -> Iterator[str]:
 
 
 def format_cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
-    """Return name, ours, peer, ratio, target, ok or missed."""
+    """Return the cells of a row: name, ours, peer, ratio, target, and ok or missed."""
     bound = figure.peer_is_bound
     unit = f" {figure.unit}" if figure.peer is None else ""
     return (
@@ -149,7 +149,7 @@ def format_cells(figure: Figure) -> tuple[str, str, str, str, str, str]:
 
 
 def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
-    """Make the page that is committed."""
+    """Make the results page, which is committed."""
     return page.format_page(
         "The allocation engine compared with its peers",
         [*_list_versions(), f"`{command}`"],

@@ -1,14 +1,14 @@
 """
-The scenarios: sizes, events, and the scripts that every program plays.
+Defines sizes, events, and the scripts that every program plays.
 
-A script is lines of text, so that each peer is measured in its own language and all of them share
+A script is lines of text, so that each peer is measured in its own language, and all peers share
 one definition. Topic `topic-000` comes first, every topic has one broker, and members are sorted.
 
-    limits W R D        warm up for W seconds, take R runs, stop what takes over D seconds
-    topics 100,100      so many queues has each topic now
-    members a,b,c       these are the members now
-    join a / leave a    one more, one less
-    forget              there is no previous plan
+    limits W R D        warm up for W seconds, take R runs, stop a run after D seconds
+    topics 100,100      set how many queues each topic has
+    members a,b,c       set the members
+    join a / leave a    add or remove one member
+    forget              drop the previous plan
     plan                plan, and make the result the previous plan; not timed
     time LABEL          plan again and again from the same previous plan; print one JSON line
     keep                make the result of the last `time` the previous plan
@@ -25,19 +25,19 @@ EVENTS = (FULL, STABLE, JOIN_ONE, LEAVE_ONE, QUEUES_ADDED)
 FRAGMENTED = "fragmented "
 """The prefix of events whose previous plan is the result of many joins and leaves."""
 CHURN = 1_000
-"""The number of these joins and leaves."""
+"""How many joins and leaves these are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A group of this many consumers, and its queues spread evenly over its topics."""
+    """The size of a group. Its queues are spread evenly over its topics."""
 
     consumers: int
     queues: int
     topics: int
 
     def __str__(self) -> str:
-        """Name it as in the tables."""
+        """Name the size as in the tables."""
         return f"{self.consumers:,} x {self.queues:,} x {self.topics}"
 
 
@@ -59,7 +59,7 @@ SIZES = (SMALL, MIDDLE, LARGE, MANY_TOPICS, HUGE)
 
 
 def fresh(size: Size, limits: Limits, *, rehearse: bool = False) -> Iterator[str]:
-    """Time all events. After a rehearsal, the caller keeps only the last results."""
+    """Time all events; with a rehearsal twice, and the caller keeps only the last results."""
     yield from _start(size, limits)
     for _ in range(1 + rehearse):
         yield "forget"

@@ -1,1 +1,1 @@
-"""What operator, driver and executors cost on a real node."""
+"""Measures what operator, driver and executors use on a real node."""

@@ -1,7 +1,7 @@
 """
-What operator, driver and executors cost on a real node: `python -m benchmarks.footprint`.
+Measures memory and CPU of operator, driver and executors: `python -m benchmarks.footprint`.
 
-Prints a table. Needs root, for the node.
+Prints a table. Runs on a real node, which needs root.
 """
 
 import argparse
@@ -25,7 +25,7 @@ WINDOW_SECONDS = 120.0
 WARM_SECONDS = 30.0
 
 Row = tuple[str, str, Sequence[Use]]
-"""A part, the situation, and the usage of each of its pods."""
+"""A part of the product, the situation, and the usage of each pod of that part."""
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""The usage of containers, as the kubelet reports it."""
+"""Reads the usage of containers from the kubelet."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from sandbox.waiting import wait_for
 MIB = 2**20
 _SUMMARY = f"/api/v1/nodes/{servers.NAME}/proxy/stats/summary"
 _PATIENCE_SECONDS = 60.0
-"""The kubelet measures about every ten seconds."""
+"""How much longer to wait: the kubelet measures only about every ten seconds."""
 _LOOK_SECONDS = 5.0
-"""Asking more often would be a load itself."""
+"""The pause between two requests. More requests would be a load themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,11 @@ class Sample:
     """One sample of a pod's first container."""
 
     at: float
-    """When the kubelet took it."""
+    """When the kubelet took the sample."""
     seconds: float
-    """Processor time since its start."""
+    """Processor time since the container started."""
     memory: float
-    """MiB of its working set."""
+    """The working set in MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Use:
 
     cores: float
     memory: float
-    """MiB, at the second one."""
+    """The memory in MiB at the second sample."""
 
 
 def take_samples(admin: ApiUser) -> dict[str, Sample]:
@@ -55,7 +55,7 @@ def later(admin: ApiUser, before: Mapping[str, Sample], seconds: float) -> dict[
     )
     if not is_late(found):
         raise process.SandboxError(
-            f"the kubelet does not tell what these pods used: {', '.join(before)}; "
+            f"the kubelet does not report the usage of these pods: {', '.join(before)}; "
             "one of them may have been replaced meanwhile"
         )
     return {

@@ -1,1 +1,1 @@
-"""How queues are handed over, beside RocketMQ's own consumers: `python -m benchmarks.handover`."""
+"""Measures how queues are handed over: `python -m benchmarks.handover`."""

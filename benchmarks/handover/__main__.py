@@ -1,8 +1,8 @@
 """
-Hand queues over on a real node, beside RocketMQ's own consumers: `python -m benchmarks.handover`.
+Measure handovers of queues, ours and RocketMQ's own: `python -m benchmarks.handover`.
 
-Prints what was measured and one line a figure; exits with 1 when one falls short of its target.
-Needs root, for the node.
+Prints the measurements, and each figure beside its target. Exits with 1 if a target is missed. Runs
+on a real node, which needs root.
 """
 
 import argparse
@@ -37,14 +37,14 @@ def main() -> int:
 
 def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.handover", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="how often ours is run")
-    parser.add_argument("--ours", action="store_true", help="leave the Java side out")
+    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="rounds of Evenkeel (1)")
+    parser.add_argument("--ours", action="store_true", help="leave out RocketMQ's consumers")
     parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds: at least one is needed")
     if options.update and options.ours:
-        parser.error("--update writes a whole run only, without --ours")
+        parser.error("--update cannot be combined with --ours")
     return options
 
 

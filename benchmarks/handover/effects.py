@@ -1,8 +1,9 @@
 """
-The effects of events on consumption, computed from what was consumed when.
+Computes the effects of events on consumption, from the times at which messages were consumed.
 
-A queue stands still between two moments at which messages of it become consumed; it counts for
-the event in which it ends. A queue that is new stands still from the begin of its event on.
+A queue stands still from one moment at which messages of it are consumed to the next such moment.
+That time counts for the event in which it ends. A new queue stands still from the start of the
+event in which it appears.
 """
 
 from bisect import bisect_right
@@ -16,28 +17,28 @@ from mq_client.values import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """Messages of one queue that became consumed at one moment."""
+    """Messages of one queue that were consumed at the same moment."""
 
     at: float
-    """Seconds since the epoch."""
+    """Unix time, in seconds."""
     queue: MessageQueue
     numbers: Sequence[int]
     reader: str
-    """The process that read them. A restarted process is another one."""
+    """The process that read them. A restarted process counts as another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The numbers that were sent, from 0."""
+    """The numbered messages that were sent. The first number is 0."""
 
     times: Sequence[tuple[float, int]]
-    """How many were sent at which moment, the earliest first; at least one entry."""
+    """Moments, the earliest first, and how many messages were sent until then; at least one."""
     unsure: frozenset[int] = field(default_factory=frozenset)
-    """Numbers without confirmation, which may be stored or not."""
+    """Numbers whose storing was not confirmed, so that they may be stored or not."""
 
     @property
     def count(self) -> int:
-        """The total number."""
+        """How many messages were sent."""
         return self.times[-1][1]
 
     @property
@@ -46,14 +47,14 @@ class Sent:
         return set(range(self.count)) - self.unsure
 
     def find_time(self, number: int) -> float:
-        """Find the time at which a number had been sent."""
+        """Find the time at which a number had certainly been sent."""
         last = len(self.times) - 1
         return self.times[min(bisect_right(self.times, number, key=lambda it: it[1]), last)][0]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The begin of an event, which ends the previous one."""
+    """The start of an event, which is also the end of the previous one."""
 
     event: str
     at: float
@@ -65,17 +66,17 @@ class Effect:
     """The effect of one event."""
 
     duplicates: int
-    """Messages that were consumed again during it."""
+    """Messages that were consumed again during the event."""
     standstill: float
     """The longest time that a queue stood still, in seconds."""
     queue_seconds: float
     """The sum of the longest standstills of all queues."""
     backlog: int
-    """The highest number of messages that were sent and not consumed."""
+    """The highest number of messages that were sent but not consumed."""
     moved: int
     """Queues whose owner changed."""
     taken_up: float | None
-    """Seconds until the last of its new readers had read from each queue; None without any."""
+    """Seconds until each queue with a new reader was read by it; None if no queue has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Outcome:
 
 
 def measure(consumed: Iterable[Consumed], marks: Sequence[Mark], sent: Sent) -> Outcome:
-    """Measure each event; the last mark is the end of the last one."""
+    """Measure each event; the last mark is the end of the last event."""
     in_order = sorted(consumed, key=lambda each: each.at)
     again, first = _again(in_order)
     seen = _Seen(_find_gaps(in_order, marks), again, _backlog(first, sent), _find_readers(in_order))
@@ -154,7 +155,7 @@ def _find_readers(
 
 
 def _again(consumed: Iterable[Consumed]) -> tuple[list[float], dict[int, float]]:
-    """List when messages came again, and when each came first."""
+    """List when messages were consumed again, and when each was consumed first."""
     first: dict[int, float] = {}
     again: list[float] = []
     for each in consumed:
@@ -167,7 +168,7 @@ def _again(consumed: Iterable[Consumed]) -> tuple[list[float], dict[int, float]]
 
 
 def _backlog(first: Mapping[int, float], sent: Sent) -> list[tuple[float, int]]:
-    """List how many messages waited after each change, without those that never came."""
+    """List how many messages waited after each change; lost messages do not count."""
     changes = sorted(
         [*((sent.find_time(number), 1) for number in first), *((at, -1) for at in first.values())]
     )

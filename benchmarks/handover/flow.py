@@ -1,4 +1,4 @@
-"""A steady flow of messages to a topic, sent by a process of its own."""
+"""Sends a steady flow of messages to a topic, from a separate process."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from benchmarks.handover.effects import Sent
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Keep the sender's process."""
+    """A running sender."""
 
     process: peers.Process
     told: Path

@@ -1,4 +1,4 @@
-"""Our side: a group with a job, its executors in pods, and a sink of files."""
+"""Plays events on our side: a group with a job, executors in pods, and a sink of files."""
 
 import contextlib
 import time
@@ -47,13 +47,13 @@ class Ours:
         self._await_another(slot, pod)
 
     def strike(self, fault: scene.Fault) -> None:
-        """Strike an executor; Spark replaces it when it notices."""
+        """Apply a fault to an executor; Spark replaces the executor when it notices."""
         slot, pod = max(self._group.find_executors().items())
         self._struck.enter_context(fault(SHOP, pod))
         self._await_another(slot, pod)
 
     def recover(self) -> None:
-        """End the strike; Spark may have replaced the executor by now."""
+        """End the fault; Spark may have replaced the executor by now."""
         self._struck.close()
         self.await_steady()
 
@@ -80,7 +80,7 @@ class Ours:
         self.await_steady()
 
     def await_steady(self) -> None:
-        """Wait until the job follows the newest epoch, and further batches have all queues."""
+        """Wait until the job follows the newest epoch, and new batches have all queues."""
         self._group.wait_until_settled()
         begun = time.time()
         if not wait_patiently(lambda: self._is_steady(begun), bool):
@@ -110,7 +110,7 @@ class Ours:
                 yield Consumed(end, queue, numbers, reader)
 
     def _is_steady(self, begun: float) -> bool:
-        """Whether each of the last batches is newer, and has messages of every queue."""
+        """Whether the last batches ended after `begun`, and have messages of every queue."""
         queues = self.find_owners().keys()
         lately = sorted(self._make_rows(), key=lambda it: it[0])[-_STEADY_BATCHES:]
         return len(lately) == _STEADY_BATCHES and all(
@@ -153,7 +153,7 @@ EVENTS: Mapping[str, Callable[[Shop, Ours], None]] = {
 
 @contextlib.contextmanager
 def start(shop: Shop, client: Client, topic: str) -> Iterator[Ours]:
-    """Run a topic and a group, until the context is left."""
+    """Create a topic and a group, and let them run until the context is left."""
     del client  # the operator makes the topic
     shop.apply(
         manifests.fill("ours.yaml", NAME=topic, QUEUES=scene.QUEUES, CONSUMERS=scene.CONSUMERS)

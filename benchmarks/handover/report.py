@@ -1,4 +1,4 @@
-"""The results as a table, as figures with their targets, and as a page."""
+"""Formats the results as a table, as figures with their targets, and as a page."""
 
 import platform
 import statistics
@@ -17,7 +17,7 @@ KILL_SECONDS = 5.0
 DRIVER_SECONDS = 60.0
 HANG_RATIO = 1 / 6
 FEWEST_MOVES = {scene.JOIN: 2, scene.LEAVE: 2}
-"""The fewest moves of eight queues from two consumers to three, and back."""
+"""The fewest possible moves if two consumers of eight queues become three, and back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Side:
         return statistics.median(self._list_all(event, what))
 
     def find_takeover(self, event: str) -> str:
-        """Return the longest time until new readers had read, if there were any."""
+        """Return the longest time until new readers had taken over, or `-` if there were none."""
         found = [each.effects[event].taken_up for each in self.rounds]
         times = [seconds for seconds in found if seconds is not None]
         return f"{max(times):.1f}" if times else "-"
@@ -126,7 +126,7 @@ def _limit(name: str, value: float, limit: float, unit: str) -> Figure:
 
 
 def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
-    """Make the page that is committed."""
+    """Make the results page, which is committed."""
     queues = scene.BROKERS_COUNT * scene.QUEUES
     return page.format_page(
         "Handing over queues, compared with RocketMQ's own consumers",
@@ -148,12 +148,12 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
         "- Backlog: the highest number of messages sent but not read.\n"
         "- Queues moved: queues that belong to another consumer after the event. A process that\n"
         "  replaces a killed one takes its place in the group, so its queues do not move.\n"
-        "- Taken over: time until every queue that got another process was read by it.\n"
+        "- Taken over: time until each queue with a new process was read by that process.\n"
         "- Frozen: no process of the pod runs. Cut off: all packets of the pod are dropped\n"
-        "  silently. Both last until other consumers read its queues, and for Evenkeel until the\n"
-        f"  executor is replaced, too. The driver is cut off for {ours.CUT_SECONDS:g} s.\n"
-        "- With several rounds: gaps and queue-seconds have median and worst round; the other\n"
-        "  columns show the worst round.",
+        "  silently. Both last until other consumers read the pod's queues and, for Evenkeel,\n"
+        f"  until the executor is replaced. The driver is cut off for {ours.CUT_SECONDS:g} s.\n"
+        "- With several rounds, gaps and queue-seconds are shown for the median and the worst\n"
+        "  round, all other columns for the worst round.",
         body,
         map(targets.format_cells, compared),
     )

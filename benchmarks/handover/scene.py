@@ -1,4 +1,4 @@
-"""The scene that both sides play: a topic with a steady flow of messages, and events."""
+"""Plays the same scene on both sides: a steady flow of messages to a topic, and events."""
 
 import random
 import time
@@ -15,19 +15,19 @@ from sandbox.node.shop import Shop
 
 BROKERS_COUNT = 2
 QUEUES, MORE_QUEUES = 4, 6
-"""On each broker."""
+"""How many queues the topic has on each broker, at first and later."""
 CONSUMERS = 2
 QUIET_SECONDS = 15.0
 
 Fault = Callable[[str, str], AbstractContextManager[None]]
-"""A context that strikes a pod of a namespace."""
+"""Makes a context in which a pod has a fault; takes its namespace and name."""
 
 
 class Side(Protocol):
     """
     Consumers of one topic.
 
-    Each method returns when every queue is consumed steadily, as it should be then.
+    Each method returns only when every queue is consumed steadily again.
     """
 
     def join(self) -> None:
@@ -40,10 +40,10 @@ class Side(Protocol):
         """Kill a consumer; another one takes its place."""
 
     def strike(self, fault: Fault) -> None:
-        """Strike a consumer, and wait until its queues are consumed again."""
+        """Apply a fault to a consumer, and wait until its queues are consumed again."""
 
     def recover(self) -> None:
-        """End the strike."""
+        """End the fault."""
 
     def add_queues(self) -> None:
         """Add queues."""
@@ -52,13 +52,13 @@ class Side(Protocol):
         """Wait until consumption is steady."""
 
     def finish(self, sent: Sent) -> None:
-        """Consume the rest, and end."""
+        """Consume the remaining messages, and stop all consumers."""
 
     def find_owners(self) -> Mapping[MessageQueue, str]:
         """Find the current owner of each queue."""
 
     def list_consumed(self) -> Iterable[Consumed]:
-        """List all that was consumed, after `finish`."""
+        """List all messages that were consumed; called after `finish`."""
 
 
 AnySide = TypeVar("AnySide", bound=Side)

@@ -1,9 +1,9 @@
 """
-Send numbered messages evenly to all queues: `... handover.sender SERVER TOPIC TOLD`.
+Send numbered messages evenly to all queues: `... handover.sender SERVER TOPIC FILE`.
 
-It sends until its standard input is closed. The file is told line by line how many there were at
-which moment, and those that were not confirmed. A send that fails is not tried again, for a message
-that is stored twice would look as if it had been consumed twice.
+It sends until its standard input is closed. Each line that it writes to the file says how many
+messages were sent until which moment, and which of them were not confirmed. A failed send is not
+repeated, because a message that is stored twice would look as if it had been consumed twice.
 """
 
 import json
@@ -26,7 +26,7 @@ A_SECOND = 400
 _A_BATCH = 5
 _BATCHES_AT_ONCE = 8
 _TIMES = Times(route_age=1.0)
-"""How soon an added queue gets messages."""
+"""Routes are never older than this, so that an added queue soon gets messages."""
 
 
 def main(name_server: str, topic: str, told: str) -> None:
@@ -67,7 +67,7 @@ class _Sender:
 
 
 def _is_told_to_stop(seconds: float) -> bool:
-    """Wait for the next messages to be due."""
+    """Wait until the next messages are due; return whether standard input was closed first."""
     ready, _, _ = select.select([sys.stdin], [], [], max(0.0, seconds))
     return bool(ready)
 

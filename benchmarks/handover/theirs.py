@@ -1,8 +1,8 @@
 """
-Their side: RocketMQ's push consumers, which write down what they consume.
+Plays events on RocketMQ's side: push consumers, which write down what they consume.
 
-As in a deployment with names that stay, a consumer that replaces a killed one has its seat, in a
-cluster the pod of a StatefulSet; a queue moves when it goes to another seat.
+Each consumer has a seat: a name that stays, as that of a StatefulSet's pod does. The consumer that
+replaces a killed one gets its seat. A queue counts as moved when it goes to another seat.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ NAME = "DefaultMQPushConsumer"
 EVENTS = scene.EVENTS
 _SOURCES = Path(__file__).parent / "peers" / "jvm"
 _STEADY_SECONDS = 3.0
-"""Consumption is steady after this time without deviation."""
+"""Consumption counts as steady if it was regular for this long."""
 _STEADY_NUMBERS = 2 * _STEADY_SECONDS * sender.A_SECOND
-"""A consumer of older messages is still catching up, or reads them again."""
+"""How old messages may be. A consumer of older ones is catching up, or reads them again."""
 _LATELY = 10_000
-"""More messages than are sent in that time."""
+"""How many of the last batches are examined: more than are consumed in that time."""
 _PATIENCE_SECONDS = 300.0
 
 
@@ -41,7 +41,7 @@ class _Said(NamedTuple):
 
 
 class _Log:
-    """The file of one process."""
+    """Reads the file of one process."""
 
     def __init__(self, file: Path, topic: str) -> None:
         self._file = file
@@ -49,7 +49,7 @@ class _Log:
         self._begun = 0
 
     def read_news(self) -> Iterator[_Said]:
-        """Read what it has consumed since the last call."""
+        """Read what the process has consumed since the last call."""
         with self._file.open("rb") as log:
             log.seek(self._begun)
             said = log.read()
@@ -65,17 +65,17 @@ class _Log:
 
 
 class Crew(Protocol):
-    """The processes of the consumers, each in a seat that is called after the topic: `topic-0`."""
+    """The processes of the consumers. Seats are named after the topic, such as `topic-0`."""
 
     def scale(self, count: int) -> None:
-        """Run this many, in the first seats."""
+        """Run this number of consumers, in the first seats."""
 
     def kill(self, seat: str) -> None:
-        """Kill one; another process takes the seat."""
+        """Kill the consumer in a seat; another process takes the seat."""
 
 
 class Theirs:
-    """A running group."""
+    """A running group of push consumers."""
 
     def __init__(
         self,
@@ -103,11 +103,11 @@ class Theirs:
         self._scale(scene.CONSUMERS + 1)
 
     def leave(self) -> None:
-        """Let it shut down."""
+        """Let the last consumer shut down."""
         self._scale(scene.CONSUMERS)
 
     def kill(self) -> None:
-        """Kill one; it is started again."""
+        """Kill a consumer, which is then started again."""
         seat = min(self._there)
         count = len(self._list_files(seat))
         self._crew.kill(seat)
@@ -115,14 +115,14 @@ class Theirs:
         self.await_steady()
 
     def strike(self, fault: scene.Fault) -> None:
-        """Strike one, and wait until the others consume its queues."""
+        """Apply a fault to a consumer, and wait until the others consume its queues."""
         struck = max(self._there)
         self._struck.enter_context(fault(SHOP, struck))
         self._there = self._there - {struck}
         self.await_steady()
 
     def recover(self) -> None:
-        """End the strike."""
+        """End the fault."""
         self._struck.close()
         self._there = self._list_seats(scene.CONSUMERS)
         self.await_steady()
@@ -134,7 +134,7 @@ class Theirs:
         self.await_steady()
 
     def await_steady(self) -> None:
-        """Wait until each queue has one reader, and each reader its share."""
+        """Wait until each queue has one reader, and each reader has its share of the queues."""
         begun = time.time()
         if not wait_patiently(lambda: self._is_steady(begun), bool, _PATIENCE_SECONDS):
             raise process.SandboxError(
@@ -143,7 +143,7 @@ class Theirs:
             )
 
     def finish(self, sent: Sent) -> None:
-        """Wait until all is consumed, with a time limit; then shut all down."""
+        """Wait until all messages are consumed, with a time limit; then stop all consumers."""
         wait_patiently(self._read_numbers, lambda it: sent.sure <= it)
         self._crew.scale(0)
 
@@ -154,7 +154,7 @@ class Theirs:
         return {each.consumed.queue: each.seat for each in in_order}
 
     def list_consumed(self) -> Iterable[Consumed]:
-        """List what they have written."""
+        """List what the consumers have written."""
         self._look()
         return [each.consumed for each in self._said]
 
@@ -179,7 +179,7 @@ class Theirs:
         return {number for each in self._said for number in each.consumed.numbers}
 
     def _is_steady(self, begun: float) -> bool:
-        """Whether recently each queue had one reader, each reader its share, and nothing old."""
+        """Whether lately each queue had one reader, each reader its share, and nothing was old."""
         self._look()
         since = time.time() - _STEADY_SECONDS
         if since < begun:
@@ -216,12 +216,12 @@ class _Pods:
 
 @contextlib.contextmanager
 def start(shop: Shop, client: Client, topic: str) -> Iterator[Theirs]:
-    """Run a topic, and consumers in pods, until the context is left."""
+    """Create a topic, and run consumers in pods until the context is left."""
     wait_patiently(client.list_brokers, lambda it: len(it.brokers) == scene.BROKERS_COUNT)
     client.put_topics([TopicConfig(topic, scene.QUEUES, scene.QUEUES)])
     said = shop.folder / f"{topic}-said"
     said.mkdir()
-    said.chmod(0o777)  # whatever users the pods have
+    said.chmod(0o777)  # so that pods of any user can write to it
     values = {
         "NAME": topic,
         "CONSUMERS": scene.CONSUMERS,

@@ -1,1 +1,1 @@
-"""How fast the operator is, on a real API server: `python -m benchmarks.operator`."""
+"""Measures how fast the operator is: `python -m benchmarks.operator`."""

@@ -1,7 +1,7 @@
 """
 Measure how fast the operator is, on a real API server: `python -m benchmarks.operator`.
 
-Prints what was measured and one line a figure; exits with 1 when one falls short of its target.
+Prints the measurements, and each figure beside its target. Exits with 1 if a target is missed.
 """
 
 import argparse
@@ -36,16 +36,16 @@ def main() -> int:
 
 def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.operator", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a minute idle, nothing frozen")
+    parser.add_argument("--quick", action="store_true", help="idle for a minute; freeze nothing")
     parser.add_argument(
         "--groups", type=int, choices=[size.groups for size in sizes.MANY], metavar="N",
-        help="only so many groups, and nothing beside them: "
+        help="measure only this number of groups, and nothing else: "
         + ", ".join(str(size.groups) for size in sizes.MANY),
     )  # fmt: skip
     parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args()
     if options.update and (options.quick or options.groups):
-        parser.error("--update writes a whole run only")
+        parser.error("--update cannot be combined with --quick or --groups")
     return options
 
 

@@ -1,4 +1,4 @@
-"""The benchmark's own client of the API server: many requests in flight on kept connections."""
+"""A fast client of the API server: many requests in flight, on connections that stay open."""
 
 import asyncio
 import json
@@ -73,7 +73,7 @@ class Client:
 
 
 async def side_by_side(jobs: Iterable[Awaitable[object]]) -> None:
-    """Run all requests, `at_once` at a time."""
+    """Run all requests, `IN_FLIGHT` at a time."""
     waiting = iter(jobs)
 
     async def work() -> None:
@@ -84,7 +84,7 @@ async def side_by_side(jobs: Iterable[Awaitable[object]]) -> None:
 
 
 def _connection(kubeconfig: Path) -> kopf.ConnectionInfo:
-    """Read what the sandbox has written: one cluster, one user, with a certificate."""
+    """Read a kubeconfig of the sandbox: it has one cluster, and one user with a certificate."""
     config = json.loads(kubeconfig.read_text(encoding="utf-8"))
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     return kopf.ConnectionInfo(

@@ -1,9 +1,9 @@
 """
 Play events of pods at a steady rate, and measure how soon statuses follow.
 
-Of each group that is picked, one pod loses its readiness, or dies, and gets it back, or is made
-again, and so on. A group has its next event only seconds after its last one, so that one answer
-belongs to one event.
+In each selected group, one pod becomes unready or is deleted. With the group's next event it
+becomes ready again or is created again, and so on. A group's next event comes only seconds after
+the last one, so that each new status belongs to one event.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ A_SECOND = 20
 MOST_PICKED = 300
 PATIENCE_SECONDS = 180.0
 QUIET_SECONDS = 1.0
-"""After this time a group counts as quiet, longer than any debounce."""
+"""A group counts as quiet after this time, which is longer than any debounce."""
 
 
 class NotShownError(SandboxError):
@@ -81,7 +81,7 @@ class Events:
         return delays
 
     async def pin_at_once(self, keys: Sequence[Key]) -> float:
-        """Change `count` specs at once. Return the seconds until all statuses have followed."""
+        """Change the specs of these groups at once. Return the seconds until all statuses fit."""
         begun = time.perf_counter()
         shown = []
         for key in keys:
@@ -92,7 +92,7 @@ class Events:
         return max([await _soon(each, key) for each, key in zip(shown, keys, strict=True)]) - begun
 
     async def follow_pins(self, keys: Sequence[Key]) -> float:
-        """Write as much without an operator. Return the seconds that it takes."""
+        """Make the same writes without an operator. Return the seconds that they take."""
         begun = time.perf_counter()
         await side_by_side(
             self._stage.follow_pin(key, list(self._size.list_pods(key))) for key in keys

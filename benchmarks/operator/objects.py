@@ -1,4 +1,4 @@
-"""The objects of the scene, as JSON. Pods look as they do in a cluster: memory depends on that."""
+"""Makes objects as JSON. Pods are as large as in a cluster, because memory depends on that."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ class Start:
     """A cold start, without any status."""
 
     seconds: float
-    """From the start of the process to the last status."""
+    """The time from the start of the process to the last status."""
     writes: int
 
 
@@ -57,12 +57,12 @@ class Many:
     size: Size
     start: Start
     delays: Sequence[float]
-    """From an event of a pod to the new status, in seconds."""
+    """The times from events of pods to the new statuses, in seconds."""
     flow_cpu_percent: float
     """Share of one core during these events."""
     changed: int
     changed_seconds: float
-    """From the first of many concurrent changes to the last status."""
+    """The time from the first of many concurrent changes to the last status."""
     writes_seconds: float
     """How long the same writes take without an operator: what the API server alone needs."""
     idle: Idle
@@ -76,7 +76,7 @@ class One:
     size: Size
     start: Start
     delays: Sequence[float]
-    """From the death of a pod to the new status."""
+    """The times from deaths of pods to the new statuses."""
     memory: Memory
 
 

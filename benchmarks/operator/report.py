@@ -1,4 +1,4 @@
-"""The results as a table, as figures with their targets, and as a page."""
+"""Formats the results as a table, as figures with their targets, and as a page."""
 
 import importlib.metadata
 import platform
@@ -77,7 +77,7 @@ def _memory(memory: Memory) -> str:
 
 
 def list_figures(many: Sequence[Many], one: One | None) -> Iterator[Figure]:
-    """Compare with the targets. What must not grow with the groups is compared at each size."""
+    """Compare the results with the targets; figures that must not grow, at every size."""
     for each in many:
         followed = 1000 * percentile(each.delays, 99)
         yield _limit(
@@ -102,7 +102,7 @@ def _limit(name: str, value: float, limit: float, unit: str) -> Figure:
 
 
 def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
-    """Make the page that is committed."""
+    """Make the results page, which is committed."""
     size: Size = sizes.MIDDLE
     return page.format_page(
         "How fast the operator is",
@@ -120,9 +120,9 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
         "- The same writes without an operator: the benchmark changes each spec, replaces its\n"
         "  status and creates an Event. The API server alone takes this long.\n\n"
         f"RocketMQ's consumers share {theirs.QUEUES} queues. A killed consumer is replaced "
-        "immediately. A\ntime of theirs lies between two consumed messages of a queue, so it has "
-        "more in it than\nthe assignment. For Evenkeel, "
-        "[the handover](RESULTS-handover.md) measures the same.",
+        "immediately. Their\ntimes lie between two consumed messages of a queue, so they include "
+        "more than the\nassignment. [The handover](RESULTS-handover.md) measures the same for "
+        "Evenkeel.",
         body,
         map(targets.format_cells, compared),
     )

@@ -1,4 +1,4 @@
-"""How many objects there are, and their names. Pure."""
+"""Defines how many objects there are, and names them. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ class Size:
 
     groups: int
     pods: int
-    """Of each group."""
+    """How many pods each group has."""
     brokers: int = 4
     queues: int = 16
-    """Of a topic on each broker."""
+    """How many queues a topic has on each broker."""
     namespaces: int = 10
 
     def __str__(self) -> str:

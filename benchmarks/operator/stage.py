@@ -56,7 +56,7 @@ class Stage:
         await self._client.ask("PATCH", paths.build_path(paths.GROUPS, key), _pin(pods), MERGE)
 
     async def follow_pin(self, key: Key, pods: Iterable[Key]) -> None:
-        """Pin groups, and write what an operator would, as fast as the API server accepts it."""
+        """Pin a group, and make the writes that an operator would make."""
         path = paths.build_path(paths.GROUPS, key)
         found = msgspec.json.decode(await self._client.ask("PATCH", path, _pin(pods), MERGE))
         found["status"]["epoch"] += 1
@@ -105,7 +105,7 @@ def _pin(pods: Iterable[Key]) -> objects.Document:
 
 @contextlib.asynccontextmanager
 async def fill(size: Size) -> AsyncIterator[tuple[Cluster, Client, Stage]]:
-    """Run an API server that holds everything of a size."""
+    """Run an API server that holds all objects of a size."""
     with kubernetes.run() as cluster:
         async with Client(cluster.admin.kubeconfig) as client:
             stage = Stage(client, size)

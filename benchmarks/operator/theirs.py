@@ -1,8 +1,8 @@
 """
-RocketMQ's side: what its defaults promise, and how long queues of a push consumer stand still.
+Measures how long queues of RocketMQ's push consumers stand still, and has RocketMQ's defaults.
 
-A killed process is the best case for RocketMQ: its kernel closes the connection, so the broker
-hears of it at once. A frozen one stands for a machine that is gone, and only time tells.
+A killed process is the best case for RocketMQ: the kernel closes its connection, so the broker
+notices at once. A frozen process is like one on a lost machine: brokers notice only by a timeout.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ DROPPED_SECONDS = 120.0
 QUEUES = 8
 KILLED, FROZEN = "one is killed", "one is frozen"
 _TOPIC = "beside"
-_PROPERTIES = {"waitTimeMillsInSendQueue": "10000"}  # on a busy machine it would refuse after 0.2 s
+_PROPERTIES = {"waitTimeMillsInSendQueue": "10000"}  # by default a busy broker refuses after 0.2 s
 _SECONDS_TO_LEAVE = 30.0
 
 
 class _Processes:
-    """The consumers as processes of this machine."""
+    """Runs the consumers as processes on this machine."""
 
     def __init__(self, place: process.Folder, said: Path, name_server: str) -> None:
         self._place = place
@@ -100,7 +100,7 @@ def play_standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dic
             side.await_steady()
             marks: list[Mark] = []
             for event in events:
-                time.sleep(random.random())  # it comes at a random time
+                time.sleep(random.random())  # an event must come at a random time
                 say(f"{theirs.NAME}: {event}")
                 marks.append(Mark(event, time.time(), side.find_owners()))
                 happens[event]()

@@ -1,5 +1,5 @@
 """
-Watch objects: when they show an expected state, and how many writes there are.
+Watches objects: finds when they show an expected state, and counts the writes.
 
 To keep the watch fast, it decodes only what it needs.
 """
@@ -51,7 +51,7 @@ class Object(msgspec.Struct):
 
     @property
     def key(self) -> Key:
-        """Return its key."""
+        """Return the object's key."""
         return Key(self.metadata.namespace, self.metadata.name)
 
 
@@ -71,10 +71,10 @@ class Wanted:
 
     owners: frozenset[str]
     queues: int
-    """All of these are owned, each once."""
+    """How many queues there are, each with exactly one owner."""
 
     def is_shown_by(self, found: Object) -> bool:
-        """Whether a status shows it, and follows from the newest spec."""
+        """Whether a status shows this state, and belongs to the newest spec."""
         if found.status.observed_generation != found.metadata.generation:
             return False
         owned = [
@@ -89,7 +89,7 @@ class Wanted:
 
 
 class Watch:
-    """The changes of all objects of one kind."""
+    """Watches all objects of one kind."""
 
     def __init__(self, client: Client, resource: paths.Resource) -> None:
         """Prepare the watch."""
@@ -117,7 +117,7 @@ class Watch:
                 await task
 
     def await_shown(self, key: Key, wanted: Wanted) -> asyncio.Future[float]:
-        """Wait for an object to show a state, and return the time."""
+        """Return a future for the time at which an object shows a state."""
         future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._awaited[key] = wanted, future
         return future
@@ -127,7 +127,7 @@ class Watch:
         found = await self._list()
         versions = {each.key: each.metadata.resource_version for each in found.items}
         if versions != self._versions:
-            raise SandboxError(f"the watch of {self._path} has not told all changes")
+            raise SandboxError(f"the watch of {self._path} has missed changes")
 
     async def _list(self) -> _List:
         return msgspec.json.decode(await self._client.ask("GET", self._path), type=_List)
@@ -138,7 +138,7 @@ class Watch:
             async for line in self._client.watch(self._path, version):
                 told = event.decode(line)
                 if told.type not in ("ADDED", "MODIFIED"):
-                    raise SandboxError(f"the watch of {self._path} tells: {line.decode()[:300]}")
+                    raise SandboxError(f"the watch of {self._path} reports: {line.decode()[:300]}")
                 found = body.decode(told.object)
                 version = found.metadata.resource_version
                 self._take(found)

@@ -1,4 +1,4 @@
-"""The usage of a process, as counted by Linux."""
+"""Reads the CPU time and memory of a process, as Linux counts them."""
 
 import os
 import re
@@ -9,18 +9,18 @@ _KIB_A_MIB = 1024
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the processor time used so far."""
+    """Return the processor time that a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(each) for each in fields[11:13]) / _TICKS
 
 
 def rss_mib(pid: int) -> float:
-    """Return the memory that it holds now."""
+    """Return the memory that a process holds now."""
     return _read_status(pid, "VmRSS")
 
 
 def peak_mib(pid: int) -> float:
-    """Return the highest memory that it has held."""
+    """Return the highest memory that a process has held."""
     return _read_status(pid, "VmHWM")
 
 

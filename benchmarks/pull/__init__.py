@@ -1,1 +1,1 @@
-"""The client beside its peers: `python -m benchmarks.pull`."""
+"""Measures the client and its peers: `python -m benchmarks.pull`."""

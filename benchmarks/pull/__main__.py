@@ -1,7 +1,7 @@
 """
 Measure the client against its peers, on a real broker: `python -m benchmarks.pull`.
 
-Prints what was measured and one line a figure; exits with 1 when one falls short of its target.
+Prints the measurements, and each figure beside its target. Exits with 1 if a target is missed.
 """
 
 import argparse
@@ -23,12 +23,12 @@ from sandbox.rocketmq import RocketMq
 
 RESULTS = Path(__file__).parents[1] / "RESULTS-pull.md"
 MESSAGES, ROUNDS = 300_000, 5
-"""Messages that each program moves before a scene is measured, to warm up a JVM."""
+"""To warm up a JVM, each program moves MESSAGES messages before a scene is measured."""
 QUICK_MESSAGES, QUICK_ROUNDS = 64_000, 3
 SENT = 400 * messages.A_BATCH
 SOAK_MINUTES = 10
 SOAK_ROUNDS = 50
-"""How often all data are pulled: to warm up, and to compare memory at first and at last."""
+"""How many pulls warm up, and how many are compared at the start and at the end."""
 
 
 def main() -> int:
@@ -55,12 +55,12 @@ def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pull", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
     parser.add_argument(
-        "--soak", type=float, default=0, metavar="MINUTES", help="also watch the memory for so long"
+        "--soak", type=float, default=0, metavar="MINUTES", help="also watch the memory so long"
     )
     parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args()
     if options.update and (options.quick or options.soak < SOAK_MINUTES):
-        parser.error(f"--update writes a whole run only, with --soak {SOAK_MINUTES} or more")
+        parser.error(f"--update needs --soak {SOAK_MINUTES} or more, and no --quick")
     return options
 
 

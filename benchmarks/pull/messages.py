@@ -1,4 +1,4 @@
-"""The messages that all programs move, and how our client sends them."""
+"""Makes the messages that all programs move, and sends them with our client."""
 
 import random
 from collections import deque

@@ -1,8 +1,8 @@
 """
-Our client, as its users call it: `python -m benchmarks.pull.ours NAME_SERVER`.
+Runs jobs on our client, as users call it: `python -m benchmarks.pull.ours NAME_SERVER`.
 
-PULL reads all queues and makes Arrow columns of every batch; DECODE only makes the columns, of
-batches that it has pulled before. SEND sends batches, a few at a time.
+PULL reads all queues and makes Arrow columns of every batch. DECODE only makes the columns, from
+batches that were pulled before. SEND sends batches, a few at a time.
 """
 
 import sys

@@ -1,8 +1,9 @@
 """
 Measure jobs of a Python program: one job per input line, one JSON line per answer.
 
-A job is `WORK TOPIC QUEUES MESSAGES`. What a work prepares is not measured; what it returns is
-called, and says how many messages it has moved. The garbage collector is on, as in production.
+A job is a line `WORK TOPIC QUEUES MESSAGES`. A work prepares the job, which is not measured, and
+returns a function. Its call is measured, and returns how many messages it has moved. The garbage
+collector is on, as in production.
 """
 
 import json
@@ -24,7 +25,7 @@ class Job(NamedTuple):
 
     @property
     def messages_a_queue(self) -> int:
-        """The end of each queue."""
+        """How many messages each queue has."""
         return self.messages // self.queues
 
 

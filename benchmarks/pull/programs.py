@@ -1,8 +1,8 @@
 """
-The measured programs, ours and the peers: how each is started and used.
+Starts the measured programs, ours and the peers, and gives them jobs.
 
-Each is a process of its own that lives for the whole run, so that it is warm; between its jobs it
-sleeps, while the others have their turn.
+Each is a separate process that runs for the whole benchmark, so that it is warm. Between its jobs
+it waits, while the others have their turn.
 """
 
 import contextlib
@@ -28,13 +28,13 @@ _JAVA = Path(__file__).parent / "peers" / "jvm"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A program's answer about a job."""
+    """What a program reports after a job."""
 
     messages: int
     seconds: float
     cpu_seconds: float
     rss_mib: float = 0.0
-    """After the job; only from Python programs."""
+    """The memory after the job; only Python programs report it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Running:
             raise self._process.make_failure("has ended")
         measured = Measured(**json.loads(line))
         if measured.messages != job.messages:
-            raise peers.ProgramFailedError(f"{self.program.name} made {measured} of {job}")
+            raise peers.ProgramFailedError(f"{self.program.name} reports {measured} for {job}")
         return measured
 
 

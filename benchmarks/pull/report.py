@@ -1,4 +1,4 @@
-"""The results as a table, as figures with their targets, and as a page."""
+"""Formats the results as a table, as figures with their targets, and as a page."""
 
 import importlib.metadata
 import platform
@@ -28,7 +28,7 @@ class Scene:
     is_raised: bool
 
     def __str__(self) -> str:
-        """Name it as `pull, 8 queues, caps raised`."""
+        """Name the scene, for example `pull, 8 queues, caps raised`."""
         if self.work == ours.SEND:
             return f"send in batches of {messages.A_BATCH}"
         queues = "1 queue" if self.queues == 1 else f"{self.queues} queues"
@@ -103,7 +103,7 @@ def memory(minutes: float, first: Sequence[Measured], last: Sequence[Measured]) 
 
 
 def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
-    """Make the page that is committed."""
+    """Make the results page, which is committed."""
     return page.format_page(
         "The RocketMQ client compared with its peers",
         [*_list_versions(), f"`{command}`"],
@@ -111,8 +111,9 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
         f"is in the page cache. Every client requests {pulling.MOST_MESSAGES:,} messages per\n"
         f"pull, with one pull in flight per queue; only {programs.LITE_PULL.name}\n"
         "prefetches as it chooses. By default the broker returns 32 messages per pull; with its\n"
-        "caps raised, all of them. `ours` converts them to Arrow columns. When sending, it has\n"
-        f"{messages.IN_FLIGHT} batches in flight, {programs.BATCH_SEND.name} one. `frames only`\n"
+        "caps raised, all of them. `ours` converts messages to Arrow columns, and sends with\n"
+        f"{messages.IN_FLIGHT} batches in flight, {programs.BATCH_SEND.name} with one.\n"
+        "`frames only` "
         "is a socket that receives frames and decodes nothing. `CPU us` is the client's CPU\n"
         "time per message.\n\n"
         "Programs take turns. Figures are medians of the rounds; warm-up rounds are dropped.",

@@ -1,4 +1,4 @@
-"""The broker of the benchmark: its topics, limits and messages."""
+"""Prepares the broker of the benchmark: its topics, limits and messages."""
 
 import contextlib
 import time
@@ -17,7 +17,7 @@ from sandbox.rocketmq import RocketMq
 HEAP = "1g"
 SENT_TOPIC, SENT_QUEUES = "sent", 8
 _JAVA_OPTIONS = ("-XX:TieredStopAtLevel=4",)  # the sandbox's default suits short runs
-_PROPERTIES = {"waitTimeMillsInSendQueue": "10000"}  # otherwise a busy broker refuses after 0.2 s
+_PROPERTIES = {"waitTimeMillsInSendQueue": "10000"}  # by default a busy broker refuses after 0.2 s
 _ANSWER_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1
 _RAISED = tuple(

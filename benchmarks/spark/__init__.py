@@ -1,1 +1,1 @@
-"""The data source and the pinned job, measured in Spark: `python -m benchmarks.spark`."""
+"""Measures the data source and the pinned job in Spark: `python -m benchmarks.spark`."""

@@ -1,7 +1,7 @@
 """
 Measure the data source and the pinned job, on a real broker: `python -m benchmarks.spark`.
 
-Prints what was measured and one line a figure; exits with 1 when one falls short of its target.
+Prints the measurements, and each figure beside its target. Exits with 1 if a target is missed.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from sandbox.rocketmq import RocketMq
 RESULTS = Path(__file__).parents[1] / "RESULTS-spark.md"
 QUEUES, MANY_QUEUES = 8, 1000
 LIGHT, STEADY = Load(1000, 1), Load(5000, 50)
-"""The batch sizes of senders: one message for many queues, and one for the memory."""
+"""The loads: LIGHT while planning is measured, STEADY while memory is watched."""
 SETTLE_SECONDS = 15
 SOAK_MINUTES = 10
 
@@ -70,15 +70,15 @@ def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
     parser.add_argument(
-        "--soak", type=float, default=0, metavar="MINUTES", help="also watch the memory for so long"
+        "--soak", type=float, default=0, metavar="MINUTES", help="also watch the memory so long"
     )
     parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args()
     shortest = memory.WARM_UP_MINUTES + 1
     if options.soak and options.soak < shortest:
-        parser.error(f"--soak takes {shortest} minutes at least")
+        parser.error(f"--soak must be at least {shortest} minutes")
     if options.update and (options.quick or options.soak < SOAK_MINUTES):
-        parser.error(f"--update writes a whole run only, with --soak {SOAK_MINUTES} or more")
+        parser.error(f"--update needs --soak {SOAK_MINUTES} or more, and no --quick")
     return options
 
 

@@ -1,5 +1,5 @@
 """
-A stream that has nothing to read: `python -m benchmarks.spark.idle NAME_SERVER TOPIC MASTER`.
+Runs a stream that has nothing to read: `python -m benchmarks.spark.idle NAME_SERVER TOPIC MASTER`.
 
 It prints a line when it has begun, and runs until its standard input ends.
 """

@@ -14,10 +14,10 @@ _PAUSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The highest memory of all processes of a kind in a minute."""
+    """The highest total memory of the processes of a kind, within a minute."""
 
     first_mib: float
-    """In the minute after the warm-up."""
+    """The highest value in the minute after the warm-up."""
     last_mib: float
     processes: int
     heap: str

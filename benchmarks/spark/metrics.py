@@ -37,7 +37,7 @@ class Histogram:
         return found
 
     def _read(self) -> tuple[int, float]:
-        """Request this histogram alone, because others query brokers or are long."""
+        """Request only this histogram, because other metrics query brokers or are long."""
         names = [f"{self.name}_{end}" for end in ("count", "sum")]
         query = urllib.parse.urlencode({"name[]": names}, doseq=True)
         try:

@@ -1,4 +1,4 @@
-"""The pinned job under load: how long it plans, and how soon it follows an assignment."""
+"""Measures a pinned job under load: how long it plans, and how soon it follows an assignment."""
 
 import contextlib
 import json
@@ -39,9 +39,9 @@ class Adoption:
     """How soon a new assignment was followed."""
 
     late_batches: int
-    """Batches that began after it was published and still followed the old one."""
+    """Batches that began after the assignment was published, but followed the old one."""
     seconds: float
-    """Until the job reported it as adopted."""
+    """The time until the job reported the assignment as adopted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class Pinned:
         return self.running.process.pid
 
     def planning(self, batches: int) -> list[float]:
-        """Return the planning times of `count` batches with rows, in seconds."""
+        """Return the planning times of this number of batches, in seconds."""
         histogram = Histogram(self.metrics_port, _PLANNING)
         return histogram.wait_for_observations(_WARM_UP_BATCHES + batches)[_WARM_UP_BATCHES:]
 
     def adopt(self, queues: int) -> Adoption:
-        """Change the topic's number of queues, at a random moment of a batch."""
+        """Change the topic's number of queues, and return how soon the job followed."""
         job = self.running
         epoch = job.epoch
         time.sleep(random.uniform(0, TRIGGER_SECONDS))
@@ -111,7 +111,7 @@ def send_load(load: Load, mq: RocketMq, topic: str) -> Iterator[None]:
 
 
 def _list_batches(folder: Path) -> Iterator[tuple[float, int]]:
-    """List when each batch was planned, and by which epoch: Spark journals it before it runs."""
+    """List when each batch was planned, and with which epoch, from Spark's offset log."""
     for place in (folder / "checkpoint" / "offsets").glob("[0-9]*"):
         plan = json.loads(place.read_text().splitlines()[-1])
         yield _find_write_time(place), plan["epoch"]

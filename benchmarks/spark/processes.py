@@ -1,4 +1,4 @@
-"""The cost of a process and its children: the Python and Java of a Spark application."""
+"""Measures CPU time and memory of the Python and Java processes of a Spark application."""
 
 import contextlib
 import enum
@@ -26,7 +26,7 @@ class Kind(enum.StrEnum):
 
     @property
     def is_jvm(self) -> bool:
-        """Whether it grows up to its configured limit."""
+        """Whether the process grows up to its configured limit."""
         return self in (Kind.DRIVER_JVM, Kind.EXECUTOR_JVM)
 
 
@@ -42,7 +42,7 @@ class Process:
     cpu_seconds: float
     rss_mib: float
     heap: str
-    """The limit of a JVM."""
+    """The heap limit of a JVM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ def list_below(root: int) -> list[Process]:
 
 def cpu_used(root: int, seconds: float) -> float:
     """
-    Measure how many processor seconds all of them use in some time.
+    Measure how many processor seconds a driver and its descendants use in some time.
 
-    Spark ends idle workers, whose time then is lost: each counts as far as it was seen.
+    Spark ends idle workers, and Linux forgets their time: each counts as far as it was seen.
     """
     before = _cpu_seconds(root)
     after = dict(before)

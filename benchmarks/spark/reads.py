@@ -1,8 +1,8 @@
 """
-The measured work of Spark programs: all messages of a topic, in one session.
+The work that is measured in Spark: a query reads all messages of a topic.
 
-NOOP drops the rows behind Spark's last step. AGGREGATE counts and sums them up by queue. Planning
-is measured. `load` is not, because a query calls it once.
+NOOP drops the rows after Spark's last step. AGGREGATE counts the rows of each queue, and sums up
+their sizes. Planning is measured. `load` is not, because a query calls it only once.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The results as tables, as figures with their targets, and as a page."""
+"""Formats the results as tables, as figures with their targets, and as a page."""
 
 import importlib.metadata
 import platform
@@ -34,7 +34,7 @@ class Scene:
     sink: str
 
     def __str__(self) -> str:
-        """Name it as `noop, local[2]`."""
+        """Name the scene, for example `noop, local[2]`."""
         return f"{self.sink}, {self.master}"
 
 
@@ -120,7 +120,7 @@ def memory(held: Mapping[Kind, Held], minutes: float) -> Iterator[Figure]:
 
 
 def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -> str:
-    """Make the page that is committed."""
+    """Make the results page, which is committed."""
     cluster, lite = pinned.MASTER, clients.LITE_PULL.name
     return page.format_page(
         "The data source and the pinned job in Spark",

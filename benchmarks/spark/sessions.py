@@ -1,4 +1,4 @@
-"""The Spark session of a measured program."""
+"""Opens the Spark session of a measured program."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ def open_session(master: str) -> Iterator[SparkSession]:
     """Open a session with the sandbox's settings. Its Python workers find the checkout."""
     os.environ["PYTHONPATH"] = str(jobs.ROOT)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_SCALA_VERSION"] = "2.13"  # executors of a local cluster find jars by it
+    os.environ["SPARK_SCALA_VERSION"] = "2.13"  # executors of a local cluster need it to find jars
     builder = SparkSession.builder.appName("bench")
     settings = {**jobs.SPARK, "spark.master": master, "spark.ui.enabled": "false"}
     for name, value in settings.items():

@@ -1,8 +1,8 @@
 """
-kafka-python's cooperative sticky assignor, from the subscriptions that a group's leader gets.
+Plays a script on kafka-python's cooperative sticky assignor, as a group's leader calls it.
 
-Timed is one round. A queue on its way is nobody's after it, so a second round, untimed, settles
-who owns what.
+Only the first round is timed. After it, queues that move have no owner, so a second round, which is
+not timed, gives them their new owners.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ Owned = Mapping[str, list[tuple[str, list[int]]]]
 
 @dataclass(frozen=True, slots=True)
 class _Cluster:
-    """The two questions that the assignor asks about the cluster."""
+    """Answers the two questions that the assignor asks about the cluster."""
 
     partitions: Mapping[str, frozenset[int]]
 
@@ -41,7 +41,7 @@ class KafkaPython(player.Planner[Owned]):
     """Plans a whole group with the assignor."""
 
     def prepare(self, group: player.Group, previous: Owned | None) -> Callable[[], Owned]:
-        """Build the cluster's metadata and one subscription a member."""
+        """Build the cluster's metadata and one subscription per member."""
         names = [scenarios.topic_name(index) for index in range(len(group.queues))]
         cluster = _Cluster(
             {name: frozenset(range(n)) for name, n in zip(names, group.queues, strict=True)}

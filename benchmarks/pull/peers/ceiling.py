@@ -1,8 +1,8 @@
 """
 Only receive what our client requests: `python -m benchmarks.pull.peers.ceiling ADDRESS`.
 
-One blocking socket, one pull in flight for each queue as in ours, every answer into the same
-buffer. Of each answer it reads only its queue and the next offset; the messages stay bytes.
+It has one blocking socket and, like our client, one pull in flight for each queue. All answers go
+to the same buffer. Of each answer it reads only the queue and the next offset.
 """
 
 import re
@@ -34,7 +34,7 @@ class Ceiling:
         self._buffer = memoryview(bytearray(frames.FRAME_MAX))
 
     def pull(self, job: Job) -> Callable[[], int]:
-        """Receive all that the topic holds."""
+        """Receive all messages of the topic."""
         return lambda: self._pull(job)
 
     def _pull(self, job: Job) -> int:
@@ -56,13 +56,13 @@ class Ceiling:
         self._sock.sendall(frames.encode(Frame(pull.code, queue, 0, pull.list_fields())))
 
     def _receive(self) -> tuple[int, int]:
-        """Receive an answer: its queue, and where that goes on."""
+        """Receive an answer; return its queue and next offset."""
         self._fill(_LENGTHS.size)
         total, header = _LENGTHS.unpack_from(self._buffer)
         self._fill(total - (_LENGTHS.size - 4))
         opaque, offset = (field.search(self._buffer, 0, header) for field in (_OPAQUE, _NEXT))
         assert opaque, "an answer without a number"
-        assert offset, "the broker refuses to be pulled from"
+        assert offset, "the broker has refused a pull"
         return int(opaque[1]), int(offset[1])
 
     def _fill(self, size: int) -> None:

@@ -36,7 +36,7 @@ class Synthetic(DataSource):
         return schema.make_ddl(include_properties=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read what the options say."""
+        """Make a reader for these options."""
         topic, queues = self.options["topic"], int(self.options["queues"])
         return _Reader(
             [_Queue(topic, each, int(self.options["messages"])) for each in range(queues)]

@@ -1,5 +1,5 @@
-// Plays a script from standard input on franz-go's cooperative sticky balancer and prints one
-// JSON line a measurement. The commands are explained in benchmarks/alloc/scenarios.py.
+// Plays a script from standard input on franz-go's cooperative sticky balancer, and prints one JSON
+// line per measurement. benchmarks/alloc/scenarios.py explains the commands.
 package main
 
 import (
@@ -51,7 +51,7 @@ func main() {
 	for script.Scan() {
 		command, rest, _ := strings.Cut(script.Text(), " ")
 		if !b.obey(command, rest) {
-			// What follows needs the result that did not come in time.
+			// All further commands need the result that did not come in time.
 			fmt.Println(`{"stopped": true}`)
 			return
 		}
@@ -94,7 +94,7 @@ func (b *bench) obey(command, rest string) bool {
 	return true
 }
 
-// input is what the group's leader gets: one encoded subscription a member. Not timed.
+// input makes what the group's leader gets: one encoded subscription per member. Not timed.
 func (b *bench) input(previous result) []kmsg.JoinGroupResponseMember {
 	members := make([]kmsg.JoinGroupResponseMember, 0, len(b.members))
 	for _, id := range b.members {
@@ -119,8 +119,8 @@ func (b *bench) round(members []kmsg.JoinGroupResponseMember) kgo.IntoSyncAssign
 	return plan
 }
 
-// settled adds the second round, in which a queue on its way reaches its new owner. Not timed.
-// Nothing is on its way where nobody owned anything.
+// settled adds the second round, in which queues that move reach their new owners. Not timed.
+// Without previous owners no queue moves.
 func (b *bench) settled(plan kgo.IntoSyncAssignment) result {
 	if b.previous == nil {
 		return decoded(plan)
@@ -142,7 +142,7 @@ func (b *bench) measure(label string) bool {
 	return true
 }
 
-// repeat warms up, then collects the times of as many runs as are asked for and fit the deadline.
+// repeat warms up, then times as many of the requested runs as fit into the deadline.
 func (b *bench) repeat(members []kmsg.JoinGroupResponseMember) ([]time.Duration, kgo.IntoSyncAssignment) {
 	begun := time.Now()
 	plan := b.round(members)
@@ -199,7 +199,7 @@ func moved(before, after map[queue]string) int {
 	return count
 }
 
-// loads returns the lowest and the highest; members that own nothing count too.
+// loads returns the lowest and the highest load; members that own nothing count too.
 func loads(members result) (int, int) {
 	var loads []int
 	for _, topics := range members {

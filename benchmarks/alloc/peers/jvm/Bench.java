@@ -11,9 +11,9 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * Plays a script from standard input on one peer and prints one JSON line a measurement.
+ * Plays a script from standard input on one peer, and prints one JSON line per measurement.
  *
- * The commands are explained in benchmarks/alloc/scenarios.py, which writes them.
+ * benchmarks/alloc/scenarios.py writes the commands, and explains them.
  */
 final class Bench<I, R> {
     private final Peer<I, R> peer;
@@ -37,7 +37,7 @@ final class Bench<I, R> {
                 obey(line.split(" ", 2));
             }
         } catch (Peer.TooSlow error) {
-            // What follows needs the result that did not come in time.
+            // All further commands need the result that did not come in time.
             System.out.println("{\"stopped\": true}");
         }
     }
@@ -81,7 +81,7 @@ final class Bench<I, R> {
         print(label, millis, peer.owners(group, measured));
     }
 
-    /** Warm up, then collect the times of as many runs as are asked for and fit the deadline. */
+    /** Warm up, then time as many of the requested runs as fit into the deadline. */
     private R repeat(I input, List<Double> millis) throws Peer.TooSlow {
         long begun = System.nanoTime();
         R result = timed(input, millis);
@@ -113,7 +113,7 @@ final class Bench<I, R> {
         return values.isEmpty() ? 0 : values.get(values.size() - 1);
     }
 
-    /** Nothing is on its way where nobody owned anything. */
+    /** Settle a result; without previous owners, there is nothing to settle. */
     private R settled(R result) throws Peer.TooSlow {
         return previous == null ? result : peer.settled(group, result);
     }
@@ -135,7 +135,7 @@ final class Bench<I, R> {
                 label, median(millis), millis.size(), moved(owners), loads[0], loads[loads.length - 1]);
     }
 
-    /** Loads in rising order; members that own nothing count too. */
+    /** Return the loads in rising order; members that own nothing count too. */
     private int[] loads(String[][] owners) {
         Map<String, Integer> counts = new HashMap<>();
         group.members.forEach(member -> counts.put(member, 0));
@@ -149,7 +149,7 @@ final class Bench<I, R> {
         return counts.values().stream().mapToInt(Integer::intValue).sorted().toArray();
     }
 
-    /** Queues that had an owner and now have another, or none. */
+    /** Count the queues that had an owner and now have another one, or none. */
     private int moved(String[][] owners) {
         if (previous == null) {
             return 0;

@@ -14,10 +14,10 @@ import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * Kafka's client-side CooperativeStickyAssignor, from the subscriptions the group's leader gets.
+ * Kafka's client-side CooperativeStickyAssignor, as a group's leader calls it.
  *
- * Timed is one round. A queue on its way is nobody's after it, so a second round, untimed, settles
- * who owns what.
+ * Only the first round is timed. After it, queues that move have no owner, so a second round, which
+ * is not timed, gives them their new owners.
  */
 final class KafkaCooperative implements Peer<KafkaCooperative.Input, Map<String, Assignment>> {
     record Input(Cluster cluster, GroupSubscription group) {}

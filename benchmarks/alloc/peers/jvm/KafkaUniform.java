@@ -12,7 +12,7 @@ import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 
-/** Kafka's broker-side UniformAssignor, from the group specification that its coordinator keeps. */
+/** Kafka's broker-side UniformAssignor, called with a group specification as its coordinator does. */
 final class KafkaUniform implements Peer<KafkaUniform.Input, Map<String, Assignment>> {
     record Input(GroupSpecImpl group, SubscribedTopicDescriber topics) {}
 
@@ -45,7 +45,7 @@ final class KafkaUniform implements Peer<KafkaUniform.Input, Map<String, Assignm
                 new Described(topics));
     }
 
-    /** The result is taken over as the coordinator does it: one Assignment a member. */
+    /** Plan, and keep the result as the coordinator does: one Assignment per member. */
     @Override
     public Map<String, Assignment> plan(Input input, long deadlineNanos) {
         GroupAssignment result = assignor.assign(input.group(), input.topics());
@@ -63,7 +63,7 @@ final class KafkaUniform implements Peer<KafkaUniform.Input, Map<String, Assignm
         return owners;
     }
 
-    /** Copied into plain sets, as they are when the coordinator reads its own record back. */
+    /** Copy into plain sets, which is what the coordinator has after it has read its own record. */
     private static Assignment replayed(Assignment last) {
         Map<Uuid, Set<Integer>> partitions = new HashMap<>();
         last.partitions().forEach((id, owned) -> partitions.put(id, new HashSet<>(owned)));
@@ -78,7 +78,7 @@ final class KafkaUniform implements Peer<KafkaUniform.Input, Map<String, Assignm
         return (int) id.getLeastSignificantBits();
     }
 
-    /** How many partitions a topic has; no racks. */
+    /** Says how many partitions a topic has. There are no racks. */
     private record Described(Map<Uuid, Integer> topics) implements SubscribedTopicDescriber {
         @Override
         public int numPartitions(Uuid id) {

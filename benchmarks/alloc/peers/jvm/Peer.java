@@ -1,22 +1,22 @@
 /**
  * One way to plan a group.
  *
- * @param <I> its own ordinary input, its last result included
- * @param <R> its own result
+ * @param <I> the peer's ordinary input, including its last result
+ * @param <R> the peer's result
  */
 interface Peer<I, R> {
-    /** Build the input, outside the timing. {@code previous} is null when there is no last result. */
+    /** Build the input. Not timed. {@code previous} is null when there is no last result. */
     I input(Group group, R previous);
 
-    /** The only part that is timed. Throws {@link TooSlow} when it sees that the time is over. */
+    /** Plan; only this is timed. Throws {@link TooSlow} when it notices that the time is over. */
     R plan(I input, long deadlineNanos) throws TooSlow;
 
-    /** Whatever further rounds the protocol needs until the result stands, outside the timing. */
+    /** Run the further rounds that the protocol needs until the result is final. Not timed. */
     default R settled(Group group, R result) throws TooSlow {
         return result;
     }
 
-    /** Who owns each queue: one row a topic, null where nobody does. */
+    /** Return the owner of each queue: one row per topic, null for a queue without an owner. */
     String[][] owners(Group group, R result);
 
     /** One run took longer than it may. */

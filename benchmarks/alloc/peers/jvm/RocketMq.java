@@ -9,9 +9,9 @@ import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsist
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * RocketMQ's own classes, for the whole group: each consumer asks once a topic, as its clients do.
+ * RocketMQ's own classes: one call for each consumer and topic, as RocketMQ's clients do it.
  *
- * The lists are sorted beforehand. The classes have no memory, so there is no last result to give.
+ * The lists are sorted in advance. The classes take no last result.
  */
 final class RocketMq implements Peer<RocketMq.Input, Map<String, List<List<MessageQueue>>>> {
     record Input(List<List<MessageQueue>> topics, List<String> members) {}
@@ -45,7 +45,7 @@ final class RocketMq implements Peer<RocketMq.Input, Map<String, List<List<Messa
         return new Input(topics, new ArrayList<>(group.members));
     }
 
-    /** For each member one list a topic. */
+    /** Return one list per topic for each member. */
     @Override
     public Map<String, List<List<MessageQueue>>> plan(Input input, long deadlineNanos) throws TooSlow {
         Map<String, List<List<MessageQueue>>> result = new HashMap<>();

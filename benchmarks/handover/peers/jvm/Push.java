@@ -12,10 +12,10 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
- * One consumer of a group: name server, topic and group are its arguments, SIGTERM lets it leave.
+ * One consumer of a group. Its arguments are name server, topic and group; SIGTERM shuts it down.
  *
- * <p>It says a line of JSON for each call of its listener, in one write: a kill leaves no half of
- * a line behind, and nothing unsaid.
+ * <p>It prints a line of JSON for each call of its listener, with one write: a kill leaves no half
+ * line behind, and no call without its line.
  */
 final class Push {
     private static final FileOutputStream OUT = new FileOutputStream(FileDescriptor.out);
@@ -36,7 +36,7 @@ final class Push {
         Thread.currentThread().join();
     }
 
-    /** All messages of one call are of one queue. */
+    /** Print the messages of one call, which are all from one queue. */
     private static void say(List<MessageExt> messages) {
         long now = System.currentTimeMillis();
         StringJoiner numbers = new StringJoiner(", ");

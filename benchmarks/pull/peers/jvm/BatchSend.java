@@ -4,7 +4,7 @@ import java.util.Random;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.message.Message;
 
-/** The producer's synchronous send of a collection. */
+/** Sends collections of messages synchronously. */
 final class BatchSend implements Work {
     private static final int BODY_BYTES = 1024;
 

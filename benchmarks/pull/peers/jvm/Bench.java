@@ -4,7 +4,7 @@ import java.io.InputStreamReader;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 
-/** Measures one of RocketMQ's clients; the commands are explained in benchmarks/pull/player.py. */
+/** Measures one of RocketMQ's clients; benchmarks/pull/player.py explains the jobs. */
 final class Bench {
     private static final OperatingSystemMXBean SYSTEM =
             (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();

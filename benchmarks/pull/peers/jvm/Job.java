@@ -2,7 +2,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** What to move: all messages of a topic, which are spread evenly over its queues. */
+/** The messages to move: all of a topic, spread evenly over its queues. */
 record Job(String topic, int queues, int messages) {
     List<MessageQueue> messageQueues() {
         List<MessageQueue> found = new ArrayList<>();

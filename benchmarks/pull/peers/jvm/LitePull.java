@@ -1,7 +1,7 @@
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 
-/** The newer pull, whose threads pull ahead. A new group each time, so it begins at the beginning. */
+/** The newer pull client, which prefetches. Each job has a new group, so it reads from the start. */
 final class LitePull implements Work {
     private final String nameServer;
     private final int most;
@@ -17,7 +17,7 @@ final class LitePull implements Work {
         consumer = new DefaultLitePullConsumer("bench-lite-pull-" + System.nanoTime());
         consumer.setNamesrvAddr(nameServer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setAutoCommit(false); // ours commits nothing either
+        consumer.setAutoCommit(false); // our client commits nothing either
         consumer.setPullBatchSize(most);
         consumer.start();
     }

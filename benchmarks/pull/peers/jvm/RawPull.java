@@ -9,7 +9,7 @@ import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** The plain pull: a thread for each queue, so that as many pulls are under way as in ours. */
+/** The plain pull client, with a thread per queue, so that it has as many pulls in flight as ours. */
 @SuppressWarnings("deprecation") // there is no other plain pull
 final class RawPull implements Work {
     private final DefaultMQPullConsumer consumer = new DefaultMQPullConsumer("bench-raw-pull");

@@ -7,6 +7,6 @@ interface Work {
 
     default void cleanUp() {}
 
-    /** Leave for good. */
+    /** Shut the client down. */
     default void close() {}
 }
