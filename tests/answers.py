@@ -1,16 +1,15 @@
 """
-A relay in front of a real cluster that may change what brokers answer.
+A relay in front of a real cluster that can change what brokers answer.
 
-`with Answers("127.0.0.1:9876") as answers` is a name server at `answers.address`. The routes that
-it gives lead to relays in front of the real brokers, so all that a client asks passes by here; any
-number of connections is served, from this process or another. Nothing is changed until a rule says
-so:
+`with Answers("127.0.0.1:9876") as answers` runs a name server at `answers.address`. Its routes lead
+to relays in front of the real brokers, so all requests of a client pass through here. It serves any
+number of connections, also from other processes. Nothing is changed until a rule says so:
 
     answers.after = lambda asked, answer: said(answer, 20, "MESSAGE_WAS_REMOVING", next_offset=40)
 
-`after` gets each answer of a broker and gives what the client is told instead; None: it is told
-nothing. `before` may answer a request itself, and the broker never sees it. Rules are called one at
-a time, in threads of the relays.
+`after` gets each answer of a broker, and returns the answer that the client gets instead; None
+means that the client gets no answer. `before` may answer a request itself, which the broker then
+never sees. The threads of the relays call the rules one at a time.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from tests.proxy import Proxy, Take
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request, and which broker it is for."""
+    """A request, and the broker that it is for."""
 
     frame: Frame
     broker: str
@@ -38,18 +37,18 @@ class Asked:
 
     @property
     def is_pull(self) -> bool:
-        """Whether it asks for messages."""
+        """Whether the request asks for messages."""
         return self.frame.code == Pull.code
 
     @property
     def queue(self) -> MessageQueue:
-        """Tell which queue a pull, or a question about a queue, is about."""
+        """Return the queue of a pull, or of another request about a queue."""
         fields = self.frame.fields
         return MessageQueue(fields["topic"], self.broker, int(fields["queueId"]))
 
     @property
     def offset(self) -> int:
-        """Tell where a pull begins."""
+        """Return the offset at which a pull begins."""
         return int(self.frame.fields["queueOffset"])
 
 
@@ -72,7 +71,7 @@ def said(
     **numbers: int,
 ) -> Frame:
     """
-    Change a pull's answer; what is not given stays. The remark "" is none at all.
+    Change a pull's answer; values that are not given stay. An empty remark removes the remark.
 
     Numbers: next_offset, min_offset, max_offset, and broker_id (where to pull next).
     """
@@ -87,28 +86,28 @@ def said(
 
 
 def answer_to(asked: Asked, code: int, remark: str, **numbers: int) -> Frame:
-    """Make a pull's answer without the broker: all numbers but those given are 0."""
+    """Make a pull's answer without the broker; numbers that are not given are 0."""
     nothing = dict.fromkeys(_NUMBERS.values(), "0")
     empty = Frame(code, asked.frame.opaque, frames.ANSWER, nothing)
     return said(empty, None, remark, None, **numbers)
 
 
 class Answers(Proxy):
-    """The name server's relay; it makes those of the brokers when it first tells of them."""
+    """The relay of the name server. It makes a broker's relay when it first names that broker."""
 
     def __init__(self, name_server: str) -> None:
         super().__init__(name_server)
         self.before: Before = lambda _: None
         self.after: After = lambda _, answer: answer
         self.pulls: list[tuple[MessageQueue, int]] = []
-        """Queue and offset of each pull, in the order of coming."""
+        """The queue and offset of each pull, in the order in which they came."""
         self.lock = threading.Lock()
-        """Is held while a rule is called."""
+        """Held while a rule is called."""
         self._failures: list[Exception] = []
         self._brokers: dict[str, _BrokerRelay] = {}
 
     def __exit__(self, *about: object) -> None:
-        """End all relays. A rule that failed is told where nothing else has failed."""
+        """End all relays. If nothing else has failed, raise the error of a rule that failed."""
         super().__exit__(*about)
         for relay in self._brokers.values():
             relay.__exit__(*about)
@@ -116,7 +115,7 @@ class Answers(Proxy):
             raise self._failures[0]
 
     def broker(self, name: str, broker_id: int = 0) -> Proxy:
-        """Find the relay of a broker that a client has been told of."""
+        """Find the relay of a broker whose address a client knows."""
         return next(
             relay
             for relay in self._brokers.values()
@@ -124,7 +123,7 @@ class Answers(Proxy):
         )
 
     def by_rule(self, rule: Callable[[], Frame | None]) -> Frame | None:
-        """Call a rule; where it fails, nothing is answered."""
+        """Call a rule; if it fails, the client gets no answer."""
         with self.lock:
             try:
                 return rule()
@@ -182,7 +181,7 @@ class _BrokerRelay(Proxy):
 
 
 class _Conversation:
-    """One connection: which requests are under way, and what is said in each direction."""
+    """One connection: the requests in flight, and what to do with bytes of each direction."""
 
     def __init__(
         self,
@@ -196,7 +195,7 @@ class _Conversation:
     def takers(
         self, to_client: asyncio.StreamWriter, to_peer: asyncio.StreamWriter
     ) -> tuple[Take, Take]:
-        """Say what to do with bytes of the client, and of the peer."""
+        """Return the functions that take the bytes of the client, and of the peer."""
 
         def of_client(data: bytes) -> None:
             for frame in _frames(self._readers[0], data):

@@ -1,9 +1,10 @@
 """
-Look into the chart as helm and kubeconform see it: `python -m tests.chart_checks`.
+Checks the chart with helm and kubeconform: `python -m tests.chart_checks`.
 
-Helm renders it with several files of values; kubeconform compares every object with the schemas of
-each version of Kubernetes that the chart supports. One line a check, and exit code 1 if one fails.
-What cannot be had here, a program or its schemas, is skipped with a loud word.
+Helm renders the chart with several files of values, and kubeconform compares every object with the
+schemas of each Kubernetes version that the chart supports. It prints one line per check, and exits
+with 1 if a check fails. If a program or its schemas are missing here, a loud line says what was
+skipped.
 """
 
 import subprocess
@@ -28,7 +29,7 @@ DEFINED = "{{ .Group }}/{{ .ResourceKind }}_{{ .ResourceAPIVersion }}.json"
 
 
 class CheckError(Exception):
-    """A check has failed; the text is what the program said."""
+    """A check has failed; the text is the output of the program."""
 
 
 def main() -> int:
@@ -45,7 +46,7 @@ def main() -> int:
 
 
 def checks() -> Iterator[str]:
-    """Do them one after the other; each line is of one that went well, or was skipped."""
+    """Run the checks one by one; yield a line for each that succeeded or was skipped."""
     helm = go.build(programs.HELM)
     rendered = [examples()]
     for name, options in VALUES.items():
@@ -75,13 +76,13 @@ def checks() -> Iterator[str]:
 
 
 def examples() -> str:
-    """Find the examples that Artifact Hub is to show."""
+    """Find the examples that Artifact Hub shows."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
     return yaml.safe_dump_all(yaml.safe_load(chart["annotations"]["artifacthub.io/crdsExamples"]))
 
 
 def ran(what: str, *command: str | Path, told: str | None = None) -> str:
-    """Run a program; what it printed."""
+    """Run a program, and return what it printed."""
     answer = subprocess.run(command, input=told, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise CheckError(f"{what}: {answer.stderr}{answer.stdout}")

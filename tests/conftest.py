@@ -1,11 +1,12 @@
 """
-What all tests share: the seed of random data, how a failure tells it, and the order of tests.
+Sets up what all tests share: the seed of random data, and the order of the tests.
 
-A random test takes the fixture `seed`. It is fresh in each run and `--seed N` sets it; when such a
-test fails, the report ends with the call that shows the same failure again.
+A random test takes the fixture `seed`, which is new in each run unless `--seed N` sets it. When
+such a test fails, the report ends with a call that shows the same failure again.
 
-`make test` runs the tests in two processes (pytest-xdist), a file at a time. Each has its own
-servers, and both have the same seed. With one core, or with `-n 0`, there is one process.
+`make test` runs the tests in two processes (pytest-xdist), which take one file at a time. Each
+process has its own servers, and both have the same seed. With one core, or with `-n 0`, there is
+one process.
 """
 
 import os
@@ -17,7 +18,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-# Shared machines pause; a pause is no failure. The blob is Hypothesis' way to repeat a case.
+# No deadline: shared machines may pause. With the blob, Hypothesis can repeat a case.
 hypothesis.settings.register_profile("evenkeel", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("evenkeel")
 
@@ -44,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Choose the processes of `-n auto`: more than two would only start more servers."""
+    """Choose how many processes `-n auto` means: more than two would only start more servers."""
     return 2 if (os.cpu_count() or 1) > 1 else 0
 
 

@@ -1,4 +1,4 @@
-"""A coordinator whose assignments a test publishes: the real one, over HTTP, in a thread."""
+"""Runs the real coordinator in a thread, over HTTP; a test publishes its assignments."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ _KEY, _TOPIC_KEY = Key("shop", "billing"), Key("shop", "orders")
 
 @dataclass
 class Coordinator:
-    """Coordinates the group `GROUP` for as long as it is entered."""
+    """Coordinates the group `GROUP` until the block ends."""
 
     name_server: str
     topic: str
@@ -40,7 +40,7 @@ class Coordinator:
         return f"http://127.0.0.1:{self.port}"
 
     def publish(self, owners: Mapping[str, Sequence[tuple[str, str]]]) -> None:
-        """Publish an assignment: brokers and ids by member."""
+        """Publish an assignment: for each member its brokers and queue ids."""
         self._epoch += 1
         assigned = [
             Assigned(member, queues=[OwnedQueues(self.topic, broker, ids) for broker, ids in owned])

@@ -1,4 +1,4 @@
-"""Builders of groups, of what is seen around them, and of what was decided."""
+"""Builds groups, observations about them, and decisions."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -61,7 +61,7 @@ def at(seconds: float) -> datetime:
 
 
 def owners(status: GroupStatus) -> dict[str, int]:
-    """How many queues each consumer owns."""
+    """Count the queues that each consumer owns."""
     sizes = {}
     for each in status.assignments:
         pieces = [part for queues in each.queues for part in queues.ids.split(",")]
@@ -94,6 +94,6 @@ ALL = {**BOTH, "billing-2": "2"}
 
 
 def grown(**spec: Any) -> GroupStatus:
-    """A settled group that has just got a third slot, which nobody has filled yet."""
+    """A settled group that has just got a third slot, which is still empty."""
     wider = group(settled(**spec), job={"executors": 3}, **spec)
     return group_status.decide(wider, seen(running(BOTH, 1)), at(1)).status

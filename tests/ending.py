@@ -7,7 +7,7 @@ PATIENCE_SECONDS = 120.0
 
 
 def ends(pid: int, seconds: float = PATIENCE_SECONDS) -> bool:
-    """Whether it ends in time."""
+    """Whether the process ends in time."""
     try:
         watched = os.pidfd_open(pid)
     except ProcessLookupError:

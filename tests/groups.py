@@ -1,4 +1,4 @@
-"""Builders that the tests share: queues, members and owners with defaults."""
+"""Builds queues, members and owners with defaults, for many tests."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,34 +8,34 @@ from tests.property.oracle import Case
 
 
 def queues(count: int, topic: str = "orders", broker: str = "broker-a") -> list[QueueRange]:
-    """Queues 0 to count - 1 of one topic on one broker."""
+    """Make the queues 0 to count - 1 of one topic on one broker."""
     return [QueueRange(topic, broker, 0, count)] if count else []
 
 
 def members(*names: str) -> list[Member]:
-    """Live members of no zone."""
+    """Make live members without a zone."""
     return [Member(name) for name in names]
 
 
 def owners(topic: str = "orders", broker: str = "broker-a", **ids: Sequence[int]) -> Given:
-    """Who owned which ids, as a status read back would say it."""
+    """Make previous owners with their ids, as a status gives them."""
     return {
         name: [Queue(topic, broker, number) for number in numbers] for name, numbers in ids.items()
     }
 
 
 def ids(made: Plan, consumer: str) -> list[int]:
-    """The ids a consumer owns, of whichever topic."""
+    """List the ids that a consumer owns, of all topics."""
     return [queue.id for ranges in made.assignment[consumer] for queue in ranges]
 
 
 def reasons(moves: Iterable[Move]) -> list[tuple[str | None, str | None, int, str]]:
-    """Moves without their queues, to compare."""
+    """List moves without their queues, for comparisons."""
     return sorted((m.source or "", m.target or "", m.size, m.reason) for m in moves)
 
 
 def random_case(rng: random.Random, *, unequal: bool = False) -> Case:
-    """A group of at most 8 queues and 4 members, with everything that can be odd about it."""
+    """Make a random group of at most 8 queues and 4 members, with unusual properties."""
     zones = [None, "z1", "z2", "z3"][: rng.randint(1, 4)]
     people = tuple(
         Member(
@@ -59,7 +59,7 @@ def random_case(rng: random.Random, *, unequal: bool = False) -> Case:
 
 
 def spell_out(case: Case) -> tuple[list[Queue], dict[str, list[Queue]]]:
-    """The queues of a case, over up to three topics, and who claims them."""
+    """List the queues of a case, in up to three topics, and who claims them."""
     named = [
         Queue(f"topic-{place % 3}", "broker-a", place, zone)
         for place, (zone, _) in enumerate(case.queues)
@@ -80,7 +80,7 @@ def plan_case(case: Case, last: Plan | Given, max_moves: int | str | None) -> Pl
 
 
 def holdings(made: Plan) -> Mapping[str, list[Queue]]:
-    """Who owns which queues, as plain lists."""
+    """List the queues of each owner, as plain lists."""
     return {
         name: [queue for ranges in made.assignment[name] for queue in ranges]
         for name in made.assignment

@@ -1,4 +1,4 @@
-"""A server on loopback that gives every request the same answer, byte by byte as a test has it."""
+"""Runs a server on loopback that gives every request the same answer, byte by byte."""
 
 import socketserver
 import threading
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def answering(answer: Iterable[bytes]) -> Iterator[tuple[str, list[bytes]]]:
-    """Answer every request so, for as long as somebody listens: the address, and what was heard."""
+    """Answer every request with these bytes; yield the address, and the requests received."""
     heard: list[bytes] = []
 
     class Conversation(socketserver.StreamRequestHandler):
@@ -17,7 +17,7 @@ def answering(answer: Iterable[bytes]) -> Iterator[tuple[str, list[bytes]]]:
             try:
                 for piece in answer:
                     self.wfile.write(piece)
-            except OSError:  # nobody listens any more
+            except OSError:  # the client has gone
                 pass
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Conversation) as server:

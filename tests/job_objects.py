@@ -1,4 +1,4 @@
-"""Groups with a job, and the Kubernetes objects that are made for them."""
+"""Builds groups with a job, and the Kubernetes objects that belong to them."""
 
 import json
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ def driver(group: ConsumerGroup, *topics: Topic) -> Document:
 
 
 def files(group: ConsumerGroup, *topics: Topic) -> tuple[JobFile, Document]:
-    """The job file, and the template of executors."""
+    """Return the job file and the template of executors."""
     data = objects(group, *topics)["ConfigMap", "billing-job"]["data"]
     return job_file.decode(data["job.json"]), json.loads(data["executor.json"])
 
@@ -114,7 +114,7 @@ def templated(who: str, spec: Document, **metadata: Any) -> ConsumerGroup:
 
 
 def of(who: str, **process: Any) -> Document:
-    """Say something of the driver or of the executors."""
+    """Return fields of the spec for the driver or for the executors."""
     return {who: process}
 
 

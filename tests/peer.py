@@ -1,8 +1,8 @@
 """
-A name server and broker in one, on loopback, that says what a test tells it to.
+A name server and broker in one, on loopback, whose answers a test chooses.
 
-`with Peer() as peer` answers at `peer.address`. It has the topic "orders" on broker-a, four queues
-of 100 messages each, of which a pull brings ten. `held` requests get no answer before `let_go`.
+`with Peer() as peer` answers at `peer.address`. It has the topic "orders" on broker-a, with four
+queues of 100 messages each; a pull returns ten. Requests in `held` are answered after `let_go`.
 """
 
 import json
@@ -26,19 +26,19 @@ FOUND, NOTHING_NEW = 0, 19
 
 
 class Peer:
-    """Runs in threads of its own until it is left."""
+    """A peer that runs in its own threads until the block ends."""
 
     def __init__(self) -> None:
         self.asked: Counter[int] = Counter()
         self.held: set[int] = set()
         self.let_go = threading.Event()
         self.refuses: Callable[[Frame], int] = lambda _: 0
-        """Tells the code of a refusal, or 0."""
+        """Returns the code with which a request is refused, or 0."""
         self.asked_bytes: set[int] = set()
-        """How much pulls asked for at most."""
+        """The byte limits that pulls asked for."""
         self.topics = ["orders"]
         self.bodies: list[bytes] = []
-        """Of the messages that were sent."""
+        """The bodies of the messages that were sent."""
         peer = self
 
         class Conversation(socketserver.BaseRequestHandler):
@@ -71,7 +71,7 @@ class Peer:
                         self.let_go.wait()
                     with_whom.request.sendall(frames.encode(self._answer(frame)))
         except OSError:
-            return  # the client is gone
+            return  # the client has gone
 
     def _answer(self, frame: Frame) -> Frame:
         if code := self.refuses(frame):

@@ -1,4 +1,4 @@
-"""Builders of pinned jobs: their files, and what plans their batches."""
+"""Builds pinned jobs: their files, and the source that plans their batches."""
 
 import json
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ A, B, C, D = (MessageQueue("orders", "broker-a", number) for number in range(4))
 
 
 class Planned(plan_source.PlanReader):
-    """A source whose brokers hold two queues; the group stands in some."""
+    """A source whose brokers have two queues; the group has committed offsets in some."""
 
     def __init__(
         self, run: Path, start: str, stands: dict[MessageQueue, int], skip: str = ""

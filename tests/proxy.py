@@ -1,10 +1,10 @@
 """
-A relay on loopback in front of a real peer, which can do what networks do: delay, swallow, cut.
+A relay on loopback in front of a real server, with the faults of networks: delays, losses, resets.
 
-`with Proxy("127.0.0.1:9876") as proxy` relays from `proxy.address`. What `swallows` says is lost
-from then on: the connection looks alive, and nothing comes through (a half-open connection). From
-`hold` to `let_go` nothing comes through either, and nothing is lost. Connections that are made
-before it has a `target` are reset.
+`with Proxy("127.0.0.1:9876") as proxy` relays from `proxy.address`. `swallows` says which bytes are
+lost: the connection looks alive, but nothing comes through (a half-open connection). Between `hold`
+and `let_go` nothing comes through either, but nothing is lost. Connections are reset as long as the
+proxy has no `target`.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ Take = Callable[[bytes], None]
 
 
 class Proxy:
-    """Runs in a thread of its own until it is left."""
+    """A relay that runs in its own thread until the block ends."""
 
     def __init__(self, target: str) -> None:
         self.delay_seconds = 0.0
@@ -44,15 +44,15 @@ class Proxy:
         self._loop.close()
 
     def cut(self) -> None:
-        """Reset all connections; new ones are taken."""
+        """Reset all connections; new ones are accepted."""
         self._do(self._cut())
 
     def hold(self) -> None:
-        """Keep what comes; peers stop sending when the kernel's buffers are full."""
+        """Hold all bytes back; peers stop sending when the kernel's buffers are full."""
         self._loop.call_soon_threadsafe(self._is_open.clear)
 
     def let_go(self) -> None:
-        """Pass it all on."""
+        """Pass on everything that was held back."""
         self._loop.call_soon_threadsafe(self._is_open.set)
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
@@ -94,7 +94,7 @@ class Proxy:
     def _takers(
         self, to_client: asyncio.StreamWriter, to_peer: asyncio.StreamWriter
     ) -> tuple[Take, Take]:
-        """Say what to do with bytes of the client, and of the peer: here they pass."""
+        """Return the functions that take the bytes of client and peer; these pass them on."""
         return to_peer.write, to_client.write
 
     async def _pass_on(

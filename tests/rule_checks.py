@@ -1,9 +1,9 @@
 """
-Look into the alert rules, their tests and pages, and the dashboard: `python -m tests.rule_checks`.
+Checks the alert rules, their tests and pages, and the dashboard: `python -m tests.rule_checks`.
 
-promtool reads the rules and runs their tests; that each alert has what it needs is looked up here.
-One line a check or a complaint, and exit code 1 if there are any. Where there is no promtool, its
-part is skipped with a loud word.
+promtool reads the rules and runs their tests. This program checks that each alert has everything
+that it needs. It prints one line per check or complaint, and exits with 1 if there are complaints.
+Without promtool, a loud line says what was skipped.
 """
 
 import json
@@ -31,7 +31,7 @@ SAID = {"summary", "description", "runbook_url"}
 FILLED_IN = {
     "$namespace": ".*", "$group": "billing", "$__rate_interval": "1m", "$__range": "1h",
 }  # fmt: skip
-"""What Grafana would put in place of variables."""
+"""The values that Grafana would insert for variables."""
 Document = dict[str, Any]
 
 
@@ -55,7 +55,7 @@ def alerts(root: Path) -> dict[str, Document]:
 
 
 def of_alerts(root: Path) -> Iterator[str]:
-    """Complain about alerts that lack something, and about pages."""
+    """Yield complaints about incomplete alerts, and about pages."""
     pages = {page.stem for page in (root / PAGES).glob("*.md")}
     for name, rule in alerts(root).items():
         said, page = rule.get("annotations", {}), kebab(name)
@@ -78,7 +78,7 @@ def of_alerts(root: Path) -> Iterator[str]:
 
 
 def of_tests(root: Path) -> Iterator[str]:
-    """Complain about alerts that no test lets fire, or keeps quiet."""
+    """Yield complaints about alerts for which no test has a firing or a quiet case."""
     fires, is_quiet = set(), set()
     for file in sorted((root / TESTS).glob("*.yaml")):
         for test in yaml.safe_load(file.read_text("utf-8"))["tests"]:
@@ -94,7 +94,7 @@ def of_tests(root: Path) -> Iterator[str]:
 
 
 def of_dashboard(root: Path) -> Iterator[str]:
-    """Complain about panels that show nothing, or that others cover."""
+    """Yield complaints about panels that show nothing, or that overlap."""
     dashboard = json.loads((root / DASHBOARD).read_text("utf-8"))
     panels = dashboard["panels"]
     if len({panel["id"] for panel in panels}) < len(panels):
@@ -122,20 +122,20 @@ def of_dashboard(root: Path) -> Iterator[str]:
 
 
 def queries(dashboard: Document) -> list[str]:
-    """List what all panels ask."""
+    """List the queries of all panels."""
     panels = dashboard["panels"]
     return [each["expr"] for panel in panels for each in panel.get("targets", ())]
 
 
 def filled_in(expr: str, values: Mapping[str, str]) -> str:
-    """Put values in place of variables."""
+    """Replace variables by values."""
     for name, value in values.items():
         expr = expr.replace(name, value)
     return expr
 
 
 def of_promtool(root: Path, promtool: Path) -> Iterator[str]:
-    """Complain as promtool does, also about the dashboard's queries."""
+    """Yield promtool's complaints, also about the dashboard's queries."""
     yield from _failures(promtool, "check", "rules", root / ALERTS)
     yield from _failures(promtool, "test", "rules", *sorted((root / TESTS).glob("*.yaml")))
     asked = queries(json.loads((root / DASHBOARD).read_text("utf-8")))

@@ -1,4 +1,4 @@
-"""Plays the other side of a flow from a list of answers, by a clock that moves when it pauses."""
+"""Answers a flow from a list of answers; the clock moves only when the flow pauses."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 class Played(NamedTuple, Generic[Value]):
-    """What a flow returned, whom it asked, and how long it paused."""
+    """What a flow returned, which servers it asked, and how long it paused."""
 
     value: Value
     asked: list[str]
@@ -29,7 +29,7 @@ class Stage:
         self.directory = Directory("ns:1", machine, Times(**times))
 
     def play(self, flow: Flow[Value], script: Sequence[Any]) -> Played[Value]:
-        """Give the answers in turn; those that are errors are raised. All must be asked for."""
+        """Give the answers in turn, and raise those that are errors. The flow must use them all."""
         answers = list(script)
         asked: list[str] = []
         pauses: list[float] = []

@@ -1,4 +1,4 @@
-"""Specs that an API server takes, and others that it refuses: offline they must fare the same."""
+"""Lists specs that an API server accepts, and others that it refuses; offline checks must agree."""
 
 from typing import Any
 
@@ -97,4 +97,4 @@ REFUSED: list[tuple[CrdKind, Spec, str]] = [
     (CONSUMER_GROUP, {**TOPICS, "job": {"sink": {"format": "noop"}}}, "checkpoint: Required"),
     (CONSUMER_GROUP, of_job(driver={"memory": "much"}), "driver.memory"),
 ]
-"""With what the API server says."""
+"""Invalid specs, each with the error of the API server."""

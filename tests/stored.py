@@ -1,4 +1,4 @@
-"""Builds messages as a broker stores them, byte for byte, so that a test shows what matters."""
+"""Builds messages as a broker stores them, byte for byte, with defaults for most fields."""
 
 import struct
 import zlib
@@ -61,7 +61,7 @@ def message(
 
 
 def with_int(data: bytes, place: int, value: int) -> bytes:
-    """Write another number into a message."""
+    """Write a number at a position in a message."""
     return data[:place] + struct.pack(">i", value) + data[place + 4 :]
 
 
@@ -77,12 +77,12 @@ def compress(body: bytes, codec: Codec) -> bytes:
 
 
 def flag_of(codec: Codec) -> int:
-    """Tell the bits of sysFlag that say so."""
+    """Return the bits of sysFlag for this compression."""
     return compression.COMPRESSED | codec.value << 8
 
 
 def compressed(body: bytes, codec: Codec, **fields: object) -> bytes:
-    """Write one message whose body is stored small."""
+    """Write one message whose body is stored compressed."""
     stored = compress(body, codec)
     return message(stored, sys_flag=flag_of(codec), **fields)  # type: ignore[arg-type]  # passed on
 
@@ -129,9 +129,9 @@ def _broken() -> dict[str, tuple[bytes, str]]:
 
 
 BROKEN = _broken()
-"""Bytes that are no message, by what is wrong, with the complaint about them."""
+"""Bytes that are no message, named after what is wrong, with the expected error."""
 
 
 def blank(size: int = 8) -> bytes:
-    """Write what is left over at the end of a commit-log file."""
+    """Write the blank entry that ends a commit-log file."""
     return struct.pack(">iI", size, wire.BLANK) + bytes(size - 8)

@@ -1,8 +1,8 @@
 """
-Look into every file that git tracks, or would, for what must never be committed.
+Searches all files that git tracks, or would track, for text that must never be committed.
 
-Run it from the checkout's root: `python -m tests.tracked_files`. What is forbidden stands here with
-brackets or in parts, so that this file does not find itself.
+Run it from the checkout's root: `python -m tests.tracked_files`. Forbidden text is written here
+with brackets or in parts, so that this file does not find itself.
 """
 
 import json
@@ -30,11 +30,11 @@ _FORBIDDEN = {
 
 
 class CannotListError(Exception):
-    """Git is missing or refuses, so nobody knows which files are tracked."""
+    """Git is missing or fails, so the tracked files are unknown."""
 
 
 def tracked(root: Path) -> list[Path]:
-    """List the files that git tracks here, and new ones that it does not ignore."""
+    """List the files that git tracks here, and new files that it does not ignore."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         answer = subprocess.run(command, cwd=root, capture_output=True, check=True, text=True)
@@ -47,7 +47,7 @@ def tracked(root: Path) -> list[Path]:
 
 
 def complaints(path: Path) -> Iterator[str]:
-    """Say what is wrong with one file, and in which line."""
+    """List what is wrong in one file, with line numbers."""
     text = path.read_bytes().decode(errors="replace")
     for what, pattern in _FORBIDDEN.items():
         for found in pattern.finditer(text):

@@ -1,8 +1,8 @@
 """
-Tests in two processes (pytest-xdist), a file at a time.
+Divides the tests between two processes (pytest-xdist), which take one file at a time.
 
-One process begins with the tests of Spark, the other with those of the operator, and they meet
-where no test takes long. So each keeps its servers, and none waits for the other's last file.
+One process begins with the tests of Spark, the other with those of the operator, and they meet at
+the short tests. So each process keeps its servers, and neither waits long for the other one.
 """
 
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ from xdist.workermanage import WorkerController
 FIRST = ("tests/real/spark",)
 LAST = ("tests/images", "tests/real/monitoring", "tests/real/cluster")
 TOGETHER = ("tests/images",)
-"""Folders whose files are for one process: it builds the images, under names of this machine."""
+"""Folders whose files go to one process, because it builds images under fixed names."""
 
 
 class FromTwoEnds(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Gives files to one process from the beginning of the list, and to the next from its end."""
+    """Gives files from the start of the list to one process, and from its end to the other."""
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         """Keep the order of the list."""

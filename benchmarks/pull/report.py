@@ -113,9 +113,8 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
         "prefetches as it chooses. By default the broker returns 32 messages per pull; with its\n"
         "caps raised, all of them. `ours` converts messages to Arrow columns, and sends with\n"
         f"{messages.IN_FLIGHT} batches in flight, {programs.BATCH_SEND.name} with one.\n"
-        "`frames only` "
-        "is a socket that receives frames and decodes nothing. `CPU us` is the client's CPU\n"
-        "time per message.\n\n"
+        "`frames only` is a socket that receives frames and decodes nothing. `CPU us` is the\n"
+        "client's CPU time per message.\n\n"
         "Programs take turns. Figures are medians of the rounds; warm-up rounds are dropped.",
         body,
         map(targets.format_cells, compared),

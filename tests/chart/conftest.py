@@ -1,4 +1,4 @@
-"""Real helm, built once."""
+"""Provides the real helm, built once."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The chart as real helm renders it; no cluster is asked."""
+"""Renders the chart with the real helm, without a cluster."""
 
 import functools
 import subprocess
@@ -14,7 +14,7 @@ CHART = ROOT / "charts" / "evenkeel"
 RELEASE, NAMESPACE = "keel", "evenkeel-system"
 NAME = f"{RELEASE}-evenkeel"
 EVERYTHING, OFF = (Path(__file__).with_name(f"{name}.yaml") for name in ("everything", "off"))
-"""Values: all of them others than the defaults; and all off that can be switched off."""
+"""Files of values: one without any default, and one with everything switched off."""
 ALL_ON = {
     "monitoring__serviceMonitor__enabled": "true",
     "monitoring__podMonitor__enabled": "true",
@@ -22,7 +22,7 @@ ALL_ON = {
     "monitoring__dashboard__enabled": "true",
     "networkPolicy__enabled": "true",
 }
-"""Settings: all on that is off by default."""
+"""Settings that switch on everything that is off by default."""
 MONITORING = [f"monitoring.coreos.com/v1/{kind}" for kind in (
     "PodMonitor", "PrometheusRule", "ServiceMonitor",
 )]  # fmt: skip
@@ -30,12 +30,12 @@ Document = dict[str, Any]
 
 
 class RefusedError(Exception):
-    """Helm does not take these values; the text is what it says."""
+    """Helm refuses these values; the text is helm's output."""
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """What helm would install."""
+    """The objects that helm would install."""
 
     objects: Sequence[Document]
 
@@ -50,18 +50,18 @@ class Rendered:
 
     @property
     def hooks(self) -> dict[str, Document]:
-        """What `helm test` makes, by kind."""
+        """The objects that `helm test` creates, by kind."""
         return {each["kind"]: each for each in self.objects if is_hook(each)}
 
     @property
     def pod(self) -> Document:
-        """What the Deployment says of its pods."""
+        """The pod template of the Deployment."""
         found: Document = self.of("Deployment")[0]["spec"]["template"]
         return found
 
     @property
     def container(self) -> Document:
-        """The operator's."""
+        """The container of the operator."""
         (found,) = self.pod["spec"]["containers"]
         return dict(found)
 
@@ -71,7 +71,7 @@ def is_hook(found: Document) -> bool:
 
 
 class Helm:
-    """Real helm; what was rendered once is kept."""
+    """The real helm. Each rendering is kept, so that it happens only once."""
 
     def __init__(self, program: Path) -> None:
         self._program = program
@@ -84,7 +84,7 @@ class Helm:
         options: Sequence[str] = (),
         **settings: str,
     ) -> Rendered:
-        """Render with files of values, and settings with `__` for a dot."""
+        """Render with files of values, and with settings whose names have `__` for a dot."""
         return self._kept(values, tuple(apis), tuple(options), tuple(settings.items()))
 
     def _rendered(
@@ -105,7 +105,7 @@ class Helm:
         return Rendered([each for each in found if each])
 
     def run(self, *words: str) -> str:
-        """Run helm; what it printed."""
+        """Run helm, and return what it printed."""
         answer = subprocess.run(
             [self._program, *words], capture_output=True, text=True, check=False
         )
@@ -123,7 +123,7 @@ def at(found: Any, path: str) -> Any:
 
 
 def settings_of(values: Mapping[str, Any], at: str = "") -> dict[str, Any]:
-    """Flatten values, as far as they are maps."""
+    """Flatten nested maps of values."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The definitions in the chart, which upgrade with it and outlive it, and what tells of them."""
+"""The definitions in the chart: they are upgraded with it, and stay when it is uninstalled."""
 
 from typing import Any
 

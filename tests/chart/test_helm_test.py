@@ -1,4 +1,4 @@
-"""`helm test`: a pod that tries the installation, with no more rights than that takes."""
+"""`helm test`: a pod that tries the installation, and has only the rights that this needs."""
 
 from tests.chart.rendering import NAMESPACE, Document, Helm
 
@@ -16,7 +16,7 @@ def test_the_pod_runs_the_check_with_the_operators_image(helm: Helm) -> None:
 
 
 def test_the_check_ends_before_its_pod_has_to(helm: Helm) -> None:
-    """Else nobody learns what it has waited for."""
+    """Otherwise no message says what the check waited for."""
     pod = helm.template(test__timeout="77").hooks["Pod"]["spec"]
     assert "--timeout=77s" in pod["containers"][0]["args"]
     assert pod["activeDeadlineSeconds"] > 77

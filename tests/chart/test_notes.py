@@ -1,4 +1,4 @@
-"""What helm says after an install."""
+"""The notes that helm prints after an installation."""
 
 import re
 from typing import Any

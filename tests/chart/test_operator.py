@@ -1,4 +1,4 @@
-"""The operator's pods: image, command, security, places, disruptions, network."""
+"""The operator's pods: image, command, security, scheduling, disruptions, network."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_jobs_have_an_image_of_their_own(helm: Helm) -> None:
 
 def test_the_command_says_where_the_lease_is_and_how_long_it_holds(helm: Helm) -> None:
     container = helm.template().container
-    assert "command" not in container, "the image's entry point reaps what is left behind"
+    assert "command" not in container, "the image's entry point reaps orphaned processes"
     assert container["args"] == [
         "operator",
         "--port=8080",
@@ -74,7 +74,7 @@ def test_namespaces_are_told_one_by_one(helm: Helm) -> None:
 
 
 def test_name_servers_that_topics_may_name_are_told_one_by_one(helm: Helm) -> None:
-    """They are `nameServers.allowed`; the operator's own check takes them as they are."""
+    """The values of `nameServers.allowed` become options that the operator's own check accepts."""
     args = helm.template(EVERYTHING).container["args"]
     patterns = ["*.mq.svc:9876", "10.0.0.0/8:*"]
     assert [word for word in args if word.startswith("--allow")] == [
@@ -84,7 +84,7 @@ def test_name_servers_that_topics_may_name_are_told_one_by_one(helm: Helm) -> No
 
 
 def breaches(pod: Document) -> list[str]:
-    """Say what Pod Security's level `restricted` would complain about, as far as we use it."""
+    """List violations of Pod Security's level `restricted`, in the fields that the chart uses."""
     found = []
     of_pod = pod.get("securityContext", {})
     if set(pod) & {"hostNetwork", "hostPID", "hostIPC", "volumes", "initContainers"}:
@@ -125,7 +125,7 @@ def test_pods_get_a_token_because_they_ask_for_one(helm: Helm) -> None:
         assert account["automountServiceAccountToken"] is False
     for spec in (found.pod["spec"], found.hooks["Pod"]["spec"]):
         assert spec["automountServiceAccountToken"] is True
-        assert spec["enableServiceLinks"] is False  # nothing of other services in the environment
+        assert spec["enableServiceLinks"] is False  # no environment variables for other services
 
 
 def test_a_cluster_may_choose_the_user_itself(helm: Helm) -> None:
@@ -197,7 +197,7 @@ def test_calls_need_not_be_restricted(helm: Helm) -> None:
 
 
 def test_a_policy_without_ports_lets_dns_out_alone(helm: Helm) -> None:
-    """An egress rule without ports would let everything out."""
+    """An egress rule without ports would allow all traffic."""
     found = helm.template(
         networkPolicy__enabled="true",
         networkPolicy__egress__apiServerPorts="null",
@@ -270,7 +270,7 @@ def test_names_that_yaml_takes_for_something_else_stay_names(helm: Helm) -> None
 
 
 def test_what_no_schema_has_seen_stays_within_its_quotes(helm: Helm) -> None:
-    """Helm can be told to ask no schema."""
+    """Helm has an option that skips the schema."""
     hostile = "x\n          command: [sh]\n    evil"
     settings = {
         "image.registry": hostile,
@@ -297,7 +297,7 @@ def test_what_no_schema_has_seen_stays_within_its_quotes(helm: Helm) -> None:
 
 
 def test_large_numbers_of_a_file_stay_whole_numbers(helm: Helm, tmp_path: Path) -> None:
-    """Helm reads numbers of files as floating ones, and would write 1e+06."""
+    """Helm reads numbers in files as floats, and would write 1e+06."""
     file = tmp_path / "values.yaml"
     file.write_text(
         "replicas: 1000000\nterminationGracePeriodSeconds: 1000000\ntest: {timeout: 1000000}\n"

@@ -1,4 +1,4 @@
-"""Values that cannot be are refused before anything is installed, and named."""
+"""Invalid values are refused before anything is installed, with an error that names them."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the operator may do: no more than it uses, and all that the drivers it makes have."""
+"""The operator has only rights that it uses, and all rights that it gives to drivers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -45,7 +45,7 @@ ROLES = ("Role", "ClusterRole")
 
 
 def all_rights(rules: Sequence[Document]) -> Iterator[Right]:
-    """List verb by verb, names aside."""
+    """List rights verb by verb, without the names of objects."""
     for rule in rules:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
@@ -58,7 +58,7 @@ def rights_of(found: Rendered, kind: str, name: str = NAME) -> set[Right]:
 
 
 def listed(text: str) -> set[Right]:
-    """Read lines of group, resource and verbs."""
+    """Read rights from lines that have a group, a resource and verbs."""
     rows = [line.split() for line in text.split("\n") if line]
     return {(row[0].strip("-"), row[1], verb) for row in rows for verb in row[2:]}
 
@@ -87,7 +87,7 @@ def test_the_operator_may_do_this_and_nothing_else(helm: Helm) -> None:
 
 
 def test_the_operator_has_every_right_that_a_driver_gets(helm: Helm, group: ConsumerGroup) -> None:
-    """Kubernetes lets nobody give what they have not."""
+    """In Kubernetes one can give only rights that one has."""
     given = set(all_rights(rights.build_role(group)["rules"]))
     assert ("", "pods", "deletecollection") in given
     assert given <= rights_of(helm.template(), "ClusterRole")

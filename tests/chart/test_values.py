@@ -1,4 +1,4 @@
-"""Each value has an effect; what is made from the comments in values.yaml is up to date."""
+"""Each value has an effect, and the files made from the comments in values.yaml are up to date."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,7 +97,7 @@ SWITCHES = {
     "networkPolicy.enabled": "NetworkPolicy",
     "podDisruptionBudget.enabled": "PodDisruptionBudget",
 }
-"""What each makes."""
+"""The kind of the object that each switch creates."""
 ELSEWHERE = {
     "crds.keep": "test_definitions.py",
     "image.tag": "test_operator.py",
@@ -109,7 +109,7 @@ ELSEWHERE = {
     "rbac.secrets.enabled": "test_rights.py",
     "test.timeout": "test_helm_test.py",
 }
-"""Which tests are about them."""
+"""Values that other tests check, and the files of those tests."""
 
 
 def leaves(found: Sequence[values.Value]) -> dict[str, values.Value]:
@@ -140,7 +140,7 @@ def test_a_value_is_seen_where_it_belongs(helm: Helm, name: str) -> None:
 
 @pytest.mark.parametrize("name", SWITCHES)
 def test_a_switch_makes_an_object_or_does_not(helm: Helm, name: str) -> None:
-    """With two operators, for one alone needs no budget for disruptions."""
+    """With two operators, because a single one has no disruption budget."""
     on = {**ALL_ON, "replicas": "2"}
     with_it = len(helm.template(**on).of(SWITCHES[name]))
     without = len(helm.template(**{**on, name.replace(".", "__"): "false"}).of(SWITCHES[name]))
@@ -148,7 +148,7 @@ def test_a_switch_makes_an_object_or_does_not(helm: Helm, name: str) -> None:
 
 
 def test_a_map_or_list_may_be_left_empty(helm: Helm, tmp_path: Path) -> None:
-    """People write `podLabels:` and nothing more, which is null."""
+    """Users write `podLabels:` with nothing after it, which means null."""
     empty: Document = {}
     for name, leaf in leaves(VALUES).items():
         if isinstance(leaf.default, dict | list):

@@ -1,8 +1,7 @@
 """
-What may happen to a group, at any time and one upon the other.
+Events that may happen to a group at any time, also several at once.
 
-An event does its part and does not wait until all is well again. Those that last, last until the
-next ones come.
+An event does not wait until the group has recovered. Some events last until the next ones come.
 """
 
 import contextlib
@@ -18,12 +17,12 @@ EVENTS: dict[str, Event] = {}
 
 
 def lasting(event: Callable[[CheckedShop, random.Random], Iterator[None]]) -> None:
-    """Note an event that lasts until it is left."""
+    """Register an event that lasts until its context ends."""
     EVENTS[event.__name__] = contextlib.contextmanager(event)
 
 
 def at_once(event: Callable[[CheckedShop, random.Random], None]) -> None:
-    """Note an event that is over when it has begun."""
+    """Register an event that is over as soon as it has begun."""
 
     def done(it: CheckedShop, rng: random.Random) -> Iterator[None]:
         event(it, rng)
@@ -33,7 +32,7 @@ def at_once(event: Callable[[CheckedShop, random.Random], None]) -> None:
 
 
 def running(it: CheckedShop, selector: str, namespace: str = SHOP) -> list[str]:
-    """Tell which pods could be struck now."""
+    """List the running pods, which an event could affect."""
     return sorted(
         pod["metadata"]["name"]
         for pod in it.list_pods(selector, namespace)
@@ -42,7 +41,7 @@ def running(it: CheckedShop, selector: str, namespace: str = SHOP) -> list[str]:
 
 
 def strike(rng: random.Random, pods: list[str], how: Callable[[str], object]) -> None:
-    """Strike one of them, if there is any; who has ended meanwhile need not be struck."""
+    """Affect one of these pods, if there are any; ignore that it may have ended meanwhile."""
     if pods:
         with contextlib.suppress(GroundError):
             how(rng.choice(pods))

@@ -1,4 +1,4 @@
-"""A shop whose messages have numbers and keep arriving: each is counted, whatever happens."""
+"""A shop in which numbered messages keep arriving, so that each one can be counted."""
 
 from pathlib import Path
 
@@ -12,10 +12,10 @@ GROUP, TOPIC = "billing", "orders"
 
 
 class CheckedShop(Shop):
-    """It has one group that reads one topic."""
+    """A shop with one group that reads one topic."""
 
     def __init__(self, node: SandboxNode, folder: Path) -> None:
-        """Nothing is installed yet."""
+        """Install nothing yet."""
         super().__init__(node, folder)
         self.group = ShopGroup(self, GROUP)
         self._numbers: Numbers | None = None
@@ -25,35 +25,35 @@ class CheckedShop(Shop):
         self.apply((MANIFESTS / manifest).read_text())
 
     def begin_numbers(self) -> None:
-        """Send numbered messages all the time from now on."""
+        """Begin to send numbered messages."""
         self._numbers = Numbers(self.name_server(), TOPIC)
         self._numbers.__enter__()
 
     def end_numbers(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         if self._numbers is not None:
             self._numbers.stop()
 
     def check(self) -> Document:
-        """Every queue owned once, read where the epoch says; lost 0, duplicated 0, no gap."""
+        """Check that each queue has one owner, which reads it; no message is lost or doubled."""
         status = wait_patiently(self.group.wait_until_settled, self._is_owned_once)
         assert self._is_owned_once(status), (status, self._queues())
         astray = self.group.report()["misplacedTasks"]
         self.check_numbers(GROUP)
         report = self.group.report()
-        assert report["misplacedTasks"] == astray, "tasks run where the epoch says"
+        assert report["misplacedTasks"] == astray, "tasks run on the owners of their queues"
         assert sum(report["rows"].values()) == report["offsets"], "each offset read gave a row"
         return status
 
     @property
     def sent(self) -> int:
-        """How many numbers were sent until now."""
+        """How many numbers have been sent so far."""
         assert self._numbers is not None
-        assert self._numbers.is_sending, "the numbers go on"
+        assert self._numbers.is_sending, "numbers are still sent"
         return self._numbers.sent
 
     def check_numbers(self, job: str, since: int = 0) -> None:
-        """What was sent from a number on arrives in the sink of a job, and nothing twice."""
+        """Check that each number from `since` on arrives once in the sink of a job."""
         assert self._numbers is not None
         sure = set(range(since, self.sent)) - self._numbers.unsure
         rows = self.folder / job

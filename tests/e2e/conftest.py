@@ -1,4 +1,4 @@
-"""A node for all tests of this folder, which need root."""
+"""Runs one node for all tests of this folder, which need root."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.e2e.checked import CheckedShop  # noqa: E402 its asserts are to tell 
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """What pods write outlives them here: whoever they are, they may."""
+    """A folder for data that outlives pods; pods of any user may write to it."""
     with process.make_folder("evenkeel-e2e-") as place:
         place.path.chmod(0o777)
         yield place.path

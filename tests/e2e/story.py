@@ -1,9 +1,9 @@
 """
-What happens to a group in its life, step by step, and what is expected of each step.
+The life of a group, step by step, with the expected result of each step.
 
-After each one all is checked again: every queue is owned once, tasks run where the epoch says, and
-of the numbered messages that keep arriving none is lost and none is there twice. The table in
-docs/story.md is made from this file.
+After each step, three things are checked: every queue has one owner, tasks run on the owners of
+their queues, and no numbered message is lost or duplicated. The table in docs/story.md is made from
+this file.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ QUICK_LEASE = 'lease={"duration": 5, "deadline": 3, "period": 1}'
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that happens."""
+    """One step: an action and its expected result."""
 
     title: str
     expected: str
@@ -41,7 +41,7 @@ Do = Callable[[CheckedShop], None]
 
 
 def step(title: str, expected: str, *, is_checked: bool = True) -> Callable[[Do], Do]:
-    """Note a step, in the order of this file."""
+    """Register a step; steps run in the order of this file."""
 
     def noted(do: Do) -> Do:
         STEPS.append(Step(title, expected, do, is_checked))
@@ -174,7 +174,7 @@ def restart_operators(it: CheckedShop) -> None:
 )
 def suspend(it: CheckedShop) -> None:
     it.patch(GROUPS, GROUP, {"suspend": True})
-    since = it.sent  # what was before may be in a queue that closed when all had read it
+    since = it.sent  # earlier messages may be in a queue that closed after all groups had read it
     gone = wait_patiently(
         lambda: it.list_pods(f"evenkeel.dev/group={GROUP}"), lambda pods: not pods, 120
     )

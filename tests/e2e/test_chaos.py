@@ -1,4 +1,4 @@
-"""Events at random upon a group on a real node. `--seed N` repeats them, not their timing."""
+"""Random events for a group on a real node. `--seed N` repeats the events, not their timing."""
 
 import contextlib
 import random
@@ -14,7 +14,7 @@ from tests.e2e.checked import CheckedShop
 COUNT = 40
 MOST_PAUSE_SECONDS = 12.0
 AT_ONCE = 2
-"""How many events may last at a time."""
+"""How many events may last at the same time."""
 CHECKED_EACH = 10
 
 
@@ -34,10 +34,10 @@ def test_nothing_is_lost_and_nothing_comes_twice_whatever_happens(
         with contextlib.ExitStack() as lasting:
             for name in rng.sample(sorted(EVENTS), rng.randint(1, AT_ONCE)):
                 tell(f"{number}: {name}")
-                # What an event draws depends on the pods of the moment: it draws for itself.
+                # Each event has its own generator: what it draws depends on the current pods.
                 own = random.Random(rng.getrandbits(32))
                 lasting.enter_context(EVENTS[name](shop, own))
-            time.sleep(rng.uniform(1.0, MOST_PAUSE_SECONDS))  # events come when they come
+            time.sleep(rng.uniform(1.0, MOST_PAUSE_SECONDS))  # events come at random times
         if number % CHECKED_EACH == 0:
             status = shop.check()
             tell(f"lost 0, duplicated 0, epoch {status['epoch']}, {status['queues']} queues")

@@ -1,4 +1,4 @@
-"""A node that has gone, however it went, has left nothing behind."""
+"""However a node ends, it leaves nothing behind."""
 
 import json
 import os
@@ -19,7 +19,7 @@ UP = [sys.executable, "-m", "sandbox", "node", "up"]
 
 
 def seen() -> dict[str, list[str]]:
-    """What there is on this machine that a node could have made."""
+    """List all things on this machine that a node may have created."""
     found = {
         "mounts": Path("/proc/self/mountinfo").read_text().splitlines(),
         "interfaces": os.listdir("/sys/class/net"),  # noqa: PTH208 only the names
@@ -32,7 +32,7 @@ def seen() -> dict[str, list[str]]:
 
 
 def told(*command: str) -> list[str]:
-    """Run a program, if it is there; its lines, without what changes by itself: times, counts."""
+    """Run a program, if it exists; return its lines without times and counts."""
     if shutil.which(command[0]) is None:
         return []
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -41,7 +41,7 @@ def told(*command: str) -> list[str]:
 
 
 def running() -> list[str]:
-    """All programs; one that has ended, and that only its parent has not seen yet, is none."""
+    """List all running programs, without those that have ended and wait to be reaped."""
     found = [line.split(maxsplit=1) for line in told("ps", "-eo", "state=,args=")]
     return [program for state, program in found if state != "Z"]
 

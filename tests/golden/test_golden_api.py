@@ -1,4 +1,4 @@
-"""Each entry of the golden file, through the API: facts of RocketMQ, read and not recomputed."""
+"""Compares our API with the golden file, whose values come from RocketMQ itself."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def queues_of(entry: dict[str, Any]) -> list[Queue] | None:
 
 
 def answer_to(call: dict[str, Any]) -> Any:
-    """Answer in the words of the golden file: rows, null, or the name of the error."""
+    """Answer in the format of the golden file: rows, null, or the name of the error."""
     try:
         owned = strategies.find_dealer(call["strategy"]).deal_one(
             call["caller"], queues_of(call), call["consumers"], call.get("config", {})

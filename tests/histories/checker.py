@@ -1,8 +1,8 @@
 """
-Compares what a reader gave with what there was: whatever is missing must have a reason.
+Compares what a reader returned with what was stored: a missing message must have a reason.
 
-Pure. `World` is what the history's player knows for sure of the queue; `Given` is what one read
-brought. `complaints` tells what no fact of the world explains; of a right reader it tells nothing.
+Pure. `World` has the facts that the player of a history knows about the queue; `Given` is the
+result of one read. `complaints` lists what no fact explains. For a correct reader it is empty.
 """
 
 from collections.abc import Iterator
@@ -14,26 +14,26 @@ from tests.histories.story import Kind
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A message, at the offset that is its number in `World.stored`."""
+    """A message. Its offset is its index in `World.stored`."""
 
     key: str
     tag: str
     kind: Kind
     place: int
-    """In the commit log."""
+    """Its position in the commit log."""
 
 
 @dataclass(slots=True)
 class World:
-    """The queue as it is, on its master and on its slave."""
+    """The facts about the queue, on its master and on its slave."""
 
     stored: list[Stored] = field(default_factory=list)
-    """By offset: all that were sent since the topic was made."""
+    """All messages that were sent since the topic was created, by offset."""
     deleted_below: int = 0
-    """Messages at lower places in the commit log are deleted."""
+    """Messages at lower positions in the commit log are deleted."""
     has_master: bool = True
     slave_end: int | None = None
-    """Where the queue ends on the slave, where that is behind."""
+    """Where the queue ends on the slave, if the slave is behind."""
     is_readable: bool = True
 
     def is_deleted(self, offset: int) -> bool:
@@ -41,7 +41,7 @@ class World:
         return self.stored[offset].place < self.deleted_below
 
     def waits_for_master(self, start: int, stop: int) -> bool:
-        """Whether the slave alone cannot settle it: what it lacks, the master may still have."""
+        """Whether a slave cannot decide alone: the master may have messages that it lacks."""
         is_behind = self.slave_end is not None and self.slave_end < stop
         return is_behind or any(map(self.is_deleted, range(start, min(stop, self.end))))
 
@@ -74,36 +74,36 @@ class Row:
 
 @dataclass(slots=True)
 class Given:
-    """What one read brought."""
+    """The result of one read."""
 
     start: int
     stop: int
-    """What was asked for: from `start` up to, without, `stop`."""
+    """The requested range: from `start` to `stop`, exclusive."""
     allow_gaps: bool
     tags: str | None
     rows: list[Row] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
     refused: list[tuple[int, int]] = field(default_factory=list)
-    """Ranges that hold something broken, as the reader said by an error."""
+    """Ranges with a broken message, as an error of the reader said."""
     next: int = 0
-    """Where it would read on."""
+    """The offset at which the reader would continue."""
     end: End = End.DONE
     words: str = ""
-    """Of the error."""
+    """The text of the error."""
     pulls: int = 0
     seconds: float = 0.0
 
     def wants(self, message: Stored) -> bool:
-        """Whether the reader's filter lets it pass."""
+        """Whether the reader's filter matches this message."""
         return self.tags is None or message.tag in self.tags.split("||")
 
 
 QUICK_PULLS, PULLS_A_SECOND = 40, 40
-"""A reader that asks more often, beyond one question for every two messages, never pauses."""
+"""A reader that pulls more often, beyond one pull for every two messages, never pauses."""
 
 
 def complaints(world: World, given: Given) -> list[str]:
-    """Tell what is wrong with what a reader gave."""
+    """List what is wrong with the result of a reader."""
     return [*_rows(world, given), *_missing(world, given), *_end(world, given), *_pace(given)]
 
 

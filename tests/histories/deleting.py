@@ -1,9 +1,9 @@
 """
-How messages are deleted: by the broker itself, or as if, by the relay in front of it.
+Deletes messages: the broker does it, or a relay in front of it pretends that it does.
 
-A broker deletes nothing in its first minute. What it says while it does is known, so a relay can
-say it at once: offsets that are about to go are passed over, as code 20 or by messages that begin
-further on; later they are below the queue's beginning.
+A broker deletes nothing in its first minute. Its answers while it deletes are known, so a relay can
+give them at any time: first the broker skips the deleted offsets, by code 20 or by messages that
+begin after them; later these offsets lie before the beginning of the queue.
 """
 
 import random
@@ -17,11 +17,11 @@ from tests.histories.checker import World
 from tests.histories.ground import Ground
 
 READS_BETWEEN = 3
-"""So often a queue is read after its messages are gone and before its beginning is known."""
+"""How often a queue is read after its messages are gone and before its beginning is known."""
 
 
 class Deleting(ABC):
-    """Deletes the oldest messages of a queue, in two steps that readers may come between."""
+    """Deletes the oldest messages of a queue in two steps, between which readers may read."""
 
     @abstractmethod
     def begin(self, topic: str, world: World, rng: random.Random) -> None:
@@ -29,19 +29,19 @@ class Deleting(ABC):
 
     @abstractmethod
     def is_over(self) -> bool:
-        """Whether both steps are done; asked before each read."""
+        """Whether both steps are done; called before each read."""
 
     @abstractmethod
     def below(self, world: World) -> int:
-        """Tell below which place of the commit log messages are gone by now."""
+        """Return the position in the commit log below which messages are gone by now."""
 
     @abstractmethod
     def forget(self) -> None:
-        """Leave no trace for the next history."""
+        """Undo everything before the next history."""
 
 
 class ByBroker(Deleting):
-    """The real thing; for brokers that are older than a minute."""
+    """Lets the broker delete messages; it must have run for more than a minute."""
 
     def __init__(self, ground: Ground) -> None:
         """Nothing is deleted yet."""
@@ -49,25 +49,25 @@ class ByBroker(Deleting):
         self._deletions: dict[str, int] = {}
 
     def begin(self, topic: str, world: World, rng: random.Random) -> None:
-        """Ask both brokers."""
+        """Ask both brokers to delete."""
         self._deletions = self._ground.deletions()
         self._ground.delete_messages()
 
     def is_over(self) -> bool:
-        """Wait until it deletes no more: a slave that is held then would miss what it never got."""
+        """Wait until the broker has finished: a slave that is held up then would miss messages."""
         seen = self._ground.deletions()
         return all(count > self._deletions[name] for name, count in seen.items())
 
     def below(self, world: World) -> int:
-        """Ask the master; where it is lost, whoever is read from counts as well."""
+        """Ask the master; if the master is lost, the slave counts as well."""
         return self._ground.deleted_below(with_slave=not world.has_master)
 
     def forget(self) -> None:
-        """There is nothing to forget: what is deleted is deleted."""
+        """Do nothing: deleted messages stay deleted."""
 
 
 class ByRelay(Deleting):
-    """What clients would see of it."""
+    """Lets a relay answer as if messages were deleted."""
 
     def __init__(self, ground: Ground) -> None:
         """Nothing is deleted yet."""
@@ -76,7 +76,7 @@ class ByRelay(Deleting):
         self._first = self._place = self._reads = 0
 
     def begin(self, topic: str, world: World, rng: random.Random) -> None:
-        """Choose a first message that stays."""
+        """Choose the first message that stays."""
         self._topic = topic
         self._first = rng.randint(self._first, world.end)
         is_all = self._first == world.end
@@ -85,16 +85,16 @@ class ByRelay(Deleting):
         self._answers.after = self._say
 
     def is_over(self) -> bool:
-        """Count the reads in between."""
+        """Count the reads between the two steps."""
         self._reads += 1
         return self._reads > READS_BETWEEN
 
     def below(self, world: World) -> int:
-        """Tell the chosen one's place."""
+        """Return the position of the chosen message."""
         return self._place
 
     def forget(self) -> None:
-        """Let answers pass."""
+        """Pass answers on unchanged."""
         self._topic = ""
         self._first = self._place = self._reads = 0
         self._answers.after = lambda _, answer: answer

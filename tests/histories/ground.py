@@ -1,8 +1,8 @@
 """
-A master and a slave whose life is quick: small files that are deleted soon, and a relay between the
-two that can be held.
+Runs a master and a slave with small files, which are deleted soon, and a relay between the two that
+can be held up.
 
-Clients come in by `Answers`, which counts what is pulled.
+Clients connect through `Answers`, which counts their pulls.
 """
 
 import contextlib
@@ -27,27 +27,27 @@ from tests.proxy import Proxy
 
 PROPERTIES = {
     "mappedFileSizeCommitLog": "65536",
-    "mappedFileSizeConsumeQueue": "2000",  # of 100 messages
+    "mappedFileSizeConsumeQueue": "2000",  # a file for 100 messages
     "fileReservedTime": "0",
-    "deleteWhen": "99",  # never by the clock, only when it is told to
+    "deleteWhen": "99",  # never at a time of day, only on request
     "cleanResourceInterval": "100",
     "deleteCommitLogFilesInterval": "10",
     "deleteConsumeQueueFilesInterval": "10",
     "longPollingEnable": "false",
     "shortPollingTimeMills": "200",
     "registerNameServerPeriod": "60000",
-    "waitTimeMillsInSendQueue": "60000",  # on a busy machine it would refuse after 0.2 s
+    "waitTimeMillsInSendQueue": "60000",  # by default a busy broker refuses after 0.2 s
 }
 DELETES_AFTER_SECONDS = 62.0
 """A broker deletes nothing in its first minute."""
 _HAS_DELETED = "manualDeleteFileSeveralTimes: 0"
-"""Who asks a broker to delete has asked for its next 20 occasions. This it says at the last."""
+"""A request to delete covers a broker's next 20 attempts; it logs this at the last of them."""
 ANSWER_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteExpired(Done):
-    """Ask a broker to delete all files of the commit log but the last, at its next occasions."""
+    """Ask a broker to delete all files of the commit log except the last, at its next attempts."""
 
     code: ClassVar[int] = 329
     name: ClassVar[str] = "DELETE_EXPIRED_COMMITLOG"
@@ -55,7 +55,7 @@ class DeleteExpired(Done):
 
 @dataclass(frozen=True, slots=True)
 class ResetOffset(Done):
-    """Ask a broker to let a group read a queue from elsewhere."""
+    """Ask a broker to change the offset from which a group reads a queue."""
 
     code: ClassVar[int] = 222
     name: ClassVar[str] = "INVOKE_BROKER_TO_RESET_OFFSET"
@@ -65,7 +65,7 @@ class ResetOffset(Done):
     offset: int
 
     def list_fields(self) -> dict[str, str]:
-        """Write the last one as Java does."""
+        """Write the last field as Java does."""
         return {
             "group": self.group, "topic": self.topic, "queueId": str(self.queue_id),
             "offset": str(self.offset), "timestamp": "0", "isForce": "true",
@@ -74,7 +74,7 @@ class ResetOffset(Done):
 
 @dataclass(frozen=True, slots=True)
 class Leave(Done):
-    """Tell a name server that a broker is gone."""
+    """Tell a name server that a broker has ended."""
 
     code: ClassVar[int] = 104
     name: ClassVar[str] = "UNREGISTER_BROKER"
@@ -87,10 +87,10 @@ class Leave(Done):
 @dataclass(frozen=True, slots=True)
 class FollowBy(Done):
     """
-    Tell a slave by which address it gets its master's messages.
+    Tell a slave the address from which it copies its master's messages.
 
-    RocketMQ 5.4 has the property `haMasterAddress` for it, and forgets it while it starts; all that
-    it brings about is that the slave does not ask the name server for the address.
+    RocketMQ 5.4 has the property `haMasterAddress` for this, but forgets its value while it starts.
+    Its only effect is that the slave does not ask the name server for the address.
     """
 
     code: ClassVar[int] = 906
@@ -101,7 +101,7 @@ class FollowBy(Done):
 
 @dataclass(frozen=True, slots=True)
 class SendPlaced(Request[tuple[int, int]]):
-    """Send a message, and hear its offset and its place in the commit log."""
+    """Send a message; the answer has its offset and its position in the commit log."""
 
     code: ClassVar[int] = Send.code
     name: ClassVar[str] = Send.name
@@ -112,24 +112,24 @@ class SendPlaced(Request[tuple[int, int]]):
     sys_flag: int
 
     def list_fields(self) -> dict[str, str]:
-        """Say what a producer says."""
+        """List the fields that a producer sends."""
         send = Send(self.group, self.queue, self.content, self.properties, 1, self.sys_flag)
         return send.list_fields()
 
     def encode_body(self) -> bytes:
-        """Carry the message."""
+        """Return the body of the message."""
         return self.content
 
     def read(self, answer: Frame) -> tuple[int, int]:
-        """Take the place out of the id that the broker made of it."""
+        """Read the position from the id that the broker has made from it."""
         return read_whole(answer, "queueOffset"), int(answer.fields["msgId"][-16:], 16)
 
 
 class Ground:
-    """The brokers, and what is done to them."""
+    """The brokers, with methods that change their state."""
 
     def __init__(self, mq: RocketMq, slaves_way: Proxy, answers: Answers) -> None:
-        """Take what was started."""
+        """Keep the servers that were started."""
         self.mq = mq
         self.answers = answers
         self._slaves_way = slaves_way
@@ -139,7 +139,7 @@ class Ground:
 
     @property
     def both(self) -> tuple[Broker, Broker]:
-        """Master and slave."""
+        """The master and the slave."""
         return self.master, self.slave
 
     def close(self) -> None:
@@ -147,49 +147,49 @@ class Ground:
         self._client.close()
 
     def ask(self, address: str, request: Request[Value_co]) -> Value_co:
-        """Ask over one connection for all: a history asks a lot."""
+        """Send a request over one shared connection, because a history sends many."""
         return self._client.engine.run(flows.ask(address, request, ANSWER_SECONDS))
 
     def ask_all(self, address: str, requests: Sequence[Request[Value_co]]) -> list[Value_co]:
-        """Ask all side by side."""
+        """Send all requests concurrently."""
         tasks = [
             self._client.start(flows.ask(address, request, ANSWER_SECONDS)) for request in requests
         ]
         return [self._client.wait(task) for task in tasks]
 
     def connect_slave(self) -> None:
-        """Have the slave follow its master by way of the relay."""
+        """Let the slave copy from its master through the relay."""
         self.ask(self.slave.address, FollowBy(self._slaves_way.address, self.master.address))
 
     def hold_slave(self) -> None:
-        """Let nothing of the master's come to its slave."""
+        """Hold back everything between the master and its slave."""
         self._slaves_way.hold()
 
     def free_slave(self) -> None:
-        """Let everything come again."""
+        """Let everything pass again."""
         self._slaves_way.let_go()
 
     def end(self, topic: str) -> int:
-        """Tell where the queue ends on the master."""
+        """Return where the queue ends on the master."""
         return self.ask(self.master.address, GetMaxOffset(topic, 0))
 
     def slave_end(self, topic: str) -> int:
-        """Tell where the queue ends on the slave."""
+        """Return where the queue ends on the slave."""
         return self.ask(self.slave.address, GetMaxOffset(topic, 0))
 
     def lose_master(self) -> None:
-        """Take the master out of the route, though it runs."""
+        """Remove the master from the route, although it runs."""
         name = self.master.name
         leave = Leave(name, self.master.address, rocketmq.CLUSTER, 0)
         self.ask(self.mq.name_server.address, leave)
 
     def find_master(self, topic: str) -> None:
-        """Have the master back in the route."""
+        """Put the master into the route again."""
         self.master.register()
         assert wait_for(lambda: self.master.is_in_route(topic), bool)
 
     def deleted_below(self, *, with_slave: bool) -> int:
-        """Tell where the master's commit log begins, or the slave's where that is further on."""
+        """Return where the commit log begins on the master or the slave, whichever is later."""
         brokers = self.both if with_slave else (self.master,)
         return max(
             int(self.ask(broker.address, GetRuntimeInfo())["commitLogMinOffset"])
@@ -197,16 +197,16 @@ class Ground:
         )
 
     def delete_messages(self) -> None:
-        """Have both delete their oldest messages soon."""
+        """Ask both brokers to delete their oldest messages soon."""
         for broker in self.both:
             self.ask(broker.address, DeleteExpired())
 
     def deletions(self) -> dict[str, int]:
-        """Count how often each of both has come to an end of deleting."""
+        """Count how often each broker has finished deleting."""
         return {broker.name: broker.log.read_text().count(_HAS_DELETED) for broker in self.both}
 
     def put(self, config: TopicConfig) -> None:
-        """Make or change a topic on both: by itself a slave copies them once a minute."""
+        """Create or change a topic on both, because a slave copies topics only once a minute."""
         for broker in self.both:
             self.ask(broker.address, cluster.PutTopics((config,)))
             assert wait_for(lambda: broker.is_in_route(config.topic), bool)  # noqa: B023

@@ -1,4 +1,4 @@
-"""Plays a history on real brokers, and has each read checked as soon as it is over."""
+"""Plays a history on real brokers, and checks each read as soon as it is over."""
 
 import contextlib
 import random
@@ -21,7 +21,7 @@ from tests.histories.ground import ANSWER_SECONDS, Ground, ResetOffset, SendPlac
 from tests.histories.story import Delete, Event, Kind, Read, Reset, Send, Step
 
 SHORT_SECONDS = 0.5
-"""So long is waited for what cannot come."""
+"""How long to wait for messages that cannot come."""
 LONG_SECONDS = 60.0
 _ZLIB = 1
 _ENDS = {
@@ -35,7 +35,7 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What no fact explains, and how to see it again."""
+    """A result that no fact explains, and how to see it again."""
 
     seed: int
     steps: Sequence[Step]
@@ -44,7 +44,7 @@ class Failure:
     complaints: Sequence[str]
 
     def __str__(self) -> str:
-        """Tell all of it."""
+        """Write the whole failure."""
         steps = "\n".join(f"  {step}" for step in self.steps)
         shown = ", ".join(
             f"{name}={getattr(self.given, name)!r}"
@@ -55,7 +55,7 @@ class Failure:
 
 
 def play(ground: Ground, deleting: Deleting, seed: int) -> Failure | None:
-    """Play the history of this seed; tell of the first read that cannot be explained."""
+    """Play the history of this seed; return the first read that cannot be explained, if any."""
     with contextlib.ExitStack() as opened:
         player = _Player(ground, deleting, seed, opened)
         steps = story.make(seed)
@@ -95,7 +95,7 @@ class _Player:
         ground.put(TopicConfig(self._queue.topic, 1, 1))
 
     def take(self, step: Step) -> Iterator[Given]:
-        """Do it; give what each read brought, to be checked while the world is as it was read."""
+        """Take a step; yield the result of each read, to be checked before the world changes."""
         match step:
             case Send():
                 self._send(step)
@@ -109,7 +109,7 @@ class _Player:
                 self._happen(step)
 
     def mend(self) -> None:
-        """Leave the brokers as they were."""
+        """Restore the brokers for the next history."""
         self._ground.free_slave()
         self._deleting.forget()
         if not self.world.has_master:
@@ -146,7 +146,7 @@ class _Player:
         master = self._ground.master.address
         first = self._ground.ask(master, GetMinOffset(self._queue.topic, 0))
         offset = first + int(part * (self.world.end - first))
-        with contextlib.suppress(errors.GroupUnknownError):  # it has read nothing yet
+        with contextlib.suppress(errors.GroupUnknownError):  # the group has read nothing yet
             self._ground.ask(master, ResetOffset(self._group, self._queue.topic, 0, offset))
 
     def _happen(self, event: Event) -> None:
@@ -175,7 +175,7 @@ class _Player:
                 ground.put(TopicConfig(topic, 1, 1, READ | WRITE))
             case Event.MAKE_ANEW:
                 for broker in ground.both:
-                    # Without the wheel for timed messages it stumbles over it when all is done.
+                    # A broker without a timer wheel reports an error after it has done everything.
                     with contextlib.suppress(errors.UnexpectedError):
                         ground.ask(broker.address, DeleteTopic(topic))
                 ground.put(TopicConfig(topic, 1, 1))
@@ -184,7 +184,7 @@ class _Player:
                 world.stored, world.is_readable = [], True
 
     def _delete(self, step: Delete) -> Iterator[Given]:
-        """Read again and again, for it takes the broker a while, and steps in between."""
+        """Read repeatedly while the broker deletes, which takes it some time and several steps."""
         self._deleting.begin(self._queue.topic, self.world, self._rng)
         is_over = False
         while not is_over:
@@ -210,7 +210,7 @@ class _Player:
         given.seconds = time.monotonic() - began
         given.pulls = len(self._ground.answers.pulls) - pulls
         given.next, given.gaps = position.next, list(position.gaps)
-        # Whoever reads on begins where the checkpoint says; of a topic made anew, at its beginning.
+        # A reader continues at its checkpoint, and begins at the beginning of a recreated topic.
         self._next = 0 if position.next > world.end else position.next
         world.deleted_below = self._deleting.below(world)
         return given
@@ -238,7 +238,7 @@ def _row(offset: int, body: bytes) -> Row:
 
 
 def _body(key: str, step: Send) -> tuple[bytes, int]:
-    """Make a body, and the flag that tells how it is compressed."""
+    """Make a body, and the flag that says how it is compressed."""
     plain = f"{key} ".encode() + b"x" * step.size
     match step.kind:
         case Kind.PLAIN:

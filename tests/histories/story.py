@@ -1,8 +1,8 @@
 """
-Makes random histories of one queue: what is sent, what happens to the brokers, what is read when.
+Makes random histories of one queue: what is sent, what happens to brokers, and what is read when.
 
-Pure: the same seed makes the same history. Each one ends with everything mended, and with reads
-that must give all that there still is.
+Pure: the same seed makes the same history. At the end of each history all faults are over, and
+reads must return everything that is still stored.
 """
 
 import random
@@ -18,12 +18,12 @@ class Kind(Enum):
     PLAIN = "plain"
     COMPRESSED = "compressed"
     BROKEN = "broken"
-    """It says that it is compressed, and is not."""
+    """Its flag says that it is compressed, but it is not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send so many messages, of about that size; every so many of another kind."""
+    """Send messages of about this size; some of them, at regular distances, are of another kind."""
 
     count: int
     size: int
@@ -32,7 +32,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read up to the end that is known: from where the last read ended, or from the beginning."""
+    """Read up to the known end, from where the last read ended or from the beginning."""
 
     allow_gaps: bool
     tags: str | None = None
@@ -41,7 +41,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Have the broker delete its oldest messages, and read on and on while it does."""
+    """Let the broker delete its oldest messages, and read repeatedly meanwhile."""
 
     allow_gaps: bool
     tags: str | None = None
@@ -49,13 +49,13 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Reset the group's offset on the broker, to this part of what was sent."""
+    """Reset the group's offset on the broker to this fraction of the queue."""
 
     part: float
 
 
 class Event(Enum):
-    """What happens besides."""
+    """Other events."""
 
     HOLD_SLAVE = "the slave gets nothing more"
     FREE_SLAVE = "the slave gets everything"
@@ -90,7 +90,7 @@ class _Maker:
         if not self._is_lost:
             choices += [self._more] * 4
             choices += [self._hold, self._reset, self._permit]
-            if not self._is_held:  # a slave never gets what its master has deleted before
+            if not self._is_held:  # a slave never gets messages that its master has already deleted
                 choices += [self._delete, self._delete, self._anew]
         choices.append(self._lose)
         return self._rng.choice(choices)()

@@ -1,7 +1,7 @@
 """
-200 random histories of one queue on real brokers, which delete by themselves: `make histories`.
+Plays 200 random histories of one queue on real brokers, which delete messages: `make histories`.
 
-Each has a seed of its own, counted from `--seed`. `--histories 1 --seed N` plays one again.
+Each history has its own seed, counted from `--seed`. `--histories 1 --seed N` plays one again.
 """
 
 import time

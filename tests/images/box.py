@@ -1,8 +1,8 @@
 """
-Runs what is in an image as a cluster would, without an engine.
+Runs programs of an image as a cluster would, without a container engine.
 
-Its root is read-only but for /tmp and /work, its user has no rights, and its processes see only
-each other. The network is the machine's.
+The root is read-only except /tmp and /work, the user has no rights, and the processes see only each
+other. The network is that of the machine.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ exec chroot "$root" /usr/bin/setpriv --reuid "$user" --regid "$group" --clear-gr
 
 @dataclass(frozen=True)
 class Box:
-    """The files of an image, and how it says that they are run."""
+    """The files of an image, and its configuration."""
 
     root: Path
     config: dict[str, Any]
@@ -46,11 +46,11 @@ class Box:
         return found
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the entry point with arguments, to its end."""
+        """Run the entry point with arguments until it ends."""
         return _done(self._command([*self.entrypoint, *arguments], {}))
 
     def tell(self, *command: str) -> str:
-        """Run another program; what it says."""
+        """Run another program, and return its output."""
         answer = _done(self._command(["/usr/bin/tini", "--", *command], {}))
         assert answer.returncode == 0, answer.stderr
         return answer.stdout
@@ -59,7 +59,7 @@ class Box:
     def started(
         self, *command: str, environment: Mapping[str, str] | None = None
     ) -> Iterator[subprocess.Popen[str]]:
-        """Run something, tini and all, and end it at the latest at the end of the block."""
+        """Run the entry point, including tini; end it when the block ends, if not before."""
         pipe = subprocess.PIPE
         ours = self._command([*command], environment or {})
         child = subprocess.Popen(ours, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
@@ -80,12 +80,12 @@ class Box:
 
 
 def first_process(child: subprocess.Popen[str]) -> int:
-    """Find the process that is number 1 in its box."""
+    """Find the process that has the pid 1 inside its box."""
     return int(Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text())
 
 
 def tell_beside(child: subprocess.Popen[str], *command: str) -> None:
-    """Run a program in the box of one that runs, as its user, to the end of either."""
+    """Run a program in the box of a running one, as its user, until one of them ends."""
     inside = ["nsenter", f"--target={first_process(child)}", "--mount", "--pid", "--root", "--wd"]
     _done(
         [*inside, "/usr/bin/setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", *command]

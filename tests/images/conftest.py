@@ -1,4 +1,4 @@
-"""The images, built once a session on a base that is made here, and their files."""
+"""Builds the images once a session, on a base that is made here, and unpacks their files."""
 
 import json
 import os
@@ -16,7 +16,7 @@ TAG = "tests"
 
 @pytest.fixture(scope="session")
 def base() -> str:
-    """What needs packages alone; what comes after it is ours and must not fail."""
+    """Build the part that depends on packages; the later parts are ours and must not fail."""
     if os.geteuid() != 0:
         pytest.skip("NO REAL IMAGES: without a registry, only root can make what they stand on")
     try:
@@ -49,13 +49,13 @@ def box(request: pytest.FixtureRequest) -> Box:
 
 
 def opened(name: str) -> Iterator[Box]:
-    """Lay an image's files out for as long as they are needed."""
+    """Unpack the files of an image until the block ends."""
     container = told("from", "--pull-never", name)
     try:
         image = json.loads(told("inspect", "--type=image", name))
         yield Box(Path(told("mount", container)), image["OCIv1"]["config"])
     finally:
-        # Whoever cleaned the shared store up meanwhile has removed it already.
+        # Another process may have cleaned the shared store, and so removed it already.
         command = [*images.set_up_buildah().command, "rm", container]
         subprocess.run(command, capture_output=True, check=False)
 

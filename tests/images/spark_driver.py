@@ -1,7 +1,7 @@
 """
-A driver that makes no executors of its own: it says where it is, waits for one, and uses it.
+A driver that starts no executors: it prints its address, waits for an executor, and uses it.
 
-A line on stdin lets it go on to wait until that executor has gone. Neither Java starts without the
+After a line on stdin it waits until that executor has gone. Driver and executor start only with the
 image's archive of classes.
 """
 
@@ -24,7 +24,7 @@ spark = (
 
 
 def executors() -> list[str]:
-    """Tell who is there; the driver is one of them."""
+    """List the registered executors, including the driver."""
     found = spark.sparkContext._jsc.sc().statusStore().executorList(True)
     return [found.apply(place).id() for place in range(found.size())]
 

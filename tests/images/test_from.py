@@ -1,4 +1,4 @@
-"""An image made from ours, as the documentation shows it."""
+"""An image that is built on ours, as the documentation shows it."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def more(
     (folder / "Dockerfile").write_text(text)
     builder = images.set_up_buildah()
     with images.write_secrets() as known:
-        # The page shows no secrets; what this machine needs is laid where they would be.
+        # The page shows no secrets. Settings for this machine are put where secrets would be.
         places = {"pip": "/etc/pip.conf"}
         volumes = [
             f"--volume={path}:{places.get(name, f'/run/secrets/{name}')}:ro"

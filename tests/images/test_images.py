@@ -1,4 +1,4 @@
-"""Both images, as they are built and as they run: read-only, and as a user without rights."""
+"""Both images: their contents, and how they run read-only as a user without rights."""
 
 import os
 import stat
@@ -12,11 +12,11 @@ from tests.images.box import Box
 PROJECT = tomllib.loads((images.ROOT / "pyproject.toml").read_text())["project"]
 MOST_MEGABYTES = 220
 UNCHECKED = b"\1\0\0\0"
-"""The flags of bytecode that Python takes as it is, whatever the age of its source."""
+"""The flags of bytecode that Python uses without comparing it with its source."""
 
 
 def files(folder: Path) -> Iterator[Path]:
-    """Links are left out: what they name is a path of the image, and not of this machine."""
+    """List the files without links, whose targets are paths of the image, not of this machine."""
     for place, _, names in os.walk(folder):
         paths = (Path(place, name) for name in names)
         yield from (path for path in paths if stat.S_ISREG(path.lstat().st_mode))
@@ -40,7 +40,7 @@ def test_labels_tell_name_version_and_license(box: Box) -> None:
 
 
 def test_only_tmp_and_the_work_folder_are_written(box: Box) -> None:
-    """Its root is read-only in a box; the work folder is the user's where nothing is mounted."""
+    """The root is read-only in a box. Without a mount, the work folder belongs to the user."""
     told = box.tell("sh", "-c", "id -u; pwd; touch /tmp/a a && touch /opt/a 2>&1; true")
     user, folder, refused = told.splitlines()
     assert (user, folder) == ("65532", "/work")
@@ -54,7 +54,7 @@ def test_python_is_the_one_that_has_the_packages(box: Box) -> None:
 
 
 def test_all_bytecode_is_there_and_depends_on_no_time(box: Box) -> None:
-    """A read-only root could not keep it, and each start would compile again."""
+    """On a read-only root, bytecode could not be saved, so each start would compile again."""
     code = [path for path in files(box.root / "opt") if path.suffix == ".pyc"]
     assert {path.read_bytes()[4:8] for path in code} == {UNCHECKED}
     compiled = {path.parent.parent / f"{path.name.partition('.')[0]}.py" for path in code}

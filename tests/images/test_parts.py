@@ -1,4 +1,4 @@
-"""What images are made with, without making one."""
+"""The scripts that build images, without building one."""
 
 import os
 import re
@@ -99,7 +99,7 @@ def test_images_have_the_versions_that_the_tests_run_with(lock: str) -> None:
     theirs = set(pinned.findall((folder / f"images/{lock}.txt").read_text()))
     tested = set(pinned.findall((folder / "dev.txt").read_text()))
     extra = {each.partition("==")[0] for each in theirs - tested}
-    assert extra <= {"pip"}  # which images made from ours use
+    assert extra <= {"pip"}  # images that are built on ours use it
 
 
 def test_a_build_reaches_packages_as_this_machine_does(

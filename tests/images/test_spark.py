@@ -1,4 +1,4 @@
-"""Driver and executor in the image of Spark, as Spark and the operator call it."""
+"""Driver and executor in Spark's image, started as Spark and the operator do."""
 
 import json
 import os
@@ -16,7 +16,7 @@ NOWHERE = "spark://CoarseGrainedScheduler@127.0.0.1:{}"
 
 
 def executors_environment(url: str, application: str = "app", **more: str) -> dict[str, str]:
-    """What Spark gives an executor's pod."""
+    """The environment that Spark gives to an executor's pod."""
     return {
         "SPARK_APPLICATION_ID": application,
         "SPARK_DRIVER_URL": url,
@@ -31,7 +31,7 @@ def executors_environment(url: str, application: str = "app", **more: str) -> di
 
 
 def heard(child: subprocess.Popen[str]) -> dict[str, Any]:
-    """The next line that is a driver's; the others are Spark's log."""
+    """Return the driver's next line; all other lines are Spark's log."""
     assert child.stdout is not None
     said = []
     for line in child.stdout:
@@ -73,7 +73,7 @@ def test_an_executor_whose_driver_is_away_ends_by_itself(spark: Box) -> None:
 
 
 def test_a_signal_to_the_container_reaches_the_executors_java(spark: Box) -> None:
-    """Its driver never answers, so it would wait."""
+    """The executor would wait for a driver that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = NOWHERE.format(silent.getsockname()[1])
         executor = spark.started(
@@ -88,7 +88,7 @@ def test_a_signal_to_the_container_reaches_the_executors_java(spark: Box) -> Non
 
 
 def test_an_executor_works_for_a_driver_until_spark_decommissions_it(spark: Box) -> None:
-    """Python's part too: rows go through Arrow in a worker of the image."""
+    """Python works too: rows go through Arrow in a worker of the image."""
     tini = spark.entrypoint[:2]
     with spark.started(*tini, "python", "-c", DRIVER) as driver:
         where = heard(driver)

@@ -1,8 +1,8 @@
 """
-Break the code by one line, in a copy, and see that the tests notice.
+Breaks one line of the code at a time, in a copy, and checks that tests fail.
 
-`make mutations` prints a line for each and exits 1 if one went unnoticed. The comparison with
-RocketMQ's classes is left out: the named tests have to notice without Java.
+`make mutations` prints a line for each break, and exits with 1 if the tests passed with one. The
+comparison with RocketMQ's classes is left out: other tests must fail without Java.
 """
 
 import shutil
@@ -49,7 +49,7 @@ def copy_checkout(place: Path) -> None:
 
 
 def is_noticed(copy: Path, name: str, before: str, after: str, tests: Sequence[str]) -> bool:
-    """Whether the tests fail with this line broken. The line is mended afterwards."""
+    """Whether the tests fail while this line is broken. The line is repaired afterwards."""
     file = copy / name
     whole = file.read_text(encoding="utf-8")
     if before not in whole:
@@ -62,11 +62,11 @@ def is_noticed(copy: Path, name: str, before: str, after: str, tests: Sequence[s
 
 
 def tests_pass(copy: Path, tests: Sequence[str]) -> bool:
-    # Without bytecode: a line broken and mended within one second would leave a stale cache.
+    # No bytecode: if a line is broken and repaired within a second, its cache would be wrong.
     command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run([*command, *tests], cwd=copy, capture_output=True, timeout=120)
-    except subprocess.TimeoutExpired:  # the break made a loop endless, which nobody overlooks
+    except subprocess.TimeoutExpired:  # the break made a loop endless, which counts as noticed
         return False
     return done.returncode == 0
 

@@ -1,4 +1,4 @@
-"""Breaks of the steps around a plan."""
+"""Lists breaks of the steps before and after a plan."""
 
 NOTICED_BY = [
     "tests/unit/mq_client/test_routes.py",
@@ -6,7 +6,7 @@ NOTICED_BY = [
     "tests/unit/lb_core/test_slots.py",
 ]
 
-MUTATIONS = [  # file, the code as it is, the code once broken
+MUTATIONS = [  # file, correct code, broken code
     ("mq_client/values.py", "self.perm & WRITE) and self.master is not None", "self.perm & WRITE)"),
     (
         "mq_client/values.py",

@@ -1,4 +1,4 @@
-"""Breaks of STICKY, of what it stands on, and of the filter."""
+"""Lists breaks of STICKY, of the modules that it uses, and of the command-line filter."""
 
 NOTICED_BY = [
     "tests/unit/lb_core/test_plan.py",
@@ -8,7 +8,7 @@ NOTICED_BY = [
     "tests/property",
 ]
 
-MUTATIONS = [  # file, the code as it is, the code once broken
+MUTATIONS = [  # file, correct code, broken code
     ("lb_core/quota.py", "if not above:\n            break", "break"),
     ("lb_core/quota.py", "reverse=True", "reverse=False"),
     ("lb_core/quota.py", "// 1) - 1 for width", "// 1) for width"),

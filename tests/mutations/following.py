@@ -1,4 +1,4 @@
-"""Rules of the coordinator and of the follower, each broken by one line."""
+"""Lists breaks of the rules of coordinator and follower; each breaks one rule."""
 
 NOTICED_BY = ["tests/simulation", "tests/unit/coordinator", "tests/unit/follower/test_core.py"]
 
@@ -6,33 +6,33 @@ GROUP, CORE = "coordinator/group.py", "follower/core.py"
 READING, LEASE = "follower/reading.py", "follower/lease.py"
 
 MUTATIONS = [
-    # A queue is released only by a request that has seen the withdrawal, and holds it no longer.
+    # Only a request that knows of the withdrawal, and no longer holds the queue, releases it.
     (GROUP, "if revoked.revision <= asked.revision and queue not in asked.holds", "if queue not in asked.holds"),
     (GROUP, "if revoked.revision <= asked.revision and queue not in asked.holds", "if revoked.revision <= asked.revision"),
-    # A request that was overtaken counts for nothing.
+    # A request that a newer one has overtaken is ignored.
     (GROUP, "if asked.number <= session.number:", "if asked.number < 0:"),
     (GROUP, "if session.id != asked.session:", "if not session.id:"),
-    # A new leader waits until it knows who lives, and then believes no stranger.
+    # A new leader waits until it knows all live members, and then accepts no unknown one.
     (GROUP, "        if not self._is_settled:\n            return\n", ""),
     (GROUP, "(self._is_settled and not is_new)", "False"),
-    # A session lasts as long as was promised.
+    # A session lasts as long as the member was told.
     (GROUP, "now >= oldest.heard_at + self._terms.session", "now >= oldest.heard_at + self._terms.session / 2"),
-    # A queue is lent only while its owner has no session, and goes back.
+    # A queue is lent only while its owner has no session, and is returned afterwards.
     (GROUP, "if owner is None or owner in self._sessions:", "if owner is None:"),
     (GROUP, "for each in holders - {reader}:", "for each in set():"),
     # An older assignment is ignored.
     (GROUP, "if epoch < self._epoch:", "if epoch < 0:"),
-    # The member counts from when it sent the request, and leaves a margin.
+    # A member counts a session from when it sent the request, and keeps a margin.
     (LEASE, "end = sent_at + seconds * (1 - MARGIN)", "end = sent_at + seconds * 1.3"),
     (CORE, "self._lease.renew(self._sent_at, terms.session)", "self._lease.renew(now, terms.session)"),
     # Only the answer to the newest request counts.
     (CORE, "if asked is not self._asked:  #", "if self._asked is None:  #"),
-    # When the session is over, everything is dropped.
+    # When the session is over, the member drops all queues.
     (CORE, "if self.may_act(now):\n            return []", "if now >= 0:\n            return []"),
-    # What is in flight is finished and committed before a queue is released.
+    # Work in flight is finished and committed before a queue is released.
     (READING, "return not (self.is_handling or self.is_committing or self.is_dirty)", "return True"),
-    # A result of an earlier holding counts for nothing.
+    # A result from an earlier grant of the queue is ignored.
     (CORE, "if reading is not None and reading.life == life:", "if reading is not None:"),
-    # A handler that never returns is given up.
+    # A handler that never returns is abandoned.
     (CORE, "if reading.leave_by is not None and now >= reading.leave_by:", "if reading.leave_by is not None and now < 0:"),
 ]  # fmt: skip

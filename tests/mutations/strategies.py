@@ -1,8 +1,8 @@
-"""Breaks of RocketMQ's strategies and of the share rule."""
+"""Lists breaks of RocketMQ's strategies and of the share rule."""
 
 NOTICED_BY = ["tests/unit/lb_core/test_strategies.py", "tests/golden"]
 
-MUTATIONS = [  # file, the code as it is, the code once broken
+MUTATIONS = [  # file, correct code, broken code
     ("lb_core/strategies/averagely.py", "min(position, extra)", "extra"),
     ("lb_core/strategies/averagely.py", "(position < extra)", "(position <= extra)"),
     (

@@ -1,15 +1,15 @@
-"""Random groups for RocketMQ's strategies: most are sane, and all the odd shapes occur."""
+"""Makes random groups for RocketMQ's strategies: most are ordinary, some are odd in each way."""
 
 import random
 from typing import Any
 
-# Halves of surrogate pairs, characters outside the BMP, and U+FF5E, which sorts after them in Java.
+# Lone surrogates, characters outside the BMP, and U+FF5E, which Java sorts after those.
 CONSUMERS = [
     "c-1", "c-10", "c-2", "A-1", "A-2", "A-10", "B-1", "B-2", "C-1", "10.0.0.1@7-x", "客户-1",
     "\N{GRINNING FACE}-1", "\uff5e-1", "\ud83d-1", "\ude00-2", "clïent-1", "A-1-2",
-    "c-221098",  # its first point on the ring is where queue 18166 of t on b falls
+    "c-221098",  # its first point on the ring is the point of queue 18166 of topic t on broker b
 ]  # fmt: skip
-ON_ONE_PLACE = ["c-786", "c-2758"]  # so do the first points of these two
+ON_ONE_PLACE = ["c-786", "c-2758"]  # the first points of these two are the same
 ODD_CONSUMERS = ["noroom", "-x", " ", "", "a", "\N{GRINNING FACE}", "-"]
 BROKERS = [
     "A-b", "B-b", "C-b", "D-b", "r1@b-a", "r2@b-b", "b-1", "\N{GRINNING FACE}-b", "\uff5e-b",
@@ -22,7 +22,7 @@ ZONES = ["A", "B", "z1", "\uff5e", "\N{GRINNING FACE}", ""]
 
 
 def random_group(rng: random.Random) -> dict[str, Any]:
-    """Return a request: strategy, queues, consumers, config, and the callers to answer for."""
+    """Return a request: strategy, queues, consumers, config, and the callers that ask."""
     queues = None if rng.random() < 0.02 else random_queues(rng)
     consumers = None if rng.random() < 0.02 else random_consumers(rng)
     strategy = rng.choice([*STRATEGIES, "MACHINE_ROOM_NEARBY", "MACHINE_ROOM_NEARBY"])
@@ -39,7 +39,7 @@ def random_group(rng: random.Random) -> dict[str, Any]:
 
 
 def random_pop_request(rng: random.Random) -> dict[str, Any]:
-    """Return a request for the share rule, asked for by every consumer."""
+    """Return a request for the share rule, in which every consumer is a caller."""
     count = rng.randint(1, 9)
     consumers = rng.choices([*CONSUMERS, *ODD_CONSUMERS[:3], "\xa0", "\u2003"], k=count)
     return {
@@ -70,7 +70,7 @@ def random_queues(rng: random.Random) -> list[list[Any]]:
 
 
 def random_consumers(rng: random.Random) -> list[str]:
-    """Return ids, now and then with some twice and some that no RocketMQ client would have."""
+    """Return ids; sometimes a few are doubled, or ids that no RocketMQ client would have."""
     if rng.random() < 0.03:
         return rng.choices(ON_ONE_PLACE, k=rng.randint(0, 4))
     consumers = rng.sample(CONSUMERS, rng.choice([1, 2, 3, 3, 5, 8, 12]))

@@ -1,4 +1,4 @@
-"""Ask RocketMQ's own classes what they answer: one Java process, one group a line."""
+"""Asks RocketMQ's own classes, in one Java process that reads one group per line."""
 
 import json
 import subprocess
@@ -15,13 +15,13 @@ BROKER = "org.apache.rocketmq:rocketmq-broker:5.4.0"
 
 def answers(requests: Sequence[dict[str, Any]], libraries: str) -> list[Any]:
     """
-    Return RocketMQ's answers, one list a request with one answer a caller.
+    Return RocketMQ's answers: one list per request, with one answer per caller.
 
-    An answer is `[kind, message]` where RocketMQ throws, else the `[topic, broker, id]` of the
-    queues under "queues", or None there.
+    If RocketMQ throws, an answer is `[kind, message]`. Otherwise "queues" has the queues as
+    `[topic, broker, id]`, or None.
     """
     classes = jars.compile_sources([HERE / "RocketMqOracle.java"], libraries)
-    # This folder is on the class path for the file that silences RocketMQ's logs.
+    # This folder is on the class path because it has the file that silences RocketMQ's logs.
     command = [str(jars.find_java()), "-cp", f"{HERE}:{classes}:{libraries}", "RocketMqOracle"]
     lines = "".join(json.dumps(request) + "\n" for request in requests)
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)

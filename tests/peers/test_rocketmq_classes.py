@@ -1,4 +1,4 @@
-"""Random groups against RocketMQ 5.4.0's own classes: no answer may differ."""
+"""Compares random groups with RocketMQ 5.4.0's own classes: no answer may differ."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ POP_REQUESTS = 3_000
 
 
 def fetched(coordinate: str) -> str:
-    """Return the class path, or skip and say loudly what was not compared."""
+    """Return the class path, or skip the tests and say loudly what was not compared."""
     if jars.find_java() is None or jars.find_javac() is None:
         pytest.skip("NOT COMPARED WITH ROCKETMQ'S CLASSES: there is no JDK here (17 or newer)")
     try:
@@ -53,12 +53,12 @@ def test_the_share_rule_answers_as_the_broker_does(seed: int) -> None:
 
 
 def comparable(answer: Any) -> Any:
-    """Bring one answer of the oracle into the form that `attempt` gives ours."""
+    """Convert an answer of the oracle to the form that `attempt` gives to our answers."""
     if isinstance(answer, dict):
         rows = answer["queues"]
         return rows and [tuple(row) for row in rows]
     kind, message = answer
-    # The wording of an unguarded null is the virtual machine's, not RocketMQ's.
+    # The text of a NullPointerException comes from the virtual machine, not from RocketMQ.
     return (kind, "" if kind == "NullPointerException" else message)
 
 
@@ -107,10 +107,10 @@ def our_pop(request: dict[str, Any]) -> Any:
 
 def group_of(group: dict[str, Any], theirs: dict[str | None, Any]) -> Any:
     """
-    Put the callers' answers together: one refusal refuses the group, null counts as no queues.
+    Combine the answers of all callers: one refusal refuses the group, and null means no queues.
 
-    An empty list of consumers is asked about by a caller that nobody knows. A consumer without a
-    name is refused before anything else is looked at.
+    For an empty list of consumers, the caller is an unknown one. A consumer without a name is
+    refused before any other check.
     """
     members = list(dict.fromkeys(group["consumers"] or []))
     if group["strategy"] != "CONFIG":

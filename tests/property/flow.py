@@ -1,10 +1,11 @@
 """
-The second oracle: minimum-cost flow, for groups too large to try everything.
+The second oracle: minimum-cost flow, for groups that are too large to try everything.
 
-Each queue flows to a consumer and on to the end. The k-th queue of a consumer costs 2k - 1 in the
-greatest coin, so that even loads are cheapest (the sum of the first k odd numbers is k squared, and
-squares are least where loads are even); a queue outside its zone costs the middle coin, a move the
-smallest. Consumers are equal here.
+Each queue flows to a consumer and on to the sink. Costs have three units, and any amount of one
+unit is less than one of the next larger unit. The k-th queue of a consumer costs 2k - 1 of the
+largest unit, so that even loads are cheapest (the first k odd numbers sum up to k squared, and the
+sum of squares is lowest if loads are even). A queue outside its zone costs one of the middle unit,
+and a move one of the smallest. All consumers are equal.
 """
 
 from lb_core import Member
@@ -12,7 +13,7 @@ from tests.property import oracle
 
 
 def best(case: oracle.Case) -> oracle.Score:
-    """The best score of a case whose consumers are equal and of whom none is lost."""
+    """Find the best score of a case whose consumers are equal; none of them is lost."""
     people = oracle.eligible(case)
     options = [[people.index(owner) for owner in owners] for owners in oracle.options(case)]
     count = len(case.queues) + 1

@@ -1,9 +1,9 @@
 """
-The slow, obvious answer that STICKY is held against.
+The slow, obvious answer with which STICKY is compared.
 
-`best` looks at every way to hand out the queues one after the other; ways that lead to the same
-loads are kept apart only as far as the later goals ask. `brute_force` really lists every way; it is
-there to test `best`.
+`best` assigns the queues one by one, and considers every consumer for each. Of all ways that lead
+to the same loads, it keeps only the best by the later goals. `brute_force` really lists every way,
+and tests `best`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,12 +15,12 @@ from lb_core import Member, Zones
 
 Claims = tuple[str, ...]
 Score = tuple[list[Fraction], int, int]
-"""Loads over capacity from the highest down, queues outside their owner's zone, moves."""
+"""Loads divided by capacity, highest first; queues outside their owner's zone; moves."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A group so small that everything can be tried. Queues are zones and claimants."""
+    """A group so small that everything can be tried. A queue is a zone and its claimants."""
 
     queues: tuple[tuple[str | None, Claims], ...]
     members: tuple[Member, ...]
@@ -30,7 +30,7 @@ class Case:
 
 
 def eligible(case: Case) -> list[Member]:
-    """Who may get queues."""
+    """The members that may get queues."""
     there = [
         member
         for member in case.members
@@ -42,7 +42,7 @@ def eligible(case: Case) -> list[Member]:
 
 
 def waiting(case: Case) -> list[Member]:
-    """Who is lost, keeps what it has, and gets nothing."""
+    """The lost members, which keep what they have and get nothing."""
     return [
         member
         for member in case.members
@@ -54,7 +54,7 @@ def waiting(case: Case) -> list[Member]:
 
 
 def options(case: Case) -> Iterator[list[Member]]:
-    """For each queue whoever may own it."""
+    """Yield for each queue the members that may own it."""
     people, lost = eligible(case), waiting(case)
     for zone, claims in case.queues:
         keepers = sorted((member for member in lost if member.id in claims), key=lambda m: m.id)
@@ -68,7 +68,7 @@ def options(case: Case) -> Iterator[list[Member]]:
 
 
 def cost(case: Case, queue: tuple[str | None, Claims], owner: Member | None) -> tuple[int, int]:
-    """What one owner adds to the zone goal and to the moves."""
+    """Compute what one owner adds to the queues outside their zone, and to the moves."""
     zone, claims = queue
     strange = case.zones is Zones.PREFER and zone is not None and owner is not None
     return (
@@ -78,7 +78,7 @@ def cost(case: Case, queue: tuple[str | None, Claims], owner: Member | None) -> 
 
 
 def best(case: Case) -> Score:
-    """The best score, by dynamic programming over the loads."""
+    """Find the best score, by dynamic programming over the loads."""
     people = eligible(case) + waiting(case)
     places = {member.id: place for place, member in enumerate(people)}
     table: dict[tuple[int, ...], tuple[int, int]] = {(0,) * len(people): (0, 0)}
@@ -96,21 +96,21 @@ def best(case: Case) -> Score:
 
 
 def brute_force(case: Case) -> Score:
-    """The best score, by trying everything."""
+    """Find the best score, by trying everything."""
     people = eligible(case) + waiting(case)
     choices = [_or_nobody(owners) for owners in options(case)]
     return min(score(case, people, owners) for owners in product(*choices))
 
 
 def score(case: Case, people: Sequence[Member], owners: Sequence[Member | None]) -> Score:
-    """Judge one way to hand out the queues."""
+    """Compute the score of one way to assign the queues."""
     costs = [cost(case, queue, owner) for queue, owner in zip(case.queues, owners, strict=True)]
     loads = [sum(owner is member for owner in owners) for member in people]
     return levels(loads, people), sum(c[0] for c in costs), sum(c[1] for c in costs)
 
 
 def levels(loads: Sequence[int], people: Sequence[Member]) -> list[Fraction]:
-    """Loads over capacity, from the highest down."""
+    """List loads divided by capacity, highest first."""
     return sorted(
         (
             Fraction(load) / Fraction(member.capacity)

@@ -1,4 +1,4 @@
-"""Messages in any bytes: the two readers agree, and refuse what is none with the same error."""
+"""Both readers agree on any bytes, and refuse invalid bytes with the same error."""
 
 import random
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests import stored
 
 INPUTS = 200_000
 SMALL = 1 << 16
-"""No mutated body may expand beyond this: a test, too, must not fill the machine."""
+"""No mutated body may expand beyond this, so that a test does not fill the memory."""
 
 NUMBERS = (0, 1, 7, 8, 88, 91, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0x7FFF_FFFF, 0x8000_0000, 1 << 63)
 MARKS = b"\x00\x01\x02\x10\x20\x30\x40\x80\xa7\xab\xff"
@@ -62,7 +62,7 @@ def mark(data: bytearray, rng: random.Random) -> None:
 
 
 def number(data: bytearray, rng: random.Random) -> None:
-    """Write a number at a field's border, in one of the widths that there are."""
+    """Write a number at the start of a field, in one of the possible widths."""
     width = rng.choice((1, 2, 4, 8))
     place = rng.randrange(max(1, len(data) - width))
     data[place : place + width] = (rng.choice(NUMBERS) % (1 << 8 * width)).to_bytes(width)
@@ -109,12 +109,12 @@ def row_of(message: StoredMessage) -> tuple[object, ...]:
 
 
 def shown(time_ms: int) -> int | None:
-    """Objects keep any number; a column has null where it is no time that pandas can hold."""
+    """Replace times that pandas cannot hold by null, as columns do; objects keep any number."""
     return time_ms if abs(time_ms) <= columns.LATEST_MS else None
 
 
 def rows_of(batch: pa.RecordBatch) -> Rows:
-    """Show columns as rows. Timestamps stay numbers: some are beyond what Python can tell."""
+    """Convert columns to rows. Timestamps stay numbers, because Python cannot hold some of them."""
     plain = [
         column.cast(pa.int64()) if name.endswith("timestamp") else column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
@@ -131,7 +131,7 @@ def outcome(read: Callable[[], Rows]) -> Rows | Refusal:
 
 
 def read_both(data: bytes, *, check_crc: bool = True) -> Rows | None:
-    """Read it in both ways, which must agree. None: both refuse."""
+    """Read bytes in both ways, which must agree; None if both refuse."""
     plain = outcome(
         lambda: [
             row_of(message)
@@ -153,7 +153,8 @@ def test_columns_and_objects_agree_on_200_000_broken_answers(seed: int, rng: ran
         except BaseException:
             print(f"seed={seed} input {place}: {data.hex()}")  # noqa: T201  # the report's content
             raise
-    assert INPUTS * 0.1 < read < INPUTS * 0.9  # else the mutations test one side only
+    # Otherwise the mutations would test only one of the two cases.
+    assert INPUTS * 0.1 < read < INPUTS * 0.9
 
 
 @pytest.mark.parametrize("data", ANSWERS, ids=["plain", "versions", "compressed", "batches"])

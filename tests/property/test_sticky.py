@@ -1,4 +1,4 @@
-"""STICKY against answers too slow for production."""
+"""Compares STICKY with algorithms that are too slow for production."""
 
 import random
 
@@ -19,7 +19,7 @@ def owners_by_queue(case: oracle.Case, made: plan.Plan) -> list[Member | None]:
 
 @pytest.mark.parametrize("unequal", [False, True], ids=["equal capacities", "unequal capacities"])
 def test_no_way_to_hand_out_queues_beats_sticky(seed: int, unequal: bool) -> None:
-    """Balance, zones and moves are the best there are, in 10,000 small groups of every oddity."""
+    """Balance, zones and moves are optimal in 10,000 small, unusual groups."""
     for number in range(GROUPS):
         case = groups.random_case(random.Random(f"{seed}/{number}"), unequal=unequal)
         _, claims = groups.spell_out(case)
@@ -63,7 +63,7 @@ def test_the_order_of_the_lists_does_not_matter(seed: int) -> None:
 
 
 def test_a_plan_and_its_text_lead_to_the_same_next_plan(seed: int) -> None:
-    """Nothing that counts lives only in the Plan object; a settled group stays as it is."""
+    """The text has everything that the next plan needs; a settled group stays as it is."""
     for number in range(500):
         case = groups.random_case(random.Random(f"{seed}/{number}"), unequal=True)
         _, claims = groups.spell_out(case)
@@ -75,7 +75,7 @@ def test_a_plan_and_its_text_lead_to_the_same_next_plan(seed: int) -> None:
 
 
 def test_rounds_under_max_moves_end_in_the_uncapped_plan(seed: int) -> None:
-    """Each round leaves exactly what it deferred, and the end is as good as without a cap."""
+    """Each round leaves exactly the deferred moves, and the end is as good as without a limit."""
     for number in range(1_000):
         rng = random.Random(f"{seed}/{number}")
         case = groups.random_case(rng)
@@ -96,9 +96,9 @@ def test_rounds_under_max_moves_end_in_the_uncapped_plan(seed: int) -> None:
 
 def test_large_groups_meet_the_closed_form(seed: int) -> None:
     """
-    Without zones the fewest moves can be counted: whoever held more than its share gives the rest.
+    Without zones the fewest moves can be computed: each consumer gives away what exceeds its share.
 
-    A share is q div n, and q mod n consumers may keep one more.
+    With q queues and n consumers, a share is q div n, and q mod n consumers may keep one more.
     """
     rng = random.Random(seed)
     made: plan.Plan | None = None
@@ -119,7 +119,7 @@ def test_large_groups_meet_the_closed_form(seed: int) -> None:
 
 
 def larger_case(rng: random.Random) -> oracle.Case:
-    """Up to 60 queues and 10 equal consumers, all alive, some of them new."""
+    """Make a case with up to 60 queues and 10 equal consumers, all alive, some of them new."""
     zones = [None, "z1", "z2", "z3"][: rng.randint(1, 4)]
     people = tuple(
         Member(f"c{number}", rng.choice(zones), draining=rng.random() < 0.1)
@@ -151,7 +151,7 @@ def test_minimum_cost_flow_agrees_with_the_first_oracle(seed: int) -> None:
 
 
 def test_every_consumer_gets_a_like_share_of_every_topic() -> None:
-    """A busy topic is everybody's work: loads even in all are even in each topic too."""
+    """All consumers share a busy topic: loads are even in total, and in each topic."""
     stock = [QueueRange(f"topic-{number}", "broker-a", 0, 9 + number) for number in range(6)]
     made = plan.plan(None, stock, groups.members(*"abcdefg"))
     for name in made.assignment:

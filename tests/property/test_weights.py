@@ -1,4 +1,4 @@
-"""Weighted allocation against the optimum of small groups."""
+"""Compares weighted allocation with the optimum of small groups."""
 
 import random
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from lb_core import Member, Policy, Queue, Zones, model, plan
 
 
 def optimum(weights: Sequence[float], capacities: Sequence[float]) -> float:
-    """The lowest possible highest load/capacity, by trying everything."""
+    """Find the lowest possible value of the highest load/capacity, by trying everything."""
     places = range(len(capacities))
     return min(top(weights, owners, capacities) for owners in product(places, repeat=len(weights)))
 
@@ -47,7 +47,7 @@ def named(people: Sequence[Member], name: str | None) -> Member:
 
 
 def test_owners_change_only_for_a_gain_that_is_worth_it(seed: int) -> None:
-    """Whatever moves by choice lowers the highest load by minGain; else all old owners stay."""
+    """Optional moves lower the highest load by minGain; otherwise all owners stay."""
     changed = 0
     for number in range(400):
         rng = random.Random(f"{seed}/{number}")
@@ -72,7 +72,7 @@ def test_owners_change_only_for_a_gain_that_is_worth_it(seed: int) -> None:
 
 
 def test_a_queue_too_hot_for_its_neighbours_is_left_alone() -> None:
-    """Only what has to leave the overloaded consumer leaves it."""
+    """The overloaded consumer gives away only the queues that must leave it."""
     queues = [Queue("t", "b", number) for number in range(8)]
     weights = {queue: 10.0 if queue.id == 0 else 1.0 for queue in queues}
     last = {"a": queues[:4], "b": queues[4:]}

@@ -1,4 +1,4 @@
-"""Plays a story; a failure tells the shortest story that fails in the same way."""
+"""Plays a story; a failure has the shortest story that fails in the same way."""
 
 from tests.simulation import story
 from tests.simulation.story import Story
@@ -6,7 +6,7 @@ from tests.simulation.world import BrokenPromiseError, World
 
 
 def play(seed: int) -> int:
-    """Play the story of a seed; the number of steps."""
+    """Play the story of a seed; return the number of steps."""
     told = story.draw(seed)
     try:
         return World(told).play()

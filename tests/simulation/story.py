@@ -1,7 +1,7 @@
 """
-What happens in a story, drawn from a seed: faults and changes at times, which can be left out.
+Draws a story from a seed: faults and changes, each with its time, which can be left out.
 
-A story that fails is made shorter by leaving events out, one after the other, as long as it fails.
+A story that fails is shortened: events are left out, one by one, as long as it still fails.
 """
 
 import random
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 TROUBLE_SECONDS = 90.0
-"""Events happen until then; after that nothing is lost, late or stopped any more."""
+"""Events happen until then. After that, nothing is lost, late or stopped."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Publish:
 
 @dataclass(frozen=True)
 class Freeze:
-    """A process stands still, and wakes up again."""
+    """A process stands still for a while, and then wakes up."""
 
     at: float
     member: int
@@ -32,7 +32,7 @@ class Freeze:
 
 @dataclass(frozen=True)
 class Kill:
-    """A process ends, and another takes its name. The kubelet may tell that it has ended."""
+    """A process ends, and another one gets its name. The kubelet may report the end."""
 
     at: float
     member: int
@@ -42,7 +42,7 @@ class Kill:
 
 @dataclass(frozen=True)
 class Leave:
-    """A process says that it leaves and ends; another takes its name later."""
+    """A process announces that it leaves, and ends; another one gets its name later."""
 
     at: float
     member: int
@@ -82,7 +82,7 @@ Event = Publish | Freeze | Kill | Leave | CutOff | ChangeLeader | Weather
 
 @dataclass(frozen=True)
 class Story:
-    """One story."""
+    """A story: all its events, and the network's state."""
 
     seed: int
     members: int
@@ -133,7 +133,7 @@ def _spread(rng: random.Random, members: int, queues: int) -> dict[int, int]:
 
 
 def shorten(story: Story, fails: Callable[[Story], bool]) -> Story:
-    """Leave out each event that the failure does not need."""
+    """Leave out every event without which the story still fails."""
     number = 0
     while number < len(story.events):
         shorter = story.without(number)

@@ -1,4 +1,4 @@
-"""Random stories of a coordinator and its members: no two members ever act on one queue."""
+"""Random stories of a coordinator and its members: two members never act on the same queue."""
 
 from tests.simulation import playing, story
 from tests.simulation.story import Freeze, Publish, Story
@@ -9,7 +9,7 @@ STORIES = 600
 
 def test_no_story_breaks_a_promise(seed: int) -> None:
     steps = sum(playing.play(seed + number) for number in range(STORIES))
-    assert steps > 500 * STORIES  # members poll, pull, handle and commit in each of them
+    assert steps > 500 * STORIES  # in each story, members poll, pull, handle and commit
 
 
 def test_a_frozen_member_loses_its_queues_to_one_that_reads_them_while_it_sleeps() -> None:

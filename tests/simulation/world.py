@@ -1,9 +1,9 @@
 """
-The real cores of coordinator and follower in virtual time, with everything around them played.
+Runs the real cores of coordinator and follower in virtual time, in a simulated world.
 
-Time is a heap of things to do. Members have clocks of their own, which drift by up to 1 %. The
-network delays, loses and doubles what is sent. A member's work (finding offsets, pulls, the user's
-handler, commits) takes random times. After each step the world looks whether a promise is broken.
+Time is a heap of scheduled actions. Each member has its own clock, which drifts by up to 1 %. The
+network delays, loses and duplicates messages. A member's work (finding offsets, pulls, the user's
+handler, commits) takes random times. After each step, the world checks whether a promise is broken.
 """
 
 import heapq
@@ -25,7 +25,7 @@ TERMS = Terms(session=10.0, drain=6.0)
 ANSWER_SECONDS = TERMS.poll + 3.0
 """How long a member waits for an answer."""
 CALM_SECONDS = 2 * (TERMS.session + TERMS.drain) + TERMS.poll + 20.0
-"""After the trouble, every queue is read again by its owner within this time."""
+"""Within this time after the last event, every queue is read again by its owner."""
 DRIFT = 0.01
 
 
@@ -43,7 +43,7 @@ class Batch:
 
 
 class Leader:
-    """A coordinator and the requests that wait for an answer, as at the edge of the real one."""
+    """A coordinator, and the requests that wait for an answer, as in the real server."""
 
     def __init__(self, world: "World", now: float) -> None:
         self.world = world
@@ -78,7 +78,7 @@ class Leader:
         reply(self.core.answer(session) if session else Refusal.SESSION_OVER)
 
     def wake(self) -> None:
-        """Answer everyone whose grants have changed, and come back when time changes something."""
+        """Answer all members whose grants have changed, and schedule the next wake-up."""
         for name in sorted(self.core.take_changed()):
             session = self.core.sessions.get(name)
             if session is not None:
@@ -87,7 +87,7 @@ class Leader:
                 self._answer(name)
 
     def _check(self, session: Session[int]) -> None:
-        """A queue is granted to its owner, or lent while the owner has no session."""
+        """Check that each queue is granted to its owner, or lent while the owner has no session."""
         owners = self.world.epochs.get(self.core.epoch, {})
         for queue in session.grants - self.granted.get(session.id, frozenset()):
             owner = owners.get(queue)
@@ -103,7 +103,7 @@ class Leader:
 
 
 class Process:
-    """A member's process: the core, its clock, and the work that it has under way."""
+    """A member's process: the core, its clock, and its work in flight."""
 
     def __init__(self, world: "World", number: int) -> None:
         self.world, self.name = world, str(number)
@@ -116,17 +116,17 @@ class Process:
         self.wakes_at: float | None = None
         self.held: frozenset[int] = frozenset()
         self.handling: dict[int, tuple[str, float]] = {}
-        """Queues whose handler is at work: in which session, and since when by its clock."""
+        """Queues whose handler works, with the session and the start by the member's clock."""
 
     def clock(self, now: float) -> float:
         return self.offset + now * self.rate
 
     def may_act_on(self, queue: int, now: float) -> bool:
-        """Whether it would pull, handle or commit this queue if it were its turn now."""
+        """Whether the process would pull, handle or commit this queue if it ran now."""
         return not self.is_dead and queue in self.held and self.core.may_act(self.clock(now))
 
     def do(self, step: Callable[[float], list[Any]]) -> None:
-        """Take a step of the core, or take it when the process runs again."""
+        """Take a step of the core now, or later when the process runs again."""
         world = self.world
         if self.is_dead:
             return
@@ -165,7 +165,7 @@ class Process:
         world.later(world.work_seconds(), partial(self.do, self._work(action, now)))
 
     def _work(self, action: Any, now: float) -> Callable[[float], list[Any]]:
-        """Begin work at a queue, and return the step that it ends with."""
+        """Begin work on a queue, and return the step that ends it."""
         core, queue, life = self.core, action.queue, action.life
         if isinstance(action, actions.Locate):
             return partial(core.note_begin, queue, life, 0)
@@ -182,14 +182,14 @@ class Process:
         return self.core.note_handled(queue, life, stop, now)
 
     def _check_abandoned(self, queue: int, now: float) -> None:
-        """A handler at work is given up only with its session, or when its time is over."""
+        """Check that a handler is abandoned only with its session, or after its time limit."""
         session, since = self.handling.pop(queue, ("", 0.0))
         if session == self.core.session and now - since < TERMS.drain - 1e-6:
             raise BrokenPromiseError(f"member {self.name} lets go of {queue} with work in flight")
 
 
 class World:
-    """One story."""
+    """The world of one story."""
 
     def __init__(self, told: Story) -> None:
         self.story = told
@@ -209,11 +209,11 @@ class World:
         self.epochs: dict[int, dict[int, str]] = {}
         self.processes = [Process(self, number) for number in range(told.members)]
         self.everyone = list(self.processes)
-        """Dead ones too."""
+        """All processes, including dead ones."""
         self.takes = 0
 
     def play(self) -> int:
-        """Play it to its end; the number of steps."""
+        """Play the story to its end; return the number of steps."""
         for event in self.story.events:
             self.at(event.at, partial(self._happen, event))
         for process in self.processes:
@@ -349,7 +349,7 @@ class World:
         self.cut.clear()
 
     def check_taken(self, process: Process, taken: frozenset[int]) -> None:
-        """No two members may act on one queue."""
+        """Check that no two members act on the same queue."""
         self.takes += len(taken)
         for queue in taken:
             for other in self.everyone:
@@ -360,7 +360,7 @@ class World:
                     )
 
     def _check_calm(self) -> None:
-        """Once nothing happens any more, each queue is read by its owner and nobody else."""
+        """Check, after the last event, that only its owner reads each queue."""
         for queue in range(self.story.queues):
             owner = self.owners.get(queue)
             readers = [each.name for each in self.processes if each.may_act_on(queue, self.now)]
