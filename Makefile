@@ -8,7 +8,7 @@ IN_DEV = .venv/bin/python -m
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
-setup: .venv/ready ## Make .venv from requirements/dev.txt and install this checkout in it; nothing to do while both are the same
+setup: .venv/ready ## Make .venv from requirements/dev.txt and install this checkout in it, if they have changed
 
 demo: setup ## Show a group's life in two minutes: a real RocketMQ, a real Spark, executors that join, leave and die
 	@$(IN_DEV) demo
@@ -17,24 +17,24 @@ test: setup ## Run all tests, in two processes; ARGS="-k sticky --seed 7 -n 0" g
 	@$(if $(ARGS),,$(IN_DEV) sandbox build || true)
 	@$(IN_DEV) pytest -n auto $(ARGS)
 
-e2e: setup ## Test everything on a node of its own, as root; minutes. ARGS goes to pytest
+e2e: setup ## Test everything on its own node; needs root, takes minutes. ARGS goes to pytest
 	@$(IN_DEV) sandbox node build
 	@$(IN_DEV) pytest -x tests/e2e/test_story.py tests/e2e/test_leaving.py $(ARGS)
 
-chaos: setup ## Play random events with a group on a node of its own, as root; ARGS="--seed 7" repeats them
+chaos: setup ## Play random events with a group on its own node; needs root. ARGS="--seed 7" repeats them
 	@$(IN_DEV) sandbox node build
 	@$(IN_DEV) pytest tests/e2e/test_chaos.py $(ARGS)
 
-histories: setup ## Play random histories of one queue: deletions, slaves that lag, resets; minutes. ARGS="--seed 7" repeats them
+histories: setup ## Play random histories of one queue: deletions, slaves that lag, resets; takes minutes. ARGS="--seed 7" repeats them
 	@$(IN_DEV) pytest tests/histories/test_histories.py $(ARGS)
 
-outages: setup ## Test the operator while the API server is away, in three ways of two minutes each; ARGS goes to pytest
+outages: setup ## Test the operator during three outages of the API server, two minutes each; ARGS goes to pytest
 	@$(IN_DEV) pytest tests/real/cluster/test_outages.py --outage-seconds 120 $(ARGS)
 
 simulate: setup ## Play random stories of coordinator and members in virtual time; ARGS="--seconds 600" plays longer
 	@$(IN_DEV) tests.simulation $(ARGS)
 
-mutations: setup ## Break the code line by line, and check that tests fail; minutes
+mutations: setup ## Break the code line by line, and check that tests fail; takes minutes
 	@$(IN_DEV) tests.mutations $(ARGS)
 
 lint: setup types charts docs ## Check style, types, layers, spelling, the chart, the documentation, and the contents of tracked files
@@ -64,22 +64,22 @@ bench-alloc: .venv-bench/ready ## Measure the allocation engine against its peer
 bench-pull: .venv-bench/ready ## Measure the RocketMQ client against its peers
 	@.venv-bench/bin/python -m benchmarks.pull $(ARGS)
 
-bench-handover: .venv-bench/ready ## Measure how queues are handed over on a real node, beside RocketMQ's own consumers; as root, minutes
+bench-handover: .venv-bench/ready ## Measure how queues are handed over, compared with RocketMQ's own consumers; needs root, takes minutes
 	@.venv-bench/bin/python -m benchmarks.handover $(ARGS)
 
-bench-spark: .venv-bench/ready ## Measure the data source and the pinned job in Spark; minutes
+bench-spark: .venv-bench/ready ## Measure the data source and the pinned job in Spark; takes minutes
 	@.venv-bench/bin/python -m benchmarks.spark $(ARGS)
 
-bench-operator: .venv-bench/ready ## Measure the operator on a real API server; minutes
+bench-operator: .venv-bench/ready ## Measure the operator on a real API server; takes minutes
 	@.venv-bench/bin/python -m benchmarks.operator $(ARGS)
 
-bench-footprint: .venv-bench/ready ## Measure memory and CPU of operator, driver and executors on a real node; as root, minutes
+bench-footprint: .venv-bench/ready ## Measure memory and CPU of operator, driver and executors on a real node; needs root, takes minutes
 	@.venv-bench/bin/python -m benchmarks.footprint $(ARGS)
 
 images: setup ## Build the images with docker or buildah; ARGS="--base IMAGE" goes to the build
 	@$(IN_DEV) sandbox images build $(ARGS)
 
-classes: setup ## Renew the list of classes for the Spark image's archive, as root; after an update of Spark or Java
+classes: setup ## Renew the list of classes for the Spark image's archive after an update of Spark or Java; needs root
 	@$(IN_DEV) sandbox.node.classes images/spark/classes.gz
 
 generate: setup ## Write all generated files: crds/, parts of the chart and of docs/

@@ -24,11 +24,11 @@ import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsist
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * Asks RocketMQ's own classes: one group a line of JSON in, every caller's answer a line out.
+ * Asks RocketMQ's own classes: reads a line of JSON per group, prints a line of JSON with the answers.
  *
- * In: strategy, queues [[topic, broker, id, zone?]], consumers, config, callers, and for a pop
- * request popShareQueueNum (the broker's jar must be on the class path then). Out: a list with one
- * [error name, message] or {"queues": [[topic, broker, id]] or null} for each caller.
+ * A request has strategy, queues [[topic, broker, id, zone?]], consumers, config and callers; a pop
+ * request also has popShareQueueNum, and needs the broker's jar on the class path. The answer is a
+ * list with [error name, message] or {"queues": [[topic, broker, id]] or null} for each caller.
  */
 public class RocketMqOracle {
 
@@ -98,7 +98,7 @@ public class RocketMqOracle {
         }
     }
 
-    /** The product's rule: a zone where one is given, else the text before the first dash. */
+    /** The product's rule: the zone, if one is given, or else the text before the first dash. */
     private static AllocateMachineRoomNearby.MachineRoomResolver resolver(
         JSONObject config, Map<MessageQueue, String> zones) {
         JSONObject consumerZones = config.getJSONObject("consumerZones");
@@ -122,7 +122,7 @@ public class RocketMqOracle {
         return dash < 0 ? null : text.substring(0, dash);
     }
 
-    /** The broker's rule. It needs none of the processor's fields, so none is set. */
+    /** The broker's rule. It uses no field of the processor, so no field is set. */
     @SuppressWarnings("unchecked")
     private static List<MessageQueue> pop(AllocateMessageQueueStrategy inner, String caller,
         List<MessageQueue> queues, List<String> consumers, int share) throws Exception {

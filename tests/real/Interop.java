@@ -31,10 +31,10 @@ import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
- * RocketMQ's own client, told what to do: a command a line of JSON in, its answer a line out.
+ * RocketMQ's own client: reads one command per line, as JSON, and prints one answer per line.
  *
- * The first argument is the name server. Each command names what it does in "do"; bodies are
- * base64. An answer holds "done", or "failed" with Java's words.
+ * The first argument is the name server. The field "do" of a command says what to do; bodies are
+ * base64. An answer has "done", or "failed" with Java's error message.
  */
 public class Interop {
 
@@ -68,7 +68,7 @@ public class Interop {
                 JSONWriter.Feature.WriteNulls, JSONWriter.Feature.EscapeNoneAscii));
             out.flush();
         }
-        Runtime.getRuntime().halt(0); // nobody waits for the good-byes of its threads
+        Runtime.getRuntime().halt(0); // do not wait until its threads end
     }
 
     private Object run(JSONObject command) throws Exception {
@@ -112,7 +112,7 @@ public class Interop {
         return producer;
     }
 
-    /** Sends a message in a transaction that ends as its argument says: true commits it. */
+    /** Sends a message in a transaction, and commits it if the argument says so. */
     private JSONObject transact(JSONObject command) throws Exception {
         if (transactions == null) {
             transactions = new TransactionMQProducer("interop-transactions");
@@ -141,10 +141,10 @@ public class Interop {
     }
 
     /**
-     * Reads that many messages of a queue from its begin on, as a group that is new.
+     * Reads this many messages of a queue from its beginning, with a new group.
      *
-     * It does not seek: a task that assign() has started may take the new offset just before
-     * seek() cancels it, and the next one then reads from the end of the queue.
+     * It does not use seek(): a task that assign() has started may take the new offset just before
+     * seek() cancels it, and the next task would then read from the end of the queue.
      */
     private JSONArray read(JSONObject command) throws Exception {
         MessageQueue queue = queue(command);
@@ -221,7 +221,7 @@ public class Interop {
         return shown;
     }
 
-    /** Shows all fields. The consumer adds two properties of its own, which nobody has sent. */
+    /** Shows all fields. The consumer adds two properties that no producer has sent. */
     private static JSONObject shown(MessageExt message) {
         Map<String, String> properties = new TreeMap<>(message.getProperties());
         properties.remove(MessageConst.PROPERTY_MIN_OFFSET);

@@ -1,7 +1,7 @@
 """
-A real RocketMQ and a real Kubernetes API for all tests of this folder.
+Provides a real RocketMQ and a real Kubernetes API for all tests of this folder.
 
-Where there is no JDK, or something cannot be fetched or built, the tests are skipped and say so.
+If there is no JDK, or something cannot be downloaded or built, tests are skipped and say why.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session", name="rocketmq")
 def _rocketmq() -> Iterator[rocketmq.RocketMq]:
-    """Two brokers, each in a zone, shared by the whole run: leave them as they were."""
+    """Two brokers, each in a zone. The whole run shares them: leave them as they were."""
     with contextlib.ExitStack() as running:
         try:
             mq = running.enter_context(rocketmq.run(brokers=2, zones=ZONES))
@@ -38,7 +38,7 @@ def _rocketmq() -> Iterator[rocketmq.RocketMq]:
 
 @pytest.fixture(scope="session", name="kubernetes")
 def _kubernetes() -> Iterator[kubernetes.Cluster]:
-    """An API server that knows our kinds, shared by the whole run."""
+    """An API server with our kinds, which the whole run shares."""
     with contextlib.ExitStack() as running:
         try:
             cluster = running.enter_context(kubernetes.run())
@@ -75,7 +75,7 @@ def client(rocketmq: rocketmq.RocketMq) -> Iterator[blocking.Client]:
 
 @pytest.fixture
 def unique_name(request: pytest.FixtureRequest) -> str:
-    """A name for whatever only this test uses."""
+    """A name that only this test uses."""
     words = re.sub(r"\W+", "_", request.node.name.removeprefix("test_"))
     return f"{next(_numbers)}-{words[:40]}"
 

@@ -1,4 +1,4 @@
-"""RocketMQ's own Java client and its command line tool, in one Java process: see Interop.java."""
+"""Runs RocketMQ's Java client and its command-line tool in one Java process (Interop.java)."""
 
 import base64
 import json
@@ -13,13 +13,13 @@ from mq_client import values
 from sandbox import jars
 
 HERE = Path(__file__).parent
-TOOLS = "org.apache.rocketmq:rocketmq-tools:5.4.0"  # and with them the client
+TOOLS = "org.apache.rocketmq:rocketmq-tools:5.4.0"  # the tools depend on the client
 ANSWER_SECONDS = 60.0
 JAVA_OPTIONS = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
 
 
 class JavaClient:
-    """Does one command after the other. Ends with its standard input, so also with this process."""
+    """Runs one command after another. It ends with its standard input, as with this process."""
 
     def __init__(self, name_server: str) -> None:
         """Start Java."""
@@ -48,22 +48,22 @@ class JavaClient:
     def send(
         self, queue: values.MessageQueue, *messages: dict[str, Any], codec: str = "ZLIB"
     ) -> dict[str, Any]:
-        """Send a message made by `message`, or several as one batch; both its ids, and where."""
+        """Send a message made by `message`, or a batch; return its two ids and its queue."""
         sent: dict[str, Any] = self._do("send", **_names(queue), messages=messages, codec=codec)
         return sent
 
     def transact(self, topic: str, message: dict[str, Any], *, commits: bool) -> dict[str, Any]:
-        """Send in a transaction that is committed or rolled back at once."""
+        """Send in a transaction, and commit it or roll it back at once."""
         sent: dict[str, Any] = self._do("transact", topic=topic, message=message, commits=commits)
         return sent
 
     def read(self, queue: values.MessageQueue, count: int) -> list[dict[str, Any]]:
-        """Read messages from the queue's begin on, with the fields of `StoredMessage`."""
+        """Read messages from the queue's beginning, with the fields of `StoredMessage`."""
         found = self._do("read", **_names(queue), count=count)
         return [each | {"body": base64.b64decode(each["body"])} for each in found]
 
     def admin(self, *words: str) -> str:
-        """Run `mqadmin` with these words; what it prints."""
+        """Run `mqadmin` with these arguments; return its output."""
         return str(self._do("admin", words=[*words, "-n", self._name_server]))
 
     def _do(self, command: str, **facts: object) -> Any:

@@ -1,4 +1,4 @@
-"""Messages with numbers, sent all the time: what arrives is counted against them."""
+"""Sends numbered messages continuously, to compare what arrives with what was sent."""
 
 import json
 import threading
@@ -14,12 +14,12 @@ from sandbox.waiting import wait_for
 
 
 class Numbers:
-    """Sends numbered messages all the time, until left."""
+    """Sends numbered messages until the block ends."""
 
     def __init__(self, name_server: str, topic: str) -> None:
         self.sent = 0
         self.unsure: set[int] = set()
-        """Those that were not confirmed: RocketMQ may have them or not."""
+        """Numbers that were not confirmed: RocketMQ may have stored them or not."""
         self._name_server = name_server
         self._topic = topic
         self._done = threading.Event()
@@ -41,7 +41,7 @@ class Numbers:
         self._thread.join()
 
     def find_ends(self, client: blocking.Client) -> dict[MessageQueue, int]:
-        """Find where all queues end: an end trails the answer to what was sent a little."""
+        """Find where all queues end. A broker shows that a little after it has confirmed a send."""
         ends = wait_for(
             lambda: {queue: at.max for queue, at in client.list_offsets(self._topic).items()},
             lambda ends: sum(ends.values()) == self.sent,
@@ -61,7 +61,7 @@ class Numbers:
 
 
 def arrived(rows: Path) -> Counter[int]:
-    """Count each number that a JSON sink holds."""
+    """Count how often a JSON sink has each number."""
     done = rows.glob("query=*/batch=*/part-*.json")
     lines = [line for part in done for line in part.read_text().splitlines()]
     return Counter(int(json.loads(line)["body"]) for line in lines)

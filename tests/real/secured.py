@@ -1,4 +1,4 @@
-"""Brokers that want signed requests, and speak TLS: the settings, and who may call."""
+"""Settings for brokers that require signed requests and use TLS, and their users."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ KEEPER = Credentials("keeper", "secret-of-keeper")
 
 
 def tls_options(authority: trustme.CA, place: Path) -> list[str]:
-    """Give a broker a certificate of this authority, in this folder."""
+    """Return Java options that give a broker a certificate of this authority."""
     certificate = authority.issue_cert("127.0.0.1", "localhost")
     certificate.private_key_pem.write_to_path(place / "key.pem")
     for pem in certificate.cert_chain_pems:

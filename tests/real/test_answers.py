@@ -1,8 +1,8 @@
 """
-What readers make of each answer that a broker may give to a pull: messages or an error by name.
+How readers treat each answer that a broker may give to a pull: as messages, or as a named error.
 
-A relay in front of a real broker puts the answers in. The real causes stand at the end, as far as
-their moment can be chosen: a file of the commit log that is gone, and a reset of a group's offset.
+A relay in front of a real broker inserts the answers. The last tests use real causes, where their
+moment can be chosen: a deleted file of the commit log, and a reset of a group's offset.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ A_BATCH = 2000
 GROUP = "readers-of-answers"
 TIMES = Times(first_pause=0.02, longest_pause=0.1, patience=0.3)
 MOST_PULLS = 60
-"""Enough for all pulls of a case with their pauses; without pauses there are thousands."""
+"""Enough for all pulls of a case with pauses; without pauses there would be thousands."""
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def relay(rocketmq: rocketmq.RocketMq) -> Iterator[Answers]:
 
 @pytest.fixture
 def filled(client: Client, queue: MessageQueue) -> MessageQueue:
-    """The queue, with messages in it whose bodies are their offsets."""
+    """A queue with messages whose bodies are their offsets."""
     fill(client, queue, MESSAGES)
     return queue
 
@@ -76,7 +76,7 @@ def read_by_asyncio(name_server: str, position: Position) -> list[int]:
 
 @dataclass(frozen=True)
 class Case:
-    """An answer, and what comes of it where it does not change: a gap, or in vain, or an error."""
+    """An answer that never changes, and its result: a gap, vain retries, or an error."""
 
     code: int
     remark: str | None
@@ -253,7 +253,7 @@ STORED = 30_000
 
 
 def test_what_a_broker_has_deleted_before_it_corrected_the_queue_is_an_error_or_a_gap() -> None:
-    """While a file of the commit log is gone the index still leads into it."""
+    """While a file of the commit log is gone, the index still points into it."""
     with rocketmq.run(brokers=1, properties={"mappedFileSizeCommitLog": str(A_FILE)}) as mq:
         mq.create_topics({"orders": 1})
         broker, queue = mq.brokers["broker-a"], MessageQueue("orders", "broker-a", 0)
@@ -283,6 +283,6 @@ def test_what_a_broker_has_deleted_before_it_corrected_the_queue_is_an_error_or_
                 with pytest.raises(OffsetGoneError, match=f"offsets {min(gone)} to "):
                     read_blocking(relay.address, strict)
                 assert strict.next == min(gone)
-                inside = Position(queue, max(gone) - 5, STORED)  # found further on
+                inside = Position(queue, max(gone) - 5, STORED)  # the broker finds a later message
                 with pytest.raises(OffsetGoneError, match=f"to {max(gone)} are deleted"):
                     read_blocking(relay.address, inside)

@@ -1,4 +1,4 @@
-"""`python -m mq_client`, as a person uses it."""
+"""`python -m mq_client`, as a user runs it."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ def _name_server(rocketmq: RocketMq, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shown(client: Client, topic: str, broker: str, number: int, end: int) -> None:
-    """Wait until the broker shows the queue's messages: its answer to a send comes earlier."""
+    """Wait until the broker shows the queue's messages: it answers a send before that."""
     queue = MessageQueue(topic, broker, number)
     assert wait_for(lambda: client.find_max_offset(queue), lambda seen: seen == end) == end
 
@@ -212,7 +212,7 @@ def test_without_a_name_server_it_says_how_to_give_one(
 
 
 def test_a_reader_that_goes_away_is_no_error(topic: str, rocketmq: RocketMq) -> None:
-    """As in `... tail | head -1`."""
+    """For example in `... tail | head -1`."""
     for _ in range(3):
         main(["send", topic, "x" * 70_000])
     command = [sys.executable, "-m", "mq_client", "tail", topic, "--from", "earliest"]

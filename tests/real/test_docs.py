@@ -1,4 +1,4 @@
-"""The programs of docs/rocketmq-client.md run as they stand, one after the other."""
+"""The programs of docs/rocketmq-client.md run unchanged, one after the other."""
 
 import re
 from pathlib import Path

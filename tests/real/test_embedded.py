@@ -1,4 +1,4 @@
-"""`evenkeel run` and the demo: the whole product without Kubernetes, in processes of their own."""
+"""`evenkeel run` and the demo: the whole product without Kubernetes, in separate processes."""
 
 import contextlib
 import json
@@ -70,14 +70,14 @@ class Embedded:
         part.replace(self.folder / "billing.yaml")
 
     def start(self) -> None:
-        """Start it on the file."""
+        """Start the process with the file."""
         file, state = str(self.folder / "billing.yaml"), str(self.folder / "state")
         command = [sys.executable, "-m", "evenkeel", "run", "-f", file, "--state", state]
         environment = {**ENVIRONMENT, **archive.make_environment()}
         self.process = process.ChildProcess("run", command, self._processes, environment)
 
     def close(self) -> None:
-        """End it and all that it has started."""
+        """End the process and all that it has started."""
         self._processes.close()
 
     def status(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Embedded:
         return {}
 
     def until(self, reason: str) -> dict[str, Any]:
-        """Wait until the group is or is not ready for this reason."""
+        """Wait until the group's condition Ready has this status and reason."""
         seen = wait_for(
             self.status,
             lambda it: ready(it) == reason or not self.process.is_running,
@@ -100,7 +100,7 @@ class Embedded:
         return seen
 
     def bodies(self) -> list[str]:
-        """Read what the sink holds."""
+        """Read the bodies in the sink."""
         rows = (self.folder / "rows").glob("query=*/batch=*/part-*.json")
         return [json.loads(line)["body"] for part in rows for line in part.read_text().splitlines()]
 

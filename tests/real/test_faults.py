@@ -1,4 +1,4 @@
-"""What a pull sequence promises while brokers and name servers die: nothing twice, nothing lost."""
+"""While brokers and name servers die, a pull sequence loses nothing and repeats nothing."""
 
 import threading
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def make_topic(client: Client, name: str, queues: int) -> list[MessageQueue]:
 
 
 def send_numbers(client: Client, queues: list[MessageQueue], count: int) -> None:
-    """Send the numbers below `count`, spread over the queues."""
+    """Send the numbers below `count`, spread over all queues."""
     for place, start in enumerate(range(0, count, A_BATCH)):
         queue = queues[place % len(queues)]
         numbers = range(start, min(start + A_BATCH, count))
@@ -49,7 +49,7 @@ def send_numbers(client: Client, queues: list[MessageQueue], count: int) -> None
 
 
 def ends(client: Client, queues: list[MessageQueue], count: int) -> dict[MessageQueue, int]:
-    """Wait until the brokers show all messages; where each queue ends."""
+    """Wait until the brokers show all messages; return where each queue ends."""
     while True:
         found = client.list_offsets(queues[0].topic)
         if sum(place.max for place in found.values()) == count:
@@ -57,7 +57,7 @@ def ends(client: Client, queues: list[MessageQueue], count: int) -> dict[Message
 
 
 def offsets_up_to(end: int, client: Client, position: Position) -> list[int]:
-    """Pull up to an offset, by as many batches as it takes; the offsets seen."""
+    """Pull up to an offset, in as many batches as needed; return the offsets."""
     seen: list[int] = []
     while position.next < end:
         batch = client.pull_batch("readers", position)
@@ -117,7 +117,7 @@ def test_a_name_server_may_be_gone_or_new_while_the_route_is_known(mq: rocketmq.
         assert sum(place.max for place in client.list_offsets("orders").values()) <= 20
         with pytest.raises(errors.NoNameServerError, match=mq.name_server.address):
             client.find_route("orders")
-        mq.name_server.restart()  # it knows no topic before the brokers have told it
+        mq.name_server.restart()  # it knows no topic before the brokers register
         send_numbers(client, queues, 20)
 
 

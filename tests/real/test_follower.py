@@ -1,7 +1,7 @@
 """
-Followers in processes of their own on real brokers: they join, leave, are killed and frozen.
+Followers in separate processes on real brokers: they join, leave, are killed and frozen.
 
-The messages are numbered, and each handled one is a line in a file.
+Messages are numbered, and each handled message is a line in a file.
 """
 
 import collections
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 ROOT = Path(__file__).parents[2]
 SESSION_SECONDS = 2.0
 SOON_SECONDS = 2.0
-"""A queue is read again within a session and this."""
+"""A queue is read again within a session's length plus this time."""
 HANDLER = """
 import os, time
 
@@ -114,7 +114,7 @@ class Scene:
         return [line.number for line in self.lines()]
 
     def send(self, count: int) -> None:
-        """Send the next numbers, round all queues."""
+        """Send the next numbers to all queues in turn."""
         for queue in self.queues:
             mine = [
                 Message(queue.topic, str(each).encode())
@@ -134,7 +134,7 @@ class Scene:
         return self.wait_for(lambda lines: len({line.number for line in lines}) == self.sent)
 
     def twice(self) -> list[Line]:
-        """The second and further lines of numbers."""
+        """List the lines of numbers that were handled before."""
         seen: set[int] = set()
         found = []
         for line in self.lines():
@@ -166,7 +166,7 @@ def read_by(lines: Sequence[Line], member: str) -> list[Line]:
 
 
 def assert_order_is_kept(lines: Sequence[Line]) -> None:
-    """The lines of one member and queue have growing offsets."""
+    """Check that offsets only grow in the lines of one member and queue."""
     by_queue: dict[tuple[str, str, int], list[int]] = collections.defaultdict(list)
     for line in lines:
         by_queue[line.member, line.broker, line.queue].append(line.offset)
@@ -220,7 +220,7 @@ def test_nothing_comes_twice_when_queues_move_and_followers_leave(scene: Scene) 
     assert scene.twice() == []
     for each in by_queue(lines).values():
         offsets = [line.offset for line in each]
-        assert offsets == sorted(offsets)  # whoever read it
+        assert offsets == sorted(offsets)  # whichever member read it
     log.info(
         "moved: standstills %s s; left: the other goes on after %.3f s",
         ", ".join(f"{seconds:.3f}" for seconds in takeovers(lines, moved_at).values()),
@@ -229,7 +229,7 @@ def test_nothing_comes_twice_when_queues_move_and_followers_leave(scene: Scene) 
 
 
 def by_queue(lines: Sequence[Line]) -> dict[tuple[str, int], list[Line]]:
-    """The lines of each queue in the order of time."""
+    """Return the lines of each queue, in the order of time."""
     found: dict[tuple[str, int], list[Line]] = collections.defaultdict(list)
     for line in lines:
         found[line.broker, line.queue].append(line)
@@ -237,7 +237,7 @@ def by_queue(lines: Sequence[Line]) -> dict[tuple[str, int], list[Line]]:
 
 
 def takeovers(lines: Sequence[Line], since: float) -> dict[tuple[str, int], float]:
-    """How long each queue stood still when another member first took it over after a moment."""
+    """Measure how long each queue stood still before another member took it over."""
     found: dict[tuple[str, int], float] = {}
     for queue, each in by_queue(lines).items():
         for before, after in pairwise(each):
@@ -267,7 +267,7 @@ def test_a_follower_that_is_frozen_loses_its_queues_and_changes_nothing_later(
         time.sleep(SESSION_SECONDS)
         frozen.send_signal(signal.SIGCONT)
         thawed_at = now()
-        scene.wait_for(  # it gets its queues back
+        scene.wait_for(  # the member gets its queues back
             lambda lines: max(line.at for line in read_by(lines, "b")) > thawed_at + 0.5
         )
     finally:
@@ -327,7 +327,7 @@ def test_a_queue_that_stops_at_a_message_holds_up_no_other(scene: Scene) -> None
 def read_topic(client: Client, topic: str) -> list[StoredMessage]:
     try:
         offsets = client.list_offsets(topic)
-    except errors.MqError:  # it is not there yet
+    except errors.MqError:  # the topic does not exist yet
         return []
     positions = [Position(queue, each.min, each.max) for queue, each in offsets.items()]
     return [
@@ -341,7 +341,7 @@ def keep_sending(scene: Scene, end: threading.Event) -> None:
 
 
 class Offsets:
-    """Watches what the group has committed: it must never go back."""
+    """Watches the group's committed offsets, which must never go back."""
 
     def __init__(self, scene: Scene) -> None:
         self.backwards: list[tuple[MessageQueue, int, int]] = []
@@ -369,7 +369,7 @@ class Offsets:
 def test_the_page_works_as_it_stands(
     rocketmq: rocketmq.RocketMq, client: Client, tmp_path: Path
 ) -> None:
-    """With `evenkeel run` and two followers, but for addresses that are free here."""
+    """It runs with `evenkeel run` and two followers; only the addresses differ."""
     page = (ROOT / "docs" / "follower.md").read_text("utf-8")
     manifest, handler = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)[0]
                          for kind in ("yaml", "python"))  # fmt: skip

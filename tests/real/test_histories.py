@@ -1,4 +1,4 @@
-"""Some random histories of one queue, on a master and a slave; `make histories` plays many."""
+"""Plays a few random histories of one queue, on a master and a slave: see `make histories`."""
 
 import pytest
 

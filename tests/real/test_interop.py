@@ -1,6 +1,7 @@
 """
-What RocketMQ's own client sends is read here field by field, and the other way round; what is asked
-of brokers here, RocketMQ's own tools see or answer alike.
+Our client reads what RocketMQ's own client sends, field by field, and the other way round.
+
+RocketMQ's own tools see the effects of our requests, and give the same answers.
 """
 
 import bisect
@@ -31,13 +32,13 @@ Fields = dict[str, Any]
 Read = Callable[[values.MessageQueue, int], list[Fields]]
 
 COMPRESSED_FROM = 4096
-"""RocketMQ's producer compresses what is longer."""
+"""RocketMQ's producer compresses longer bodies."""
 DELAY_MS = 1000
 """The broker's delay level 1."""
 
 
 def as_values(batch: Batch) -> list[Fields]:
-    """Show messages as `JavaClient.read` does."""
+    """Convert messages to the form of `JavaClient.read`."""
     return [
         {
             "topic": stored.topic,
@@ -65,7 +66,7 @@ def as_values(batch: Batch) -> list[Fields]:
 
 
 def as_columns(batch: Batch) -> list[Fields]:
-    """Show the same by way of columns; some fields do not have one."""
+    """Convert columns to the same form; some fields have no column."""
     found = batch.to_columns()
     texts = Properties(found["properties"])
     ids = columns.find_message_ids(found, texts).to_pylist()
@@ -99,7 +100,7 @@ def shown_host(raw: bytes) -> str:
 
 @pytest.fixture(params=[as_values, as_columns])
 def read(request: pytest.FixtureRequest, client: blocking.Client) -> Read:
-    """Reads that many messages of a queue here, from its begin on."""
+    """Reads this many messages of a queue with our client, from its beginning."""
     show: Callable[[Batch], list[Fields]] = request.param
 
     def read(queue: values.MessageQueue, count: int) -> list[Fields]:
@@ -114,7 +115,7 @@ def wall_ms() -> int:
 
 
 def differences(ours: list[Fields], theirs: list[Fields]) -> list[tuple[str, Any, Any]]:
-    """List what Java reads differently; it may have more fields, not more messages."""
+    """List what Java reads differently; it may have more fields, but not more messages."""
     return [
         (name, mine[name], other[name])
         for mine, other in zip(ours, theirs, strict=True)
@@ -155,7 +156,7 @@ def test_a_body_that_the_java_client_compressed_is_expanded(
     rng: random.Random,
     codec: compression.Codec,
 ) -> None:
-    """Java takes the bit away when it has expanded a body; we leave the flag as stored."""
+    """Java clears the bit after it has expanded a body; we leave the flag as it is stored."""
     body = text_body(rng, 3 * COMPRESSED_FROM)
     java.send(queue, java_client.message(body), codec=codec.name)
     ours = read(queue, 1)
@@ -371,7 +372,7 @@ def test_offsets_committed_here_are_those_that_rocketmqs_tool_shows(
 
 
 def progress(java: JavaClient, group: str) -> dict[values.MessageQueue, tuple[int, int]]:
-    """Read the tool's table: the broker's offset and the group's of each queue."""
+    """Read the tool's table: for each queue, the broker's offset and the group's."""
     rows = [line.split() for line in java.admin("consumerProgress", "-g", group).splitlines()]
     return {
         values.MessageQueue(row[0], row[1], int(row[2])): (int(row[3]), int(row[4]))
@@ -458,7 +459,7 @@ def test_the_allocation_librarys_producer_avoids_a_broker_until_its_pause_is_ove
 
 @contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """Keep a process from doing anything."""
+    """Stop a process until the block ends."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a real API server makes of our kinds: which objects it takes, and what it says to others."""
+"""Which objects of our kinds a real API server accepts, and how it refuses others."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -133,7 +133,7 @@ def bad_values(schema: Spec) -> Iterator[Any]:
 
 
 def with_bad_fields(schema: Spec, good: Any) -> Iterator[tuple[str, Any]]:
-    """Make copies of a good value, each with one bad field; the field's name stands before it."""
+    """Make copies of a good value, each with one bad field, together with that field's name."""
     for name, field in schema.get("properties", {}).items():
         for bad in bad_values(field):
             yield name, {**good, name: bad}

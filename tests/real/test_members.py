@@ -1,4 +1,4 @@
-"""Who is in a group and who holds which queue, as real brokers remember it, and forget."""
+"""The members of a group, and their locks of queues, as real brokers keep and drop them."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ from sandbox import asking, rocketmq, waiting
 from sandbox.waiting import wait_for
 
 SOON = 0.1
-"""Seconds between heartbeats, where a test waits for the next one."""
+"""Seconds between heartbeats in tests that wait for the next one."""
 LOCK_SECONDS = 1.0
 WANTED = filters.match_tags("paid || refunded")
 
@@ -30,7 +30,7 @@ def other(rocketmq: rocketmq.RocketMq) -> Iterator[Client]:
 
 
 def ids_at(broker: rocketmq.Broker, group: str) -> list[str]:
-    """Ask this broker alone for the group's clients."""
+    """Ask only this broker for the group's clients."""
     try:
         return asking.ask(broker.address, GetMemberIds(group))
     except errors.GroupEmptyError:
@@ -119,7 +119,7 @@ def test_a_client_is_one_member_of_a_group_at_a_time(
 def test_a_member_hears_of_one_that_joins_and_of_one_that_leaves(
     rocketmq: rocketmq.RocketMq, client: Client, other: Client, topic: str, group: str
 ) -> None:
-    """Each broker tells each member of each change, the one that has just joined too."""
+    """Each broker notifies each member of each change, also the one that has just joined."""
     brokers = len(rocketmq.brokers)
     notices: list[str] = []
 
@@ -183,7 +183,7 @@ def test_a_second_heartbeat_changes_nothing_and_tells_nobody(
             async with asyncio.timeout(waiting.PATIENCE_SECONDS):
                 for _ in range(own_notices):
                     await notices.get()
-            # A broker's notice would come before its answer, on the same connection.
+            # On one connection, a broker's notification would come before its answer.
             await client.send_heartbeat(group, "member", {topic: WANTED})
             await client.list_member_ids(group, topic)
             assert notices.empty()
@@ -196,7 +196,7 @@ def test_a_second_heartbeat_changes_nothing_and_tells_nobody(
 
 @pytest.fixture
 def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> Times:
-    """Heartbeats all the time, and times that let them find what has changed."""
+    """Frequent heartbeats, with short times after which they notice changes."""
     monkeypatch.setattr(membership, "EVERY_SECONDS", SOON)
     return Times(route_age=SOON)
 
@@ -218,7 +218,7 @@ def test_a_broker_that_was_killed_and_restarted_sees_the_member_again(
 
 
 def test_heartbeats_go_on_when_broker_and_name_server_were_away(quick_heartbeats: Times) -> None:
-    """While the only broker is, the name server says that there is no such topic."""
+    """While the only broker is down, the name server does not know the topic."""
     with (
         rocketmq.run(brokers=1) as mq,
         Client(mq.name_server.address, times=quick_heartbeats) as client,
@@ -277,7 +277,7 @@ def test_a_lock_outlives_the_member_that_took_it(
 
 
 def test_a_lock_ends_by_itself_unless_it_is_taken_again() -> None:
-    """By default after a minute."""
+    """By default it ends after a minute."""
     short = [f"-Drocketmq.broker.rebalance.lockMaxLiveTime={LOCK_SECONDS * 1000:.0f}"]
     with (
         rocketmq.run(brokers=1, java_options=short) as mq,

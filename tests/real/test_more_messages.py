@@ -1,4 +1,4 @@
-"""Messages off the beaten track: later ones, inner batches, one-way sends, filters, IPv6."""
+"""Rarer features: delayed messages, inner batches, one-way sends, filters, IPv6."""
 
 import asyncio
 import random
@@ -32,12 +32,12 @@ def read(client: blocking.Client, position: Position) -> list[StoredMessage]:
     return [found for batch in client.read("readers", [position]) for found in batch.to_messages()]
 
 
-# --- later
+# --- delayed messages
 
 
 @pytest.fixture(scope="module")
 def timed() -> Iterator[rocketmq.RocketMq]:
-    """A broker that delivers at a time, which others refuse to do, and takes no SQL filters."""
+    """A broker that delivers messages at a given time, but accepts no SQL filters."""
     settings = {"timerWheelEnable": "true", "enablePropertyFilter": "false"}
     with rocketmq.run(brokers=1, properties=settings) as mq:
         mq.create_topics({"timed": 4})
@@ -53,7 +53,7 @@ def timed_client(timed: rocketmq.RocketMq) -> Iterator[blocking.Client]:
 def test_messages_with_a_time_come_whole_and_not_before_it(
     timed_client: blocking.Client, rng: random.Random
 ) -> None:
-    """The broker keeps whole seconds, so the times differ in what is below."""
+    """The broker keeps only whole seconds, so the times may differ by less than a second."""
     queue = MessageQueue("timed", "broker-a", 1)
     now_ms = wall_ms()
     sent = {
@@ -110,12 +110,12 @@ def assert_is_whole(found: StoredMessage, queue: MessageQueue) -> None:
     assert found.properties["größe"] == "δ = 1"
 
 
-# --- inner batches: the broker keeps a batch as one message, which readers take apart
+# --- inner batches: the broker stores a batch as one message, which readers split
 
 
 @pytest.fixture
 def batch_queue(client: blocking.Client, unique_name: str) -> MessageQueue:
-    """A queue that keeps batches."""
+    """A queue that stores batches as one message."""
     config = TopicConfig(unique_name, 2, 2, attributes={"queue.type": "BatchCQ"})
     client.put_topics([config])
     queue = MessageQueue(unique_name, "broker-b", 1)
@@ -132,7 +132,7 @@ def route_of(client: blocking.Client, topic: str) -> list[MessageQueue]:
 
 
 def send_inner_batch(client: blocking.Client, queue: MessageQueue, numbers: Sequence[int]) -> int:
-    """Send as RocketMQ's producer does: a batch with an id of its own is kept as one."""
+    """Send a batch as RocketMQ's producer does: one with its own id is stored as one message."""
     key = properties.encode({properties.UNIQUE_KEY: f"BATCH-{numbers[0]}"})
     body = batch_body.encode((n, b"%d" % n, properties.encode(texts(n))) for n in numbers)
     route = client.find_route(queue.topic).find_broker(queue.broker)
@@ -237,7 +237,7 @@ def test_a_lag_counts_the_messages_of_inner_batches(
 def test_a_broker_filters_inner_batches_by_a_tag_that_they_do_not_have(
     client: blocking.Client, batch_queue: MessageQueue
 ) -> None:
-    """It looks at the batch, not at its messages: a limit of RocketMQ."""
+    """The broker checks the batch, not its messages: a limit of RocketMQ."""
     send_inner_batch(client, batch_queue, range(3))
     wanted = filters.match_tags("t1")
     assert read(client, Position(batch_queue, 0, stop=3, wanted=wanted)) == []
@@ -276,7 +276,7 @@ def test_a_message_sent_one_way_by_asyncio_arrives(
 def test_an_sql_filter_that_does_not_parse_is_an_error(
     client: blocking.Client, queue: MessageQueue, text: str
 ) -> None:
-    """A broker would take it for "everything"."""
+    """A broker would treat it as "everything"."""
     client.send([Message(queue.topic, b"x", properties={"amount": "5"})], To(queue))
     position = Position(queue, 0, wanted=filters.match_sql(text))
     with pytest.raises(errors.SubscriptionError, match=queue.topic):
@@ -300,7 +300,7 @@ IPV6 = "[::1]"
 
 
 class OnIPv6:
-    """A part of the sandbox that listens on IPv6's loopback instead."""
+    """A server of the sandbox that listens on the loopback of IPv6 instead."""
 
     @property
     def address(self) -> str:

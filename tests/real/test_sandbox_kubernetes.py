@@ -1,4 +1,4 @@
-"""The sandbox's Kubernetes, for real: what it serves and refuses, and what is left of it."""
+"""The sandbox's real Kubernetes: what it serves and refuses, and what it leaves behind."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ def shared() -> Iterator[kubernetes.Cluster]:
 
 @pytest.fixture
 def cluster(shared: kubernetes.Cluster) -> kubernetes.Cluster:
-    """Both servers, running, whatever the test before has done to them."""
+    """Both servers, running again whatever the last test has done to them."""
     for server in shared.servers.values():
         if not server.is_running:
             server.restart()
@@ -53,7 +53,7 @@ def admin(cluster: kubernetes.Cluster) -> ApiUser:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A name for whatever only this test makes, as Kubernetes wants it."""
+    """A valid Kubernetes name that only this test uses."""
     words: str = request.node.name.removeprefix("test_")
     return words.replace("_", "-")[:50].strip("-")
 
@@ -63,7 +63,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 
 
 def may_read_maps(cluster: kubernetes.Cluster, name: str, kind: str) -> None:
-    """Give somebody the right to list them, by a role of the same name."""
+    """Give a user the right to list ConfigMaps, with a role of the same name."""
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
     role = {"metadata": {"name": name}, "rules": [rule]}
     assert cluster.admin.ask("POST", f"{RIGHTS}/roles", role).status == 201
@@ -76,7 +76,7 @@ def may_read_maps(cluster: kubernetes.Cluster, name: str, kind: str) -> None:
 
 
 def allowed(user: ApiUser) -> int:
-    """Ask until RBAC has heard of what was written last; the status."""
+    """Repeat a request until RBAC knows the newest roles; return the HTTP status."""
     return wait_for(lambda: user.ask("GET", MAPS).status, lambda status: status == 200)
 
 
@@ -245,6 +245,6 @@ def test_the_command_tells_where_all_is_and_leaves_nothing(number: signal.Signal
         started = descendants(command.pid)
         command.send_signal(number)
         assert command.wait(PATIENCE_SECONDS) == (-9 if number == signal.SIGKILL else 0)
-    assert len(started) == 5  # two servers, their guards, and the folder's
+    assert len(started) == 5  # two servers, their two guards, and the guard of the folder
     assert all(ends(pid) for pid in started)
     assert not folder.exists()

@@ -1,4 +1,4 @@
-"""The sandbox's RocketMQ, for real: what stands, falls and comes back, and what is left of it."""
+"""The sandbox's real RocketMQ: servers that end and restart, and what they leave behind."""
 
 import json
 import signal
@@ -38,7 +38,7 @@ def shared() -> Iterator[rocketmq.RocketMq]:
 
 @pytest.fixture
 def mq(shared: rocketmq.RocketMq) -> rocketmq.RocketMq:
-    """The two brokers, all running, whatever the test before has done to them."""
+    """Two brokers, running again whatever the last test has done to them."""
     for broker in shared.brokers.values():
         if not broker.is_running:
             broker.restart()
@@ -64,12 +64,12 @@ def send(broker: rocketmq.Broker, topic: str, body: bytes) -> None:
 
 
 def pull(broker: rocketmq.Broker, topic: str) -> Pulled:
-    """Ask for the first message of queue 0, and wait up to 2 s for it."""
+    """Pull the first message of queue 0, and wait up to 2 s for it."""
     return asking.ask(broker.address, Pull("test", topic, 0, 0, 1, 1 << 20, 2_000))
 
 
 def received(broker: rocketmq.Broker, topic: str) -> bytes:
-    """Wait for the first message of queue 0; its body."""
+    """Wait for the first message of queue 0; return its body."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (answer := pull(broker, topic)).status is not PullStatus.FOUND:
         assert time.monotonic() < deadline, answer.remark
@@ -82,7 +82,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def data_folder(pids: list[int]) -> Path:
-    """Find the folder where RocketMQ lives, in the command line of one of its processes."""
+    """Find RocketMQ's data folder in the command line of one of its processes."""
     words = b"\0".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids).split(b"\0")
     home = next(word for word in words if word.startswith(b"-Duser.home="))
     return Path(home.decode().partition("=")[2]).parent
@@ -218,7 +218,7 @@ def test_a_broker_whose_port_is_taken_is_reported_long_before_the_time_is_over()
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_the_command_tells_where_all_is_and_leaves_nothing(number: signal.Signals) -> None:
-    """It lives on when its standard input ends, for a service has none."""
+    """The command goes on when its standard input ends, because a service has none."""
     with subprocess.Popen(
         [*UP, "--brokers", "1"],
         cwd=ROOT,
@@ -236,7 +236,7 @@ def test_the_command_tells_where_all_is_and_leaves_nothing(number: signal.Signal
         assert folder.is_dir()
         command.send_signal(number)
         assert command.wait(PATIENCE_SECONDS) == (-9 if number == signal.SIGKILL else 0)
-    assert len(started) == 5  # two Javas, their guards, and the folder's
+    assert len(started) == 5  # two Java processes, their two guards, and the guard of the folder
     assert all(ends(pid) for pid in started)
     assert not folder.exists()
 

@@ -1,4 +1,4 @@
-"""Brokers that ask who calls, and speak TLS."""
+"""Brokers that require signed requests, and use TLS."""
 
 import asyncio
 import ssl
@@ -30,7 +30,7 @@ def authority() -> trustme.CA:
 def secured(
     authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[rocketmq.RocketMq]:
-    """A broker and a name server that take TLS as well as plain connections."""
+    """A broker and a name server that accept TLS and plain connections."""
     place = tmp_path_factory.mktemp("tls")
     options = tls_options(authority, place)
     with rocketmq.run(

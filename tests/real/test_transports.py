@@ -23,7 +23,7 @@ Runs = Callable[[list[str], Callable[["Runner"], "Coroutine[Any, Any, None]"]], 
 
 
 class Runner:
-    """One way to talk to a client, whichever it is."""
+    """Runs the same calls on either client."""
 
     def __init__(self, client: aio.Client | blocking.Client) -> None:
         self.client = client
@@ -74,7 +74,7 @@ def proxy(name_server: str) -> Iterator[Proxy]:
 
 
 def free_address() -> str:
-    """An address where nobody listens: the proxy took it, and is gone."""
+    """An address where nothing listens: a proxy had it, and has ended."""
     with Proxy("127.0.0.1:1") as gone:
         return gone.address
 
@@ -127,7 +127,9 @@ def test_after_a_cut_the_next_request_works(runs: Runs, proxy: Proxy) -> None:
         proxy.cut()
         try:
             after = await client.list_topics()
-        except errors.NoNameServerError:  # the end of the old connection was not seen yet
+        except (
+            errors.NoNameServerError
+        ):  # the client had not noticed the end of the old connection yet
             after = await client.list_topics()
         assert after == before
 
@@ -174,7 +176,7 @@ def test_a_host_that_does_not_exist_is_an_error(runs: Runs) -> None:
 
 
 def test_a_server_of_another_kind_is_told_at_once(runs: Runs) -> None:
-    """Something that answers, but not RocketMQ: here an SSH server's greeting."""
+    """A server answers, but it is not RocketMQ: here with the greeting of SSH."""
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(10)
@@ -183,7 +185,7 @@ def test_a_server_of_another_kind_is_told_at_once(runs: Runs) -> None:
             peer, _ = server.accept()
             with peer:
                 peer.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
-                peer.recv(1)  # what the client asks, or its end
+                peer.recv(1)  # the client's request, or its end
 
         greeter = threading.Thread(target=greet)
         greeter.start()

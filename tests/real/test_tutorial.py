@@ -1,4 +1,4 @@
-"""The tutorial runs as it stands, in one shell, and prints what it says."""
+"""The tutorial's commands run unchanged, in one shell, and print what the page shows."""
 
 import contextlib
 import os
@@ -14,14 +14,14 @@ from sandbox import go, jars, kubernetes, programs
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
 BLOCK = re.compile(r"^<!-- run -->\n```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.S | re.M)
-"""A block that is run, and what it prints, if the page says so."""
+"""A block to run, and its output, if the page shows it."""
 BETWEEN = "=== the next block ==="
 PATIENCE_SECONDS = 600.0
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The checkout, but for what was made in it; what the page has built is at hand."""
+    """A copy of the checkout without generated files, in which the page's builds are ready."""
     if jars.find_java() is None:
         pytest.skip("NO TUTORIAL: there is no Java")
     try:
@@ -38,7 +38,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def run(script: str, folder: Path) -> tuple[int, str, str]:
-    """Run a script in a shell of its own; whatever it leaves behind is ended."""
+    """Run a script in its own shell; end all processes that it leaves behind."""
     kubectl = go.build(programs.KUBECTL).parent
     errors = folder / "errors"
     with errors.open("w") as into:
@@ -57,7 +57,7 @@ def run(script: str, folder: Path) -> tuple[int, str, str]:
 
 
 def is_as_shown(printed: str, shown: str) -> bool:
-    """`...` stands for anything, and so much space as there is for any."""
+    """Compare output with the page: `...` matches anything, and spaces match any spaces."""
     parts = [re.escape(" ".join(part.split())) for part in shown.split("...")]
     return re.fullmatch(".*".join(parts), " ".join(printed.split())) is not None
 

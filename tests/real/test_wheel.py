@@ -1,4 +1,4 @@
-"""The wheel, built from this checkout: what it holds, and its commands from an empty folder."""
+"""The wheel that is built from this checkout: its contents, and its commands in an empty folder."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(s
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel's files. It is built in a copy: building leaves files beside the sources."""
+    """The wheel's files. It is built in a copy, as building leaves files beside the sources."""
     copy, made = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("wheel")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)

@@ -1,4 +1,4 @@
-"""Each extra in pyproject.toml brings all that its part imports, and the small ones stay small."""
+"""Each extra in pyproject.toml installs all that its part imports, and small extras stay small."""
 
 import importlib.metadata
 import json
@@ -62,7 +62,7 @@ def bring(extra: str) -> set[str]:
 
 
 def is_installed(distribution: str) -> bool:
-    """Return whether it is: some are needed only by other versions of Python."""
+    """Return whether a distribution is installed: some are only for other Python versions."""
     try:
         importlib.metadata.distribution(distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -71,7 +71,7 @@ def is_installed(distribution: str) -> bool:
 
 
 def run(extra: str, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run code where of all that is installed here only what the extra brings can be imported."""
+    """Run code in a Python that can import only what the extra installs."""
     brought = bring(extra) | {"evenkeel"}
     refused = [
         module
@@ -90,7 +90,7 @@ def test_the_extra_cli_is_enough_for_the_modules_of_the_commands() -> None:
 
 
 def test_the_extra_cli_is_enough_to_plan_a_file() -> None:
-    """Which checks the file by the rules of the kinds, so it loads what evaluates them."""
+    """`evenkeel plan` checks the file by the rules of the kinds, so it loads their evaluator."""
     ended = run("cli", PLAN, "examples/files/plan.yaml")
     assert (ended.returncode, ended.stderr) == (2, "")
     assert "queues move" in ended.stdout

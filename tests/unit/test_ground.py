@@ -1,4 +1,4 @@
-"""The ground the project stands on: its names, its imports, its files and its seeds."""
+"""Rules of the whole project: its names, its imports, its files and its seeds."""
 
 import ast
 import json
@@ -33,7 +33,7 @@ def test_it(seed, rng):
 
 
 def python(*arguments: str, cwd: Path = ROOT) -> str:
-    """Run a Python of its own; what it prints, whatever its exit code."""
+    """Run a separate Python; return its output, whatever its exit code."""
     command = [sys.executable, *arguments]
     answer = subprocess.run(
         command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -42,7 +42,7 @@ def python(*arguments: str, cwd: Path = ROOT) -> str:
 
 
 def test_the_folder_operator_is_no_package() -> None:
-    """It would hide the standard library's `operator` from every Python started here."""
+    """A package would hide the standard library's `operator` from every Python started here."""
     assert not (ROOT / "operator" / "__init__.py").exists()
 
 
@@ -64,7 +64,7 @@ def test_the_version_is_told_in_two_places_and_is_the_same() -> None:
 
 
 def test_lb_core_needs_nothing_but_the_standard_library() -> None:
-    """All its modules are imported in a Python that knows no other folder but the root."""
+    """A Python that knows only the root folder can import all its modules."""
     answer = python("-I", "-S", "-c", IMPORT_ALL_OF_LB_CORE, str(ROOT))
     assert answer.startswith("{"), answer
     origins: dict[str, str] = json.loads(answer)

@@ -1,7 +1,7 @@
 """
-One word for one idea, over the whole product: names of classes, of functions, and the glossary.
+One word for one idea, in the whole product: in names of classes and functions, and the glossary.
 
-The code is read, not imported.
+The test parses the code, and does not import it.
 """
 
 import ast
@@ -25,7 +25,7 @@ NAMESAKES = {
     "Link": "the connections of the blocking and the asyncio client",
     "Zones": "the field of a ConsumerGroup takes the values of the policy",
 }
-"""Public classes that share a name, and why they may."""
+"""Public classes that share a name, and the reasons for it."""
 
 FOREIGN = {
     "buffer_updated": "asyncio.BufferedProtocol",
@@ -36,7 +36,7 @@ FOREIGN = {
     "name": "pyspark.sql.datasource.DataSource",
     "partitions": "pyspark.sql.datasource.DataSourceReader",
 }
-"""Functions that others call by a name of theirs, and who they are."""
+"""Functions whose names a library prescribes, and those libraries."""
 
 
 def split_words(text: str) -> frozenset[str]:
@@ -49,7 +49,7 @@ PARTICIPLES = split_words("""
     heard held kept known laid left lost made meant met said seen sent shown spent taken taught
     thought told understood undone won worn written
 """)
-"""Irregular ones. Those that are also the verb's own form are left out: cut, put, read, set."""
+"""Irregular participles, without those that equal their verb: cut, put, read, set."""
 ADJECTIVES = split_words("""
     alive all any away bad big busy common each full good healthy idle inner large largest last late
     latest least lost maybe missing more most new newest next old other outer pending plain ready
@@ -68,11 +68,11 @@ NOUNS = split_words("""
     message offset outcome page part path properties refusal result row secret selector story table
     text title value
 """)
-"""Words of the glossary, and others that named functions here before a verb did."""
+"""Nouns of the glossary, and others that have been used as names of functions."""
 ALSO_VERBS = split_words("""
     group head name number place queue slot topic zone
 """)
-"""Nouns that are verbs where something follows: `group_queues`. Alone they are nouns."""
+"""Words that are verbs if another word follows, as in `group_queues`, and nouns alone."""
 
 
 class Function(NamedTuple):
@@ -103,7 +103,7 @@ def find_functions(packages: Iterable[str]) -> Iterator[Function]:
 
 
 def find_fault(function: Function) -> str | None:
-    """Say why the name of a function does not begin with a verb; None if it does, or need not."""
+    """Say why a function's name is bad; None if it begins with a verb, or need not."""
     name = function.name.strip("_")
     if function.is_property or function.name.startswith("__") or name in FOREIGN:
         return None
@@ -132,7 +132,7 @@ def split_name(name: str) -> list[str]:
 
 
 def read_glossary() -> Iterator[tuple[str, str]]:
-    """Give each word, and the word that it stands for, or an empty string."""
+    """Return each word, and the word that it stands for, or an empty string."""
     for line in (ROOT / "docs" / "glossary.md").read_text("utf-8").splitlines():
         row = re.fullmatch(r"\| ([a-z]+) \|.*\|(?: ([a-z]+))? \|", line)
         if row:

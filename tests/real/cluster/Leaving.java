@@ -5,10 +5,10 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 
 /**
- * RocketMQ's own consumer, which manages all messages but those that begin with "bad".
+ * RocketMQ's own consumer, which fails at messages that begin with "bad".
  *
- * <p>Name server, topic and group are its arguments. It says the body of each message that it is
- * given, a line each; SIGTERM lets it leave.
+ * <p>Its arguments are name server, topic and group. It prints the body of each message on a line;
+ * SIGTERM shuts it down.
  */
 final class Leaving {
 

@@ -1,4 +1,4 @@
-"""Operators as processes, on a real API server, and a namespace for each test."""
+"""Runs operators as processes, on a real API server, with a namespace for each test."""
 
 import contextlib
 import itertools
@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Shared:
-    """An operator that looks at some namespaces, and those that no test had yet."""
+    """An operator that watches some namespaces, and the ones that no test has used yet."""
 
     operator: RunningOperator
     left: list[Namespace]
@@ -26,7 +26,7 @@ class Shared:
 
 @pytest.fixture(scope="module")
 def shared(kubernetes: Cluster, request: pytest.FixtureRequest) -> Iterator[Shared]:
-    """One operator for all tests of a file that ask for it, with a namespace for each of them."""
+    """One operator for all tests of a file that use it, with a namespace for each of them."""
     tests = [each for each in request.session.items if each.path == request.path]
     count = sum("shared" in getattr(each, "fixturenames", ()) for each in tests)
     file = request.path.stem.removeprefix("test_").replace("_", "-")
@@ -43,7 +43,7 @@ def shared(kubernetes: Cluster, request: pytest.FixtureRequest) -> Iterator[Shar
 def make_namespace(
     kubernetes: Cluster, request: pytest.FixtureRequest
 ) -> Callable[[str], Namespace]:
-    """Make namespaces of the test's own."""
+    """Make namespaces that only this test uses."""
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
 
     def make(suffix: str) -> Namespace:
@@ -57,7 +57,7 @@ def make_namespace(
 def namespace(
     request: pytest.FixtureRequest, make_namespace: Callable[[str], Namespace]
 ) -> Iterator[Namespace]:
-    """One that the test's operator looks at; it is empty, and the test's own."""
+    """An empty namespace that the test's operator watches and no other test uses."""
     if "shared" not in request.fixturenames:
         yield make_namespace("")
         return
@@ -70,16 +70,16 @@ def namespace(
 
 @pytest.fixture
 def operator(shared: Shared) -> Iterator[RunningOperator]:
-    """It is ready, and the file's other tests use it too: leave it as it is."""
-    shared.operator.wait_until_ready()  # again, where an API server was away
+    """A ready operator, which other tests of the file use too: leave it as it is."""
+    shared.operator.wait_until_ready()  # again, if the API server was down
     begun = len(shared.operator.log)
     yield shared.operator
-    sys.stdout.write(shared.operator.log[begun:])  # pytest shows it when the test has failed
+    sys.stdout.write(shared.operator.log[begun:])  # pytest shows the log if the test has failed
 
 
 @pytest.fixture
 def own_operator(kubernetes: Cluster, namespace: Namespace) -> Iterator[RunningOperator]:
-    """It looks at the test's namespace only, and is ready; the test may kill it or count on it."""
+    """A ready operator that watches only this test's namespace; the test may kill it."""
     with contextlib.ExitStack() as running:
         found = RunningOperator(kubernetes.admin.kubeconfig, namespace.name)
         running.enter_context(found)

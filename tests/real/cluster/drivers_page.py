@@ -1,4 +1,4 @@
-"""A metrics page as a driver serves it: two executors, one of which reads 1,000 rows a second."""
+"""Serves a metrics page like that of a driver: of two executors, one reads 1,000 rows a second."""
 
 import sys
 import threading

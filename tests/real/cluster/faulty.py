@@ -1,4 +1,4 @@
-"""An API server that misbehaves when told: a proxy of the test's own in front of the real one."""
+"""An API server that fails on request: a proxy in front of the real one."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ READY_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request on its way."""
+    """A request on its way to the API server."""
 
     method: str
     path: str
@@ -29,23 +29,23 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What it gets instead of the real answer; `CUT` and `SILENCE` are no answers."""
+    """The answer to a request instead of the real one; `CUT` and `SILENCE` are no answers."""
 
     status: int
     body: object = field(default_factory=lambda: {"message": "a fault of the test"})
 
 
 CUT, SILENCE = Answer(0), Answer(-1)
-"""The connection is cut; or it stays open, and nobody ever answers on it, not even later."""
+"""CUT cuts the connection. SILENCE leaves it open, and no answer ever comes."""
 Fault = Callable[[Call], Answer | None]
-"""What becomes of a request; None: it goes through."""
+"""Decides what happens to a request; None lets it through."""
 
 
 class FaultyApi:
-    """The proxy. `fault` may be another one at any time."""
+    """The proxy. `fault` may be replaced at any time."""
 
     def __init__(self, user: ApiUser, url: str) -> None:
-        """Speak to the real one as this user."""
+        """Prepare to call the real API server as this user."""
         self.fault: Fault = lambda call: None
         self.seen: list[Call] = []
         self._user = user
@@ -58,7 +58,7 @@ class FaultyApi:
         self._thread = threading.Thread(target=self._run)
 
     def kubeconfig(self, folder: Path) -> Path:
-        """Write how to reach it."""
+        """Write a kubeconfig for the proxy."""
         cluster = {"server": f"http://127.0.0.1:{self._claim.port}"}
         document = {
             "apiVersion": "v1",
@@ -73,15 +73,15 @@ class FaultyApi:
         return path
 
     def drop_watches(self) -> None:
-        """Cut all watches that are open."""
+        """Cut all open watches."""
         self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in set(self._watches)])
 
     def silence_watches(self) -> None:
-        """Let all watches that are open stay so, and tell nothing any more."""
+        """Keep all open watches open, but send no more events."""
         self._loop.call_soon_threadsafe(lambda: self._silent.update(self._watches))
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(READY_SECONDS)
         self._claim.release()
@@ -161,7 +161,7 @@ async def _instead(request: web.Request, answer: Answer) -> web.StreamResponse:
 
 @contextmanager
 def faulty(user: ApiUser, url: str) -> Iterator[FaultyApi]:
-    """Run a proxy for as long as this lasts."""
+    """Run a proxy until the block ends."""
     found = FaultyApi(user, url)
     found.start()
     try:

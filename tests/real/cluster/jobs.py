@@ -1,4 +1,4 @@
-"""A job on a real API server; the test says of its pods what a kubelet would."""
+"""Builds a job on a real API server, and sets the status of its pods as a kubelet would."""
 
 import json
 
@@ -17,20 +17,20 @@ def job(**fields: object) -> Document:
         "executors": 2,
         "sink": {"format": "noop"},
         "checkpoint": {"persistentVolumeClaim": "billing-state"},
-        "allowForeignConsumers": True,  # no broker is there that could tell who reads
+        "allowForeignConsumers": True,  # there is no broker that could list other readers
     }
     return {"topics": [{"name": "orders"}], "job": {**of_job, **fields}}
 
 
 class Kubelet:
-    """Says what becomes of the pods of one job."""
+    """Sets the status of the pods of one job, as a kubelet would."""
 
     def __init__(self, namespace: Namespace) -> None:
-        """Say nothing yet."""
+        """Set no status yet."""
         self._namespace = namespace
 
     def driver(self, *, but: str = "") -> str:
-        """Wait for the driver's pod, another than this one; its uid."""
+        """Wait for a driver's pod other than this one; return its uid."""
         found = wait_for(
             lambda: self._namespace.found(self._namespace.core("pods", DRIVER)),
             lambda it: it is not None and it["metadata"]["uid"] != but,
@@ -41,11 +41,11 @@ class Kubelet:
         return uid
 
     def runs(self) -> None:
-        """The driver's pod runs."""
+        """Report that the driver's pod runs."""
         self._namespace.set_ready(DRIVER, "True")
 
     def ended(self, code: int, *, seconds: int = 5) -> None:
-        """The driver's container has ended."""
+        """Report that the driver's container has ended."""
         ended = {
             "exitCode": code,
             "reason": "Error",
@@ -60,7 +60,7 @@ class Kubelet:
         self._namespace.set_status(DRIVER, status)
 
     def is_cut_off(self) -> None:
-        """Nobody hears of the driver's node: the cluster takes back that its pod is ready."""
+        """Report the driver's pod as unready, as a cluster does when a node is silent."""
         conditions = [
             {"type": "Ready", "status": "False"},
             {"type": "ContainersReady", "status": "True"},
@@ -68,17 +68,17 @@ class Kubelet:
         self._namespace.set_status(DRIVER, {"phase": "Running", "conditions": conditions})
 
     def holds_lease(self, driver: str, seconds: int) -> None:
-        """The driver has its Lease, and does not renew it."""
+        """Write the driver's Lease as held. Nothing renews it."""
         path = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace.name}/leases/{DRIVER}"
         held = {"holderIdentity": driver, "leaseDurationSeconds": seconds}
         self._namespace.patch(path, {"spec": held})
 
     def lost(self) -> None:
-        """The driver's pod is given up with its node; of the container nobody knows."""
+        """Report the driver's pod as lost with its node; its container's state is unknown."""
         self._namespace.set_status(DRIVER, {"phase": "Failed", "reason": "NodeLost"})
 
     def executor(self, number: str, driver: str) -> str:
-        """An executor's pod, as Spark makes it; its name."""
+        """Make an executor's pod as Spark does, and return its name."""
         labels = {
             "evenkeel.dev/group": "billing",
             "spark-role": "executor",
@@ -90,7 +90,7 @@ class Kubelet:
         return name
 
     def reports(self, driver: str, adopted: int, *executors: str, error: str | None = None) -> None:
-        """The driver says who fills which slot."""
+        """Write a driver's report that says which executors fill the slots."""
         slots = {
             f"billing-{place}": {"executor": number, "host": "10.0.0.1"}
             for place, number in enumerate(executors)

@@ -1,8 +1,8 @@
 """
-Runs the driver's pods of one namespace as processes of this machine, with real Spark.
+Runs the driver pods of one namespace as processes on this machine, with real Spark.
 
-To operator and API server it is what a node is: it starts the pod that was made, says that it runs,
-shows pods for its executors, ends it when it is deleted, and then the pod is gone.
+It acts as a node does: it starts a new driver pod, reports that it runs, creates pods for its
+executors, and ends it when it is deleted. After that, the pod is gone.
 """
 
 import base64
@@ -29,7 +29,7 @@ DRIVER, EXECUTOR = "spark-role=driver", "spark-role=executor"
 
 
 class Kubelet:
-    """Looks again and again; what goes wrong is raised when it is left."""
+    """Checks the pods repeatedly; its errors are raised when its context ends."""
 
     def __init__(self, cluster: Cluster, namespace: Namespace) -> None:
         """Start nothing yet."""
@@ -42,10 +42,10 @@ class Kubelet:
         self._thread = threading.Thread(target=self._keep_looking)
         self._trouble: Exception | None = None
         self.started = 0
-        """How many drivers."""
+        """How many drivers were started."""
 
     def __enter__(self) -> Self:
-        """Begin to look."""
+        """Begin to check pods."""
         self._thread.start()
         return self
 
@@ -77,7 +77,7 @@ class Kubelet:
             self._remove_executors(uid)
             self._namespace.delete(self._namespace.core("pods", name))
         elif uid not in self._running:
-            # A pod without a node would be gone the moment that it is deleted, its driver alive.
+            # Without a node, a deleted pod would be gone at once, while its driver still runs.
             self._namespace.bind(name)
             self._running[uid] = self._start(pod)
             self.started += 1
@@ -86,7 +86,7 @@ class Kubelet:
             self._show_executors(pod)
 
     def _start(self, pod: Document) -> process.ChildProcess:
-        """Run what the pod says, but for its places: those of a container are not there."""
+        """Run the pod's command with other paths: those of a container do not exist here."""
         uid, account = pod["metadata"]["uid"], pod["spec"]["serviceAccountName"]
         folder = self._folder.path / uid
         folder.mkdir()
@@ -136,7 +136,7 @@ class Kubelet:
         return folder
 
     def _show_executors(self, driver: Document) -> None:
-        """Spark's executors here are processes; to the operator each is a pod."""
+        """Create a pod for each executor of Spark, which is a process here."""
         name, uid = driver["metadata"]["name"], driver["metadata"]["uid"]
         found = self._namespace.found(self._namespace.core("configmaps", name))
         text = ((found or {}).get("data") or {}).get("report.json")
@@ -157,7 +157,7 @@ class Kubelet:
             self._namespace.pod(pod, labels, owner)
 
     def _remove_executors(self, driver: str) -> None:
-        """They end with their driver."""
+        """Remove the executors' pods, which end with their driver."""
         for pod in self._pods(EXECUTOR):
             if any(owner["uid"] == driver for owner in pod["metadata"]["ownerReferences"]):
                 self._namespace.delete(self._namespace.core("pods", pod["metadata"]["name"]))

@@ -1,4 +1,4 @@
-"""The chart as real helm installs it, and the operator as a process, as its Deployment says."""
+"""Installs the chart with the real helm, and runs its operator as a process."""
 
 import json
 import os
@@ -21,14 +21,14 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Release:
-    """A release in a namespace of its own, of the chart that stands in `source`."""
+    """A release of the chart in `source`, in its own namespace."""
 
     cluster: Cluster
     namespace: str
     source: Path = ROOT
 
     def helm(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run helm as an admin, in the release's namespace."""
+        """Run helm as admin, in the release's namespace."""
         command = [
             str(go.build(programs.HELM)), "--kubeconfig", str(self.cluster.admin.kubeconfig),
             "--namespace", self.namespace, *words,
@@ -36,45 +36,45 @@ class Release:
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def install(self, *options: str) -> str:
-        """Install the chart; what helm said."""
+        """Install the chart; return helm's output."""
         return self._done("install", "--create-namespace", NAME, self._chart, *options)
 
     def upgrade(self, source: Path, *options: str) -> "Release":
-        """Upgrade to the chart of another checkout, or roll back to it."""
+        """Upgrade to the chart of another checkout, or downgrade to it."""
         found = Release(self.cluster, self.namespace, source)
         found._done("upgrade", NAME, found._chart, *options)
         return found
 
     def uninstall(self) -> str:
-        """Take everything away that helm takes; what it said."""
+        """Uninstall the release; return helm's output."""
         return self._done("uninstall", NAME)
 
     @property
     def objects(self) -> list[Document]:
-        """What helm has installed."""
+        """List the objects that helm has installed."""
         found = yaml.safe_load_all(self._done("get", "manifest", NAME))
         return [each for each in found if each]
 
     @property
     def hooks(self) -> list[Document]:
-        """What helm makes for a test, and deletes afterwards."""
+        """List the objects that helm creates for a test and then deletes."""
         found = yaml.safe_load_all(self._done("get", "hooks", NAME))
         return [each for each in found if each]
 
     @property
     def deployment(self) -> Document:
-        """The operator's."""
+        """The Deployment of the operator."""
         (found,) = (each for each in self.objects if each["kind"] == "Deployment")
         return found
 
     @property
     def account(self) -> ApiUser:
-        """Who the operator is."""
+        """The service account of the operator."""
         name = self.deployment["spec"]["template"]["spec"]["serviceAccountName"]
         return self.cluster.service_account(self.namespace, name)
 
     def running(self) -> operator.RunningOperator:
-        """Run the operator with the Deployment's arguments, but for the port, as its account."""
+        """Run the operator as its account, with the Deployment's arguments except the port."""
         (container,) = self.deployment["spec"]["template"]["spec"]["containers"]
         words = [*container.get("command", []), *container["args"]]
         words = words[words.index("operator") + 1 :]
@@ -86,7 +86,7 @@ class Release:
         return str(self.source / "charts" / "evenkeel")
 
     def tested(self) -> tuple[ApiUser, subprocess.CompletedProcess[str]]:
-        """Run the program of `helm test` as its pod would; who it was, and how it ended."""
+        """Run the program of `helm test` as its pod does; return its user and its result."""
         pods = [each for each in self.hooks if each["kind"] == "Pod"]
         items = [each for each in self.hooks if each not in pods]
         others = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
@@ -114,13 +114,13 @@ class Release:
 
 
 def kubectl(user: ApiUser, *words: str, told: str = "") -> subprocess.CompletedProcess[str]:
-    """Run kubectl as somebody."""
+    """Run kubectl as this user."""
     command = [str(go.build(programs.KUBECTL)), "--kubeconfig", str(user.kubeconfig), *words]
     return subprocess.run(command, input=told, capture_output=True, text=True, check=False)
 
 
 def used(audit: Path, user: ApiUser) -> set[tuple[str, str, str]]:
-    """Read which verbs on which resources somebody was allowed, as (group, resource, verb)."""
+    """Read the rights that a user has used, as (group, resource, verb)."""
     found = set()
     for line in audit.read_text().splitlines():
         event = json.loads(line)
@@ -131,12 +131,13 @@ def used(audit: Path, user: ApiUser) -> set[tuple[str, str, str]]:
         group = ref.get("apiGroup", "")
         found.add((group, resource, event["verb"]))
         if event["verb"] == "patch" and event.get("responseStatus", {}).get("code") == 201:
-            found.add((group, resource, "create"))  # it was applied, and was not there before
+            # A server-side apply of an object that did not exist.
+            found.add((group, resource, "create"))
     return found
 
 
 def refused(audit: Path, user: ApiUser) -> list[str]:
-    """List what somebody was not allowed."""
+    """List the requests of a user that were forbidden."""
     found = []
     for line in audit.read_text().splitlines():
         event = json.loads(line)
@@ -148,7 +149,7 @@ def refused(audit: Path, user: ApiUser) -> list[str]:
 
 
 def granted(objects: list[Document], account: str) -> set[tuple[str, str, str]]:
-    """Read what the roles bound to a service account let it do."""
+    """Read the rights that a service account has by its roles."""
     roles = {
         (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
         for each in objects
@@ -167,7 +168,7 @@ def granted(objects: list[Document], account: str) -> set[tuple[str, str, str]]:
 
 
 def rights_of(role: Document) -> set[tuple[str, str, str]]:
-    """Read what a role lets do, as (group, resource, verb)."""
+    """Read the rights of a role, as (group, resource, verb)."""
     return {
         (group, resource, verb)
         for rule in role["rules"]

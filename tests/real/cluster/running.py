@@ -1,4 +1,4 @@
-"""What tests of the operator need: the process itself, and objects as a user sees them."""
+"""Runs an operator process for tests, and gives access to objects as a user has it."""
 
 import re
 import sys
@@ -18,7 +18,7 @@ QUICK_LEASE = ("--lease-duration", "3", "--lease-deadline", "2", "--lease-period
 
 
 class RunningOperator(operator.RunningOperator):
-    """It looks at one namespace only, and its lease is soon free."""
+    """An operator that watches only one namespace, and whose Lease expires soon."""
 
     def __init__(self, kubeconfig: Path, namespace: str, *options: str) -> None:
         """Start nothing yet."""
@@ -26,7 +26,7 @@ class RunningOperator(operator.RunningOperator):
         super().__init__(kubeconfig, *where, *QUICK_LEASE, *options)
 
     def until_forgotten(self, namespace: str) -> None:
-        """Wait until it has seen that there is nothing of ours in a namespace any more."""
+        """Wait until the operator has seen that a namespace has none of our objects any more."""
         of_it = re.compile(rf'^evenkeel_(?:group|topic)_.*namespace="{namespace}"', re.M)
         assert not wait_for(lambda: of_it.search(self.get("/metrics")[1]), lambda it: not it)
 
@@ -45,22 +45,22 @@ class Namespace:
     """The objects of one namespace."""
 
     def __init__(self, name: str, user: ApiUser) -> None:
-        """Everything is done as this user."""
+        """Send all requests as this user."""
         self.name = name
         self.user = user
 
     def path(self, plural: str, name: str = "", part: str = "") -> str:
-        """Find our objects."""
+        """Return the path of our objects."""
         root = f"/apis/{parts.GROUP}/{parts.VERSION}/namespaces/{self.name}/{plural}"
         return "/".join(filter(None, (root, name, part)))
 
     def core(self, plural: str, name: str = "", part: str = "") -> str:
-        """Find objects of Kubernetes itself."""
+        """Return the path of objects of Kubernetes itself."""
         root = f"/api/v1/namespaces/{self.name}/{plural}"
         return "/".join(filter(None, (root, name, part)))
 
     def make(self, kind: str, name: str, spec: Document, **metadata: Any) -> Document:
-        """Make one of our objects."""
+        """Create one of our objects."""
         plural = {"Topic": "topics", "ConsumerGroup": "consumergroups"}[kind]
         document = {
             "apiVersion": API_VERSION,
@@ -71,14 +71,14 @@ class Namespace:
         return self._asked("POST", self.path(plural), document, 201)
 
     def make_known_topic(self, name: str, route: list[Document], **spec: str) -> None:
-        """Make a topic whose route was read once: what a job needs to start, and no broker."""
+        """Create a topic whose route was read before, so that a job can start without a broker."""
         self.make("Topic", name, {"nameServers": ["127.0.0.1:1"], **spec})
         self.until("topics", name, lambda it: read_condition(it, "Ready")[0] == "False")
         status = {"brokers": route, "readQueues": 8, "observedGeneration": 1}
         self.patch(self.path("topics", name, "status"), {"status": status})
 
     def change(self, plural: str, name: str, change: Document) -> Document:
-        """Change an object of ours."""
+        """Change one of our objects."""
         kind = "application/merge-patch+json"
         return self._asked("PATCH", self.path(plural, name), change, 200, kind)
 
@@ -87,7 +87,7 @@ class Namespace:
         self._asked("DELETE", path, {"gracePeriodSeconds": 0}, 200)
 
     def empty(self) -> None:
-        """Delete all objects of ours."""
+        """Delete all our objects."""
         for plural in ("consumergroups", "topics"):
             self._asked("DELETE", self.path(plural), {"gracePeriodSeconds": 0}, 200)
 
@@ -96,7 +96,7 @@ class Namespace:
         return self._asked("GET", self.path(plural, name), None, 200)
 
     def status(self, plural: str, name: str) -> Document:
-        """Read the status of one of our objects; empty before there is one."""
+        """Read the status of one of our objects; empty if it has none yet."""
         found: Document = self.get(plural, name).get("status") or {}
         return found
 
@@ -107,7 +107,7 @@ class Namespace:
         is_right: Callable[[Document], object],
         seconds: float = PATIENCE_SECONDS,
     ) -> Document:
-        """Wait until a status is right."""
+        """Wait until a status is as expected."""
         seen = wait_for(
             lambda: self.status(plural, name), lambda status: bool(is_right(status)), seconds
         )
@@ -115,7 +115,7 @@ class Namespace:
         return seen
 
     def found(self, path: str) -> Document | None:
-        """Read any object; None if there is none."""
+        """Read any object; None if it does not exist."""
         answer = self.user.ask("GET", path)
         return answer.body if answer.status == 200 else None
 
@@ -124,13 +124,13 @@ class Namespace:
         self._asked("PATCH", path, change, 200, "application/merge-patch+json")
 
     def claim(self, name: str) -> None:
-        """Make a claim of a volume."""
+        """Create a volume claim."""
         spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
         document = {"metadata": {"name": name}, "spec": spec}
         self._asked("POST", self.core("persistentvolumeclaims"), document, 201)
 
     def node(self, name: str, zone: str) -> None:
-        """Make a node in a zone."""
+        """Create a node in a zone."""
         labels = {"topology.kubernetes.io/zone": zone}
         body = {"metadata": {"name": name, "labels": labels}}
         self._asked("POST", "/api/v1/nodes", body, 201)
@@ -142,7 +142,7 @@ class Namespace:
         owner: Document | None = None,
         node: str = "node-1",
     ) -> None:
-        """Make a pod that is ready, as far as the API server knows."""
+        """Create a pod, and set its status to ready."""
         spec = {"containers": [{"name": "main", "image": "nothing"}], "nodeName": node}
         owners = [] if owner is None else [owner]
         metadata = {"name": name, "labels": dict(labels), "ownerReferences": owners}
@@ -164,7 +164,7 @@ class Namespace:
         self.patch(self.core("pods", pod, "status"), {"status": status})
 
     def events(self) -> list[tuple[str, str]]:
-        """Read reason and message of all Events."""
+        """Read the reasons and messages of all Events."""
         items = self._asked("GET", self.core("events"), None, 200)["items"]
         return [(each["reason"], each["message"]) for each in items]
 
@@ -178,7 +178,7 @@ class Namespace:
 
 
 def make_namespace(admin: ApiUser, name: str) -> Namespace:
-    """Make one, and the account of its pods, as the controllers of a whole cluster do."""
+    """Create a namespace and its default service account, as a cluster's controllers do."""
     assert admin.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).status == 201
     place = f"/api/v1/namespaces/{name}/serviceaccounts"
     assert admin.ask("POST", place, {"metadata": {"name": "default"}}).status == 201

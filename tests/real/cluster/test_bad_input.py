@@ -1,4 +1,4 @@
-"""What users write and servers answer that cannot be: it is refused or told, and others go on."""
+"""Invalid input of users and servers is refused or reported, and other groups go on."""
 
 import base64
 import contextlib
@@ -48,7 +48,7 @@ def secret(namespace: Namespace, name: str, **data: bytes) -> None:
     ids=["secret", "query", "null", "topic", "claim"],
 )
 def test_a_name_that_is_a_path_is_refused(namespace: Namespace, kind: str, spec: Document) -> None:
-    """It would lead the operator to objects of other namespaces."""
+    """Otherwise such a name would lead the operator to objects of other namespaces."""
     name = {"topics": "Topic", GROUPS: "ConsumerGroup"}[kind]
     document = {"apiVersion": "evenkeel.dev/v1alpha1", "kind": name, "spec": spec}
     document["metadata"] = {"name": "bad"}

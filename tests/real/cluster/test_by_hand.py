@@ -1,4 +1,4 @@
-"""Annotations by which somebody asks for something now, on a real API server."""
+"""Annotations that request something now, on a real API server."""
 
 import json
 
@@ -12,13 +12,13 @@ LABELS = {"app": "billing"}
 
 
 def ask(namespace: Namespace, **annotations: str | None) -> None:
-    """Set annotations, or take them away."""
+    """Set annotations, or remove them."""
     found = {f"evenkeel.dev/{name}": value for name, value in annotations.items()}
     namespace.change(GROUPS, "billing", {"metadata": {"annotations": found}})
 
 
 def share(namespace: Namespace, *pods: str) -> Document:
-    """Make a group of pods, and wait until they share its queues."""
+    """Create a group of pods, and wait until they share its queues."""
     namespace.make("Topic", "orders", {"route": ROUTE})
     for name in pods:
         namespace.pod(name, LABELS)
@@ -30,7 +30,7 @@ def share(namespace: Namespace, *pods: str) -> Document:
 
 
 def make_running(namespace: Namespace) -> tuple[Kubelet, str, list[str]]:
-    """Make a group whose job runs with two executors; its driver and their pods."""
+    """Create a group whose job runs with two executors; return its driver and their pods."""
     namespace.make_known_topic("orders", ROUTE)
     namespace.claim("billing-state")
     namespace.make("ConsumerGroup", "billing", job())

@@ -1,7 +1,7 @@
 """
-The chart, installed by real helm on a real API server; the operator runs as its account.
+The chart, installed by the real helm on a real API server; the operator runs as its account.
 
-The API server notes each request, so it is known what the operator was allowed, and what it used.
+The API server logs each request, so the test knows which rights the operator had and used.
 """
 
 import json
@@ -22,12 +22,12 @@ from tests.real.cluster.running import Namespace, make_namespace
 ROUTE = [{"broker": "broker-a", "readQueues": 8, "writeQueues": 8}]
 GROUPS = "consumergroups"
 FOR_OWNERS = {("evenkeel.dev", "consumergroups/finalizers", "update")}
-"""Asked for by an admission plugin, which does not note it."""
+"""A right that an admission plugin checks, without a log entry."""
 
 
 @dataclass(frozen=True)
 class Audited:
-    """An API server that writes down who does what."""
+    """An API server that logs which user does what."""
 
     cluster: Cluster
     log: Path
@@ -35,7 +35,7 @@ class Audited:
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
-    """It has none of our kinds: the chart brings them."""
+    """An API server without our kinds, which the chart installs."""
     folder = tmp_path_factory.mktemp("audit")
     policy = {
         "apiVersion": "audit.k8s.io/v1",
@@ -61,7 +61,7 @@ def is_ready(status: Document) -> bool:
 
 
 def use_everything(it: Namespace) -> None:
-    """Do with topics and groups what takes each of the operator's rights."""
+    """Use topics and groups so that the operator needs each of its rights."""
     secret = {"metadata": {"name": "acl"}, "stringData": {"accessKey": "a", "secretKey": "b" * 8}}
     assert it.user.ask("POST", it.core("secrets"), secret).status == 201
     code = {"metadata": {"name": "code"}, "data": {"transform.py": "x = 1"}}
@@ -78,7 +78,7 @@ def use_everything(it: Namespace) -> None:
         "transform": {"configMapRef": {"name": "code", "key": "transform.py"}},
         "sink": {"format": "noop"},
         "checkpoint": {"persistentVolumeClaim": "state"},
-        "allowForeignConsumers": True,  # no broker is there that could tell who reads
+        "allowForeignConsumers": True,  # there is no broker that could list other readers
     }
     it.make("ConsumerGroup", "paying", {"topics": [{"name": "payments"}], "job": a_job})
     first = until_pod(it, "paying-driver", but="")
@@ -95,7 +95,7 @@ def use_everything(it: Namespace) -> None:
 
 
 def make_long_assignment(it: Namespace) -> None:
-    """Let an assignment be too long for a status, and then another one."""
+    """Make an assignment that is too long for a status, and then another one."""
     for number in range(60):
         route = [{"broker": "broker-a", "readQueues": 210, "writeQueues": 210}]
         it.make("Topic", f"topic-{number}", {"route": route})
@@ -119,12 +119,12 @@ def make_long_assignment(it: Namespace) -> None:
 
 
 def until_pod(it: Namespace, name: str, but: str) -> str:
-    """Wait for a pod of this name that is not the one with this uid; its uid."""
+    """Wait for a pod of this name with another uid than this one; return its uid."""
 
     def uid() -> str:
         found = it.found(it.core("pods", name))
         if found is not None and found["metadata"].get("deletionTimestamp"):
-            # As a kubelet would; the operator may have been quicker.
+            # A kubelet would do this; the operator may have done it already.
             it.user.ask("DELETE", it.core("pods", name), {"gracePeriodSeconds": 0})
             return ""
         return "" if found is None else found["metadata"]["uid"]
@@ -137,7 +137,7 @@ def until_pod(it: Namespace, name: str, but: str) -> str:
 def assert_rights_are_right(
     audited: Audited, installed: Release, it: Namespace, watched: list[str]
 ) -> None:
-    """All that was asked was allowed; nothing else is, but for what drivers are given by it."""
+    """Check that all requests were allowed, and all other rights are for drivers."""
     account = installed.account
     assert refused(audited.log, account) == []
     name = account.name.rpartition(":")[2]
@@ -233,7 +233,7 @@ def test_without_the_right_to_read_secrets_a_topic_says_so_and_others_go_on(
 
 
 def left_of(installed: Release) -> list[str]:
-    """List what is still there of a release; the definitions are to stay, and are not among it."""
+    """List the objects that are left of a release, without the definitions, which must stay."""
     admin, found = installed.cluster.admin, []
     for path in (
         "/apis/rbac.authorization.k8s.io/v1/clusterroles",

@@ -1,4 +1,4 @@
-"""The command line on a real API server, beside an operator that follows what it asks for."""
+"""The command line on a real API server, with an operator that carries out its requests."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def place(kubernetes: Cluster) -> Iterator[Namespace]:
 
 @pytest.fixture
 def run(kubernetes: Cluster, place: Namespace, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command there; how it ended, and all that it said."""
+    """Run a command in this place; return its exit code and its whole output."""
 
     def said(*words: str, user: ApiUser = kubernetes.admin) -> tuple[int, str]:
         where = ("-n", place.name, "--kubeconfig", str(user.kubeconfig))
@@ -63,7 +63,7 @@ def run(kubernetes: Cluster, place: Namespace, capsys: pytest.CaptureFixture[str
 
 
 def pods(place: Namespace, group: str, *names: str) -> None:
-    """Make a group of pods, and wait until each has queues."""
+    """Create a group of pods, and wait until each pod has queues."""
     labels = {"app": group}
     for name in names:
         place.pod(name, labels)
@@ -77,7 +77,7 @@ def annotations(place: Namespace, group: str) -> dict[str, str]:
     return found
 
 
-# --- what it shows
+# --- commands that show something
 
 
 def test_it_explains_who_owns_what_since_which_epoch(place: Namespace, run: Run) -> None:
@@ -152,7 +152,7 @@ def test_a_pod_that_redirects_top_gets_no_token(
     kubernetes: Cluster, place: Namespace, run: Run, own_address: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The API server passes on where a pod sends to, and whoever makes pods names one so."""
+    """The API server passes on a pod's redirect, and whoever creates pods can name one so."""
     user = kubernetes.service_account(place.name, "default")
     allow(place, user, "evenkeel.dev", "consumergroups", "get")
     allow(place, user, "", "pods/proxy", "get")
@@ -162,14 +162,14 @@ def test_a_pod_that_redirects_top_gets_no_token(
         with answering(own_address, 302, place_to_steal) as (port, asked):
             monkeypatch.setattr(pod_paths, "METRICS_PORT", port)
             code, shown = run("top", "billing", user=user)
-    assert asked, "the API server asks the pod"
+    assert asked, "the API server sends the request to the pod"
     assert stolen == []
     assert code == DONE
     assert f"with a redirect to '{place_to_steal}', which is not followed" in shown
-    assert "billing-1  2 " in shown, "the rest is shown"
+    assert "billing-1  2 " in shown, "all other facts are shown"
 
 
-# --- what it asks for
+# --- commands that request something
 
 
 def test_a_drain_empties_a_pod_and_its_undo_lets_it_have_queues_again(
@@ -238,7 +238,7 @@ def test_a_restart_is_waited_for_until_another_driver_runs(place: Namespace, run
     assert "the job has restarted" in said[0][1]
 
 
-# --- trouble
+# --- errors
 
 
 def test_a_group_that_is_not_there_is_told_with_those_that_are(place: Namespace, run: Run) -> None:
@@ -288,7 +288,7 @@ def test_who_is_not_known_is_told_to_log_in(kubernetes: Cluster, run: Run, tmp_p
 def test_a_check_sees_the_right_assignment_and_leaves_nothing_behind(
     kubernetes: Cluster, place: Namespace, run: Run
 ) -> None:
-    """With the rights that the chart gives it."""
+    """The check has the rights that the chart gives it."""
     user = kubernetes.user("checker")
     for plural in ("topics", "consumergroups"):
         allow(place, user, "evenkeel.dev", plural, "get", "list", "watch", "create", "delete")
@@ -352,12 +352,12 @@ def test_kubectl_runs_and_completes_it_as_its_plugin(
     assert said("__complete", "evenkeel", "drain", "pg") == "pg-a\n:4\n"
 
 
-# --- a job, without the nodes that it would run on
+# --- a job, without nodes on which it could run
 
 
 @pytest.fixture
 def own_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Where this machine, which plays the driver's pod, serves a driver's page of metrics."""
+    """The address at which this machine, instead of a driver's pod, serves a metrics page."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         try:
             asked.connect(("198.51.100.1", 9))  # nothing is sent
@@ -376,7 +376,7 @@ def own_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @contextmanager
 def answering(address: str, status: int, to: str = "") -> Iterator[tuple[int, list[str | None]]]:
-    """Serve on a port of this machine; which proofs of identity came there."""
+    """Serve on a port of this machine; yield the credentials that clients send to it."""
     seen: list[str | None] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -388,7 +388,7 @@ def answering(address: str, status: int, to: str = "") -> Iterator[tuple[int, li
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer((address, 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -409,7 +409,7 @@ def listens(address: str, port: int) -> bool:
 
 
 def start_job(place: Namespace, address: str) -> str:
-    """Let `billing` run with two executors, unless it does; the uid of its driver's pod."""
+    """Let `billing` run with two executors, if it does not; return the uid of its driver's pod."""
     if place.found(place.path(GROUPS, "billing")) is None:
         claim = {"persistentVolumeClaim": "billing-state"}
         place.claim("billing-state")
@@ -421,7 +421,7 @@ def start_job(place: Namespace, address: str) -> str:
 
 
 def start_driver(place: Namespace, address: str, but: str = "") -> str:
-    """Say what a kubelet and a driver would, of another pod than this one."""
+    """Act as kubelet and driver, for a pod other than this one."""
     path = place.core("pods", "billing-driver")
     driver = wait_for(lambda: place.found(path), lambda it: it is not None and uid(it) != but)
     assert driver is not None
@@ -443,7 +443,7 @@ def start_driver(place: Namespace, address: str, but: str = "") -> str:
 
 
 def executor(driver: str, number: str) -> str:
-    """Name the pod of an executor."""
+    """Return the name of an executor's pod."""
     return f"billing-{driver[:5]}-exec-{number}"
 
 

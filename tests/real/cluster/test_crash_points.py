@@ -1,8 +1,8 @@
 """
-An operator that dies at any of its writes, before it or after it: the next one goes on.
+An operator dies at any of its writes, before or after it, and the next operator goes on.
 
-It is killed by never letting it go on from that write. Whoever comes next has nothing but what the
-API server has, so this is what a kill of the process leaves behind.
+It dies because that write never returns. The next operator knows only what the API server has, so
+this is the state that a killed process leaves behind.
 """
 
 import asyncio
@@ -30,18 +30,18 @@ from tests.real.cluster.running import Namespace
 LOOK_SECONDS = 0.1
 PATIENCE_SECONDS = 600.0
 AT_ONCE = 4
-"""Operators that live and die side by side: they mostly wait, and each has its namespace."""
+"""How many operators run concurrently: they mostly wait, and each has its own namespace."""
 DRIVER = "billing-driver"
 NEVER = 0
 
 
 class MortalApi(Api):
-    """Stops for ever at a write: before it is sent, or when it is done."""
+    """Stops for ever at a write, before it is sent or after it is done."""
 
     def __init__(
         self, connect: Callable[[], kopf.ConnectionInfo], dies_at: int, *, after: bool
     ) -> None:
-        """Count writes from 1; at `NEVER` it lives."""
+        """Count writes from 1; with `NEVER` it does not stop."""
         super().__init__(connect)
         self.asked: list[str] = []
         self.is_dead = asyncio.Event()
@@ -66,10 +66,10 @@ class MortalApi(Api):
 
 
 class Story:
-    """What happens to one namespace: a job is made, gets an executor more, and its driver fails."""
+    """The events in one namespace: a job is created, gets an executor, and its driver fails."""
 
     def __init__(self, namespace: Namespace, name_server: str, topic: str) -> None:
-        """Nothing has happened yet."""
+        """Begin before the first event."""
         self.namespace = namespace
         self._objects = {
             "Topic": ("orders", {"topic": topic, "nameServers": [name_server]}),
@@ -94,7 +94,7 @@ class Story:
             self.namespace.make(kind, name, spec)
 
     def go_on(self) -> bool:
-        """Let the next thing happen, if it is time for it; whether all is over."""
+        """Play the next event, if it is time for it; return whether all are over."""
         status = self.namespace.status("consumergroups", "billing")
         self.epochs.append(status.get("epoch", 0))
         pod = self.namespace.found(self.namespace.core("pods", DRIVER))
@@ -152,7 +152,7 @@ async def live(client: MortalApi, namespace: str, is_over: Callable[[], Awaitabl
     finally:
         doomed = {hearing, *asyncio.all_tasks()} - {asyncio.current_task()}
         for task in doomed:
-            task.cancel()  # as a kill does: nothing of it goes on
+            task.cancel()  # as a kill does: none of its work goes on
         await asyncio.gather(*doomed, return_exceptions=True)
         await operator.end()
 
@@ -167,7 +167,7 @@ async def _hear(operator: Operator, resync: Resync) -> None:
 
 
 def run(user: ApiUser, story: Story, dies_at: int, *, after: bool = False) -> list[str]:
-    """Let the story happen to an operator that dies, and go on with another; the first's writes."""
+    """Play the story with an operator that dies, then with another; return the first's writes."""
     settings = kopf.OperatorSettings()
 
     def connect() -> kopf.ConnectionInfo:
@@ -185,7 +185,7 @@ def run(user: ApiUser, story: Story, dies_at: int, *, after: bool = False) -> li
     return asyncio.run(main())
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # what has died closes no connection
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # a dead operator closes no connection
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_operator_may_die_at_any_write(
     kubernetes: Cluster,
@@ -225,6 +225,6 @@ def test_an_operator_may_die_at_any_write(
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for _ in pool.map(die, *zip(*points, strict=True)):
             pass
-    gc.collect()  # so that the connections left open are missed here, not in a later test
+    gc.collect()  # so that open connections give their warnings here, not in a later test
     with capsys.disabled():
         sys.stdout.write(f"\nkilled at {len(points)} points; each came to the same assignment\n")

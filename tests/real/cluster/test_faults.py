@@ -1,4 +1,4 @@
-"""An API server that refuses, is cut off, forgets its watches: nothing is lost, others go on."""
+"""An API server refuses, is cut off, or drops watches: nothing is lost, and other groups go on."""
 
 import sys
 from collections.abc import Iterator
@@ -26,11 +26,11 @@ def proxy(kubernetes: Cluster) -> Iterator[FaultyApi]:
 
 @pytest.fixture
 def operator(proxy: FaultyApi, namespace: Namespace, tmp_path: Path) -> Iterator[RunningOperator]:
-    """It speaks through the proxy."""
+    """An operator that uses the proxy."""
     with RunningOperator(proxy.kubeconfig(tmp_path), namespace.name) as found:
         found.wait_until_ready()
         yield found
-        sys.stdout.write(found.log)  # pytest shows it when the test has failed
+        sys.stdout.write(found.log)  # pytest shows the log if the test has failed
 
 
 def is_ready(status: Document) -> bool:
@@ -132,7 +132,8 @@ def test_a_list_that_is_stale_brings_no_pod_back(
     proxy.fault = give_stale_lists
     proxy.drop_watches()
     assert wait_for(lambda: len(lists), bool)
-    namespace.pod("billing-w", {"app": "billing"})  # the watch tells of it after all that was
+    # The watch reports this pod after all earlier changes.
+    namespace.pod("billing-w", {"app": "billing"})
     wanted = {"billing-w", "billing-x", "billing-z"}
     after = namespace.until(GROUPS, "billing", lambda it: count_loads(it).keys() == wanted)
     assert after["epoch"] > before["epoch"]
@@ -166,14 +167,14 @@ def test_an_annotation_pauses_a_group(operator: RunningOperator, namespace: Name
 def test_a_pod_that_was_made_under_a_drivers_name_meanwhile_is_not_deleted(
     operator: RunningOperator, namespace: Namespace, proxy: FaultyApi
 ) -> None:
-    """As by a leader of today, when the one of yesterday still has a delete on its way."""
+    """A new leader may have created it, while a delete of the old leader is still on its way."""
     driver = namespace.core("pods", "billing-driver")
     namespace.make_known_topic("orders", ROUTE)
     job = {
         "image": "x:1",
         "sink": {"format": "noop"},
         "checkpoint": {"url": "/state"},
-        "allowForeignConsumers": True,  # no broker is there that could tell who reads
+        "allowForeignConsumers": True,  # there is no broker that could list other readers
     }
     namespace.make("ConsumerGroup", "billing", {"topics": [{"name": "orders"}], "job": job})
     assert wait_for(lambda: namespace.found(driver), bool)

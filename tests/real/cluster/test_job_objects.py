@@ -1,4 +1,4 @@
-"""The objects of a job on a real API server, and a real Spark driver that makes executors there."""
+"""The objects of a job on a real API server, with a real Spark driver that creates executors."""
 
 import dataclasses
 import json
@@ -30,9 +30,9 @@ from tests.real.cluster.running import Namespace
 ROOT = Path(__file__).parents[3]
 SPARK_HOME = Path(pyspark.__file__).parent
 RPC_REQUEST, RPC_FAILURE = b"\3", b"\5"
-"""Of Spark's network protocol."""
+"""Message types of Spark's network protocol."""
 A_JAVA_STRING = b"\xac\xed\0\5t\0\5hello"
-"""Whoever may send this may send any object."""
+"""A serialized Java object. Whoever may send it may send any object."""
 REGISTERED = "Successfully registered with driver"
 RESTRICTED = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
 MERGE = "application/merge-patch+json"
@@ -86,7 +86,7 @@ FULL: Document = {
 
 @dataclasses.dataclass
 class Made:
-    """A group in the API, and its objects."""
+    """A group in the API, and the objects of its job."""
 
     namespace: Namespace
     group: ConsumerGroup
@@ -101,7 +101,7 @@ class Made:
         return f"{root}/namespaces/{self.namespace.name}/{plural}/{document['metadata']['name']}"
 
     def apply(self) -> list[Document]:
-        """Apply all, as the operator does; what the API server has then."""
+        """Apply all objects, as the operator does; return what the API server then has."""
         return [self._applied(each) for each in self.objects]
 
     def _applied(self, document: Document) -> Document:
@@ -121,7 +121,7 @@ class Made:
 
 
 def made(namespace: Namespace, job: Document) -> Made:
-    """Make topic and group in a namespace that takes restricted pods only."""
+    """Create topic and group in a namespace that accepts only restricted pods."""
     admin = namespace.user
     path = f"/api/v1/namespaces/{namespace.name}"
     assert admin.ask("PATCH", path, RESTRICTED, MERGE).status == 200
@@ -150,7 +150,7 @@ def full(namespace: Namespace) -> Made:
 
 @pytest.fixture
 def account(kubernetes: Cluster, full: Made) -> ApiUser:
-    """The driver's, once RBAC has heard of its role."""
+    """The driver's account, once RBAC knows its role."""
     found = kubernetes.service_account(full.namespace.name, "billing-driver")
     pods = full.namespace.core("pods")
     assert wait_for(lambda: found.ask("GET", pods).status, lambda status: status == 200) == 200
@@ -293,13 +293,13 @@ def test_slices_can_be_read_once_the_status_names_them(full: Made, account: ApiU
 
 @pytest.fixture
 def spark(full: Made, account: ApiUser, tmp_path: Path) -> Iterator[process.ChildProcess]:
-    """A driver as in its pod, but for two addresses; with the account's rights."""
+    """A driver like the one in a pod, except for two addresses; it has the account's rights."""
     if jars.find_java() is None:
         pytest.skip("NO SPARK: there is no Java")
     data = full.objects[3]["data"]
     job = job_file.decode(data["job.json"])
     config = account.kubeconfig.read_text()
-    (tmp_path / "kubeconfig").write_text(config)  # its own name has colons, which part names
+    (tmp_path / "kubeconfig").write_text(config)  # its own name has colons, which separate names
     server = json.loads(config)["clusters"][0]["cluster"]["server"]
     settings = {
         "spark.master": f"k8s://{server}",
@@ -308,7 +308,7 @@ def spark(full: Made, account: ApiUser, tmp_path: Path) -> Iterator[process.Chil
     job = msgspec.structs.replace(
         job,
         spark=job.spark | settings,
-        kubernetes=None,  # nothing is to be followed here
+        kubernetes=None,  # no assignment is followed here
     )
     (tmp_path / "executor.json").write_text(data["executor.json"])
     (tmp_path / "job.json").write_text(job_file.encode(job))
@@ -351,7 +351,7 @@ def test_spark_makes_executors_with_these_rights_and_takes_them_away(
 
 
 def environment_of(pod: Document) -> dict[str, str]:
-    """Tell what Spark has said to an executor, and what the kubelet would add."""
+    """Return the environment of an executor from Spark, and what a kubelet would add."""
     (main,) = (each for each in pod["spec"]["containers"] if each["name"] == "main")
     said = {each["name"]: each["value"] for each in main["env"] if "value" in each}
     name = pod["metadata"]["name"]
@@ -360,7 +360,7 @@ def environment_of(pod: Document) -> dict[str, str]:
 
 
 def asked_by_a_stranger(url: str) -> bytes:
-    """Send the driver an object as an executor does, but without a secret; the answer's kind."""
+    """Send the driver an object like an executor, but without a secret; return the reply's type."""
     port = urlsplit(url).port
     assert port is not None
     host, endpoint = b"127.0.0.1", b"CoarseGrainedScheduler"
@@ -374,7 +374,7 @@ def asked_by_a_stranger(url: str) -> bytes:
 
 
 def check_executor(pod: Document) -> None:
-    """It has what the spec says, what the template says, and only what this needs."""
+    """Check that an executor has what spec and template say, and nothing that they do not need."""
     (owner,) = pod["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("Pod", "billing-driver")
     assert re.fullmatch(r"billing-[0-9a-f]+-exec-[12]", pod["metadata"]["name"])
@@ -397,7 +397,7 @@ def check_executor(pod: Document) -> None:
         "spark://CoarseGrainedScheduler@127.0.0.1:"
     )
     own_name = environment["SPARK_EXECUTOR_POD_NAME"]["valueFrom"]["fieldRef"]["fieldPath"]
-    assert own_name == "metadata.name", "by it a driver knows whom to drain"
+    assert own_name == "metadata.name", "the driver needs the pod's name to drain it"
     secret = environment["EVENKEEL_SECRET_KEY"]["valueFrom"]["secretKeyRef"]
     assert secret == {"name": "acl", "key": "secretKey"}
     mounts = {each["mountPath"] for each in main["volumeMounts"]}

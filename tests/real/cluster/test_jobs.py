@@ -1,4 +1,4 @@
-"""A group's job on a real API server; the test says of pods what a kubelet would."""
+"""A group's job on a real API server; the test sets the status of pods as a kubelet would."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_an_executor_whose_pod_goes_leaves_its_slot_and_keeps_its_queues(
     kubelet.reports(driver, 1, "1", "2")
     namespace.until(GROUPS, "billing", is_running)
     namespace.change(GROUPS, "billing", {"spec": {"rebalance": {"grace": "5s"}}})
-    kubelet.executor("3", driver)  # which has not told anything yet
+    kubelet.executor("3", driver)  # which has reported nothing yet
     namespace.delete(namespace.core("pods", names[1]))
     status = namespace.until(
         GROUPS, "billing", lambda it: it["assignments"][1].get("emptySince", "")
@@ -97,7 +97,7 @@ def test_more_and_fewer_executors_need_no_new_driver(
 def test_the_lease_of_a_driver_that_was_seen_to_end_is_free_at_once(
     kubelet: Kubelet, namespace: Namespace, *, is_seen: bool
 ) -> None:
-    """One that may still run somewhere keeps it, until it is over."""
+    """A driver that may still run somewhere keeps its Lease until it expires."""
     first = kubelet.driver()
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{namespace.name}/leases/{DRIVER}"
     kubelet.holds_lease(first, seconds=30)
@@ -116,7 +116,7 @@ def test_the_lease_of_a_driver_that_was_seen_to_end_is_free_at_once(
 def test_a_driver_on_a_lost_node_is_replaced_when_its_lease_has_run_out(
     kubelet: Kubelet, namespace: Namespace
 ) -> None:
-    """No kubelet is there that could end its pod, or tell that it has ended."""
+    """No kubelet can end its pod, or report that it has ended."""
     first = kubelet.driver()
     namespace.bind(DRIVER)
     kubelet.runs()
@@ -175,7 +175,8 @@ def test_a_group_that_is_being_deleted_starts_no_driver_again(
     kubelet.driver()
     waits = {"metadata": {"finalizers": ["example.com/somebody-else"]}}
     namespace.change(GROUPS, "billing", waits)
-    namespace.delete(namespace.path(GROUPS, "billing"))  # as with --cascade=foreground
+    # As `kubectl delete --cascade=foreground` does.
+    namespace.delete(namespace.path(GROUPS, "billing"))
     wait_for(lambda: namespace.found(namespace.core("pods", DRIVER)), lambda it: it is None)
     namespace.until(
         GROUPS,
@@ -231,7 +232,7 @@ def test_a_job_that_becomes_consumers_ends_before_they_get_its_queues(
     kubelet: Kubelet, namespace: Namespace
 ) -> None:
     kubelet.driver()
-    namespace.bind(DRIVER)  # so that it is there until a kubelet has ended it
+    namespace.bind(DRIVER)  # so that the pod stays until a kubelet has ended it
     kubelet.runs()
     namespace.pod("shop-1", {"app": "shop"})
     of_pods = {"podSelector": {"matchLabels": {"app": "shop"}}}
@@ -274,7 +275,7 @@ def test_a_job_waits_until_nobody_else_is_seen_to_read_in_its_name(
     topic: str,
     group: str,
 ) -> None:
-    """Not while nobody can tell, nor beside a driver of another cluster, nor beside others."""
+    """It waits while brokers do not answer, and for drivers of other clusters and other readers."""
     namespace.make_known_topic("orders", ROUTE, topic=topic)
     namespace.claim("billing-state")
     everything = {topic: filters.match_tags("*")}

@@ -1,4 +1,4 @@
-"""What docs/moving.md and docs/operating/scaling.md promise, with RocketMQ's own consumer."""
+"""Checks the promises of docs/moving.md and docs/operating/scaling.md with RocketMQ's consumer."""
 
 import os
 import re
@@ -27,7 +27,7 @@ STOP_SECONDS = 120.0
 
 @pytest.fixture
 def consumer(rocketmq: RocketMq, topic: str, group: str) -> Iterator[ChildProcess]:
-    """RocketMQ's own consumer, which says each message and fails at those that are bad."""
+    """RocketMQ's own consumer, which prints each message and fails at bad ones."""
     libraries = jars.fetch_classpath(java_client.TOOLS)
     classes = jars.compile_sources([HERE / "Leaving.java"], libraries)
     command = [
@@ -86,7 +86,7 @@ def test_a_job_takes_over_from_rocketmqs_own_consumers_with_what_they_failed_at(
     def behind(name: str) -> int:
         return sum(each.messages for each in client.measure_lag(group, name))
 
-    # Its last commit, as it leaves, asks for no answer and may be lost: wait for one of before.
+    # The commit with which it leaves has no answer and may be lost: wait for an earlier one.
     assert wait_for(lambda: behind(topic), lambda count: count == 0) == 0
     consumer.stop(STOP_SECONDS)
     namespace.until("consumergroups", "billing", lambda it: reason(it) == "Starting")
@@ -99,7 +99,7 @@ def test_a_job_takes_over_from_rocketmqs_own_consumers_with_what_they_failed_at(
 def test_going_back_starts_with_a_job_that_has_ended(
     operator: RunningOperator, namespace: Namespace, kubernetes: Cluster
 ) -> None:
-    """A group that is suspended from the start is one whose job has ended."""
+    """A group that is suspended from the start behaves like one whose job has ended."""
     namespace.make(
         "Topic", "orders", {"route": [{"broker": "b", "readQueues": 1, "writeQueues": 1}]}
     )

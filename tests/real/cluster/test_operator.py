@@ -1,4 +1,4 @@
-"""The operator on a real API server: topics and groups in, statuses, Events and metrics out."""
+"""The operator on a real API server: it turns topics and groups into statuses and Events."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def static(*names: str) -> Document:
 
 
 def make_assigned(namespace: Namespace, *names: str) -> Document:
-    """Make a group of a list, and wait until it is assigned; its status."""
+    """Create a group with a static list, wait until it is assigned, and return its status."""
     namespace.make("Topic", "orders", {"route": ROUTE})
     namespace.make("ConsumerGroup", "billing", static(*names))
     return namespace.until(GROUPS, "billing", is_ready)
@@ -127,14 +127,15 @@ def test_pods_come_and_go(operator: RunningOperator, namespace: Namespace) -> No
 def test_objects_of_others_are_left_as_they_are(
     operator: RunningOperator, namespace: Namespace
 ) -> None:
-    """Operators made with kopf share a finalizer, and each would take it away from all objects."""
+    """Operators that use kopf share a finalizer, and each would remove it from all objects."""
     namespace.pod("theirs", {"app": "billing"})
     finalizers = ["kopf.zalando.org/KopfFinalizerMarker"]
     namespace.patch(namespace.core("pods", "theirs"), {"metadata": {"finalizers": finalizers}})
     namespace.make("Topic", "orders", {"route": ROUTE})
     namespace.make("ConsumerGroup", "billing", of_pods())
     namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {"theirs": 8})
-    namespace.delete(namespace.core("pods", "theirs"))  # and it stays until they let it go
+    # The pod stays until its finalizer is removed.
+    namespace.delete(namespace.core("pods", "theirs"))
     namespace.until(GROUPS, "billing", lambda it: count_loads(it) == {})
     found = namespace.found(namespace.core("pods", "theirs"))
     assert found is not None

@@ -1,9 +1,9 @@
 """
-An API server that answers 503, 403 or nothing for a while, and a namespace whose rights are taken.
+An API server answers 503, 403 or nothing for a while, or the rights in a namespace are removed.
 
-The operator lives through it, its probes tell the truth meanwhile, and it works again by itself
-soon after the end. `make outages` lets each last for two minutes. What no watch can live through
-ends the process.
+The operator survives that, its probes report the outage, and it works again by itself soon after
+the end. With `make outages`, each outage lasts two minutes. Faults that no watch can survive end
+the process.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def with_one_pod(namespace: Namespace) -> Document:
 
 
 def lasts(seconds: float, is_so: Callable[[], bool]) -> None:
-    """See that something is so all the while."""
+    """Check that something stays true during the outage."""
     end = time.monotonic() + seconds
     wait_for(is_so, lambda found: not found or time.monotonic() > end, seconds + 1)
     assert is_so()
@@ -95,7 +95,7 @@ ENDS_A_WATCH = {
 def test_what_ends_a_watch_ends_the_process_which_says_why_and_a_new_one_works(
     proxy: FaultyApi, namespace: Namespace, tmp_path: Path, kind: str
 ) -> None:
-    """The kubelet starts it anew; a process that lives on would be deaf."""
+    """The kubelet restarts the operator; without watches it would notice no change."""
     broken = Answer(200, ENDS_A_WATCH[kind])
     with RunningOperator(proxy.kubeconfig(tmp_path), namespace.name) as operator:
         operator.wait_until_ready()
@@ -111,7 +111,7 @@ def test_what_ends_a_watch_ends_the_process_which_says_why_and_a_new_one_works(
 
 
 def refusing(namespace: Namespace) -> Fault:
-    """Take all rights in one namespace."""
+    """Remove all rights in one namespace."""
     inside = f"/namespaces/{namespace.name}/"
     message = {"message": f"the operator has no rights in namespace {namespace.name}"}
     return lambda call: Answer(403, message) if inside in call.path else None
@@ -145,7 +145,7 @@ def test_a_namespace_whose_rights_are_taken_stops_no_other_one(
         wait_for(lambda: refused(operator, other), lambda it: it == 1, 40)
         assert refused(operator, other) == 1
         assert refused(operator, namespace) == 0
-        with_one_pod(namespace)  # it is kept as ever
+        with_one_pod(namespace)  # its group is still reconciled
         assert f"in namespace {other.name}" in operator.log
         lasts(outage_seconds, lambda: probes(operator) == (200, 200))
         if begins == "at-the-start":

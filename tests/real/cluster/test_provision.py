@@ -1,4 +1,4 @@
-"""Topics that the operator makes and resizes, on real brokers."""
+"""Topics that the operator creates and resizes, on real brokers."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ TOPICS, GROUPS = "topics", "consumergroups"
 
 @pytest.fixture
 def asked(rocketmq: RocketMq, unique_name: str) -> Document:
-    """A spec for this test's own topic, which is not there yet."""
+    """Make a spec for this test's topic, which does not exist yet."""
     servers = [rocketmq.name_server.address]
     return {"topic": unique_name, "nameServers": servers, "provision": provision(4)}
 
@@ -46,7 +46,7 @@ def message(status: Document, kind: str) -> str:
 
 
 def routed(client: Client, topic: str) -> dict[str, tuple[int, int]]:
-    """Readable and writable queues by broker, as the name server tells clients."""
+    """Return readable and writable queues by broker, as the name server reports them."""
     route = client.find_route(topic, max_age=0)
     return {each.broker: (each.read_queues, each.write_queues) for each in route.brokers}
 
@@ -57,7 +57,7 @@ def settings(rocketmq: RocketMq, broker: str, topic: str) -> Settings | None:
 
 @contextlib.contextmanager
 def frozen(broker: Broker) -> Iterator[None]:
-    """Its connections stand, and it answers nobody."""
+    """Freeze a broker: its connections stay open, but it answers nothing."""
     os.kill(broker.pid, signal.SIGSTOP)
     try:
         yield
@@ -107,7 +107,7 @@ def test_fewer_queues_wait_for_a_group_that_has_not_read_them(
     namespace.until(TOPICS, "orders", is_as_asked)
     closing = MessageQueue(asked["topic"], "broker-b", 3)
     client.send([Message(closing.topic, b"1"), Message(closing.topic, b"2")], To(closing))
-    of_others = f"{group}-of-others"  # no ConsumerGroup here
+    of_others = f"{group}-of-others"  # a group without a ConsumerGroup here
     for reader_name in (group, of_others):
         client.commit(reader_name, {closing: 1})
     resize(namespace, "orders", 2)

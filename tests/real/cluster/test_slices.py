@@ -1,4 +1,4 @@
-"""An assignment that is too long for a status: ConfigMaps hold it, and all else is the same."""
+"""An assignment that is too long for a status is in ConfigMaps, and all else is the same."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,7 @@ from tests.real.cluster.running import Namespace, RunningOperator
 
 GROUPS = "consumergroups"
 TOPICS, QUEUES, CONSUMERS = 60, 210, 1000
-"""Each consumer has a dozen queues, each of another topic: about 800 KiB."""
+"""Each consumer has a dozen queues, each of a different topic: about 800 KiB in total."""
 
 
 def running(kubernetes: Cluster, namespace: Namespace) -> RunningOperator:
@@ -37,7 +37,7 @@ def config_maps(namespace: Namespace) -> dict[str, Document]:
 
 
 def shares(namespace: Namespace, status: Document) -> dict[str, list[Document]]:
-    """Read who owns what, from all slices."""
+    """Read the owners of queues from all slices."""
     found = config_maps(namespace)
     texts = [found[name]["data"]["assignments.json"] for name in status["slices"]]
     parts = [each for text in texts for each in json.loads(text)]
@@ -70,7 +70,7 @@ def test_a_long_assignment_stands_in_slices_and_goes_on_after_a_restart(
     after = shares(namespace, second)
     assert set(before) - set(after) == {f"c-{CONSUMERS - 1}"}
     moved = second["moved"]
-    assert 0 < moved < 30  # of 12,600: what the one who left had, and nothing else
+    assert 0 < moved < 30  # of 12,600: only the queues of the consumer that left
 
 
 def test_one_consumer_more_than_a_status_takes_stands_in_a_slice(

@@ -1,4 +1,4 @@
-"""What a cluster does to a group's job: each trouble is told in its status, and others go on."""
+"""Problems of a cluster with a group's job: its status says each, and other groups go on."""
 
 import copy
 import json
@@ -18,7 +18,7 @@ DRIVER = "billing-driver"
 
 @pytest.fixture(autouse=True)
 def no_defect(operator: RunningOperator) -> Iterator[None]:
-    """Nothing of this may surprise the operator."""
+    """Check that the operator has logged no unexpected error."""
     yield
     assert "this is a defect" not in operator.log
     assert "Traceback" not in operator.log
@@ -34,7 +34,7 @@ def job(**fields: object) -> Document:
         "image": "x:1",
         "sink": {"format": "noop"},
         "checkpoint": {"url": "/state"},
-        "allowForeignConsumers": True,  # no broker is there that could tell who reads
+        "allowForeignConsumers": True,  # there is no broker that could list other readers
     }
     return {"topics": [{"name": "orders"}], "job": {**whole, **fields}}
 
@@ -44,7 +44,7 @@ def has_driver(namespace: Namespace) -> bool:
 
 
 def told(namespace: Namespace, *words: str) -> Document:
-    """Wait until the group says that it is not ready, in these words."""
+    """Wait until the group's status says that it is not ready, with this message."""
     return namespace.until(
         GROUPS,
         "billing",
@@ -125,7 +125,8 @@ def test_a_quota_that_is_used_up_is_told_and_the_job_starts_when_there_is_room(
 def test_a_namespace_that_is_being_deleted_gets_no_job(namespace: Namespace) -> None:
     namespace.make("ConsumerGroup", "billing", {**job(), "suspend": True})
     namespace.until(GROUPS, "billing", lambda it: read_condition(it, "Ready")[1] == "NotRunning")
-    namespace.delete(f"/api/v1/namespaces/{namespace.name}")  # nobody empties it in this sandbox
+    # No controller of this sandbox empties it.
+    namespace.delete(f"/api/v1/namespaces/{namespace.name}")
     namespace.change(GROUPS, "billing", {"spec": {"suspend": False}})
     told(namespace, "because it is being terminated")
     assert not has_driver(namespace)
@@ -133,7 +134,7 @@ def test_a_namespace_that_is_being_deleted_gets_no_job(namespace: Namespace) -> 
 
 @pytest.fixture
 def grown_kinds(kubernetes: Cluster) -> Iterator[Callable[[], None]]:
-    """Install the kinds of a later version when asked to, and ours again at the end."""
+    """Return a function that installs the kinds of a later version; restore ours at the end."""
     place = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     admin = kubernetes.admin
     paths = [f"{place}/{plural}.evenkeel.dev" for plural in ("topics", "consumergroups")]

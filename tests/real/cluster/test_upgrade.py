@@ -1,4 +1,4 @@
-"""The chart and the operator of an earlier commit, upgraded and taken back under a running job."""
+"""An upgrade of chart and operator from an earlier commit, and back, while a job runs."""
 
 import subprocess
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tests.real.cluster.running import Namespace, make_namespace
 from tests.real.numbers import Numbers, arrived
 
 BEFORE = "6eedfe9"
-"""The first commit with a chart; of the last release, once there is one."""
+"""The first commit with a chart. Once there is a release, use the last one instead."""
 GROUPS = "consumergroups"
 PATIENCE_SECONDS = 240.0
 
@@ -39,7 +39,7 @@ def before(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """One without our kinds: the chart brings them."""
+    """A cluster without our kinds, which the chart installs."""
     try:
         with kubernetes.run() as found:
             yield found
@@ -77,7 +77,7 @@ def test_nothing_moves_and_nothing_is_lost_when_a_chart_is_upgraded_and_taken_ba
         def assert_nothing_has_moved() -> None:
             count = sum(arrived(rows).values())
             read = wait_for(lambda: sum(arrived(rows).values()), lambda now: now > count, 60)
-            assert read > count, "the job reads on"
+            assert read > count, "the job continues to read"
             now = shop.until(GROUPS, "billing", is_settled, PATIENCE_SECONDS)
             assert (find_owners(now), now["moved"]) == (find_owners(job), 0)
             again = shop.status(GROUPS, "listed")
@@ -93,7 +93,7 @@ def test_nothing_moves_and_nothing_is_lost_when_a_chart_is_upgraded_and_taken_ba
                 new.stop()
                 last.wait_until_ready()
                 assert_nothing_has_moved()
-                assert kubelet.started <= 3, "a driver is made anew where its pod is another one"
+                assert kubelet.started <= 3, "a driver restarts only if its pod has changed"
                 numbers.stop()
                 wanted = dict.fromkeys(range(numbers.sent), 1)
                 found = wait_for(lambda: arrived(rows), lambda it: it == wanted, 60)

@@ -1,12 +1,12 @@
 """
-A real Prometheus reads a real operator and a driver's port: no picture and no alert lacks its data.
+A real Prometheus scrapes an operator and a driver's port: all panels and alerts have data.
 
 | Step | Action | Result |
 |---|---|---|
-| 1 | Start an operator on a real API server, with groups of all kinds | It is scraped whole |
-| 2 | Serve what the driver of one of them would | It is scraped whole |
-| 3 | Ask each query of the dashboard, its variables filled in | Each shows something |
-| 4 | Ask for each series that an alert looks at | Each is there; all rules are evaluated |
+| 1 | Start an operator on a real API server, with groups of all kinds | It is scraped completely |
+| 2 | Serve the metrics of a driver of one of the groups | They are scraped completely |
+| 3 | Run each query of the dashboard, with values for its variables | Each has a result |
+| 4 | Query each series that an alert uses | Each exists; all rules are evaluated |
 """
 
 import json
@@ -45,17 +45,17 @@ SERIES = re.compile(r'evenkeel_\w+(?:\{(?:[^"}]|"[^"]*")*\})?')
 
 
 class Watched(RunningOperator):
-    """It says where Prometheus finds it, and as what."""
+    """An operator that describes itself as a target of Prometheus."""
 
     @property
     def target(self) -> Target:
-        """As the chart's ServiceMonitor has it."""
+        """The target, with the labels of the chart's ServiceMonitor."""
         return Target("evenkeel", self.port, {"namespace": "evenkeel", "pod": "evenkeel-0"})
 
 
 @pytest.fixture(scope="module")
 def watching(kubernetes: Cluster, rocketmq: RocketMq) -> Iterator[Prometheus]:
-    """Prometheus, some groups, the operator that keeps them, and the driver of one."""
+    """Run Prometheus, some groups with their operator, and the driver of one group."""
     try:
         debian.find_program("prometheus", "usr/bin/prometheus")
     except (process.SandboxError, jars.JarsError) as error:
@@ -72,10 +72,10 @@ def watching(kubernetes: Cluster, rocketmq: RocketMq) -> Iterator[Prometheus]:
 
 
 def make_groups(namespace: Namespace, rocketmq: RocketMq) -> None:
-    """Make a job whose queues move, one that waits for its driver, and a group in conflict."""
+    """Create a job whose queues move, one that waits for its driver, and a group in conflict."""
     name_server = rocketmq.name_server.address
     rocketmq.create_topics({TOPIC: 4})
-    with blocking.Client(name_server) as client:  # so the group has a lag that can be measured
+    with blocking.Client(name_server) as client:  # so that the group has a lag
         client.commit("billing", dict.fromkeys(client.find_route(TOPIC, max_age=0).readable, 0))
     namespace.make("Topic", "orders", {"topic": TOPIC, "nameServers": [name_server]})
     namespace.make("Topic", "listed", {"route": ROUTE})
@@ -101,7 +101,7 @@ def make_groups(namespace: Namespace, rocketmq: RocketMq) -> None:
 
 
 def serve_as_driver(stack: ExitStack) -> Target:
-    """Serve what a driver knows in the middle of its work, with the labels of the PodMonitor."""
+    """Serve the metrics of a working driver, with the labels of the PodMonitor."""
     tally = Tally({"billing-0": 500, "billing-1": 700}, 90_000, 1, 40)
     slots = {"billing-0": Executor("1", "10.0.0.1", 1), "billing-1": Executor("2", "10.0.0.2", 1)}
     facts = JobFacts(2, 1, 41, slots, is_pinned=True, tally=tally, error=None)

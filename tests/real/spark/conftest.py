@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this folder, beside the real RocketMQ of the folder above."""
+"""Provides one Spark session for all tests of this folder, with the real RocketMQ."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 def spark() -> Iterator[SparkSession]:
     if jars.find_java() is None:
         pytest.skip("NO SPARK: there is no Java")
-    # The Python workers find the checkout by this, wherever pytest was started.
+    # With this, Python workers find the checkout wherever pytest was started.
     os.environ["PYTHONPATH"] = str(ROOT)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
@@ -41,5 +41,5 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def source(spark: SparkSession, rocketmq: RocketMq, tmp_path: Path) -> Source:
-    """Reads from the shared brokers."""
+    """A source that reads from the shared brokers."""
     return Source(spark, rocketmq.name_server.address, tmp_path)

@@ -1,4 +1,4 @@
-"""Brokers that lose their oldest messages when a test wants it."""
+"""Makes brokers lose their oldest messages when a test wants it."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ SMALL_FILES = {"mappedFileSizeCommitLog": "65536"}
 
 
 def forget_files(broker: Broker, count: int = 2) -> None:
-    """Have a broker without its oldest messages. By itself it deletes them once a minute."""
+    """Make a broker delete its oldest messages now; by itself it does so once a minute."""
     broker.kill()
     log = Path(broker.make_properties()["storePathRootDir"], "commitlog")
     for file in sorted(log.iterdir())[:count]:

@@ -1,8 +1,8 @@
 """
-What a broker may answer to a pull, as rules for a relay, and what readers must make of each answer.
+Lists the answers of a broker to a pull, as rules for a relay, and how readers must treat each.
 
-All rows have a topic of their own with `MESSAGES` numbers in one queue of a real broker. The rule
-changes the answers to pulls below `TO`, either the first few or all that ever come.
+Each row has its own topic with `MESSAGES` numbers in one queue of a real broker. Its rule changes
+the answers to pulls below `TO`: either only the first few, or all of them.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,13 +17,13 @@ from tests.answers import Answers, Asked, said
 
 MESSAGES = 60
 TO = 20
-"""Where answers lead that pass messages over."""
+"""The next offset in answers that skip messages."""
 MISSING = 7
-"""One that is missing where only one is."""
+"""The offset that is missing if only one message is."""
 TIMES = 3
-"""So often a fault is seen that passes."""
+"""How often a temporary fault happens."""
 PULLS, PULLS_A_SECOND = 60, 30
-"""More is a busy loop."""
+"""More pulls than these mean a busy loop."""
 
 
 class Must(Enum):
@@ -40,17 +40,17 @@ Change = Callable[[Asked, Frame], Frame]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One answer, and how often it comes."""
+    """One changed answer, and how often it comes."""
 
     name: str
     change: Change
     must: Must
     times: int | None = TIMES
-    """None: for ever."""
+    """None means that the fault never ends."""
 
 
 def plain(code: int, remark: str | None, next_offset: int | None = None) -> Change:
-    """Answer with this code and remark, and no messages; the next offset is what was asked for."""
+    """Answer with this code and remark, without messages; the next offset is the requested one."""
 
     def change(asked: Asked, answer: Frame) -> Frame:
         there = asked.offset if next_offset is None else next_offset
@@ -60,7 +60,7 @@ def plain(code: int, remark: str | None, next_offset: int | None = None) -> Chan
 
 
 def hidden(asked: Asked, answer: Frame) -> Frame:
-    """Leave out the messages below `TO`, as brokers do that have just deleted them."""
+    """Leave out the messages below `TO`, as a broker does that has just deleted them."""
     return _without(range(TO), answer)
 
 
@@ -80,7 +80,7 @@ def _without(offsets: range, answer: Frame) -> Frame:
 
 
 def lasting(name: str, change: Change, must: Must) -> Row:
-    """Say it for ever."""
+    """Make a row whose fault never ends."""
     return Row(f"{name} for ever", change, must, None)
 
 
@@ -127,7 +127,7 @@ ROWS = [
 
 
 class Rules:
-    """The rules of many topics at once, for readers that work side by side."""
+    """The rules of many topics at once, for readers that run concurrently."""
 
     def __init__(self, answers: Answers, rows: Iterable[tuple[str, Row]]) -> None:
         """Change answers from now on, by topic."""
@@ -149,17 +149,17 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What came of reading a row's topic."""
+    """The result of reading a row's topic."""
 
     numbers: list[int]
-    """In the order in which they came."""
+    """The numbers, in the order in which they came."""
     error: str | None
     pulls: int
     seconds: float
 
 
 def complaint(row: Row, queue: MessageQueue, read: Read, *, may_lose: bool) -> str | None:
-    """Tell what a reader did that it must not; None if all is well."""
+    """Say what a reader did wrong; None if it did nothing wrong."""
     if read.pulls > PULLS + PULLS_A_SECOND * read.seconds:
         return f"{row.name}: {read.pulls} pulls in {read.seconds:.1f} s"
     everything = list(range(MESSAGES))

@@ -1,4 +1,4 @@
-"""Reads topics by Spark: at once, as a stream up to what is there now, or on and on."""
+"""Reads topics with Spark: as a batch, as a stream up to the current ends, or continuously."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ def send(
 
 
 def ends_at(client: blocking.Client, topic: str, count: int) -> None:
-    """Wait until the brokers show all messages that were sent: that takes them a moment."""
+    """Wait until the brokers show all messages that were sent, which takes a moment."""
 
     def total() -> int:
         return sum(queue.max for queue in client.list_offsets(topic).values())
@@ -42,7 +42,7 @@ def ends_at(client: blocking.Client, topic: str, count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ResetOffset(Request[bytes]):
-    """Ask a broker to move a group's offset; it tells the group by its next pull."""
+    """Ask a broker to reset a group's offset; the answer to the next pull reports it."""
 
     code: ClassVar[int] = 222
     name: ClassVar[str] = "INVOKE_BROKER_TO_RESET_OFFSET"
@@ -54,13 +54,13 @@ class ResetOffset(Request[bytes]):
     is_force: bool = True
 
     def read(self, answer: Frame) -> bytes:
-        """Give the queues that it moved."""
+        """Return the queues whose offset was reset."""
         return bytes(answer.body)
 
 
 def delete(rocketmq: RocketMq, topic: str) -> None:
     for broker in rocketmq.brokers.values():
-        # Without the wheel for timed messages a broker stumbles over it when all is done.
+        # A broker without a timer wheel reports an error after it has done everything.
         with contextlib.suppress(errors.UnexpectedError):
             asking.ask(broker.address, DeleteTopic(topic))
     asking.ask(rocketmq.name_server.address, ForgetTopic(topic))
@@ -69,16 +69,16 @@ def delete(rocketmq: RocketMq, topic: str) -> None:
 @dataclass
 class Batches:
     """
-    What a stream gave: the rows of each batch that has some. It is a sink that is called for each.
+    The rows of each batch of a stream that has rows. It is also the sink, called for each batch.
 
-    A new query's first batch has none: it journals where queues begin.
+    The first batch of a new query has no rows: it only writes to the log where queues begin.
     """
 
     rows: list[list[Row]] = field(default_factory=list)
     before: Callable[[int], None] = lambda _: None
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        """Take a batch, after `before` was called with the number of those before it."""
+        """Keep a batch, after calling `before` with the number of earlier batches."""
         rows = frame.collect()
         if rows:
             self.before(len(self.rows))
@@ -105,7 +105,7 @@ class Source:
     folder: Path
 
     def rows(self, **options: str) -> list[Row]:
-        """Read at once."""
+        """Read as a batch."""
         reader = self.spark.read.format("rocketmq").option("nameServers", self.name_servers)
         return reader.options(**options).load().collect()
 
@@ -114,13 +114,13 @@ class Source:
         return reader.options(**options).load()
 
     def run(self, before: Callable[[int], None] = lambda _: None, /, **options: str) -> Batches:
-        """Go on from the test's checkpoint, up to what is there now."""
+        """Continue at the test's checkpoint, up to the current ends of the queues."""
         batches = Batches(before=before)
         self.finish(self.stream(**options).writeStream.foreachBatch(batches))
         return batches
 
     def finish(self, writer: DataStreamWriter) -> None:
-        """Write what is there now. A query that Spark could not begin in time begins again."""
+        """Write all current rows. A query that Spark could not start in time starts again."""
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
         for is_last in (False, False, True):
             query = writer.trigger(availableNow=True).start()
@@ -136,7 +136,7 @@ class Source:
 
     @contextlib.contextmanager
     def running(self, **options: str) -> Iterator[tuple[Batches, StreamingQuery]]:
-        """Go on from the test's checkpoint until left."""
+        """Continue at the test's checkpoint until the block ends."""
         batches = Batches()
         writer = self.stream(**options).writeStream.foreachBatch(batches)
         query = writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()

@@ -1,8 +1,8 @@
 """
-The matrix of answers: whatever a broker answers to a pull, Spark's readers lose nothing in silence.
+Whatever a broker answers to a pull (`matrix`), Spark's readers never lose messages silently.
 
-The relay stands in front of the shared brokers, so all that is not changed is theirs. Rows are read
-side by side, each from a topic of its own; the relay counts what is pulled.
+A relay in front of the shared brokers changes some answers; all others are theirs. All rows of the
+matrix are read concurrently, each from its own topic, and the relay counts the pulls.
 """
 
 import time
@@ -41,7 +41,7 @@ def answers(rocketmq: RocketMq) -> Iterator[Answers]:
 def fill(
     rocketmq: RocketMq, client: blocking.Client, unique_name: str
 ) -> Callable[[list[Row]], list[MessageQueue]]:
-    """Make a topic with numbers for each row."""
+    """Create a topic with numbers for each row."""
 
     def fill(rows: list[Row]) -> list[MessageQueue]:
         queues = [MessageQueue(f"{unique_name}-{number}", BROKER, 0) for number in range(len(rows))]
@@ -64,7 +64,7 @@ def check(
     may_lose: bool,
     at_once: int = AT_ONCE,
 ) -> None:
-    """Read each row's topic by this reader; tell of all that went wrong."""
+    """Read each row's topic with this reader; fail with a list of everything that went wrong."""
     Rules(answers, [(queue.topic, row) for queue, row in zip(queues, rows, strict=True)])
 
     def outcome(queue: MessageQueue) -> Read:
@@ -92,7 +92,7 @@ def test_a_pinned_jobs_task_gives_all_rows_or_names_what_is_missing(
     answers: Answers, fill: Callable[[list[Row]], list[MessageQueue]], may_lose: bool
 ) -> None:
     given = {"nameServers": answers.address, **GIVEN, "failOnDataLoss": str(not may_lose)}
-    # A worker has one thread. Here many ask at once for its client, which is made before.
+    # Make the client first: a real worker has one thread, but here many would make it at once.
     client = connections.get_client(
         options.parse_reading({**given, "topics": "any"}, is_stream=True).cluster
     )
@@ -144,12 +144,12 @@ def test_a_stream_gives_all_rows_or_names_what_is_missing(
         source = Source(spark, answers.address, tmp_path / topic)
         return numbers([row for batch in source.run(topics=topic, **given).rows for row in batch])
 
-    # Each query starts Python processes, for which Spark has some ten seconds of patience.
+    # Each query starts Python processes, for which Spark waits only about ten seconds.
     check(answers, rows, fill(rows), read, may_lose=may_lose, at_once=2)
 
 
 def chosen(may_lose: bool) -> list[Row]:
-    """Take one row of each kind; where losses are allowed, only those that differ."""
+    """Choose one row of each kind; with losses allowed, only rows whose result differs."""
     if may_lose:
         return [row for row in ROWS if row.must is Must.TELL_LOSS][::3]
     kinds: dict[tuple[Must, bool], list[Row]] = {}

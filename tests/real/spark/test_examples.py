@@ -1,4 +1,4 @@
-"""The examples run as they stand, one after the other."""
+"""The examples run unchanged, one after the other."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Executors of their own that die, or that nobody has: what becomes of their queues."""
+"""Executors that die, and slots without an executor: what happens to their queues."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class Numbers:
         self._sent += count
 
     def until_all_are_read(self) -> None:
-        """Each once: what is committed is exactly what was sent."""
+        """Wait until all numbers are read, and check that each was committed once."""
         queues = self._client.find_route(self._running.topic).readable
         group = self._running.group
 

@@ -1,4 +1,4 @@
-"""Brokers that die, forget and refuse: brokers of this file's own."""
+"""Brokers that die, lose messages or refuse requests. This file has its own brokers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_deleted_messages_are_an_error_or_passed_over_as_asked(
 def test_a_broker_that_dies_while_a_stream_runs_loses_and_doubles_nothing(
     source: Source, mq: RocketMq, client: blocking.Client, topic: str
 ) -> None:
-    """And while it is away, all others go on [rocketmq-externals#148]."""
+    """While the broker is down, all other queues go on [rocketmq-externals#148]."""
     one, two = MessageQueue(topic, "broker-a", 0), MessageQueue(topic, "broker-b", 0)
     broker = mq.brokers["broker-b"]
     with source.running(topics=topic, startFrom="earliest") as (batches, query):
@@ -104,7 +104,7 @@ def test_a_broker_that_dies_while_a_stream_runs_loses_and_doubles_nothing(
 def test_a_broker_that_is_away_at_a_restart_is_left_out_and_caught_up_later(
     source: Source, mq: RocketMq, client: blocking.Client, topic: str, group: str
 ) -> None:
-    """A topic whose brokers are all away is not taken for one that was deleted."""
+    """A topic whose brokers are all down is not mistaken for a deleted one."""
     one, two = MessageQueue(topic, "broker-a", 0), MessageQueue(topic, "broker-b", 0)
     lonely = f"{topic}-lonely"
     mq.create_topics({lonely: 1}, brokers=["broker-b"])
@@ -153,7 +153,7 @@ def test_a_topic_that_is_gone_ends_or_is_passed_over_as_asked(
 def test_a_slave_is_read_while_its_master_is_away_and_never_taken_for_it(
     spark: SparkSession, tmp_path: Path, unique_name: str
 ) -> None:
-    """What the slave does not have yet is waited for, also where losses would be passed over."""
+    """Messages that the slave does not have yet are waited for, even if losses may be skipped."""
     with (
         rocketmq.run(brokers=1, slaves=1) as mq,
         blocking.Client(mq.name_server.address) as client,

@@ -1,4 +1,4 @@
-"""What becomes of a sink's files when batches run again, and where they are not what they seem."""
+"""The files of a sink when batches run again, and when paths are not shared."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from spark_jobs.pipeline.writing import BatchWriter
 
 
 class Asked:
-    """Counts how often it was asked whether the driver still leads; it may say no."""
+    """Counts how often a write asked whether the driver still has its Lease; it may answer no."""
 
     def __init__(self, *, leads: bool = True) -> None:
         self.times = 0
@@ -63,7 +63,7 @@ def test_a_driver_that_leads_no_more_leaves_what_its_successor_has_written(
 def test_files_that_the_driver_does_not_see_are_an_error(
     numbers: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when each pod has a folder of its own: the driver finds its own one, and nothing in it."""
+    """This happens if each pod has its own folder: the driver finds its own, which is empty."""
     write = files(tmp_path / "rows")
     monkeypatch.setattr(Files, "_list_folder", lambda *_: None)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""The programs of docs/spark.md run as they stand."""
+"""The programs of docs/spark.md run unchanged."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Executors and queues come and go under a pinned job: nothing is lost, and nothing comes twice."""
+"""Executors and queues come and go while a pinned job runs: nothing is lost or duplicated."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
         marks: list[tuple[str, float]] = []
 
         def mark(event: str) -> None:
-            """Note the time, once what went before is over and batches end again."""
+            """Note the time, once the last event is over and batches end again."""
             begun = job.report["batch"]
             job.wait_until(lambda it: it["batch"] >= begun + 2)
             marks.append((event, time.time()))
@@ -55,7 +55,7 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
         assert job.epoch == epoch, "a replaced executor moves nothing"
 
         mark("queues are added")
-        astray = job.report["misplacedTasks"]  # of the executors that were lost with their tasks
+        astray = job.report["misplacedTasks"]  # tasks of lost executors ran elsewhere
         client.put_topics([TopicConfig(topic, 6, 6)])
         job.wait_until(lambda it: it["adoptedEpoch"] > epoch)
 

@@ -53,7 +53,7 @@ _numbers = itertools.count(1)
 
 
 class Place:
-    """A namespace with a group, all that an operator makes for its driver, and a pod's files."""
+    """A namespace with a group, the objects that an operator makes for it, and a pod's files."""
 
     def __init__(self, cluster: Cluster, name: str, folder: Path) -> None:
         self.cluster = cluster
@@ -69,7 +69,7 @@ class Place:
             (folder / file).write_text(text)
 
     def kubernetes(self, holder: str) -> Document:
-        """What a job's file says of it."""
+        """The part of a job's file about this place."""
         return {
             "namespace": self.name,
             "name": GROUP,
@@ -93,14 +93,14 @@ class Place:
         self._make(self.lease_path.rpartition("/")[0], {"metadata": {"name": DRIVER}})
 
     def holder(self) -> str:
-        """Who holds the Lease."""
+        """The holder of the Lease."""
         found: str = self._lease()["spec"]["holderIdentity"]
         return found
 
     def hold(self, holder: str) -> None:
-        """Let somebody hold the Lease, whoever holds it now."""
+        """Give the Lease to this holder, whoever holds it now."""
 
-        def written() -> int:  # its holder may write at the same time
+        def written() -> int:  # the holder may write at the same time
             spec = {"holderIdentity": holder, "leaseDurationSeconds": 3600}
             found = {**self._lease(), "spec": spec}
             return self.cluster.admin.ask("PUT", self.lease_path, found).status
@@ -113,11 +113,11 @@ class Place:
         self._make(self.objects.core("configmaps"), body)
 
     def publish(self, status: Document) -> None:
-        """Be the operator."""
+        """Publish an assignment as the operator does."""
         self.objects.change("consumergroups", f"{GROUP}/status", {"status": status})
 
     def report(self) -> Document:
-        """What the ConfigMap says; empty before there is a report."""
+        """The report in the ConfigMap; empty if there is none yet."""
         answer = self.cluster.admin.ask("GET", self.objects.core("configmaps", DRIVER))
         found: Document = json.loads((answer.body.get("data") or {}).get("report.json", "{}"))
         return found
@@ -167,7 +167,7 @@ def place(kubernetes: Cluster, tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def stop() -> Iterator[threading.Event]:
-    """Ends what waits for a Lease, at the latest when nobody has that much patience."""
+    """An event that ends waits for a Lease; a timer sets it if the test does not."""
     told = threading.Event()
     timer = threading.Timer(PATIENCE_SECONDS, told.set)
     timer.start()
@@ -180,7 +180,7 @@ def lost_for_nothing(why: str) -> NoReturn:
 
 
 class Ends:
-    """Keeps the reason for which a driver would have ended."""
+    """Keeps the reason why a driver would have ended."""
 
     def __init__(self) -> None:
         self.why = ""
@@ -193,7 +193,7 @@ class Ends:
 
 @contextlib.contextmanager
 def frozen(cluster: Cluster) -> Iterator[None]:
-    """An API server that takes connections and says nothing."""
+    """An API server that accepts connections and never answers."""
     pid = cluster.servers["kube-apiserver"].pid
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -215,7 +215,7 @@ def in_thread(act: Any) -> Iterator[None]:
 def test_a_lease_that_is_given_back_is_taken_at_once_and_one_that_is_held_is_not(
     place: Place, stop: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The second one would wait for an hour if the first did not give it back."""
+    """The second driver would wait for an hour if the first one did not release it."""
     caplog.set_level(logging.INFO)
     taken = threading.Event()
     first = place.lease("one", terms=DriverTerms(duration=3600))
@@ -280,7 +280,7 @@ def test_a_driver_that_sees_another_holder_ends(place: Place, stop: threading.Ev
 def test_a_driver_whose_api_server_does_not_answer_ends_in_time(
     place: Place, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its request would wait for an hour."""
+    """The driver's request would wait for an hour."""
     monkeypatch.setattr(kube, "ANSWER_SECONDS", 3600.0)
     ends = Ends()
     mine = place.lease("one", ends, HASTE)
@@ -317,7 +317,7 @@ def share(consumer: str, ids: str) -> Document:
 
 @pytest.fixture
 def heard(place: Place, tmp_path: Path) -> Iterator[Any]:
-    """The epoch of the file that is written all the time."""
+    """The epoch in the file that the watcher writes."""
     file = tmp_path / "heard.json"
     files = FileAssignments(file, "")
     with AssignmentWatcher(place.api(), place.name, GROUP, file).run_in_thread():
@@ -410,7 +410,7 @@ class Jobs:
         folder.mkdir()
         parts = {
             "kubernetes": self._place.kubernetes(holder),
-            "assignments": str(folder / "heard.json"),  # not where the planner writes
+            "assignments": str(folder / "heard.json"),  # another file than that of the planner
             "checkpoint": str(self._root / "checkpoint"),
             "sink": {"format": "json", "path": str(self._root / "rows")},
             "spark": {**SPARK, "spark.master": "local-cluster[2,1,1024]"},
@@ -431,7 +431,7 @@ class Jobs:
         self._sent += count
 
     def until_all_are_read(self, running: RunningJob) -> None:
-        """Each once."""
+        """Wait until all numbers are read, each of them once."""
         queues = self._client.find_route(self._topic).readable
 
         def are_committed(_: object) -> bool:
@@ -453,7 +453,7 @@ def jobs(place: Place, client: blocking.Client, rocketmq: RocketMq, topic: str) 
 def test_a_driver_ends_as_its_job_says_and_leaves_its_last_report_and_the_lease(
     place: Place, jobs: Jobs, tmp_path: Path
 ) -> None:
-    """The fault is found after it has taken the Lease, and before Spark starts."""
+    """The error is found after the driver has taken the Lease, before Spark starts."""
     with jobs.driver("one", transform={"file": str(tmp_path / "nowhere.py")}) as running:
         assert running.process.wait(PATIENCE_SECONDS) == PERMANENT, running.log
     report = place.report()
@@ -517,7 +517,7 @@ def test_a_job_follows_its_group_and_one_driver_takes_over_from_another(
 
 
 def left_of(running: RunningJob) -> list[int]:
-    """Processes of a driver that has ended, but for those that end just now."""
+    """List the processes of an ended driver, without those that are just ending."""
     return [
         pid for pid in executors.list_session(running.process.pid) if executors.read_command(pid)
     ]

@@ -1,8 +1,8 @@
 """
-The matrix of answers for a whole pinned job: one answer after the other, under one checkpoint.
+A whole pinned job gets the answers of `matrix`, one after another, with one checkpoint.
 
-Its task is tried with every answer in `test_answers`. Here a driver plans, fails, restarts its
-query, ends and starts again.
+`test_answers` tries its tasks with every answer. Here a driver plans, fails, restarts its query,
+ends and starts again.
 """
 
 import json
@@ -27,14 +27,14 @@ from tests.real.spark.source import ends_at, send
 pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 AT_ONCE = 10
-"""Messages that are sent before each answer is given."""
+"""How many messages are sent before each changed answer."""
 MOST_PULLS = 300
-"""More is a busy loop."""
+"""More pulls than these mean a busy loop."""
 ONE_PROCESS = {**SPARK, "spark.master": "local[2]", "spark.executor.instances": "0"}
 
 
 def later(code: int, remark: str) -> Change:
-    """Lead the reader behind the first half of the messages."""
+    """Answer with a next offset after the first half of the messages."""
 
     def change(asked: Asked, answer: Frame) -> Frame:
         return said(answer, code, remark, b"", next_offset=asked.offset + AT_ONCE // 2)
@@ -43,7 +43,7 @@ def later(code: int, remark: str) -> Change:
 
 
 def ends_before(asked: Asked, answer: Frame) -> Frame:
-    """Say that the queue is empty, as one that was made anew."""
+    """Answer that the queue is empty, like that of a recreated topic."""
     return said(answer, 21, "OFFSET_OVERFLOW_BADLY", b"", next_offset=0, max_offset=0)
 
 
@@ -54,7 +54,7 @@ PASSING = {
     "21 OFFSET_OVERFLOW_BADLY": (plain(21, "OFFSET_OVERFLOW_BADLY", 0), 3),
     "20 and the same offset": (plain(20, "NO_MATCHED_MESSAGE"), 3),
 }
-"""And how often each is given: a master that says twice that messages are gone is believed."""
+"""The answers, and how often each comes: two equal answers of a master prove a loss."""
 LASTING = {
     "20 MESSAGE_WAS_REMOVING": (later(20, "MESSAGE_WAS_REMOVING"), "are deleted"),
     "21 OFFSET_OVERFLOW_BADLY": (ends_before, "ends at 0"),
@@ -78,7 +78,7 @@ class Faulty:
         self.given = 0
 
     def fail(self, change: Change, times: float = float("inf")) -> None:
-        """Send messages, whose first pulls are answered so."""
+        """Send messages, and change the answers to their first pulls."""
         first, self.given = self.sent, 0
 
         def after(asked: Asked, answer: Frame) -> Frame:
@@ -93,7 +93,7 @@ class Faulty:
         ends_at(self.client, self.queue.topic, self.sent)
 
     def heal(self) -> None:
-        """Pass all answers on from now on."""
+        """Pass on all answers unchanged from now on."""
         self.answers.after = lambda _, answer: answer
 
     def committed(self) -> int | None:
@@ -129,7 +129,7 @@ def test_a_pinned_job_reads_all_rows_or_ends_with_the_queue_in_its_error(faulty:
         job.wait_until(has_read_all)
         assert faulty.given == times, name
 
-    faulty.fail(plain(20, "NO_MATCHED_MESSAGE"))  # until the job has told of it
+    faulty.fail(plain(20, "NO_MATCHED_MESSAGE"))  # until the job has reported it
     said_so = job.wait_until(lambda it: it["error"] is not None)["error"]
     assert f"{queue} from offset {faulty.sent - AT_ONCE}: all retries failed" in said_so
     faulty.heal()

@@ -1,4 +1,4 @@
-"""What becomes of a job's batches, offsets and exit code when something goes wrong."""
+"""A job's batches, offsets and exit code when something goes wrong."""
 
 import base64
 import itertools
@@ -24,14 +24,14 @@ from tests.real.secured import KEEPER, SECURED
 
 pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
-# Without executors, as a job by the clock begins in a cluster.
+# Without executors, as a scheduled job starts in a cluster.
 WITHOUT = {"spark.master": "local[2]", "spark.executor.instances": "0"}
 IN_ONE_PROCESS = {"spark": {**SPARK, **WITHOUT}}
 
 
 @pytest.fixture
 def send(client: blocking.Client, topic: str) -> Any:
-    """Send so many more numbers."""
+    """Send this many more numbers."""
     chooser = RoundRobin()
     numbers = itertools.count()
 
@@ -51,7 +51,7 @@ def job(
 
 
 def ended(running: RunningJob) -> int:
-    """Wait until the job ends by itself; its exit code."""
+    """Wait until the job ends by itself; return its exit code."""
     return running.process.wait(PATIENCE_SECONDS)
 
 
@@ -106,9 +106,9 @@ def test_each_row_is_written_once_though_the_transform_changes_its_mind_and_rows
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
 ) -> None:
     """
-    A service fails at the first call of a row, so each look at the rows gives others.
+    A service fails at its first call for a row, so computing the rows again gives other results.
 
-    Between sink and dead letters, executors forget what they keep, as when they are lost.
+    Between sink and dead letters, executors drop the rows that they cache, as if they were lost.
     """
     users, calls = tmp_path / "users.py", tmp_path / "calls"
     calls.mkdir()
@@ -153,7 +153,7 @@ def write(df, query, batch):
 def test_a_message_that_cannot_be_read_stops_nobody_who_has_dead_letters(
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
 ) -> None:
-    """One producer's clock is wrong by 146 million years, another one's zlib stream is none."""
+    """One message's time is wrong by 146 million years, another one's zlib stream is invalid."""
     send(3)
     queue = client.find_route(topic).readable[0]
     broker = client.find_route(topic).find_broker(queue.broker)
@@ -216,7 +216,7 @@ def test_a_job_sends_what_it_reads_to_another_topic(
 def test_a_job_killed_between_its_sink_and_its_commit_replaces_what_it_wrote(
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
 ) -> None:
-    """The user's sink writes where it is told, and the first time it never returns."""
+    """The user's sink writes to a given path, and its first call never returns."""
     sink, mark = tmp_path / "sink.py", tmp_path / "written"
     sink.write_text(
         f"""
@@ -270,7 +270,7 @@ def write(df, query, batch):
 def test_a_checkpoint_of_another_group_ends_the_job_and_a_topic_that_is_not_there_is_waited_for(
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
 ) -> None:
-    """A name server that was restarted knows no topic either, until brokers have registered."""
+    """A restarted name server knows no topic either, until brokers have registered."""
     send(5)
     with job(tmp_path, client, rocketmq, topic, mode="Scheduled") as running:
         assert ended(running) == DONE
@@ -289,7 +289,7 @@ def test_a_checkpoint_of_another_group_ends_the_job_and_a_topic_that_is_not_ther
 def test_a_job_without_its_checkpoint_goes_on_where_its_group_stands(
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
 ) -> None:
-    """And not where `startFrom` says. What is read but not committed comes again: here, nothing."""
+    """It ignores `startFrom`. Messages that were read but not committed come again; here, none."""
     send(20)
     with job(tmp_path, client, rocketmq, topic) as running:
         running.wait_until(lambda _: committed(client, running) == 20)

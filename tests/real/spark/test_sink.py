@@ -12,7 +12,7 @@ from tests.real.spark.source import Source, ends_at, send
 
 
 def stored(client: blocking.Client, topic: str, count: int) -> list[StoredMessage]:
-    """Read all that a topic holds, queue by queue."""
+    """Read all messages of a topic, queue by queue."""
     ends_at(client, topic, count)
     ends = client.list_offsets(topic)
     positions = [Position(queue, 0, each.max) for queue, each in ends.items() if each.max]

@@ -1,4 +1,4 @@
-"""Messages that a broker has deleted before a job has read them: it stops, until it is asked."""
+"""A broker deletes messages that a job has not read: the job stops until a skip is requested."""
 
 import json
 import signal
@@ -30,18 +30,18 @@ def write(df, query, batch):
         threading.Event().wait()
     df.write.mode("overwrite").json(f"{rows}/query={{query}}/batch={{batch}}")
 """
-"""A sink that holds its first batch for ever, before it reads a row of it."""
+"""A sink whose first call never returns, before it has read a row."""
 
 
 class Unplanned(RunningJob):
-    """A job that nobody plans for, as its broker is away now and then: all is read by anybody."""
+    """A job without an assignment, so any executor reads any queue: its broker is down at times."""
 
     def _keep_planning(self) -> None:
         pass
 
 
 class Lossy:
-    """A queue of a broker that forgets, and a job that reads it."""
+    """A queue whose broker deletes messages, and a job that reads it."""
 
     def __init__(self, mq: RocketMq, client: blocking.Client, topic: str, folder: Path) -> None:
         """Start nothing yet."""
@@ -60,7 +60,7 @@ class Lossy:
         self._sent = 0
 
     def send(self, count: int, size: int = 8000) -> int:
-        """Send messages, and tell how many there are now."""
+        """Send messages, and return how many there are now."""
         for _ in range(count):
             send(self.client, self.queue, bytes(size))
         self._sent += count
@@ -68,25 +68,25 @@ class Lossy:
         return self._sent
 
     def forget(self, files: int = 2) -> int:
-        """Let the broker forget the oldest messages, and tell which one is the first now."""
+        """Let the broker delete the oldest messages, and return the first offset that is left."""
         forget_files(self.broker, files)
         return self.client.find_min_offset(self.queue)
 
     def run(self) -> dict[str, Any]:
-        """Let the job read what there is, and end; what it reports."""
+        """Let the job read all messages and end; return its report."""
         self.job.start()
         assert self.job.process.wait(PATIENCE_SECONDS) == DONE, self.job.log
         assert self.client.find_committed(self.job.group, self.queue) == self._sent
         return self.job.report
 
     def stop(self) -> str:
-        """Let the job run until it cannot go on; what it says."""
+        """Let the job run until it fails; return its error."""
         self.job.start()
         assert self.job.process.wait(PATIENCE_SECONDS) == PERMANENT, self.job.log
         return str(self.job.report["error"])
 
     def offsets(self) -> list[int]:
-        """List what the sink holds."""
+        """List the offsets in the sink."""
         parts = (self.folder / "rows").rglob("part-*.json")
         lines = [line for part in parts for line in part.read_text().splitlines()]
         return sorted(json.loads(line)["queue_offset"] for line in lines)
@@ -99,7 +99,7 @@ def lossy(unique_name: str, tmp_path: Path) -> Iterator[Lossy]:
         blocking.Client(mq.name_server.address) as client,
     ):
         found = Lossy(mq, client, unique_name, tmp_path)
-        with found.job:  # its first run finds nothing
+        with found.job:  # the job's first run finds no message
             assert found.job.process.wait(PATIENCE_SECONDS) == DONE, found.job.log
             yield found
 
@@ -132,7 +132,7 @@ def test_a_job_passes_over_what_is_gone_once_for_each_time_it_is_asked(lossy: Lo
 def test_a_batch_whose_messages_go_while_it_waits_is_passed_over_with_what_came_after(
     lossy: Lossy,
 ) -> None:
-    """It is journaled, and its driver is killed before it has read a row."""
+    """The batch is in the offset log, and its driver is killed before it has read a row."""
     job = lossy.job
     mark, sink = lossy.folder / "mark", lossy.folder / "sink.py"
     sink.write_text(HELD.format(mark=mark, rows=lossy.folder / "rows"))

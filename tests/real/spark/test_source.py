@@ -1,7 +1,7 @@
 """
-`spark.read` and `spark.readStream` over a real broker.
+`spark.read` and `spark.readStream` with a real broker.
 
-Several tests stand for bugs of other connectors, named in brackets.
+Several tests cover bugs of other connectors, which brackets name.
 """
 
 import pytest
@@ -19,7 +19,7 @@ from tests.real import java_client
 from tests.real.java_client import JavaClient
 from tests.real.spark.source import ResetOffset, Source, bodies, delete, ends_at, send
 
-# --- what a row holds
+# --- the contents of rows
 
 
 def test_a_bounded_read_gives_every_message_once(
@@ -36,7 +36,7 @@ def test_a_bounded_read_gives_every_message_once(
 def test_a_row_holds_what_the_broker_stores(
     source: Source, client: blocking.Client, java: JavaClient, queue: MessageQueue
 ) -> None:
-    """With odd letters, a compressed body, an empty one, and nothing but a body."""
+    """Messages with unusual letters, a compressed body, an empty body, or only a body."""
     texts = {"größe": "δ = 1 \U0001f680"}
     full = Message(queue.topic, b"\x00\xff", tags="bezahlt-ß", keys=("a", "b"), properties=texts)
     client.send([full], To(queue))
@@ -85,7 +85,7 @@ def test_a_row_holds_what_the_broker_stores(
     assert rows[2].msg_id == stored[2].offset_msg_id
 
 
-# --- from where to where
+# --- starts and ends
 
 
 def test_a_bounded_read_starts_and_ends_where_it_is_told(
@@ -152,7 +152,7 @@ def test_an_unknown_topic_is_an_error_that_names_it(source: Source) -> None:
 def test_available_now_reads_what_was_there_in_batches_of_the_size_asked_for(
     source: Source, client: blocking.Client, topic: str
 ) -> None:
-    """A queue that holds nothing does not hold up a busy one [rocketmq-externals#148]."""
+    """An empty queue does not delay a busy one [rocketmq-externals#148]."""
     busy, slow, *_ = client.find_route(topic).writable
     send(client, busy, *(b"busy %d" % number for number in range(9)))
     send(client, slow, b"slow 0", b"slow 1")
@@ -183,7 +183,12 @@ def test_a_limit_in_bytes_cuts_a_stream_into_batches(
 def test_a_restart_goes_on_where_the_checkpoint_is_whatever_start_from_says(
     source: Source, client: blocking.Client, queue: MessageQueue
 ) -> None:
-    """Nothing twice, from the start [seatunnel#9940] or by one [rocketmq-externals#168, #876]."""
+    """
+    No message comes twice.
+
+    Not by a new start [seatunnel#9940], nor by an offset that is too low by one
+    [rocketmq-externals#168, #876].
+    """
     given = {"topics": queue.topic, "startFrom": "earliest"}
     send(client, queue, b"0", b"1")
     ends_at(client, queue.topic, 2)
@@ -209,9 +214,10 @@ def test_the_groups_offset_is_that_of_the_next_message(
     source: Source, client: blocking.Client, queue: MessageQueue, group: str
 ) -> None:
     """
-    Not of the last one [rocketmq-externals#901, seatunnel#6665]; it moves [seatunnel#7225].
+    It is not that of the last one [rocketmq-externals#901, seatunnel#6665], and it moves
+    [seatunnel#7225].
 
-    The group is the user's, and its lag can be seen [rocketmq-externals#94].
+    The user chooses the group, whose lag is visible [rocketmq-externals#94].
     """
     send(client, queue, b"0", b"1", b"2", b"3", b"4")
     ends_at(client, queue.topic, 5)
@@ -219,7 +225,7 @@ def test_the_groups_offset_is_that_of_the_next_message(
     seen: list[int | None] = []
     batches = source.run(lambda _: seen.append(client.find_committed(group, queue)), **given)
     assert batches.sizes == [2, 2, 1]
-    # The broker is told when the next batch begins; first of all, where the first one does.
+    # Offsets are committed when the next batch begins; the first commit is the first batch's start.
     assert seen == [0, 2, 4]
     send(client, queue, b"5")
     ends_at(client, queue.topic, 6)
@@ -275,7 +281,7 @@ def test_queues_and_topics_that_appear_are_read_from_their_beginning(
 def test_queues_that_vanish_are_an_error_or_passed_over_as_asked(
     source: Source, client: blocking.Client, rocketmq: RocketMq, topic: str
 ) -> None:
-    """But one that was read to its end is neither: here that of broker-b, which held nothing."""
+    """A queue that was read to its end is neither: here that of broker-b, which was empty."""
     given = {"topics": topic, "startFrom": "earliest"}
     assert source.run(**given).bodies == []
     send(client, MessageQueue(topic, "broker-a", 1), b"lost")
@@ -322,7 +328,7 @@ def test_a_topic_that_was_deleted_or_made_anew_is_an_error_or_passed_over_as_ask
 def test_a_topic_that_is_taken_out_waits_and_goes_on_where_it_was_when_it_is_back(
     source: Source, client: blocking.Client, rocketmq: RocketMq, topic: str, group: str
 ) -> None:
-    """Nobody reads it or commits it meanwhile; so another consumer of the group may."""
+    """Meanwhile the stream neither reads nor commits it, so another consumer of the group may."""
     other = f"{topic}-other"
     rocketmq.create_topics({other: 1}, brokers=["broker-a"])
     out, stays = MessageQueue(topic, "broker-a", 0), MessageQueue(other, "broker-a", 0)
@@ -360,7 +366,7 @@ def test_a_pattern_that_matches_nothing_at_first_reads_its_first_topic_from_the_
 def test_a_topic_that_may_not_be_read_now_holds_nothing_up_and_loses_nothing(
     source: Source, client: blocking.Client, rocketmq: RocketMq, topic: str
 ) -> None:
-    """Its perm has lost READ: the messages are there."""
+    """The topic's perm has lost READ, but the messages are kept."""
     other = f"{topic}-other"
     rocketmq.create_topics({other: 1}, brokers=["broker-a"])
     barred, free = MessageQueue(topic, "broker-a", 0), MessageQueue(other, "broker-a", 0)
@@ -383,7 +389,7 @@ def test_a_topic_that_may_not_be_read_now_holds_nothing_up_and_loses_nothing(
 def test_offsets_that_are_reset_at_the_broker_move_no_stream(
     source: Source, client: blocking.Client, rocketmq: RocketMq, queue: MessageQueue, group: str
 ) -> None:
-    """The checkpoint leads: the broker gives a reset as the answer to the next pull."""
+    """The checkpoint decides; the broker reports a reset in the answer to the next pull."""
     given = {"topics": queue.topic, "group": group, "startFrom": "earliest"}
     send(client, queue, b"0", b"1")
     ends_at(client, queue.topic, 2)

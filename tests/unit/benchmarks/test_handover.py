@@ -1,4 +1,4 @@
-"""What the benchmark of the hand-over makes of messages that were sent and consumed."""
+"""How the handover benchmark evaluates messages that were sent and consumed."""
 
 import pytest
 
@@ -11,7 +11,7 @@ CALM, STORM = "calm", "storm"
 
 
 def played(*consumed: Consumed, sent: Sent | None = None) -> Outcome:
-    """Ten seconds of calm, then ten of storm, after which TWO belongs to another one."""
+    """Two events of ten seconds, CALM and STORM; after them, queue TWO has another owner."""
     marks = [
         Mark(CALM, 0.0, {ONE: "a", TWO: "a"}),
         Mark(STORM, 10.0, {ONE: "a", TWO: "a"}),

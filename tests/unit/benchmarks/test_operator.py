@@ -1,4 +1,4 @@
-"""What `make bench-operator` takes for an answer, and how it counts."""
+"""Which statuses `make bench-operator` accepts as an answer, and how it counts writes."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""The job file: what its writers leave out, and what its reader takes."""
+"""The job file: what its writer leaves out, and what its reader accepts."""
 
 import json
 

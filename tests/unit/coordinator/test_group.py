@@ -1,4 +1,4 @@
-"""What a coordinator grants to whom, step by step."""
+"""Which queues a coordinator grants to which member, step by step."""
 
 from contract.following import Asked, Grants, Refusal, Terms
 from coordinator.group import GroupCoordinator
@@ -27,7 +27,8 @@ def granted(answer: Grants[str] | Refusal) -> str:
 
 def test_a_member_gets_what_it_owns() -> None:
     group = settled(x="a", y="b")
-    assert granted(group.ask("a", asked("s", 1), SETTLED)) == "xy"  # y is lent: b is not there
+    # The queue y is lent, because b is not there.
+    assert granted(group.ask("a", asked("s", 1), SETTLED)) == "xy"
 
 
 def test_a_lent_queue_goes_back_when_it_is_released() -> None:
@@ -35,7 +36,7 @@ def test_a_lent_queue_goes_back_when_it_is_released() -> None:
     group.ask("a", asked("s", 1), SETTLED)
     assert granted(group.ask("b", asked("t", 1), SETTLED + 1)) == ""
     assert granted(group.ask("a", asked("s", 2, 1, "xy"), SETTLED + 2)) == "x"
-    assert granted(group.ask("b", asked("t", 2), SETTLED + 3)) == ""  # a still holds it
+    assert granted(group.ask("b", asked("t", 2), SETTLED + 3)) == ""  # a still holds the queue
     group.ask("a", asked("s", 3, 2, "x"), SETTLED + 4)
     assert granted(group.ask("b", asked("t", 3), SETTLED + 5)) == "y"
 
@@ -44,7 +45,7 @@ def test_a_release_counts_only_from_a_member_that_has_seen_the_withdrawal() -> N
     group = settled(x="a", y="b")
     group.ask("a", asked("s", 1), SETTLED)
     group.ask("b", asked("t", 1), SETTLED + 1)
-    group.ask("a", asked("s", 2, 0, ""), SETTLED + 2)  # sent before it saw any grant
+    group.ask("a", asked("s", 2, 0, ""), SETTLED + 2)  # sent before a saw any grant
     assert granted(group.ask("b", asked("t", 2), SETTLED + 3)) == ""
 
 
@@ -179,6 +180,6 @@ def test_those_with_news_are_told() -> None:
     group.ask("a", asked("s", 1), SETTLED)
     group.take_changed()
     group.publish(2, {"x": "a", "y": "b"}, ["a", "b"], SETTLED)
-    assert group.take_changed() == set()  # b is not there, so a keeps it
+    assert group.take_changed() == set()  # b is not there, so a keeps the queue
     group.ask("b", asked("t", 1), SETTLED)
     assert group.take_changed() == {"a"}

@@ -1,4 +1,4 @@
-"""The demo's sender sends again what a broker refused, and nothing that it fell silent about."""
+"""The demo's sender repeats refused messages, but not those without an answer."""
 
 import asyncio
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ SILENT = errors.DeadlineError("no answer")
 
 
 class Broker:
-    """Stores what is sent to it, but where an error is due; tells when all answers are given."""
+    """Stores messages, unless an error is due; sets an event after the last answer."""
 
     def __init__(self, *answers: errors.MqError | None) -> None:
         self.stored: list[int] = []
@@ -24,7 +24,7 @@ class Broker:
         self._left = len(answers)
 
     async def send(self, batch: list[Message], _: Chooser, tries: int) -> None:
-        assert tries == 1, "what is tried again may be stored twice"
+        assert tries == 1, "a message that is sent again may be stored twice"
         self._left -= 1
         if self._left == 0:
             self.is_done.set()

@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""The README's programs have the output that it shows."""
 
 import json
 import re
@@ -15,13 +15,13 @@ ROOT = Path(__file__).parents[3]
 
 
 def blocks(name: str) -> list[tuple[str, str]]:
-    """The code blocks of a page: their language and their text."""
+    """List the code blocks of a page, with their languages and texts."""
     page = (ROOT / name).read_text(encoding="utf-8")
     return re.findall(r"```(\w+)\n(.*?)```", page, re.S)
 
 
 def shown_programs(name: str, language: str) -> list[tuple[str, str]]:
-    """Each program in a language that is followed by its output, and that output."""
+    """List the programs in a language that are followed by their output, with that output."""
     found = blocks(name)
     return [
         (program, output)

@@ -1,4 +1,4 @@
-"""What the reference says is what the code has."""
+"""The reference agrees with the code."""
 
 import ast
 import re
@@ -26,7 +26,7 @@ def page(name: str) -> str:
 
 
 def section(name: str, title: str) -> str:
-    """A section of a page, without the sections below it."""
+    """Return a section of a page, without its subsections."""
     found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", page(name), re.DOTALL | re.MULTILINE)
     assert found, f"{name} has no section {title}"
     return found[1]
@@ -57,7 +57,7 @@ def test_a_table_within_a_page_follows_from_the_code(module: ModuleType, tmp_pat
 
 
 def trees(folder: Path, root: Path) -> Iterator[tuple[str, ast.Module]]:
-    """All modules of a folder, by their names."""
+    """Parse all modules of a folder, by their names."""
     for path in sorted(folder.rglob("*.py")):
         name = ".".join(path.relative_to(root).with_suffix("").parts)
         yield name, ast.parse(path.read_text("utf-8"))
@@ -72,13 +72,15 @@ def test_every_reason_of_a_condition_is_explained_and_no_other() -> None:
 
 
 def test_every_reason_of_a_condition_is_given_somewhere_and_by_its_name() -> None:
-    root, ours = ROOT / "operator", set(ConditionReason) - {"Running"}  # a phase of pods, too
+    root, ours = ROOT / "operator", set(ConditionReason) - {"Running"}  # also a phase of pods
     nodes = [each for _, tree in trees(root / "evenkeel", root) for each in ast.walk(tree)]
     given = {ast.unparse(each).rpartition("ConditionReason.")[2] for each in nodes
              if isinstance(each, ast.Attribute)}  # fmt: skip
     assert set(ConditionReason.__members__) - given == set()
     spelt_out = {each.value for each in nodes if isinstance(each, ast.Constant)} & ours
-    assert spelt_out <= {"Asked", "Ended", "Failed", "Starting"}, "it has a name in the contract"
+    assert spelt_out <= {"Asked", "Ended", "Failed", "Starting"}, (
+        "the contract has a name for this text"
+    )
 
 
 def test_alerts_select_reasons_that_there_are() -> None:

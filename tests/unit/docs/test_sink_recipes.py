@@ -1,4 +1,4 @@
-"""The functions of docs/sinks.md are sinks of a job, and what they say comes out."""
+"""The functions of docs/sinks.md work as sinks of a job, with the promised results."""
 
 import contextlib
 import inspect
@@ -20,7 +20,7 @@ DELTA, ICEBERG, UPSERT = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("ut
 
 
 def write_of(recipe: str, folder: Path) -> Callable[..., None]:
-    """A recipe's function, loaded as a job loads it."""
+    """Load a recipe's function as a job loads it."""
     file = folder / "sink.py"
     file.write_text(recipe, "utf-8")
     job = JobFile("billing", {}, "a", "r", "c", JobSink(file=str(file)))
@@ -48,7 +48,7 @@ class Rows:
 
 
 class Cursor:
-    """SQLite's, with the marks of psycopg."""
+    """A cursor of SQLite with psycopg's placeholders."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self.database = database

@@ -1,4 +1,4 @@
-"""The documentation is built as it stands, and what it shows is true."""
+"""The documentation can be built, and its examples are true."""
 
 import contextlib
 import io
@@ -33,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_in_the_nav_and_every_link_leads_somewhere(site: Path) -> None:
-    """That is what a strict build is about; here that it did not leave pages out."""
+    """A strict build checks the links; this test checks that no page is left out."""
     pages = {path.relative_to(DOCS) for path in DOCS.rglob("*.md")}
     for page in pages:
         built = page.parent if page.name == "index.md" else page.with_suffix("")
@@ -53,7 +53,7 @@ def test_files_beside_the_documentation_come_along(site: Path) -> None:
 def test_a_reader_fetches_nothing_from_elsewhere(site: Path) -> None:
     for path in site.rglob("*.html"):
         page = path.read_text("utf-8")
-        assert 'class="mermaid"' not in page  # browsers would fetch what draws it
+        assert 'class="mermaid"' not in page  # browsers would download a script to draw it
         for tag in FETCHED.findall(page):
             assert "//" not in tag or 'rel="canonical"' in tag, f"{path.relative_to(site)}: {tag}"
     for path in site.rglob("*.css"):
@@ -74,12 +74,12 @@ def test_a_link_that_leads_nowhere_ends_the_build(tmp_path: Path) -> None:
 
 
 def blocks(page: Path, language: str = r"\w+") -> list[tuple[str, str]]:
-    """The code blocks of a page: their language and their text."""
+    """List the code blocks of a page, with their languages and texts."""
     return re.findall(rf"^```({language})\n(.*?)^```", page.read_text("utf-8"), re.S | re.M)
 
 
 def test_the_programs_of_the_example_print_what_the_page_says() -> None:
-    """They run one after the other, as somebody would type them in."""
+    """The programs run one after the other, as a user would type them."""
     names: dict[str, Any] = {}
     found = [
         (program, shown)

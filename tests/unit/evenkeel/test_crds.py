@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions follow from the types, and a manifest is read by the same types."""
+"""The types define the CustomResourceDefinitions, and the same types read manifests."""
 
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from generate.crds import FOLDERS
 
 ROOT = Path(__file__).parents[3]
 MOST_BYTES = 256 * 1024
-"""What `kubectl apply` takes, which keeps a copy in an annotation."""
+"""The limit of `kubectl apply`, which keeps a copy in an annotation."""
 TYPES = {"object", "array", "string", "integer", "boolean"}
 
 

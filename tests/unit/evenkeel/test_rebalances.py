@@ -1,4 +1,4 @@
-"""What a rebalance has moved: as bounded data, and in words."""
+"""The moves of a rebalance, as data of limited size and as sentences."""
 
 import random
 

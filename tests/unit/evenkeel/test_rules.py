@@ -1,4 +1,4 @@
-"""Manifests are refused for what an API server would refuse: rules, duplicates, versions, kinds."""
+"""Manifests are refused if an API server would refuse them: rules, duplicates, versions, kinds."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Groups as an operator leaves them: their statuses are its own decisions."""
+"""Builds groups as an operator leaves them: its own code decides their statuses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ PODS = {"podSelector": {"matchLabels": {"app": "billing"}}}
 
 
 def topic(zones: Sequence[str | None] = (None, None), queues: int = 4) -> Topic:
-    """Queues on broker-a, broker-b and so on, a zone for each broker."""
+    """Make a topic with queues on broker-a, broker-b and so on, each broker in its own zone."""
     route = [
         {"broker": f"broker-{letter}", "readQueues": queues, "writeQueues": queues, "zone": zone}
         for letter, zone in zip("abcd", zones, strict=False)
@@ -33,7 +33,7 @@ def topic(zones: Sequence[str | None] = (None, None), queues: int = 4) -> Topic:
 
 
 def group(annotations: Mapping[str, str] | None = None, **spec: Any) -> ConsumerGroup:
-    """A group of pods, unless it says something else."""
+    """Make a group, of pods unless the spec says otherwise."""
     consumers = {} if spec.keys() & {"job", "consumers"} else {"consumers": PODS}
     metadata = {"name": "billing", "generation": 1, "annotations": annotations or {}}
     whole = {"topics": [{"name": "orders"}], **consumers, **spec}
@@ -41,12 +41,12 @@ def group(annotations: Mapping[str, str] | None = None, **spec: Any) -> Consumer
 
 
 def members(*names: str, zones: Mapping[str, str] | None = None) -> list[Member]:
-    """Pods that are ready."""
+    """Make members from ready pods."""
     return [Member(name, (zones or {}).get(name)) for name in names]
 
 
 def running(adopted: int = 1, **executors: str) -> JobSeen:
-    """A job whose executors, each in a pod, fill slots 0, 1, and so on, given as `slot_0`."""
+    """Make a job whose executors, each in a pod, fill the slots 0, 1, and so on, as `slot_0`."""
     seats = {
         f"billing-{slot.removeprefix('slot_')}": SlotExecutor(executor, f"billing-exec-{executor}")
         for slot, executor in executors.items()
@@ -57,7 +57,7 @@ def running(adopted: int = 1, **executors: str) -> JobSeen:
 def after(
     found: ConsumerGroup, *seen: Sequence[Member] | JobSeen | None, route: Topic | None = None
 ) -> ConsumerGroup:
-    """Let the operator see these one after the other, a minute apart."""
+    """Let the operator make these observations, a minute apart."""
     for minute, each in enumerate(seen):
         job = each if isinstance(each, JobSeen) else None
         pods = None if job is not None else each
@@ -68,12 +68,12 @@ def after(
 
 
 def annotated(found: ConsumerGroup, **annotations: str) -> ConsumerGroup:
-    """A group with annotations of ours, given without what their names begin with."""
+    """Make a group with our annotations, given without the prefix of their names."""
     ours = {f"evenkeel.dev/{name}": value for name, value in annotations.items()}
     return replace(found, head=replace(found.head, annotations=ours))
 
 
 def explained(found: ConsumerGroup, minutes: float, route: Topic | None = None) -> Explanation:
-    """Explain it so long after its beginning, without Events."""
+    """Explain a group this long after its beginning, without Events."""
     now = START + timedelta(minutes=minutes)
     return explaining.explain(found, {ORDERS: route or topic()}, Past(found.status), now)

@@ -1,4 +1,4 @@
-"""`evenkeel check` against a cluster that refuses: what it deletes again, and what it says."""
+"""`evenkeel check` in a cluster that refuses requests: what it deletes again, and prints."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from evenkeel_cli.codes import FAILED
 
 
 class Refusing:
-    """A cluster that makes nothing of one kind, and deletes nothing."""
+    """A cluster that creates no objects of one kind, and deletes none."""
 
     namespace = "team-a"
 

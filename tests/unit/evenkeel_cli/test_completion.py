@@ -1,4 +1,4 @@
-"""What may come next on a command line: read off the parser, the kubeconfig and the cluster."""
+"""Completion of a command line, from the parser, the kubeconfig and the cluster."""
 
 import subprocess
 from pathlib import Path
@@ -94,7 +94,7 @@ def test_each_shell_has_its_part(shell: str, capsys: pytest.CaptureFixture[str])
 
 
 def test_bash_takes_what_is_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an `evenkeel` that always offers the same."""
+    """The test uses an `evenkeel` that always offers the same words."""
     program = tmp_path / "evenkeel"
     program.write_text(EVENKEEL)
     program.chmod(0o755)

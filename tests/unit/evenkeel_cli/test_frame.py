@@ -1,4 +1,4 @@
-"""What all commands have in common: exit codes, errors, help, and how fast they start."""
+"""The behaviour that all commands share: exit codes, errors, help, and how fast they start."""
 
 import os
 import signal
@@ -89,7 +89,7 @@ print([name for name in {SLOW} if name in sys.modules])
 
 
 def test_no_command_for_people_loads_the_operators_libraries_arrays_or_spark() -> None:
-    """The commands are installed without them: see the extra `cli`."""
+    """The extra `cli` installs the commands without these libraries."""
     code = f"""
 import importlib, pkgutil, sys
 import evenkeel_cli
@@ -143,7 +143,7 @@ def test_kubectls_plugin_calls_itself_so(
 
 @pytest.fixture
 def _minds_ctrl_c() -> Iterator[None]:
-    """As a child does only if its parent does, which one in a shell's background does not."""
+    """Let child processes react to Ctrl-C, which background processes of a shell ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -160,14 +160,14 @@ def test_ctrl_c_ends_without_a_word(tmp_path: Path) -> None:
             stderr=subprocess.STDOUT,
         ) as command,
         manifests.open("w"),
-    ):  # it is there once somebody reads
+    ):  # the pipe is full until something reads it
         command.send_signal(signal.SIGINT)
         said, _ = command.communicate()
     assert (command.returncode, said) == (INTERRUPTED, b"")
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure_to_complain_of() -> None:
-    """As with `evenkeel plan -f x | head`."""
+    """For example `evenkeel plan -f x | head`."""
     command = [sys.executable, "-m", "evenkeel", "completion", "bash"]
     reading, writing = os.pipe()
     os.close(reading)

@@ -1,4 +1,4 @@
-"""Names on the command line: what is none is refused before anything is asked."""
+"""Invalid names on the command line are refused before any request is sent."""
 
 import pytest
 
@@ -13,7 +13,7 @@ GROUP_COMMANDS = ("pause", "resume", "rebalance", "restart", "skip", "explain", 
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Run it, and tell the last line of what it complains."""
+    """Run a command, and return the last line of its error output."""
     with pytest.raises(SystemExit) as ended:
         frame.main(words)
     assert ended.value.code == MISUSED

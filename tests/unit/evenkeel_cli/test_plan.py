@@ -1,4 +1,4 @@
-"""`evenkeel plan`: what would move, read from manifests alone."""
+"""`evenkeel plan`: which queues would move, computed from manifests alone."""
 
 import json
 from datetime import UTC, datetime
@@ -34,7 +34,7 @@ def topic(name: str = "orders", **spec: Any) -> dict[str, Any]:
 
 
 def group(owned: dict[str, dict[str, str]] | None = None, **spec: Any) -> dict[str, Any]:
-    """A group, and what its status says of who owns what."""
+    """Make a group, with the owners of queues in its status."""
     consumers = {} if "consumers" in spec else {"job": JOB}
     status = {
         "epoch": 3,
@@ -193,7 +193,7 @@ def test_pods_that_are_to_be_emptied_get_nothing_back(tmp_path: Path) -> None:
 
 
 def test_a_slot_that_is_empty_keeps_its_queues_for_its_grace(tmp_path: Path) -> None:
-    """As the operator has it: only then do they go to others."""
+    """As with the operator, they go to other consumers only after the grace."""
     found = group(HALVES)
     first, second = found["status"]["assignments"]
     first["executor"], second["executor"] = "1", "2"
@@ -205,7 +205,7 @@ def test_a_slot_that_is_empty_keeps_its_queues_for_its_grace(tmp_path: Path) -> 
 def test_what_kubectl_gives_is_read_from_a_pipe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One list of all objects, other kinds among them."""
+    """The input is one list of objects, some of them of other kinds."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}}
     listed = {"apiVersion": "v1", "kind": "List", "items": [topic(), secret, group(HALVES)]}
     code, shown = run(capsys, "-f", str(written(tmp_path, listed)))

@@ -14,7 +14,7 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 class Ended:
-    """A view in the midst of which the process is told to end."""
+    """A view during which the process gets a signal to end."""
 
     gains_from_another_look = False
 
@@ -25,7 +25,7 @@ class Ended:
         return [Text("billing")]
 
     def describe(self) -> object:
-        raise AssertionError("it is for programs")
+        raise AssertionError("the output is for programs")
 
 
 def test_a_live_picture_that_is_told_to_end_shows_the_cursor_again(
@@ -41,4 +41,4 @@ def test_a_live_picture_that_is_told_to_end_shows_the_cursor_again(
     finally:
         signal.signal(signal.SIGTERM, before)
     assert SHOW_CURSOR in shown.getvalue()
-    assert seen == [signal.SIGTERM], "whoever minded the signal before minds it again"
+    assert seen == [signal.SIGTERM], "the earlier handler of the signal is back"

@@ -1,4 +1,4 @@
-"""The way to the coordinator: what goes over the wire, and what every fault is called."""
+"""Requests to the coordinator: their bytes, and the error for each fault."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

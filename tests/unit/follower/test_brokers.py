@@ -1,4 +1,4 @@
-"""What a follower writes at brokers, and when it must not."""
+"""What a follower writes to brokers, and when it must not write."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the command line says when it cannot begin, and what it serves."""
+"""What the command prints when it cannot start, and what it serves on its port."""
 
 import asyncio
 import re

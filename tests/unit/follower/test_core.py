@@ -1,4 +1,4 @@
-"""What a member does with answers, time and results."""
+"""How the core of a member reacts to answers, time and results."""
 
 import itertools
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ class Span(NamedTuple):
 
 
 class Member:
-    """A follower's core with what it asked last."""
+    """A follower's core, with its last request."""
 
     def __init__(self) -> None:
         count = itertools.count(1)
@@ -40,7 +40,7 @@ class Member:
         return self.note(self.core.hear_answer(self.asked, grants, self.terms, now))
 
     def reading(self, now: float = 1.0) -> int:
-        """Get queue x and begin at offset 5; the life of the holding."""
+        """Get queue x, begin at offset 5, and return the life of this grant."""
         life = only(self.granted("x", now), Locate).life
         self.note(self.core.note_begin("x", life, 5, now))
         return int(life)

@@ -1,4 +1,4 @@
-"""How a member ends, and how a queue stands still: in the core."""
+"""How a member ends, and how a queue stands still, in the core."""
 
 import itertools
 
@@ -12,7 +12,7 @@ Actions = list[Action[str, Piece]]
 
 
 class Member:
-    """A core that reads queue x from offset 5, and whose handler has 5 to 7."""
+    """A core that reads queue x from offset 5, and whose handler has the offsets 5 to 7."""
 
     def __init__(self) -> None:
         count = itertools.count(1)

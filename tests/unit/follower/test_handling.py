@@ -1,4 +1,4 @@
-"""What the handler gets, and what its failures mean."""
+"""What the handler gets, and the effects of its failures."""
 
 import asyncio
 import threading
@@ -40,7 +40,7 @@ def work() -> Work:
 
 
 class Scene:
-    """A handler that fails with some offsets, and the dead letters."""
+    """A handler that fails at some offsets, and the dead letters."""
 
     def __init__(self, **options: Any) -> None:
         self.bad: set[int] = set()

@@ -1,4 +1,4 @@
-"""How what a pull brought is cut for the handler."""
+"""How the messages of a pull are divided for the handler."""
 
 import random
 from dataclasses import replace

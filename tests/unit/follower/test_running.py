@@ -1,4 +1,4 @@
-"""A member on its event loop: a real desk of a coordinator, and queues in memory."""
+"""A member on its event loop, with the real desk of a coordinator and queues in memory."""
 
 import asyncio
 import collections
@@ -39,7 +39,7 @@ BLANK = StoredMessage("orders", "broker-a", 0, 0, b"", {}, 0, 0, 0, b"", 0, b"",
 
 
 class Coordinator:
-    """A real desk, which may be away or refuse."""
+    """A real desk, which may be unreachable or refuse requests."""
 
     url, group, member = "http://coordinator", "shop/billing", "a"
 
@@ -127,7 +127,7 @@ class Brokers:
 
 
 class Scene:
-    """A member with its surroundings."""
+    """A member with its coordinator, brokers and handler."""
 
     def __init__(self) -> None:
         self.coordinator = Coordinator()
@@ -277,7 +277,7 @@ def test_a_member_whose_coordinator_is_away_gives_up_its_queues_and_comes_back(
             await until(lambda: scene.value("held_queues") == 1)
             assert scene.running.trouble == ""
             scene.coordinator.is_away = True
-            scene.coordinator.publish(FIRST, SECOND)  # ends the poll
+            scene.coordinator.publish(FIRST, SECOND)  # this ends the poll
             await until(lambda: scene.value("held_queues") == 0)
             assert "cannot be reached" in scene.running.trouble
             scene.coordinator.is_away = False

@@ -49,7 +49,7 @@ def test_a_queue_that_is_owned_and_unowned_is_refused() -> None:
 
 
 def test_a_queue_forgotten_on_both_sides_is_missed_in_the_count() -> None:
-    """If what was held and what was free leave a queue out, so does a result that follows."""
+    """If neither owned nor free queues include a queue, a result made from them lacks it too."""
     before: dict[str, Runs] = {"a": (range(3),)}
     with pytest.raises(errors.QueueLostError, match="queue 3"):
         check.refuse_bad(STOCK, before, Outcome(dict(before), {"a": 3}), ())

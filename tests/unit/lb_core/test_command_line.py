@@ -20,13 +20,13 @@ QUEUES = [["t", "b", number] for number in range(4)]
 
 
 def ask(request: object) -> Any:
-    """The answer to one request, inside this process."""
+    """Answer one request inside this process."""
     line = request if isinstance(request, bytes) else json.dumps(request).encode()
     return json.loads(answers.answer(line, itertools.count().__next__))
 
 
 def run(lines: bytes) -> subprocess.CompletedProcess[bytes]:
-    """The filter itself, on a Python that sees nothing but the checkout."""
+    """Run the filter in a Python that sees only the checkout."""
     return subprocess.run(
         [sys.executable, "-S", "-m", "lb_core"],
         input=lines,
@@ -115,7 +115,7 @@ def test_answers_are_ascii() -> None:
 
 
 def test_sticky_answers_in_places_of_the_request() -> None:
-    """Queues may come in any order; every list of places ascends."""
+    """Queues may come in any order; the places in each list ascend."""
     answer = ask(
         {
             "strategy": "STICKY",
@@ -367,7 +367,7 @@ FIELDS = st.fixed_dictionaries(
 
 @given(FIELDS)
 def test_any_request_is_answered_or_refused_by_name(request_: dict[str, object]) -> None:
-    """And where STICKY answers, every queue stands in one place."""
+    """If STICKY answers, every queue is in exactly one list."""
     answer = ask(request_)
     assert kind(answer) != "Internal" if "error" in answer else "assignment" in answer
     if request_.get("strategy") == "STICKY" and "unowned" in answer:

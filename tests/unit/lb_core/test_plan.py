@@ -75,7 +75,7 @@ def test_queues_that_vanished_are_not_missed() -> None:
 
 
 def test_a_broker_that_comes_in_the_middle_moves_no_other_queue() -> None:
-    """Numbers inside a plan shift then; owners must not."""
+    """The internal numbers of a plan shift then, but owners must not change."""
     ends = [*queues(3, broker="a"), *queues(3, broker="c")]
     first = plan.plan(None, ends, members("x", "y", "z"))
     made = plan.plan(first, [*ends, *queues(3, broker="b")], members("x", "y", "z"))
@@ -87,7 +87,7 @@ def test_a_broker_that_comes_in_the_middle_moves_no_other_queue() -> None:
 
 @pytest.mark.parametrize("strategy", ["STICKY", "AVG"])
 def test_a_group_that_was_empty_for_a_while_gets_its_queues_back(strategy: str) -> None:
-    """Queues without an owner are part of a plan, and the next one hands them out."""
+    """Queues without an owner are part of a plan, and the next plan assigns them."""
     policy = Policy(strategy=strategy)
     first = plan.plan(None, queues(4), members("a", "b"), policy)
     empty = plan.plan(first, queues(5), [], policy)

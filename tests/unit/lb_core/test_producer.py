@@ -1,4 +1,4 @@
-"""Where a producer sends next: round robin, retries, back-off, and ordered sending."""
+"""How a producer chooses a queue: round robin, retries, back-off, and ordered sending."""
 
 import random
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ FAULTS = [SendOutcome.NO_ANSWER, SendOutcome.REFUSED]
 
 
 def view(**brokers: int) -> tuple[QueueRange, ...]:
-    """Queues of topic "t" on these brokers."""
+    """Make queues of topic "t" on these brokers."""
     return tuple(QueueRange("t", name, 0, count) for name, count in brokers.items())
 
 
@@ -228,7 +228,7 @@ def test_a_latency_or_a_time_that_cannot_be_is_refused_and_its_broker_named(bad:
 
 
 def test_the_choice_is_that_of_looking_at_each_queue_in_turn(rng: random.Random) -> None:
-    """The plain version: first queue from the index on, once round, that passes a filter."""
+    """The oracle takes the first queue from the index on, once round, that passes a filter."""
     for _ in range(3000):
         queues = tuple(
             QueueRange("t", broker, 0, rng.randint(1, 3)) for broker in "abcd" if rng.random() < 0.8
@@ -270,7 +270,7 @@ def _plain(
     ],
 )
 def test_a_text_has_the_hash_that_java_gives_it(text: str, expected: int) -> None:
-    """Values seen in Java 17; the last two are an emoji and half of one."""
+    """The values come from Java 17; the last two strings are an emoji and half of one."""
     assert producer.hash_as_java(text) == expected
 
 

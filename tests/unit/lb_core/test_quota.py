@@ -1,4 +1,4 @@
-"""How many queues each gets, where a zone's own queues stand above the common level."""
+"""The number of queues for each consumer when a zone has more than the average."""
 
 from lb_core import quota
 

@@ -1,4 +1,4 @@
-"""Who fills which slot of a job, step by step."""
+"""Which executor fills which slot of a job, step by step."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from lb_core.slots import Slot, Slots, SlotStep
 
 
 def job(*executors: str | None, draining: Iterable[int] = (), empty_for: float = 0.0) -> Slots:
-    """Slots 0, 1, ... of group "b", filled by these executors; None is an empty one."""
+    """Make the slots 0, 1, ... of group "b", filled by these executors; None is an empty slot."""
     drained = set(draining)
     return Slots(
         "b",
@@ -32,7 +32,7 @@ def step(
     drained: Iterable[str] = (),
     leave_first: Sequence[str] = (),
 ) -> SlotStep:
-    """One step with as many slots wanted as there are, if nothing else is said."""
+    """Take one step; by default, as many slots are wanted as exist."""
     wanted = len(before.slots) if wanted is None else wanted
     return slots.step(before, wanted, warm, elapsed, drained, leave_first)
 
@@ -59,7 +59,7 @@ def test_a_warm_executor_takes_the_lowest_free_slot() -> None:
 
 
 def test_an_executor_keeps_its_slot_for_life() -> None:
-    """Slot 0 gets free and executor 2 could move down; it does not."""
+    """Slot 0 becomes free, and executor 2 could move there, but it does not."""
     assert filled(step(job("1", "2"), ["2"]).slots) == {0: None, 1: "2"}
 
 
@@ -198,7 +198,7 @@ def test_new_slots_are_added_only_when_no_draining_one_is_left() -> None:
 
 
 def test_a_slot_that_only_now_starts_to_drain_is_not_drained_yet() -> None:
-    """The caller saw it drained in an earlier life."""
+    """The caller has seen an earlier slot of this name drained."""
     found = step(job("1", "2"), "12", wanted=1, drained=["b-1"])
     assert (draining(found.slots), found.released) == ([1], ())
 

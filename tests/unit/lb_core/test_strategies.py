@@ -1,4 +1,4 @@
-"""The edges of RocketMQ's strategies that its own tests leave open, and users' strategies."""
+"""Cases of RocketMQ's strategies that its own tests do not cover, and users' strategies."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ def queues(count: int, broker: str = "b") -> list[Queue]:
 
 
 def group(name: str, count: int, consumers: list[str], **config: object) -> dict[str, list[int]]:
-    """Deal this many queues of one broker; return ids, which is all that differs."""
+    """Deal this many queues of one broker; return only their ids, because the rest is the same."""
     owned = strategies.find_dealer(name).deal(queues(count), consumers, config)
     return {consumer: [queue.id for queue in found] for consumer, found in owned.items()}
 
@@ -143,7 +143,7 @@ def test_a_repeated_id_numbers_its_points_on_instead_of_repeating_them() -> None
     assert dict(zip(places, owners, strict=False)) == expected
 
 
-# --- the ring. The first points of c-786 and c-2758 fall on one place.
+# --- the ring. The first points of c-786 and c-2758 are the same.
 
 
 def test_the_later_consumer_has_a_place_that_two_points_fall_on() -> None:
@@ -267,7 +267,7 @@ def test_a_stranger_is_answered_before_unset_rooms_are_noticed() -> None:
 def nearby(
     rooms_of_queues: list[str], consumers: list[str], **config: object
 ) -> dict[str, list[str]]:
-    """Deal one queue for each room; return the rooms that each consumer reads."""
+    """Deal one queue per machine room; return the rooms that each consumer reads."""
     given = [Queue("t", f"{room}-b", 0) for room in rooms_of_queues]
     owned = strategies.find_dealer("MACHINE_ROOM_NEARBY").deal(
         given, consumers, {"inner": "AVG", **config}
@@ -276,7 +276,7 @@ def nearby(
 
 
 def test_rooms_without_consumers_are_dealt_in_the_order_of_java() -> None:
-    """U+1F600 comes before U+FF5E by UTF-16 unit, and behind it by code point."""
+    """U+1F600 comes before U+FF5E by UTF-16 unit, and after it by code point."""
     assert nearby(["\uff5e", "a", "\N{GRINNING FACE}"], ["x-1"]) == {
         "x-1": ["a", "\N{GRINNING FACE}", "\uff5e"]
     }
@@ -453,7 +453,7 @@ def test_an_answer_that_would_fill_the_memory_is_refused() -> None:
 
 @pytest.fixture
 def own() -> Iterator[str]:
-    """The name of a user's strategy that is forgotten afterwards."""
+    """The name of a user's strategy, which is removed afterwards."""
     yield "OWN"
     strategies.unregister("OWN")
 

@@ -1,4 +1,4 @@
-"""A peer on loopback that says what a test tells it to, and a client of it."""
+"""Provides a peer on loopback, whose answers a test chooses, and a client for it."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Each answer that a broker can give to a pull: what a reader does, and that nothing is silent."""
+"""How a reader treats each answer of a broker to a pull: it never skips messages silently."""
 
 from dataclasses import replace
 from typing import Any
@@ -46,7 +46,7 @@ def numbers(batch: Batch | None) -> list[int]:
 
 
 class Reading:
-    """A sequence from 5 up to 8, by a clock that moves when it pauses."""
+    """A pull sequence from 5 up to 8, with a clock that moves only when the sequence pauses."""
 
     def __init__(self, wanted: Filter = EVERYTHING, *, allow_gaps: bool = False) -> None:
         self.stage = Stage(first_pause=1, longest_pause=4, patience=10)
@@ -55,7 +55,7 @@ class Reading:
             self.stage.directory.filters_understood.add((address, wanted))
 
     def next(self, *script: Any) -> tuple[list[int], list[str]]:
-        """Play the answers; the offsets that came, and who was asked for them."""
+        """Play the answers; return the offsets that came, and which brokers were asked."""
         flow = pulling.pull_batch(self.stage.directory, "g", self.position)
         batch, asked, _ = self.stage.play(flow, script)
         return ([] if batch is None else numbers(batch)), [one for one in asked if one != "ns:1"]
@@ -224,7 +224,11 @@ def test_offsets_beyond_the_end_that_a_master_tells_are_an_error_at_once(told: P
 
 @pytest.mark.parametrize("told", BEYOND, ids=lambda told: f"{told.status.name} {told.remark}")
 def test_messages_beyond_the_end_are_waited_for_where_that_can_help(told: Pulled) -> None:
-    assert Reading().next(ROUTE, told, found(5, 6, 7))[0] == [5, 6, 7]  # just sent
+    assert Reading().next(ROUTE, told, found(5, 6, 7))[0] == [
+        5,
+        6,
+        7,
+    ]  # the messages were just sent
     for_ever = Reading()
     for_ever.position.stop = None
     last = replace(found(5), max_offset=6)
@@ -236,7 +240,7 @@ def test_messages_beyond_the_end_are_waited_for_where_that_can_help(told: Pulled
 
 @pytest.mark.parametrize("masters", [{1: "b:1"}, {}], ids=["named as a slave", "not named"])
 def test_a_slave_that_acts_as_master_does_not_tell_what_is_gone(masters: dict[int, str]) -> None:
-    """A name server with supportActingMaster writes it down as master of topics to read only."""
+    """A name server with supportActingMaster lists the slave as master, with read-only topics."""
     acting = Route("orders", (BrokerRoute("broker-a", "c", {0: "b:1"}, 4, 4, READ),))
     known = BrokerMap({"c": ("broker-a",)}, {"broker-a": masters})
     told = said(MOVED, "OFFSET_TOO_SMALL", 7, least=7)

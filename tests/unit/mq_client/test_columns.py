@@ -73,7 +73,7 @@ def test_no_messages_are_columns_without_rows(data: bytes) -> None:
 def test_bodies_of_any_length_are_read() -> None:
     bodies = [bytes(range(length)) for length in (0, 1, 4, 11, 12, 13, 14, 200)]
     assert read(b"".join(map(stored.message, bodies)))["body"].to_pylist() == bodies
-    for body in bodies:  # each one as the last of its answer, too
+    for body in bodies:  # each message also as the last one of an answer
         assert read(stored.message(body, texts=body[:11]))["body"].to_pylist() == [body]
 
 
@@ -323,7 +323,7 @@ def test_a_name_that_is_twice_among_very_many_names_counts_once() -> None:
 
 @pytest.mark.parametrize("born", [1 << 62, -(1 << 62), columns.LATEST_MS + 1, -(1 << 63)])
 def test_a_time_that_cannot_be_true_is_null_and_its_message_is_read(born: int) -> None:
-    """A producer chooses it; 2**62 is more than a timestamp of microseconds can hold."""
+    """A producer chooses the time; 2**62 is too large for a timestamp in microseconds."""
     batch = read(stored.message(b"a", born_ms=born) + stored.message(b"b", stored_ms=born))
     assert batch["born_timestamp"].is_null().to_pylist() == [True, False]
     assert batch["store_timestamp"].is_null().to_pylist() == [False, True]

@@ -1,4 +1,4 @@
-"""`python -m mq_client` ends with one line, whatever it is given and wherever it writes."""
+"""`python -m mq_client` reports every error in one line, whatever its arguments and its output."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def peer() -> Iterator[Peer]:
 def run(
     peer: Peer, *arguments: str, given: bytes = b"", output: str | None = None, **settings: str
 ) -> tuple[int, str, str]:
-    """Run it as a process; its exit code, what it printed, and what it complained."""
+    """Run the command as a process; return its exit code, its output and its error output."""
     environment = {**os.environ, "NAMESRV_ADDR": peer.address, **settings}
     with Path(output or os.devnull).open("wb") as file:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Who waits on a connection, and what ends the wait."""
+"""Calls that wait on a connection, and what ends the wait."""
 
 import struct
 
@@ -14,7 +14,7 @@ ASKED = GetMaxOffset("orders", 3)
 
 
 class Peer:
-    """The other end: what it hears as frames, and what it says back."""
+    """The other end: it receives frames, and answers."""
 
     def __init__(self, credentials: Credentials | None = None) -> None:
         self.connection: Connection[str] = Connection(credentials)

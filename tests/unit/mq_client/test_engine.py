@@ -30,7 +30,7 @@ from mq_client.notices import NOTIFY_CONSUMER_IDS_CHANGED, Listeners
 from tests.peer import Peer
 
 UNRESOLVABLE = ["..:9", f"{'a' * 70}.x:9"]
-"""Names that IDNA refuses: they have an empty part, or one that is too long."""
+"""Host names that IDNA refuses, because a part is empty or too long."""
 INTERRUPTS = 150
 STRIKE_AGAIN_SECONDS = 1.0
 SOON_SECONDS = 10.0
@@ -38,7 +38,7 @@ SOON_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Broken(Done):
-    """A request that cannot be written, by an error that is none of ours."""
+    """A request that cannot be encoded; its error is not one of ours."""
 
     code: ClassVar[int] = 1
     name: ClassVar[str] = "BROKEN"
@@ -48,7 +48,7 @@ class Broken(Done):
 
 
 def in_thread(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
-    """Start it; what it returns or raises will be in the list."""
+    """Start a call in a thread; its result or error will be in the list."""
     ended: list[Any] = []
 
     def run() -> None:
@@ -72,7 +72,7 @@ def until(is_so: Callable[[], object]) -> None:
 def test_a_connection_wakes_its_client_until_it_is_open_and_never_once_it_has_ended(
     peer: Peer,
 ) -> None:
-    """A client that keeps one that has ended would look at it again and again, all the time."""
+    """Otherwise an ended connection would keep the client's loop busy."""
     with selectors.DefaultSelector() as selector:
         names = Names(lambda: None)
         link = Link(peer.address, selector, lambda _: None, None, None, names)
@@ -82,7 +82,7 @@ def test_a_connection_wakes_its_client_until_it_is_open_and_never_once_it_has_en
         assert link.wakes_at == NEVER
 
 
-# --- errors that are none of ours
+# --- errors that are not ours
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_connection_wakes_its_client_until_it_is_open_and_never_once_it_has_en
 def test_a_step_that_cannot_be_done_fails_its_own_call_alone(
     peer: Peer, client: Client, broken: Callable[[str], Step]
 ) -> None:
-    """The step is done by the thread that leads, which waits for an answer of its own."""
+    """The leading thread does the step, while it waits for its own answer."""
 
     def two_steps() -> Generator[Step, Any, None]:
         yield from flows.ask(peer.address, GetTopics(), 5.0)
@@ -117,7 +117,7 @@ def test_a_step_that_cannot_be_done_fails_its_own_call_alone(
 
 @dataclass(frozen=True, slots=True)
 class Held(Done):
-    """A request that the peer is told to hold."""
+    """A request that the peer holds back."""
 
     code: ClassVar[int] = Broken.code + 1
     name: ClassVar[str] = "HELD"
@@ -178,7 +178,7 @@ def test_a_host_that_can_be_no_name_is_passed_over_by_asyncio_too(peer: Peer, ho
 
 
 class SlowNames:
-    """Answers about the host `slow` only when told to."""
+    """Resolves the host `slow` only when the test lets it."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.may_end = threading.Event()
@@ -313,11 +313,11 @@ def test_a_close_while_a_connection_is_opened_is_no_cancellation() -> None:
 pass_by_unowned_sockets = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
-"""A socket that is interrupted before anybody has it is closed by Python, which warns."""
+"""Python closes a socket that is interrupted before it is assigned, and warns about it."""
 
 
 class Interrupt(BaseException):
-    """As Ctrl-C, and not to be mixed up with it."""
+    """An interrupt like that of Ctrl-C, but distinct from it."""
 
 
 BreakOff = Callable[[float, Callable[[], object]], None]
@@ -325,7 +325,7 @@ BreakOff = Callable[[float, Callable[[], object]], None]
 
 @pytest.fixture
 def break_off() -> Iterator[BreakOff]:
-    """Do something again and again for some seconds; leave it wherever it is by then."""
+    """Repeat an action for some seconds, and interrupt it wherever it is then."""
     is_armed = False
 
     def strike(*_: object) -> None:
@@ -336,7 +336,7 @@ def break_off() -> Iterator[BreakOff]:
         nonlocal is_armed
         try:
             is_armed = True
-            # Again and again, for Python drops what is raised while an object is taken apart.
+            # Repeatedly, because Python drops errors that are raised while it destroys an object.
             signal.setitimer(signal.ITIMER_REAL, seconds, STRIKE_AGAIN_SECONDS)
             while True:
                 work()
@@ -369,7 +369,7 @@ def test_an_interrupted_client_can_be_used_and_closed(
 def test_an_interrupt_lets_no_other_thread_wait_for_ever(
     peer: Peer, client: Client, break_off: BreakOff, rng: random.Random
 ) -> None:
-    """Their answers may be lost; then they are told so."""
+    """Answers for other threads may be lost; then those threads get an error."""
     is_over = threading.Event()
 
     def ask_on() -> int:

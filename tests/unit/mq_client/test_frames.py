@@ -1,4 +1,4 @@
-"""Frames: any cut of a stream gives the same ones, and bytes that are none are refused."""
+"""However a stream is cut, it gives the same frames; invalid bytes are refused."""
 
 import json
 import random
@@ -14,7 +14,7 @@ from mq_client.frames import Frame, FrameReader
 
 
 def read(data: bytes, cuts: list[int], reader: FrameReader | None = None) -> list[Frame]:
-    """Feed a stream in pieces; each piece is at most as long as the cut says, and as the space."""
+    """Feed a stream in pieces, none longer than the cut says or the buffer's space allows."""
     reader = reader or FrameReader()
     found = []
     place = 0
@@ -48,7 +48,7 @@ def test_any_cut_of_a_stream_gives_the_same_frames(cuts: list[int]) -> None:
 
 
 def test_a_large_body_is_the_buffer_that_the_socket_filled() -> None:
-    """It is not copied: the memory that `get_space` gave is the memory of the body."""
+    """The body is not copied: its memory is that which `get_space` returned."""
     data = frames.encode(Frame(0, 1, frames.ANSWER, body=b"z" * 1_000_000))
     reader = FrameReader()
     space = reader.get_space()
@@ -170,7 +170,7 @@ def test_a_binary_header_is_read_as_well() -> None:
 
 
 def test_bytes_of_any_kind_give_frames_or_a_protocol_error(rng: random.Random) -> None:
-    """Mutated captures: flip, cut or insert bytes of a stream that was good."""
+    """The test flips, cuts or inserts bytes in a valid stream."""
     stream = b"".join(map(frames.encode, [*FRAMES[:3], FRAMES[4]]))
     header = binary_header({"consumerGroup": "g"}, "why")
     stream += struct.pack(">II", 4 + len(header), 1 << 24 | len(header)) + header

@@ -1,4 +1,4 @@
-"""JSON as RocketMQ writes it."""
+"""Reads JSON in the form that RocketMQ writes."""
 
 import json
 from typing import Any

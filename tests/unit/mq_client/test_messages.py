@@ -347,7 +347,7 @@ def test_a_batch_that_no_broker_takes_is_refused(batch: list[Message], complaint
 
 
 def test_a_batch_of_more_messages_than_a_broker_can_count_is_refused() -> None:
-    """It would store them, and on a queue that keeps batches ruin its offsets."""
+    """A broker would store the batch, and corrupt the offsets of a queue that stores batches."""
     most = batch_body.MOST_MESSAGES
     batch = [Message("t", b"x")] * most
     assert messages.encode_batch(batch, ["7"] * most)

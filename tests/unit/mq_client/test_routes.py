@@ -1,4 +1,4 @@
-"""A name server's answer about a topic, and the two views that follow from it."""
+"""A name server's answer about a topic, and the two views that clients make of it."""
 
 import json
 from typing import Any
@@ -174,7 +174,7 @@ def test_a_hostile_name_of_a_megabyte_makes_a_short_message() -> None:
 
 
 def test_the_publish_view_lists_all_of_one_broker_before_the_next() -> None:
-    """The example of the articles: TBW102 on two brokers with 8 write queues each."""
+    """An example from articles about RocketMQ: TBW102 on two brokers with 8 write queues each."""
     given = answer([queue_data(name, writeQueueNums=8) for name in ("broker-b", "broker-a")],
                    [broker_data("broker-a"), broker_data("broker-b")])  # fmt: skip
     assert read(given).writable == [

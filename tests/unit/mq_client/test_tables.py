@@ -1,4 +1,4 @@
-"""What people and programs get to read."""
+"""Output for people and for programs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""How Go programs are built, with programs of our own in place of Go and pip; nothing is loaded."""
+"""How Go programs are built; scripts replace Go and pip, so nothing is downloaded."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ PROGRAM = go.GoProgram(
     "server", "k8s.io/whole", "v1.34.4", "cmd/server", "v0.34.4", {"k8s.io/part.version": "1.34.4"}
 )
 
-# Tells what a published go.mod holds, and builds a file that holds the command and our go.mod.
+# Prints a published go.mod, and builds a file that contains the command and our go.mod.
 GO = """#!{python}
 import json, pathlib, sys
 words = sys.argv[1:]
@@ -28,7 +28,7 @@ else:
     assert words == ["mod", "download", "k8s.io/whole@v1.34.4"]
 """
 
-# Delivers Go where pip's package has it.
+# Puts Go where pip's package has it.
 PIP = """#!{python}
 import pathlib, sys
 assert sys.argv[1:4] == ["-m", "pip", "install"]
@@ -56,7 +56,7 @@ def program(folder: Path, name: str, text: str, **values: object) -> Path:
 
 
 def put_go(folder: Path, *replaced: tuple[str, str]) -> Path:
-    """Put a Go on PATH; the published go.mod takes these modules from these folders."""
+    """Put a fake Go on PATH; its go.mod takes these modules from these folders."""
     shown = [{"Old": {"Path": name}, "New": {"Path": place}} for name, place in replaced]
     return program(folder, "go", GO, replaced=shown or None)
 

@@ -1,4 +1,4 @@
-"""The jar resolver, with programs of our own in place of Maven and Java; nothing is downloaded."""
+"""The jar resolver; scripts replace Maven and Java, so nothing is downloaded."""
 
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ from sandbox import jars
 CLIENT = "org.apache.rocketmq:rocketmq-client:5.4.0"
 KAFKA = "org.apache.kafka:kafka-clients:4.4.0"
 
-# Writes down that it was called, and what the pom asks for, then delivers two jars.
+# Logs its call and the dependencies in the pom, then creates two jars.
 MAVEN = """#!{python}
 import pathlib, sys, time
 log = pathlib.Path({log!r})
@@ -24,7 +24,7 @@ for name in ("b.jar", "a.jar"):
     (place / name).write_text("")
 """
 
-# Delivers to the folder of the retrieve pattern, as Ivy does.
+# Creates a jar in the folder of the retrieve pattern, as Ivy does.
 JAVA = """#!{python}
 import pathlib, sys
 log = pathlib.Path({log!r})
@@ -45,7 +45,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def program(folder: Path, name: str, text: str) -> Path:
-    """Put a program on PATH; what it writes down is returned."""
+    """Put a program on PATH; return the file to which it logs."""
     log = folder / f"{name}.log"
     path = folder / name
     path.write_text(text.format(python=sys.executable, log=str(log)))
@@ -54,7 +54,7 @@ def program(folder: Path, name: str, text: str) -> Path:
 
 
 def pyspark(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a PySpark importable that has nothing but Ivy."""
+    """Make a PySpark importable that contains only Ivy."""
     (folder / "pyspark" / "jars").mkdir(parents=True)
     (folder / "pyspark" / "__init__.py").write_text("")
     (folder / "pyspark" / "jars" / "ivy-2.5.3.jar").write_text("")

@@ -1,4 +1,4 @@
-"""Guarded processes, their folder and their ports, with small programs in place of real parts."""
+"""Guarded processes, their folder and their ports, with small programs instead of real servers."""
 
 import multiprocessing
 import os
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 SLEEPER = "import time; print('up', flush=True); time.sleep(60)"
 PATIENCE_SECONDS = 20.0
 
-# Starts a sleeper, tells who is there, and waits for its own end.
+# Starts a sleeping process, prints its pid and the folder, and waits until it is ended.
 CALLER = """
 import os, sys, time
 from sandbox import process
@@ -54,7 +54,7 @@ def sleeper(place: process.Folder) -> process.ChildProcess:
 
 
 def is_there(pid: int) -> bool:
-    """Whether a process is there and not merely waiting to be reaped."""
+    """Whether a process runs, and does not just wait to be reaped."""
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def guards_of(pid: int) -> list[int]:
 
 
 def caller(before: str = "", then: str = "") -> tuple[subprocess.Popen[str], int, Path]:
-    """Start a caller; return it with the pid of its sleeper and the path of its folder."""
+    """Start a caller; return it with the pid of its sleeping process and the path of its folder."""
     code = CALLER.format(sleeper=SLEEPER, before=textwrap.dedent(before), then=then)
     started = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -201,7 +201,7 @@ def test_a_killed_caller_leaves_no_process_and_no_folder() -> None:
 
 
 def test_a_folder_is_not_removed_from_under_those_who_still_write_there() -> None:
-    """The guard of the process is held up, so its process outlives the caller for a while."""
+    """The process's guard is stopped, so the process outlives the caller for a while."""
     started, pid, folder = caller()
     guard = parent_of(pid)
     (keeper,) = set(guards_of(started.pid)) - {guard}
@@ -270,7 +270,7 @@ def test_a_claim_avoids_what_is_in_use(offset: int) -> None:
 
 
 def claimed_ports(few: Sequence[int], found: "Queue[int]", done: synchronize.Event) -> None:
-    """Claim eight of these ports in a process of its own, and hold them until all have theirs."""
+    """Claim eight of these ports in a separate process; hold them until all have theirs."""
     ports._FIRSTS = few
     claims = [ports.claim() for _ in range(8)]
     for claim in claims:
@@ -281,7 +281,7 @@ def claimed_ports(few: Sequence[int], found: "Queue[int]", done: synchronize.Eve
 
 
 def test_claims_of_several_processes_do_not_collide() -> None:
-    """All want the same few ports, so a collision would show."""
+    """All processes want the same few ports, so a collision would show."""
     few = range(20_000, 20_000 + 4 * 40, 4)
     context = multiprocessing.get_context("spawn")
     found: Queue[int] = context.Queue()
@@ -307,7 +307,7 @@ def test_no_free_port_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_signal_while_a_guard_starts_leaves_nothing(
     place: process.Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The guard is there, but nobody has been told of it yet."""
+    """The guard has started, but its caller does not know it yet."""
     started = []
 
     def interrupted(*given: object, **named: object) -> None:

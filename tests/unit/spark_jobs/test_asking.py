@@ -1,4 +1,4 @@
-"""Brokers are asked side by side, and those known to be silent apart."""
+"""Brokers are asked concurrently, and silent ones only by separate probes."""
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ SECONDS = 5.0
 
 @dataclass
 class Question:
-    """A flow under way, which has asked one thing."""
+    """A flow in flight, with one request."""
 
     flow: Generator[Any, Any, Any]
     ask: Ask
@@ -36,19 +36,19 @@ class Question:
 
 
 class Brokers:
-    """Two brokers that have all topics; the clock moves only while a silent one is waited for."""
+    """Two brokers with all topics. The clock moves only while a call waits for a silent broker."""
 
     def __init__(self) -> None:
         self.directory = Stage(answer=SECONDS).directory
         self.now = 0.0
         self.silent: set[str] = set()
         self.down: set[str] = set()
-        """These refuse connections."""
+        """The brokers that refuse connections."""
         self.engine = SimpleNamespace(wait=self._look)
         self.addresses = {"broker-a": "a:1", "broker-b": "b:1"}
         self.perm = READ | WRITE
         self.masters = {"broker-a", "broker-b"}
-        """As the list of all brokers has it; the routes may say something else."""
+        """The masters in the list of all brokers; routes may differ."""
         self.asked: list[str] = []
         self._questions: list[Question] = []
 
@@ -119,7 +119,7 @@ def asker(brokers: Brokers) -> Asker:
 
 
 def silent(asker: Asker, topics: list[str] = TOPICS) -> set[str]:
-    """Ask, and name the brokers that did not answer."""
+    """Ask all brokers, and return those that did not answer."""
     found = asker.ask(topics)
     assert found.keys() == set(topics)
     return {
@@ -191,7 +191,7 @@ def test_a_topic_that_no_name_server_knows_is_told_beside_the_others(asker: Aske
 def test_a_slave_that_acts_as_master_is_no_master(
     asker: Asker, brokers: Brokers, perm: int, masters: set[str], expected: bool
 ) -> None:
-    """As name servers with supportActingMaster write it down; then topics cannot be written."""
+    """Name servers with supportActingMaster list it as master, but its topics are not writable."""
     brokers.perm, brokers.masters = perm, masters
     said = asker.ask(["a"])["a"]
     assert isinstance(said, list)

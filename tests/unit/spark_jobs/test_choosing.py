@@ -1,4 +1,4 @@
-"""The queues that Spark's sink offers to its messages, and which of them it takes."""
+"""The queues to which Spark's sink may send, and how it chooses one."""
 
 import pytest
 

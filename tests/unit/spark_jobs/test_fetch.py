@@ -1,4 +1,4 @@
-"""What a task does where the broker lost what was planned."""
+"""How a task reacts if the broker has lost planned messages."""
 
 from collections.abc import Iterable, Iterator
 
@@ -23,7 +23,7 @@ CLUSTER = options.parse_sending({"nameServers": "mq:9876"}).cluster
 
 
 class Broker:
-    """Holds two messages, and never answers where there is nothing."""
+    """A broker with two messages, which never answers at offsets without a message."""
 
     end = 2
     skipped: frozenset[int] | set[int] = frozenset()
@@ -38,9 +38,9 @@ class Broker:
         return self
 
     says_so = False
-    """Whether it tells of a range that begins beyond its end."""
+    """Whether a range that begins beyond the end is an error."""
     slow = 0
-    """How often it is waited for in vain."""
+    """How many polls return no message."""
 
     def poll(self, seconds: float) -> Iterator[Batch]:
         if self.slow:
@@ -151,7 +151,7 @@ def test_rows_and_gaps_make_up_what_was_planned_or_the_task_fails(broker: Broker
 def test_while_the_master_is_away_the_end_of_a_range_is_waited_for(
     broker: Broker, allow_gaps: bool
 ) -> None:
-    """A slave that stands in for it may end earlier: that is no loss."""
+    """A slave that replaces it may end earlier, which is no loss."""
     broker.master = errors.NoBrokerError("broker-a has no master now")
     gaps: list[Range] = []
     reading = offsets(3, allow_gaps=allow_gaps, gaps=gaps)
@@ -171,7 +171,7 @@ def test_while_the_master_is_away_the_end_of_a_range_is_waited_for(
 
 
 def test_a_range_is_cut_at_its_end_only_when_all_before_it_was_read(broker: Broker) -> None:
-    """A broker that is slow, and has lost the end: what it still has comes first."""
+    """A slow broker has lost the last messages: those that it still has are read first."""
     gaps: list[Range] = []
     broker.slow = 2
     assert list(offsets(5, allow_gaps=True, gaps=gaps)) == [0, 1]

@@ -78,7 +78,7 @@ def test_negative_offsets_are_read_where_they_mean_something() -> None:
         journal.read_offsets({"orders": {"broker-a": {"0": -3}}}, least=-2)
 
 
-# --- what a batch's end writes
+# --- the log entry for the end of a batch
 
 A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("payments", "broker-a", 0)
 

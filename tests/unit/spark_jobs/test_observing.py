@@ -1,4 +1,4 @@
-"""What is made of the brokers' answers: who is silent, and what is no more."""
+"""How answers of brokers are read: which brokers are silent, and which queues are gone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,24 +32,24 @@ UNKNOWN = errors.TopicUnknownError("GET_TOPIC_STATS_INFO", "a:1", 17, "no topic"
 
 
 def held(*ends: int) -> dict[MessageQueue, Offsets]:
-    """Queues of broker-a with these ends."""
+    """Make queues of broker-a with these beginnings and ends."""
     return {MessageQueue("orders", "broker-a", n): Offsets(0, end, 0) for n, end in enumerate(ends)}
 
 
 @dataclass
 class Fake:
-    """A cluster: who runs, what is in the route, and what each broker answers."""
+    """A cluster: which brokers run, what the route says, and what each broker answers."""
 
     answers: dict[str, Answer]
     running: tuple[str, ...] = ("broker-a", "broker-b")
     queues: int = 2
     masters: bool = True
-    """Else all that runs are slaves."""
+    """Whether masters run; otherwise only slaves run."""
     perm: int = READ | WRITE
     topics: list[str] | None = None
     route_later: dict[str, Answer] | None = None
     ends: dict[MessageQueue, int | errors.MqError] = field(default_factory=dict)
-    """Of queues that are closed."""
+    """The ends of closed queues."""
 
     def list_user_topics(self) -> list[str]:
         if self.topics is None:
@@ -260,7 +260,7 @@ def test_without_a_name_server_a_pattern_goes_on_with_what_it_has() -> None:
 
 
 def test_a_reset_of_the_groups_offset_is_no_sample_of_its_messages() -> None:
-    """The broker tells of it once, as the answer to a pull."""
+    """The broker reports a reset once, in the answer to a pull."""
     stage = Stage()
     watched = Watched(Fake({}))
     watched._client = SimpleNamespace(directory=stage.directory)  # type: ignore[assignment]  # all that is asked

@@ -121,7 +121,7 @@ def test_tls_is_on_off_or_a_file_of_authorities(tmp_path: Path) -> None:
     ],
 )
 def test_a_time_is_rfc_3339_or_milliseconds(text: str, expected: int) -> None:
-    """Also where a float would lose a millisecond."""
+    """It is exact also where a float would lose a millisecond."""
     assert stream(startTimestamp=text).start == StartOrEnd(QueueEdge.TIMESTAMP, expected)
     assert bounded(endTimestamp=text).end == StartOrEnd(QueueEdge.TIMESTAMP, expected)
 

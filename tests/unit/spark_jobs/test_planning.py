@@ -1,4 +1,4 @@
-"""What the next micro-batch reads, from journaled offsets and what the brokers say."""
+"""What the next micro-batch reads, from logged offsets and the brokers' answers."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ BACKLOGS = st.dictionaries(
 
 
 def seen(queues: dict[MessageQueue, tuple[int, int]]) -> SeenOffsets:
-    """Every broker answered; queues with their begin and end."""
+    """Make the answers of all brokers: queues with their beginnings and ends."""
     return SeenOffsets({queue: Offsets(*ends, 0) for queue, ends in queues.items()}, BROKERS)
 
 
@@ -193,7 +193,7 @@ def test_the_error_names_all_losses_and_the_way_on() -> None:
     planning.refuse_losses([])
 
 
-# --- ends that are given
+# --- ends that users give
 
 
 def test_available_now_does_not_go_behind_its_ends() -> None:

@@ -1,4 +1,4 @@
-"""Rows become messages, in batches that a broker takes; columns are checked before."""
+"""Rows become messages in batches that a broker accepts; columns are checked first."""
 
 import re
 
@@ -132,7 +132,7 @@ def test_messages_are_kept_apart_by_topic_in_their_order() -> None:
 def test_pieces_hold_all_messages_in_order_and_are_not_too_large(
     sizes: list[tuple[int, int]],
 ) -> None:
-    """With all that a message has beside its body, and where a letter takes more than a byte."""
+    """Sizes include everything in a message, and letters of more than one byte."""
     found = [
         Message(
             "t", bytes(body), "ß" * (texts // 8) or None, keys=("k" * (texts // 2 + 1),),

@@ -1,4 +1,4 @@
-"""The checker of random histories: what it must not let pass, and what it must."""
+"""The checker of random histories: what it must report, and what it must accept."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from tests.histories.story import Event, Kind, Read
 
 
 def world(count: int = 10, broken: int | None = None, **facts: Any) -> World:
-    """Ten messages, at places 0, 100, 200 and so on; the even ones are red."""
+    """Ten messages, at the positions 0, 100, 200 and so on; the even ones are red."""
     stored = [
         Stored(
             f"k{n}", "blue" if n % 2 else "red", Kind.BROKEN if n == broken else Kind.PLAIN, 100 * n

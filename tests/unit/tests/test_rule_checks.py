@@ -1,4 +1,4 @@
-"""What is looked up about alerts and the dashboard, and that the dashboard is made anew."""
+"""The checks of alerts and of the dashboard, and the generation of the dashboard."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ NO_LEADER = PAGES / "evenkeel-no-leader.md"
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """All that is looked at, to be broken."""
+    """Copies of all checked files, so that a test can break them."""
     for file in (ALERTS, DASHBOARD):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, tmp_path / file)

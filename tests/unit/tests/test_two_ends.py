@@ -1,4 +1,4 @@
-"""In which order two processes take the tests, and what stays with one of them."""
+"""The order in which two processes take the tests, and the tests that stay with one."""
 
 from collections import OrderedDict
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ def test_a_folder_that_is_named_is_there(folder: str) -> None:
 
 
 class Worker:
-    """One of the processes, and the files that it was given."""
+    """One of the processes, with the files that it got."""
 
     def __init__(self, name: str) -> None:
         self.gateway = SimpleNamespace(id=name)

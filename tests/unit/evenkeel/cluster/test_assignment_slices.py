@@ -1,4 +1,4 @@
-"""Assignments that are too long for a status are cut, named and put together again."""
+"""Assignments that are too long for a status are split into named slices and joined again."""
 
 import random
 from typing import Any
@@ -23,7 +23,7 @@ def group(assignments: list[Assigned], epoch: int = 3) -> ConsumerGroup:
 
 
 def assignments(rng: random.Random, count: int) -> list[Assigned]:
-    """Some 200 bytes each."""
+    """Make assignments of about 200 bytes each."""
     return [
         Assigned(
             f"c-{number}",

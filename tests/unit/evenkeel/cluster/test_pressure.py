@@ -1,4 +1,4 @@
-"""What the operator does not ask or tell again and again."""
+"""Requests that the operator does not repeat all the time."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ class Clock:
 
 
 class Api:
-    """Has one Secret, whose version is how often it was read."""
+    """An API with one Secret, whose version is the number of its reads."""
 
     def __init__(self) -> None:
         self.asked = 0

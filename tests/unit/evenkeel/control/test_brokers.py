@@ -1,4 +1,4 @@
-"""What the operator makes of name servers that take a connection and say nothing."""
+"""How the operator treats name servers that accept connections and never answer."""
 
 import asyncio
 import socket
@@ -27,7 +27,7 @@ def silent() -> Iterator[ClusterAddress]:
 def test_nobody_waits_for_ever_for_who_does_not_answer(
     what: str, silent: ClusterAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client alone would try again and again."""
+    """The client alone would retry for ever."""
     monkeypatch.setattr(brokers, "ANSWER_SECONDS", 0.05)
 
     async def asked() -> object:
@@ -48,7 +48,7 @@ def test_nobody_waits_for_ever_for_who_does_not_answer(
 def test_a_client_of_credentials_that_have_changed_is_closed_once_it_is_idle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else each rotation of a Secret would leave connections open, with what is no more."""
+    """Otherwise each rotation of a Secret would leave connections with old credentials open."""
     closed, now = list[str](), [0.0]
 
     class Client:
@@ -80,7 +80,7 @@ def test_a_client_of_credentials_that_have_changed_is_closed_once_it_is_idle(
 
 
 def test_what_is_no_rocketmq_is_not_quoted() -> None:
-    """A Topic may name any address; what something else says there is nobody's to read."""
+    """A Topic may name any address, and users must not read what other servers say there."""
     secret = b"HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\npassword=hunter2\n"
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"

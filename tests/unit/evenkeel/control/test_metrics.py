@@ -1,4 +1,4 @@
-"""What Prometheus reads of topics and groups, and how long hand-overs take."""
+"""The metrics of topics and groups, and of the duration of handovers."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ Shown = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def shown(*groups: ConsumerGroup, topics: tuple[Topic, ...] = ()) -> Shown:
-    """Read all series as Prometheus does, without what their names begin with."""
+    """Read all series as Prometheus does, without the common prefix of their names."""
     registry = CollectorRegistry()
     registry.register(metrics.ObjectMetrics(lambda: topics, lambda: groups))
     text = generate_latest(registry).decode()
@@ -35,7 +35,7 @@ def shown(*groups: ConsumerGroup, topics: tuple[Topic, ...] = ()) -> Shown:
 
 
 def of(found: Shown, name: str, **labels: str) -> float | None:
-    """Find one series of the group billing or the topic orders."""
+    """Return the value of one series of the group billing or the topic orders."""
     who = "orders" if name.startswith("topic_") else "billing"
     every = {"namespace": "shop", "name": who} | labels
     return found.get((name, tuple(sorted(every.items()))))

@@ -1,4 +1,4 @@
-"""Which of two objects goes first that would do the same at the brokers."""
+"""Which of two objects may act if both would change the same things at the brokers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ def naming(found: ConsumerGroup, *named: str) -> ConsumerGroup:
 def looked_at(
     which: ConsumerGroup, others: Sequence[ConsumerGroup], known: Sequence[Topic]
 ) -> tuple[ConsumerGroup, bool]:
-    """Look at a group once: it with its next status, and whether it has to wait."""
+    """Reconcile a group once; return it with its next status, and whether it must wait."""
     by_key = {each.head.key: each for each in known}
     rival = rivals.find_group_conflict(which, others, by_key)
     claims = rivals.update_group_claims(which, rival, by_key)

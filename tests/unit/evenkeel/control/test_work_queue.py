@@ -1,4 +1,4 @@
-"""The queue of work: one at a time for each key, gathered, patient with what fails."""
+"""The work queue: one task at a time for each key, with bursts joined and failures retried."""
 
 import asyncio
 from collections import defaultdict
@@ -14,7 +14,7 @@ SOON = WorkPace(limit_seconds=0.2, first_pause=0.01, longest_pause=0.02)
 
 
 class Job:
-    """Counts how often it was asked for each key, and lets tests wait for that."""
+    """Counts its calls for each key, and lets tests wait for them."""
 
     def __init__(self, behave: Callable[[str, int], Awaitable[float | None]] | None = None) -> None:
         self.asked: dict[str, int] = defaultdict(int)
@@ -44,7 +44,7 @@ def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 async def settle() -> None:
-    """Let everything run that can run now."""
+    """Run all tasks that can run now."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -171,7 +171,7 @@ def test_what_rests_is_only_glanced_at_until_it_does_not() -> None:
         job = Job()
         work = WorkQueue(job, rests=rests)
         work.touch("a")
-        for _ in range(3):  # the touch, and what it asked for itself
+        for _ in range(3):  # the touch, and its own request
             await asyncio.wait_for(glances.get(), 10)
         assert not job.asked
         assert not work.list_waits()

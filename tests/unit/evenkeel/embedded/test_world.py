@@ -1,4 +1,4 @@
-"""A file of manifests that is edited while its groups are kept."""
+"""A file of manifests that is edited while its groups run."""
 
 import asyncio
 import importlib.util
@@ -81,7 +81,7 @@ def test_a_job_hears_of_executors_to_drain_as_soon_as_the_file_says_so(tmp_path:
         world.attach(loop)
         found = world.find_group(BILLING)
         assert found is not None
-        await world.stop_driver(found)  # it knows the job, though none runs
+        await world.stop_driver(found)  # the world knows the job, although none runs
         metadata = {"name": "billing", "annotations": {"evenkeel.dev/drain": "1"}}
         file.write_text(yaml.safe_dump_all([TOPIC, {**billing, "metadata": metadata}]))
         world.look()
@@ -148,7 +148,7 @@ def _refused(file: Path, folder: Path, why: str) -> None:
 def test_a_rebalance_that_is_asked_for_waits_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that is not asked for would wait for an hour here."""
+    """Without a request, moves would wait for an hour here."""
     monkeypatch.setattr(control_loop, "MOST_DEBOUNCE_SECONDS", 3600.0)
 
     async def body() -> None:
@@ -191,7 +191,7 @@ def test_why_a_topic_is_not_known_is_told_too(tmp_path: Path) -> None:
         topic = world.find_topic(key)
         assert topic is not None
         await world.write_topic(topic, topic.status)
-        assert told.empty(), "what has not changed is told once"
+        assert told.empty(), "an unchanged fact is reported once"
         await loop.close()
         await world.close()
 

@@ -1,4 +1,4 @@
-"""What a desk remembers of members that are gone."""
+"""What a desk remembers about members that have gone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
 class Desk(GroupDesk):
-    """A desk whose time a test tells. It has settled."""
+    """A settled desk, whose time the test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -22,7 +22,7 @@ class Desk(GroupDesk):
         self.now = SESSION
 
     async def meet(self, member: str) -> None:
-        """Let a member come and go."""
+        """Let a member join and leave."""
         await self.ask(member, Asked(member, 1, 0, frozenset()), 0)
         self.leave(member, member)
 
@@ -59,7 +59,7 @@ def test_an_assignment_may_name_a_member_that_ended_meanwhile() -> None:
 
 
 def test_names_that_do_not_come_back_are_forgotten() -> None:
-    """Then they count as absent since the lead began."""
+    """After that they count as absent since the leader began."""
 
     async def story(desk: Desk) -> None:
         for number in range(20):

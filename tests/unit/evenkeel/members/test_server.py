@@ -1,4 +1,4 @@
-"""Members over HTTP: what a good request gets, and what every bad one gets."""
+"""Members over HTTP: the answers to valid requests, and to every kind of invalid one."""
 
 import asyncio
 import io
@@ -37,7 +37,7 @@ def orders() -> Topic:
 
 
 def play(story: Callable[[Ask, Coordination], Awaitable[None]]) -> None:
-    """Play a story with a server that has been up for longer than a session."""
+    """Play a story with a server that has run for longer than a session."""
 
     async def run() -> None:
         passed = 0.0

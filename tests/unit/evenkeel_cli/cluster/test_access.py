@@ -1,4 +1,4 @@
-"""How a cluster is found, and as whom it is asked: by kubectl's rules."""
+"""How the cluster and the user are chosen: by kubectl's rules."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ print(json.dumps({"apiVersion": asked["apiVersion"], "status": {"token": token}}
 
 
 def config(**parts: Any) -> dict[str, Any]:
-    """A kubeconfig of one cluster, user and context; `parts` replace or add."""
+    """Make a kubeconfig with one cluster, user and context; `parts` replace or add fields."""
     return {
         "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:6443/"}}],
         "users": [{"name": "u", "user": {"token": "secret"}}],
@@ -40,7 +40,7 @@ def user(**fields: Any) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Neither a kubeconfig nor a pod of the machine's own counts."""
+    """Ignore the machine's own kubeconfig, and a pod in which tests may run."""
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(access, "ACCOUNT", tmp_path / "account")

@@ -1,4 +1,4 @@
-"""What a command's client does with answers that are meant to harm whoever asks."""
+"""How the client of commands treats answers that are meant to harm its user."""
 
 import itertools
 import ssl

@@ -1,4 +1,4 @@
-"""`evenkeel drain`: which groups have the pods, what is written, and when they are empty."""
+"""`evenkeel drain`: which groups have the pods, what it writes, and when the pods are empty."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`evenkeel explain`: plain sentences about where queues are, and why."""
+"""`evenkeel explain`: plain sentences that say which consumer owns which queue, and why."""
 
 import json
 from dataclasses import replace
@@ -74,7 +74,7 @@ def test_where_nothing_has_moved_owners_are_the_first_ones() -> None:
 
 
 def event(found: ConsumerGroup, **changes: Any) -> dict[str, Any]:
-    """The Event about the last rebalance of a group, as the operator makes it."""
+    """Make the Event about the last rebalance of a group as the operator does."""
     last = found.status.last_rebalance
     assert last is not None
     last = msgspec.structs.replace(last, **changes)
@@ -131,7 +131,7 @@ def test_what_a_rebalance_leaves_out_may_be_any_queue() -> None:
 
 
 def test_queues_that_nobody_had_for_a_while_have_not_stayed() -> None:
-    """That somebody owns what nobody owned is no move, and no Event tells of it."""
+    """If a queue without an owner gets one, that is no move, and no Event reports it."""
     found = explained(after(group(), members("a"), [], members("b")), 5)
     row = "b      orders@broker-a 0-3  within 4 min  nobody had it before"
     assert row in sentences.explain_group(found).splitlines()

@@ -1,4 +1,4 @@
-"""What groups are asked for by hand: what is written, what is said, and when it is done."""
+"""Requests of users to groups: what is written, what is printed, and when a request is done."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A reader moves a position when it gives a batch, and forgets no queue."""
+"""A reader advances a position when it returns a batch, and leaves no queue out."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_a_position_stands_behind_the_batch_that_was_given_last(
 ) -> None:
     (position,) = positions(1)
     for batch in client.read("g", [position]):
-        client.list_topics()  # the peer answers the next pull before this
+        client.list_topics()  # the peer answers the next pull before this request
         assert position.next == batch.stop
 
 
@@ -91,5 +91,5 @@ def test_a_reader_asks_for_no_more_than_each_queues_share(peer: Peer, client: Cl
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch is what one pull brings."""
+    """Let each pull return a small batch."""
     monkeypatch.setattr("mq_client.operations.pulling.ENOUGH_BYTES", 0)

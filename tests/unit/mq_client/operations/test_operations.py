@@ -1,4 +1,4 @@
-"""Operations refuse what cannot be, and tell what happened."""
+"""Operations refuse invalid arguments, and their errors say what happened."""
 
 from typing import Any
 

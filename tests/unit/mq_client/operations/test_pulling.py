@@ -1,4 +1,4 @@
-"""A pull sequence moves on only by what it was given, and only forward."""
+"""A pull sequence advances only past offsets that it was given, and never goes back."""
 
 from dataclasses import replace
 from typing import Any
@@ -162,7 +162,7 @@ def filtered() -> Position:
 
 
 THERE = (found(0, 1, 9), found(3, 4, 9))
-"""What a look without the filter finds: the first message of what was given."""
+"""The result of a pull without the filter: the first message of the given ones."""
 
 
 def paid(*offsets: int, next_offset: int) -> Pulled:
@@ -185,7 +185,7 @@ def test_small_answers_are_joined_while_there_is_more() -> None:
 
 
 def test_what_a_filter_may_hide_is_looked_at_without_it() -> None:
-    """A broker that deletes gives the others that match, and no word of those that it lacks."""
+    """A broker that deletes messages returns other matching ones, and not what it lacks."""
     here = stage()
     position = filtered()
     flow = pulling.pull_batch(here.directory, "g", position)
@@ -266,8 +266,8 @@ def test_no_more_is_asked_for_at_once_than_there_is_room_for() -> None:
     [
         errors.ConnectionLostError("reset"),
         errors.NotPermittedError("PULL_MESSAGE", "a:1", 16, "no"),
-        pulled(PullStatus.OFFSET_MOVED, 8),  # deleted in between
-        pulled(PullStatus.OFFSET_MOVED, 2),  # from a slave that lags
+        pulled(PullStatus.OFFSET_MOVED, 8),  # deleted meanwhile
+        pulled(PullStatus.OFFSET_MOVED, 2),  # from a slave that is behind
         pulled(PullStatus.NOTHING_NEW, 3, end=9),
     ],
     ids=["lost", "refused", "deleted", "lags", "nothing"],

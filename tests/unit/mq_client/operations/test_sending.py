@@ -1,4 +1,4 @@
-"""A send that fails is tried elsewhere, and says how it ended."""
+"""A failed send is retried at another broker, and the chooser learns each result."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ REFUSED = errors.BadParameterError("SEND_MESSAGE_V2 orders", "a:1", 13, "too big
 
 
 class Told(RoundRobin):
-    """Remembers how sends ended."""
+    """Remembers the results of sends."""
 
     def __init__(self) -> None:
         super().__init__(start=0)
@@ -107,7 +107,7 @@ def test_a_queue_of_another_topic_is_no_choice(send: Callable[..., Any]) -> None
 
 
 def test_round_robins_begin_at_different_queues() -> None:
-    """Or many producers that start together would all begin on one broker."""
+    """Otherwise many producers that start together would all begin with the same broker."""
     route = Route("orders", (BrokerRoute("broker-a", "c", {0: "a:1"}, 1000, 1000, 6),))
     assert len({RoundRobin().choose(route, None) for _ in range(9)}) > 1
 

@@ -1,4 +1,4 @@
-"""A driver whose loop hangs ends, though its other threads go on."""
+"""A driver whose loop hangs ends, although its other threads go on."""
 
 import threading
 from pathlib import Path
@@ -16,7 +16,7 @@ WAIT_SECONDS = 60.0
 
 
 class Cluster(KubeApi):
-    """An API server that has a free Lease and a group without an assignment."""
+    """An API server with a free Lease, and a group without an assignment."""
 
     def __init__(self, *_: object) -> None:
         super().__init__("https://nowhere", Path())
@@ -77,7 +77,7 @@ def test_a_driver_that_is_done_is_not_ended() -> None:
 def test_a_hung_driver_does_not_keep_its_lease(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its threads go on, so the Lease is renewed; what ends it is that the loop reports no more."""
+    """Its other threads renew the Lease. The driver ends because its loop reports no turns."""
     ended = threading.Event()
     monkeypatch.setattr(in_cluster, "KubeApi", Cluster)
     monkeypatch.setattr(lease, "end_at_once", lambda why: ended.set())

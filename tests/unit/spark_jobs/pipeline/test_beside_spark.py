@@ -1,4 +1,4 @@
-"""What a pinned job does before and beside Spark."""
+"""The parts of a pinned job that run without Spark."""
 
 import json
 import socket
@@ -40,7 +40,7 @@ ONE, TWO = Executor("1", "10.0.0.1", 1), Executor("2", "10.0.0.2", 2)
 def specs(
     ranges: list[Range], owners: dict[MessageQueue, str], filled: dict[str, Executor]
 ) -> list[tuple[str | None, str | None, list[int]]]:
-    """Of each task: the slot, the executor it is sent to, and the queues it reads."""
+    """List for each task the slot, the executor to which it is sent, and its queues."""
     found = []
     for task in plan_tasks(ranges, owners, filled):
         spec = msgspec.json.decode(task.spec, type=Spec)
@@ -50,7 +50,7 @@ def specs(
 
 
 def publish(path: Path, epoch: int, shares: dict[str, str]) -> None:
-    """Write an assignment of one topic's queues as the operator would."""
+    """Write an assignment of one topic's queues as the operator does."""
     listed = [
         {"consumer": slot, "queues": [{"topic": "orders", "broker": "broker-a", "ids": ids}]}
         for slot, ids in shares.items()
@@ -137,7 +137,7 @@ def test_a_report_is_written_only_if_it_says_something_new(tmp_path: Path) -> No
 def test_a_queue_that_is_open_again_goes_on_where_the_group_stands(
     tmp_path: Path, stands: dict[MessageQueue, int], begin: int
 ) -> None:
-    """As far as that is still in the queue; one that nobody has read is read from its beginning."""
+    """If that offset still exists. A queue that the group never read is read from its beginning."""
     source = Planned(tmp_path, "earliest", stands)
     wanted = {"expression": "*", "kind": "TAG"}
     start = {"epoch": 1, "filter": wanted, "group": "g", "offsets": journal.write_offsets({A: 5})}
@@ -358,14 +358,14 @@ def test_a_job_with_a_fault_of_its_user_ends_before_spark_starts(
 
 @pytest.mark.parametrize("found", [None, ""])
 def test_a_batch_whose_query_is_not_known_is_refused(found: str | None) -> None:
-    """Without pinned threads: two checkpoints would write into one folder."""
+    """Without pinned threads, two checkpoints would write to one folder."""
     spark = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=lambda _: found))
     with pytest.raises(UsersPartError, match="PYSPARK_PIN_THREAD must not be false"):
         session.read_query_id(spark)  # type: ignore[arg-type]  # all that is asked
 
 
 def test_options_of_a_sink_come_from_files_too(tmp_path: Path) -> None:
-    """As a mounted Secret has them: beside its entries lie links of the kubelet's own."""
+    """As in a mounted Secret, which also contains links of the kubelet."""
     folder = tmp_path / "secret"
     (folder / "..data").mkdir(parents=True)
     (folder / "password").write_text("x\n")

@@ -43,7 +43,7 @@ def test_a_loss_says_how_to_pass_over_it(kind: str) -> None:
 
 
 def test_of_several_causes_the_first_counts() -> None:
-    """What follows is only what its error brought about."""
+    """Later errors are only consequences of the first one."""
     text = FROM_A_WORKER.format(error="ValueError: the cause") + FROM_A_WORKER.format(
         error="mq_client.errors.BusyError: later"
     )

@@ -1,4 +1,4 @@
-"""What a job tells the brokers in its group's name, and when it tells it again."""
+"""What a job sends to brokers for its group, and when it repeats that."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-b",
 
 @dataclass
 class Brokers:
-    """Remembers what it was told; a broker that is away remembers nothing."""
+    """Records what is sent to brokers; a broker that is down records nothing."""
 
     away: set[str] = field(default_factory=set)
     told: list[Mapping[MessageQueue, int]] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Told(JobGroup):
         self._observer = brokers  # type: ignore[assignment]  # as well
 
     def hear(self, ends: Mapping[MessageQueue, int]) -> None:
-        """Follow, and wait until that is done."""
+        """Update the group, and wait until that is done."""
         self.update(ends)
         assert self._work is not None
         self._work.result()
@@ -65,7 +65,7 @@ def test_only_news_are_told() -> None:
 
 
 def test_of_a_topic_that_the_job_reads_no_more_nothing_is_told() -> None:
-    """Others may read it in the group's name."""
+    """Other members of the group may read it."""
     brokers = Brokers()
     job = Told(brokers)
     job.hear({A: 1, MessageQueue("payments", "broker-a", 0): 7})
@@ -74,7 +74,7 @@ def test_of_a_topic_that_the_job_reads_no_more_nothing_is_told() -> None:
 
 
 def test_all_is_told_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that was killed has forgotten what it had not written down."""
+    """A killed broker has lost offsets that it had not persisted."""
     monkeypatch.setattr(group, "COMMIT_ALL_SECONDS", 0.0)
     brokers = Brokers()
     job = Told(brokers)

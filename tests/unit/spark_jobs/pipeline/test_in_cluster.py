@@ -1,4 +1,4 @@
-"""A driver in Kubernetes: what it makes of what it hears, without a cluster."""
+"""How a driver in Kubernetes reacts to the API server, without a cluster."""
 
 import http.client
 import json
@@ -73,7 +73,7 @@ def test_a_lease_counts_its_holders_and_keeps_what_it_does_not_know() -> None:
 
 
 def leased(api: KubeApi, clock: list[float], **terms: float) -> tuple[DriverLease, list[str]]:
-    """A Lease that `me` has taken, and what it has said when it was lost."""
+    """A Lease that `me` has taken, and the reasons for which it was lost."""
     lost: list[str] = []
     found = DriverLease(api, "/lease", "me", lost.append, DriverTerms(**terms), lambda: clock[0])
     assert found.take(threading.Event())
@@ -85,7 +85,7 @@ def held(who: str, transitions: int = 1) -> dict[str, Any]:
 
 
 def test_a_driver_whose_machine_has_slept_ends_at_once() -> None:
-    """The clock jumps, as it does for a machine that wakes up; nothing waits for so long."""
+    """The clock jumps, as it does when a machine wakes up."""
     clock, is_lost = [0.0], threading.Event()
     api = Scripted({"spec": {}}, held("me"))
     lease = DriverLease(
@@ -177,7 +177,7 @@ def test_the_first_report_is_written_at_once_and_no_report_never() -> None:
 
 
 class Scripted(KubeApi):
-    """Answers as a test says; an error in the script is raised."""
+    """Answers from the test's script; an error in the script is raised."""
 
     def __init__(self, *script: Any, objects: dict[str, Any] | None = None) -> None:
         super().__init__("https://nowhere", Path())
@@ -226,7 +226,7 @@ def event(kind: str, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def heard(tmp_path: Path, *script: Any, **objects: Any) -> Scripted:
-    """Hear a script to its end."""
+    """Follow a script to its end."""
     api = Scripted(*script, **objects)
     with pytest.raises(KubeError, match="the script has ended"):
         AssignmentWatcher(api, "mq", "billing", tmp_path / "heard.json").list_and_watch()
@@ -277,7 +277,7 @@ def test_what_else_changes_in_a_status_does_not_touch_the_file(tmp_path: Path) -
 
 
 class Watched:
-    """Looks at the file before each watch."""
+    """An API that reads the watcher's file before each watch."""
 
     def __init__(self, api: Scripted, file: Path) -> None:
         self._api = api
@@ -306,7 +306,7 @@ def test_a_version_that_is_too_old_to_watch_from_is_an_error(tmp_path: Path) -> 
 
 
 def test_after_a_watch_without_a_word_it_is_listed_again(tmp_path: Path) -> None:
-    """Its version may have become too old meanwhile."""
+    """The resource version may have become too old meanwhile."""
     api = Scripted(listed(), [event("MODIFIED", group(1))], [], listed())
     hearing = AssignmentWatcher(api, "mq", "billing", tmp_path / "heard.json")
     hearing.list_and_watch()
@@ -335,7 +335,7 @@ def test_a_slice_that_holds_nothing_is_named(tmp_path: Path) -> None:
 
 
 class Slow(KubeApi):
-    """An API server that answers when it is let go."""
+    """An API server that answers only when the test lets it."""
 
     def __init__(self) -> None:
         super().__init__("https://nowhere", Path())
@@ -428,7 +428,7 @@ def ending(name: str, grace: int | None, executor: str, uid: str = "") -> dict[s
 
 
 def overdue_pods(*pods: list[dict[str, Any]]) -> tuple[OverduePods, Scripted]:
-    """Show these pods, look by look; a look that deletes needs an answer more."""
+    """Show these pods at each check; a check that deletes a pod needs one more answer."""
     api = Scripted(*({"items": each} if each else {} for each in pods))
     overdue = OverduePods(api, "mq", "billing")
     overdue.follow(["1", "2"])
@@ -474,7 +474,7 @@ def test_another_pod_of_the_same_name_has_its_own_time() -> None:
 
 
 class Plain(KubeApi):
-    """Speaks without TLS."""
+    """An API client without TLS."""
 
     def _connect(self, seconds: float) -> Any:
         return http.client.HTTPConnection(self._host, self._port or 0, timeout=seconds)

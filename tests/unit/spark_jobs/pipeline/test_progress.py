@@ -1,4 +1,4 @@
-"""A batch counts once Spark has committed it, and not before."""
+"""A batch counts only after Spark has committed it."""
 
 from types import SimpleNamespace
 

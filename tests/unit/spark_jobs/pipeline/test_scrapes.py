@@ -1,4 +1,4 @@
-"""What a job's driver answers on its port, and what it does not."""
+"""Which requests a job's driver answers on its port, and which it refuses."""
 
 import contextlib
 import socket
@@ -18,7 +18,7 @@ def everything(names: Sequence[str]) -> bytes:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[scrapes.Write], int]]:
-    """Serve on a port of its own."""
+    """Serve on a free port."""
     with contextlib.ExitStack() as claims:
 
         def start(write: scrapes.Write) -> int:
@@ -31,7 +31,7 @@ def serve() -> Iterator[Callable[[scrapes.Write], int]]:
 
 
 def said(port: int, request: bytes, *, end: bool = False) -> tuple[int, list[str], bytes]:
-    """Send a request, and read all that is answered."""
+    """Send a request, and read the whole answer."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as connection:
         connection.sendall(request)
         if end:
@@ -114,7 +114,7 @@ def test_slow_ones_take_no_place_for_long(
 def test_slow_ones_are_sent_away_where_others_wait(
     serve: Callable[[scrapes.Write], int], monkeypatch: pytest.MonkeyPatch, begun: bytes
 ) -> None:
-    """However long they could take: else a few of them would keep Prometheus out for minutes."""
+    """Otherwise a few slow clients could keep Prometheus out for minutes."""
     monkeypatch.setattr(scrapes, "HEAD_SECONDS", 3600.0)
     monkeypatch.setattr(scrapes, "HURRY_SECONDS", 0.02)
     port = serve(everything)

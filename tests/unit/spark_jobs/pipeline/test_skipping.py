@@ -1,4 +1,4 @@
-"""A job passes over what is lost for good, once for each time that it is asked to."""
+"""A job skips lost messages once for each request."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ from spark_jobs.planning import DataLossError, Range
 from tests.pinned_jobs import A, B, Planned
 
 GONE = {A: 0, B: 1}
-"""Both brokers' first offsets are higher: 2 and 3."""
+"""Committed offsets that are deleted: the brokers' first offsets are 2 and 3."""
 
 
 def journaled(offsets: dict[MessageQueue, int], **more: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def asked(tmp_path: Path, skip: str) -> Planned:
 
 
 def planned(tmp_path: Path, skip: str, start: dict[str, Any]) -> plan_source.BatchPlan:
-    """Plan a batch, and take it as the driver does."""
+    """Plan a batch, and take its plan as the driver does."""
     source = asked(tmp_path, skip)
     end = source.latestOffset(start, None)
     source.partitions(start, json.loads(json.dumps(end)))
@@ -54,13 +54,15 @@ def test_the_first_batch_that_is_asked_goes_on_and_says_so_in_the_journal(tmp_pa
 
 @pytest.mark.parametrize("skip", ["monday", ""], ids=["same", "removed"])
 def test_a_batch_behind_one_that_was_asked_passes_over_nothing(tmp_path: Path, skip: str) -> None:
-    """Neither for a driver that starts again, nor when the annotation is taken away."""
+    """Neither after a restart of the driver, nor when the annotation is removed."""
     source = asked(tmp_path, skip)
     with pytest.raises(DataLossError):
         source.latestOffset(journaled(GONE, skip="monday"), None)
     there = {A: 10, B: 20}
     start = source.latestOffset(journaled(there, skip="monday"), None)
-    assert skipping.read_last_used(start) == "monday", "else the same text would be a new one later"
+    assert skipping.read_last_used(start) == "monday", (
+        "otherwise the same value would count as new later"
+    )
     assert asked(tmp_path, "tuesday").latestOffset(journaled(GONE, skip="monday"), None)
 
 
@@ -71,7 +73,7 @@ def test_who_never_asked_journals_what_was_always_journaled(tmp_path: Path) -> N
 def test_a_batch_that_was_planned_before_may_pass_over_losses_when_it_runs_again(
     tmp_path: Path,
 ) -> None:
-    """And does not use the request up: what comes after it may be gone as well."""
+    """It does not use the request up, because later messages may be lost as well."""
     start = journaled(GONE, skip="sunday")
     asked(tmp_path, "monday").partitions(start, journaled({A: 1, B: 2}, skip="sunday"))
     plan = plan_source.take_plan(tmp_path)

@@ -1,4 +1,4 @@
-"""How the operator finds its cluster, and what it says if it cannot."""
+"""How the operator finds its cluster, and its error if it cannot."""
 
 import asyncio
 import os
@@ -79,7 +79,7 @@ def test_addresses_of_api_servers(server: str, is_one: bool) -> None:
 
 @contextmanager
 def answering(status: int, text: bytes) -> Iterator[str]:
-    """Be a server that always answers the same: its address."""
+    """Run a server that always gives the same answer; yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -89,7 +89,7 @@ def answering(status: int, text: bytes) -> Iterator[str]:
             self.wfile.write(text)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))

@@ -1,4 +1,4 @@
-"""Drivers that nobody tells of any more, as where their node is lost."""
+"""Drivers without any news, for example because their node is lost."""
 
 import asyncio
 from dataclasses import replace
@@ -34,7 +34,7 @@ def read(status: dict[str, Any], **metadata: Any) -> DriverSeen:
     return found
 
 
-# --- what a pod shows
+# --- the state of pods
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_pod_that_is_told_to_end_tells_by_when() -> None:
     assert (found.state, found.ends_by) == (DriverState.STOPPING, "2026-01-01T00:00:30Z")
 
 
-# --- what follows
+# --- decisions about the driver
 
 
 def running(**more: Any) -> DriverSeen:
@@ -102,11 +102,11 @@ def test_a_driver_that_is_seen_to_have_ended_is_not_given_up() -> None:
     assert driver_actions.decide(ended, "a", None, NOW).action is Action.NOTHING
 
 
-# --- when it is safe
+# --- when a driver is certainly dead
 
 
 class ScriptedLeases:
-    """The Lease of one group, as the API server holds it."""
+    """The Lease of one group, as the API server has it."""
 
     def __init__(self, holder: str = "pod-1", duration: int | None = 30) -> None:
         spec = {"holderIdentity": holder, "leaseDurationSeconds": duration}
@@ -131,7 +131,7 @@ class ScriptedLeases:
 
 
 class Watch:
-    """Asks at times that the test gives."""
+    """Asks for Leases at times that the test chooses."""
 
     def __init__(self, leases: ScriptedLeases) -> None:
         self._now = 0.0

@@ -1,4 +1,4 @@
-"""After an upgrade drivers restart a few at a time; what a user changes restarts at once."""
+"""After an upgrade, drivers restart a few at a time; after a user's change, at once."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,7 +33,7 @@ def driver(identity: str, state: DriverState = DriverState.RUNNING, **fields: An
 
 
 class Cluster:
-    """Ten jobs that run as `old`."""
+    """Ten jobs that run with the version `old`."""
 
     def __init__(self, at_once: int) -> None:
         self.drivers = {key(number): driver(OLD) for number in range(10)}
@@ -41,7 +41,7 @@ class Cluster:
         self.staging = RestartTurns(at_once, lambda it: self.away[it])
 
     def look(self) -> set[Key]:
-        """Which are told to run as `new`."""
+        """List the jobs that should now run with the version `new`."""
         return {
             each
             for each, seen in self.drivers.items()
@@ -169,7 +169,7 @@ def test_a_drivers_pod_tells_its_image_and_what_its_user_wished() -> None:
 
 
 def test_an_operator_with_another_image_restarts_one_job_at_a_time() -> None:
-    """By the world of a cluster: the groups name no image, so it is the operator's."""
+    """The real cluster code decides: the groups name no image, so they use the operator's."""
     cache = ClusterCache()
     jobs = [group(f"g{number}", group=f"g{number}") for number in range(4)]
     before = ClusterWorld(None, cache, "spark:1")  # type: ignore[arg-type]  # nothing is written

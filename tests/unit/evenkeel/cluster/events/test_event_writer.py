@@ -1,4 +1,4 @@
-"""Events are told one after the other, and none that cannot be told matters."""
+"""Events are written one after the other, and a failed write affects nothing else."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ GROUP = manifests.read_group(
 
 
 class Api:
-    """Takes some Events, and refuses one."""
+    """Accepts some Events, and refuses one."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

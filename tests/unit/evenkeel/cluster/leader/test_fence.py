@@ -1,4 +1,4 @@
-"""Nothing is begun when somebody else may lead, and nobody else's object is deleted."""
+"""An operator starts nothing when another one may lead, and deletes only its own objects."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Clock:
 
 
 class Recorder(Api):
-    """Is asked, and reaches nobody."""
+    """Records requests, and sends none of them."""
 
     def __init__(self, fence: Fence | None = None) -> None:
         super().__init__(lambda: kopf.ConnectionInfo(server="http://127.0.0.1:1"), fence)
@@ -98,7 +98,7 @@ def test_a_candidate_may_write_while_it_leads_only() -> None:
             return False
 
     class Free(Recorder):
-        """Has a Lease that is free, and that cannot be renewed."""
+        """An API server with a Lease that is free, but cannot be renewed."""
 
         async def get(self, path: str, query: Mapping[str, str] | None = None) -> Document:
             if seen:

@@ -1,4 +1,4 @@
-"""The Kubernetes objects of a job: what is in them, what a user may change, and what is refused."""
+"""The Kubernetes objects of a job: their contents, what users may change, and what is refused."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_all_objects_come_in_an_order_in_which_they_can_be_made() -> None:
 
 
 def reaching(group: ConsumerGroup, port: int, protocol: str = "TCP") -> Document | None:
-    """Who reaches a port of the job's pods: the labels that they need; None if all do."""
+    """Return the labels that pods need to reach a port of the job; None if all pods reach it."""
     spec = objects(group)["NetworkPolicy", "billing-driver"]["spec"]
     assert spec["podSelector"] == {"matchLabels": {"evenkeel.dev/group": "billing"}}
     (rule,) = [

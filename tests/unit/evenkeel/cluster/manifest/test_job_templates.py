@@ -1,4 +1,4 @@
-"""What a user may say otherwise of a job's pods and of Spark's settings, and what is refused."""
+"""What users may change in a job's pods and in Spark's settings, and what is refused."""
 
 import copy
 

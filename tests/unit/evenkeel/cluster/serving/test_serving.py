@@ -1,4 +1,4 @@
-"""What the operator answers on its port, and what it does not."""
+"""Which requests the operator answers on its port, and which it refuses."""
 
 import asyncio
 import contextlib
@@ -50,7 +50,7 @@ async def open_port(
 
 
 async def said(port: int, request: bytes) -> bytes:
-    """Send a request, and read all that is answered."""
+    """Send a request, and read the whole answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
     answer = await reader.read()
@@ -209,7 +209,7 @@ def test_a_request_that_does_not_end_is_dropped(port: int, monkeypatch: pytest.M
 
 
 class Long(Collector):
-    """More than the buffers of a connection hold."""
+    """A page that is larger than the buffers of a connection."""
 
     def collect(self) -> Iterable[Metric]:
         return [Metric("long", "x" * 20_000_000, "gauge")]
@@ -282,7 +282,7 @@ def test_all_of_many_who_ask_at_once_are_answered(port: int) -> None:
 
 
 class Held:
-    """A page that is not ready until it shall be."""
+    """A page that is not ready until the test lets it."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Semaphore(0)
@@ -313,7 +313,7 @@ def test_who_has_asked_makes_no_room_for_the_silent(
             others = [asyncio.create_task(page(port, "/healthz")) for _ in range(2)]
             for _ in others:
                 await held.asked.acquire()
-            assert (await page(port, "/healthz"))[0] == 503  # all three are waited for
+            assert (await page(port, "/healthz"))[0] == 503  # all three requests are in flight
             held.go_on.set()
             assert [(await each)[0] for each in (first, *others)] == [200, 200, 200]
             for _, writer in silent:
@@ -324,7 +324,7 @@ def test_who_has_asked_makes_no_room_for_the_silent(
 
 
 class Slow(Collector):
-    """Says where it was asked, and how often."""
+    """A slow collector that counts its calls and notes their thread."""
 
     def __init__(self) -> None:
         self.threads: list[int] = []
@@ -352,7 +352,7 @@ def test_metrics_are_gathered_on_the_event_loop_and_once_for_all_who_ask_meanwhi
 
 
 class Many(Collector):
-    """Notes how often others had their turn before each metric."""
+    """A collector that notes, before each metric, how often other tasks ran."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -386,7 +386,7 @@ def test_others_have_their_turn_while_metrics_are_gathered(port: int) -> None:
 
 
 class Broken(Collector):
-    """Fails once the registry knows it."""
+    """A collector that fails once the registry knows it."""
 
     def collect(self) -> Iterable[Metric]:
         raise ValueError("of the inside")
@@ -415,7 +415,7 @@ def test_the_end_of_serving_ends_all_connections(port: int) -> None:
         async with open_port(port):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET /")
-            await page(port, "/healthz")  # so that the other one is served as well
+            await page(port, "/healthz")  # so that the other request is served as well
         with contextlib.suppress(ConnectionError):
             assert await reader.read() == b""
         writer.close()

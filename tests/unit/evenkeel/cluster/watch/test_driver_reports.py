@@ -1,4 +1,4 @@
-"""What the operator makes of what a job's driver reports."""
+"""How the operator reads the reports of a job's driver."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ def with_report(status: dict[str, Any], driver: str = UID) -> DriverSeen:
 
 
 def test_what_a_job_has_passed_over_is_heard_also_when_it_has_ended_since() -> None:
-    """A run of a schedule may end at once."""
+    """A scheduled run may end at once after it has skipped messages."""
     running = with_report({"phase": "Running"})
     ended = with_report({"phase": "Succeeded", "containerStatuses": [{"name": "main", **ENDED}]})
     assert (running.state, ended.state) == (DriverState.RUNNING, DriverState.ENDED)
@@ -59,7 +59,7 @@ def test_executors_whose_pods_have_not_failed_and_that_fill_no_slot_are_on_their
     seen = driver_reports.add_report(driver, json.dumps(seated), found, lambda node: None)
     assert seen.report is not None
     assert seen.report.slots.keys() == {"billing-0"}
-    assert seen.report.coming == {"2", "3", "6"}, "the last one makes room when its batch is done"
+    assert seen.report.coming == {"2", "3", "6"}, "the last executor ends when its batch is done"
 
 
 NO_NODE = [{"type": "PodScheduled", "status": "False", "message": "too few cores"}]

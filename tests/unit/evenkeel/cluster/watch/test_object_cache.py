@@ -1,4 +1,4 @@
-"""What was heard of objects: the newest of each, found by what it bears and by who looks for it."""
+"""The cache has the newest version of each object, and finds objects by labels and by selectors."""
 
 import asyncio
 import random
@@ -68,7 +68,7 @@ def test_an_object_that_cannot_be_read_any_more_is_not_found_by_what_it_bore(
 
 
 def test_what_the_first_list_brings_is_told_of() -> None:
-    """Else a pod that goes later, and never changed before, would be nobody's."""
+    """Otherwise the end of a pod that never changed before would concern no group."""
     bodies = [body("x", 1, {"app": "a"}), body("y", 2, {"app": "a"})]
 
     class Lists:
@@ -82,7 +82,7 @@ def test_what_the_first_list_brings_is_told_of() -> None:
 
 
 def test_objects_and_those_who_look_for_them_find_each_other(rng: random.Random) -> None:
-    """Beside a search through everything, while all of it changes at random."""
+    """Compared with a search through all objects, while they change at random."""
     known, selectors = shelf(), PodSelectors()
     labels: dict[str, Mapping[str, str]] = {}
     wanted: dict[Key, Mapping[str, str]] = {}
@@ -112,7 +112,7 @@ def test_objects_and_those_who_look_for_them_find_each_other(rng: random.Random)
 
 
 class Lists:
-    """Lists one kind as it is; `before` is called with the number of the list, from 1."""
+    """Lists the objects of one kind; calls `before` with the number of the list, from 1."""
 
     def __init__(self, before: Callable[[int], None]) -> None:
         self.bodies: dict[str, Body] = {}
@@ -132,7 +132,7 @@ class Lists:
 
 
 def compared(lists: Lists, known: ObjectCache[Body]) -> tuple[int, list[Key]]:
-    """Compare once: what the watch has missed, and of what there was news."""
+    """Compare once; return what the watch has missed, and which objects had news."""
     told: list[Key] = []
     kind = WatchedKind(paths.CONFIG_MAPS, known, told.append)
     resync = Resync(cast("Api", lists), [kind], [None], ResyncPace(late=0))
@@ -140,7 +140,7 @@ def compared(lists: Lists, known: ObjectCache[Body]) -> tuple[int, list[Key]]:
 
 
 def test_a_watch_that_is_always_one_change_behind_has_missed_nothing() -> None:
-    """Drivers write their reports all the time: what a list brings may be newer each time."""
+    """Drivers write reports all the time, so each list may have newer objects than the watch."""
     known = shelf()
 
     def change(number: int) -> None:
@@ -155,7 +155,7 @@ def test_a_watch_that_is_always_one_change_behind_has_missed_nothing() -> None:
 
 
 def test_an_object_made_again_and_again_under_its_name_is_not_missed() -> None:
-    """As a driver's pod: it is gone in both lists, and between them the watch told of a new one."""
+    """Like a driver's pod: both lists lack it, and between them the watch reported a new one."""
     known = shelf()
     known.take(body("x", 1, creationTimestamp="2026-01-01T00:00:00Z"))
 
@@ -170,7 +170,7 @@ def test_an_object_made_again_and_again_under_its_name_is_not_missed() -> None:
 
 
 def test_what_the_watch_told_to_be_gone_is_not_brought_back() -> None:
-    """A list of many pages is as old as its first page."""
+    """A list of many pages is as old as its first page, so it may have deleted objects."""
     known = shelf()
     known.take(body("x", 1))
 

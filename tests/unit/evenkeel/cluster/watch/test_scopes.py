@@ -1,4 +1,4 @@
-"""Lists and watches, each on its own: which refuse, how old they are, and what probes say of it."""
+"""Independent lists and watches: which are refused, how old they are, and what probes report."""
 
 import asyncio
 import contextlib
@@ -43,12 +43,12 @@ class Lists:
 
     def __init__(self) -> None:
         self.errors: dict[str, Exception] = {}
-        """By what is in a path."""
+        """The error of each request whose path contains this text."""
         self.asked: list[str] = []
         self.was_asked = asyncio.Event()
         self.version = 1
         self.changes = False
-        """Whether the pods are others whenever they are listed."""
+        """Whether each list has other pods."""
 
     def _items(self, path: str) -> list[dict[str, Any]]:
         self.asked.append(path)
@@ -67,7 +67,7 @@ class Lists:
         return msgspec.convert({"metadata": {}, "items": self._items(path)}, Heads)
 
     async def until_asked(self, part: str) -> None:
-        """Wait until something was asked once more, to the end."""
+        """Wait until a request was sent once more and answered."""
         self.asked.clear()
         while len([each for each in self.asked if part in each]) < 2:
             self.was_asked.clear()
@@ -173,7 +173,7 @@ def test_health_goes_by_the_age_of_lists_and_not_by_namespaces_without_rights() 
     assert scopes.explain_sick(1100.0 + STALE_SECONDS) == ""
     assert scopes.explain_sick(1101.0 + STALE_SECONDS) == "the last list is 301 s old"
     first.note_error(no_rights(A))
-    assert scopes.measure_age(1130.0) == 130.0  # where nothing may be listed, all of it counts
+    assert scopes.measure_age(1130.0) == 130.0  # if no list is allowed, all of them count
     assert "no right to list" in scopes.explain_not_ready()
 
 
@@ -186,7 +186,7 @@ def test_a_watch_of_one_scope_that_misses_changes_again_and_again_makes_sick() -
 
 
 def test_watches_that_hang_are_found_out_by_lists_and_make_sick_until_they_tell_again() -> None:
-    """What is listed is newer round after round, and no watch has ever told of it."""
+    """In each round the list has newer objects, and no watch has ever reported them."""
 
     async def body() -> None:
         lists = Lists()
@@ -211,7 +211,7 @@ def test_watches_that_hang_are_found_out_by_lists_and_make_sick_until_they_tell_
 
 @pytest.mark.parametrize("status", [403, 429, 500, 503])
 def test_kopf_asks_on_for_ever(status: int, caplog: pytest.LogCaptureFixture) -> None:
-    """By kopf's own code: with its own settings it gives up after nine attempts."""
+    """This runs kopf's own code, which gives up after nine attempts by default."""
     settings = kopf.OperatorSettings()
     kopfs_logger = logging.getLogger("kopf._cogs.clients.watching")
     kopf_watches.be_patient(settings)

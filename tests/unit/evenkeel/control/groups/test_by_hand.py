@@ -1,4 +1,4 @@
-"""What follows from annotations that ask for something now: rebalance, drain, skip."""
+"""The effects of annotations that request something now: rebalance, drain, skip."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -46,7 +46,7 @@ def pods(*names: str) -> GroupSurroundings:
 
 
 def shared(*names: str, **spec: Any) -> GroupStatus:
-    """A group of pods that share eight queues."""
+    """Make a group of pods that share eight queues."""
     return group_status.decide(of_pods(**spec), pods(*names), START).status
 
 
@@ -67,7 +67,7 @@ def test_a_rebalance_that_is_asked_for_lifts_the_cap_and_is_noted_with_what_move
 
 
 def test_a_rebalance_is_made_once_for_each_value() -> None:
-    """Whoever decides next knows from the status alone that it was made."""
+    """The status alone says that the rebalance was made."""
     paused: dict[str, Any] = {"rebalance": {"paused": True}}
 
     def decided(status: GroupStatus, value: str, **spec: Any) -> GroupStatus:
@@ -111,7 +111,7 @@ def test_a_rebalance_does_not_wait_until_the_job_follows() -> None:
 
 
 def test_a_rebalance_is_not_too_small_to_gain_anything() -> None:
-    """Rates that differ by less than `minGain` move nothing by themselves."""
+    """Without a request, rates that differ by less than `minGain` move nothing."""
     strategy = {"sticky": {"weights": "Rate", "minGain": "50%"}}
     rates = {Queue("orders", f"broker-{it}", number): 10.0 for it in "ab" for number in range(4)}
     rates[Queue("orders", "broker-a", 0)] = 30.0
@@ -243,7 +243,7 @@ def test_a_drained_consumer_of_a_broadcasting_group_reads_nothing() -> None:
 
 
 def drained_executor(*executors: str) -> GroupDecision:
-    """Executor 1 is to be drained, where no pods are."""
+    """Executor 1 must be drained, in a group whose executors are not pods."""
     slots = {f"billing-{number}": name for number, name in enumerate(executors)}
     found = group(settled(), annotations={DRAIN: "1"})
     return group_status.decide(found, seen(running(slots, 1)), at(1))
@@ -259,7 +259,7 @@ def test_a_drained_executor_leaves_its_slot_and_no_queue_moves() -> None:
     off = group_status.decide(
         group(settled(), annotations={DRAIN: "1"}), seen(JobSeen(JobState.ENDED)), at(1)
     )
-    assert condition(off, "Drained") == ("True", "Empty"), "executors go with their driver"
+    assert condition(off, "Drained") == ("True", "Empty"), "executors end with their driver"
     assert condition(replaced, "Drained") == ("True", "Empty")
     for each in (before, away, replaced):
         assert owners(each.status) == {"billing-0": 4, "billing-1": 4}

@@ -1,4 +1,4 @@
-"""What follows for a group from what is seen: statuses in, statuses out."""
+"""Decisions for a group: from its status and observations to its next status."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_nothing_new_makes_the_same_status() -> None:
 
 def test_one_more_executor_moves_the_fewest_and_says_why() -> None:
     before = grown()
-    assert before.epoch == 2, "the job hears of the slot"
+    assert before.epoch == 2, "the job learns of the slot"
     assert owners(before) == {"billing-0": 4, "billing-1": 4, "billing-2": 0}
     assert before.moved == 0
     spec: dict[str, Any] = {"job": {"executors": 3}}
@@ -93,12 +93,12 @@ def test_a_replacement_takes_the_slot_and_nothing_has_moved() -> None:
 
 
 def published(status: GroupStatus) -> tuple[int, int, dict[str, int]]:
-    """The epoch, the moves so far, and who owns how many."""
+    """The epoch, the moves so far, and how many queues each consumer owns."""
     return status.epoch, status.moved, owners(status)
 
 
 class Story:
-    """One group, looked at again and again while time passes."""
+    """One group, for which decisions are made repeatedly while time passes."""
 
     def __init__(self, status: GroupStatus, executors: int = 2) -> None:
         self.status = status
@@ -107,7 +107,7 @@ class Story:
     def look(self, job: JobSeen, seconds: float) -> tuple[int, int, dict[str, int]]:
         decided = group_status.decide(group(self.status, **self._spec), seen(job), at(seconds))
         again = group_status.decide(group(decided.status, **self._spec), seen(job), at(seconds))
-        assert again.status == decided.status, "one look is enough"
+        assert again.status == decided.status, "one decision is enough"
         self.status = decided.status
         return published(self.status)
 
@@ -131,7 +131,9 @@ def test_a_replacement_that_fails_ends_the_wait_and_another_one_brings_no_queues
     one = {"billing-0": "0"}
     story.look(running(one, 1, coming=["2"]), 10)
     assert story.look(running(one, 1), 100) == (2, 4, {"billing-0": 8, "billing-1": 0})
-    assert story.look(running(one, 2, coming=["3"]), 101)[0] == 2, "not before it is filled"
+    assert story.look(running(one, 2, coming=["3"]), 101)[0] == 2, (
+        "the slot gets no queues before it is filled"
+    )
     both = story.look(running({**one, "billing-1": "3"}, 2), 300)
     assert both == (3, 8, {"billing-0": 4, "billing-1": 4})
 
@@ -147,7 +149,7 @@ def test_the_grace_ends_where_fewer_executors_are_on_their_way_than_slots_are_em
 
 
 def test_slow_first_executors_cost_no_epoch_and_no_move() -> None:
-    """Each of them needs longer than the grace, and the second twice as long."""
+    """Each executor needs longer than the grace to start, and the second one twice as long."""
     story = Story(group_status.decide(group(), seen(), START).status)
     assert published(story.status) == EVEN
     both = ["0", "1"]
@@ -174,11 +176,11 @@ def test_where_nobody_is_left_the_owners_stay() -> None:
         assert story.look(running({}, 1), seconds) == EVEN
     assert story.look(running({"billing-0": "2"}, 1, coming=["3"]), 3601) == EVEN
     new = group_status.decide(group(story.status), seen(running({}, 1), topic(5)), at(3700)).status
-    assert owners(new) == {"billing-0": 5, "billing-1": 5}, "new queues get an owner all the same"
+    assert owners(new) == {"billing-0": 5, "billing-1": 5}, "new queues still get an owner"
 
 
 def test_a_new_driver_whose_executors_are_slow_moves_nothing() -> None:
-    """Their numbers begin anew, so they are called like those that went."""
+    """Their numbers begin again, so they have the names of the earlier executors."""
     story = Story(settled())
     story.look(JobSeen(JobState.STARTING), 10)
     story.look(running({}, 0, coming=["0", "1"]), 20)
@@ -295,7 +297,7 @@ def test_queues_that_nobody_may_read_are_named_until_they_may_be_read_again(
     assert [each.reason for each in lost.happened if each.is_warning] == ["NotReadable"]
     adopted = running(BOTH, lost.status.epoch)
     again = group_status.decide(group(lost.status), seen(adopted, topic(unreadable=brokers)), at(2))
-    assert not again.happened, "it is told once"
+    assert not again.happened, "the Event is written once"
     back = group_status.decide(group(again.status), seen(adopted), at(3))
     assert sum(owners(back.status).values()) == 8
     assert condition(back, "Assigned") == ("True", "AllOwned")

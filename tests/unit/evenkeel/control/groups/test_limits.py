@@ -1,4 +1,4 @@
-"""What is too much for a plan or a status is refused, with the limit and what to do."""
+"""Groups that are too large are refused; the message has the limit and says what to do."""
 
 from dataclasses import replace
 from typing import Any

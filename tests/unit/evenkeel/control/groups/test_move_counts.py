@@ -1,4 +1,4 @@
-"""Why queues moved, counted for metrics; and how far groups are behind, to the message."""
+"""Moves counted by reason, and the lag of groups in messages, for metrics."""
 
 from evenkeel.control import metrics
 from evenkeel.control.groups.move_counts import MoveCounts

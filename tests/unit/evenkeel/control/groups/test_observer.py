@@ -1,4 +1,4 @@
-"""Who reads in a group's name: what is known of that, and what a driver waits for."""
+"""Other clients that read in a group's name, and what a driver waits for."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,13 +32,13 @@ JAVA = GroupMember("10.0.0.9@4711", "10.0.0.9:4711", "JAVA", 401)
 
 
 def known() -> Topic:
-    """A topic whose route was read."""
+    """Make a topic whose route was read."""
     found = a_topic()
     return replace(found, status=TopicStatus(brokers=[BrokerQueues("broker-a", 4, 4)]))
 
 
 class ScriptedWorld:
-    """A group, its topics and its driver, as the test says."""
+    """A group, its topics and its driver, as the test sets them."""
 
     def __init__(self, group: ConsumerGroup, *topics: Topic) -> None:
         self.found = group
@@ -69,7 +69,7 @@ class ScriptedWorld:
 
 
 class ScriptedBrokers:
-    """Brokers that tell what the test says, or nothing."""
+    """Brokers whose answers the test sets; they may be silent."""
 
     def __init__(self) -> None:
         self.members_told: Sequence[GroupMember] | NoBrokerError = ()
@@ -133,7 +133,7 @@ def test_a_first_census_that_fails_is_not_an_empty_one() -> None:
         "broker-a has not answered",
     )
     assert scene.observer.ask_again_seconds(scene.group) == SOON_SECONDS
-    assert not scene.ask(), "the same again is no news"
+    assert not scene.ask(), "an equal observation is no news"
     scene.brokers.members_told = ()
     assert scene.ask()
     assert scene.observer.knows_readers(scene.group)
@@ -157,11 +157,11 @@ def test_a_driver_does_not_start_again_on_what_was_known_before_brokers_fell_sil
     scene.ask()
     assert not scene.observer.knows_readers(scene.group)
     scene.world.seen = DriverSeen(DriverState.RUNNING, "hash")
-    assert scene.job()[0] is Action.NOTHING, "one that runs goes on"
+    assert scene.job()[0] is Action.NOTHING, "a running driver goes on"
 
 
 def test_who_reads_a_topic_that_was_not_asked_about_is_not_known() -> None:
-    """A topic that a group gets later may be read by others."""
+    """Other clients may read a topic that a group gets later."""
     scene = Scene(assigned(), a_topic(), a_topic("refunds"))
     scene.ask()
     assert scene.observer.knows_readers(scene.group)

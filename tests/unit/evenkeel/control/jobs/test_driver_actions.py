@@ -41,7 +41,7 @@ def shown(drive: Drive) -> tuple[Action, JobState]:
 
 
 def recorded(*endings: DriverSeen) -> JobRecord:
-    """What the status says after these drivers, one after the other."""
+    """Return the status after these observations of drivers, one after the other."""
     record: JobRecord | None = None
     for each in endings:
         record = driver_actions.decide(each, "a", record, START).job.record

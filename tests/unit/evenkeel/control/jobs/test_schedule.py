@@ -1,4 +1,4 @@
-"""When a job that goes by the clock runs: statuses and moments in, runs out."""
+"""When a scheduled job runs: from a status and a moment to the next run."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,7 +27,7 @@ def group(
     cron: str = "*/10 * * * *",
     **more: Any,
 ) -> ConsumerGroup:
-    """Made at noon, to run every ten minutes."""
+    """Make a group, created at noon, that runs every ten minutes."""
     job = {
         "sink": {"format": "noop"},
         "checkpoint": {"url": "/state"},
@@ -42,7 +42,7 @@ def group(
 
 
 def begun(found: ConsumerGroup, now: datetime) -> str | None:
-    """When the run should have begun that is on now."""
+    """Return the scheduled start of the current run."""
     turn = schedule.find_turn(found, now, may_begin=True)
     return turn.record.run_at if turn.is_on and turn.record else None
 
@@ -94,7 +94,7 @@ def test_an_hour_that_the_clock_leaves_out_leaves_no_run_out() -> None:
     found = group(
         created=datetime(2026, 3, 28, 12, tzinfo=UTC), cron="30 2 * * *", timeZone="Europe/Berlin"
     )
-    # On that night clocks go from 2:00 to 3:00.
+    # In that night, clocks change from 2:00 to 3:00.
     assert begun(found, datetime(2026, 3, 29, 4, tzinfo=UTC)) == "2026-03-29T01:00:00Z"
 
 

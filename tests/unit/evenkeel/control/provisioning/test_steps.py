@@ -1,4 +1,4 @@
-"""Topics that are made and resized: what is done next."""
+"""The next step when a topic is created or resized."""
 
 import json
 import random
@@ -59,7 +59,7 @@ def test_more_queues_come_at_once() -> None:
 
 
 def test_of_fewer_queues_writing_ends_first() -> None:
-    drained = {A: {2, 3}}  # by whoever read them, before writing has ended
+    drained = {A: {2, 3}}  # some group read them before writing ended
     step = steps.plan_step(counts(2), {A: counts(4)}, drained)
     assert step == TopicStep({A: counts(4, 2)}, closing={A: range(2, 4)})
 
@@ -92,7 +92,7 @@ ALL_QUIET = {queue(2), queue(3)}
 
 
 def drained(held: Offsets, *committed: int | None) -> bool:
-    """Whether queue 3 is drained, for groups that have read so far."""
+    """Whether queue 3 is drained if groups have read up to these offsets."""
     offsets = {queue(3): held}
     asked = closing_queues.list_filled(offsets)
     told = {(f"group-{n}", each): mark for each in asked for n, mark in enumerate(committed)}
@@ -149,7 +149,7 @@ def test_a_queue_that_was_open_meanwhile_is_watched_anew() -> None:
     assert quiet.note({queue(3): 0}, QUIET_SECONDS) == set()
 
 
-# What is written to a broker.
+# The changes that are written to a broker.
 
 
 def test_what_else_a_broker_keeps_of_a_topic_stays() -> None:
@@ -161,7 +161,8 @@ def test_what_else_a_broker_keeps_of_a_topic_stays() -> None:
     old = GetSettings("orders").read(Frame(0, 1, body=json.dumps(told).encode()))
     assert old == Settings(counts(4), told)
     (sent,) = json.loads(PutSettings("orders", counts(8), old).encode_body())["topicConfigList"]
-    changes = {"readQueueNums": 8, "writeQueueNums": 8, "attributes": {}}  # none is changed
+    # No attribute is changed.
+    changes = {"readQueueNums": 8, "writeQueueNums": 8, "attributes": {}}
     assert sent == told | changes
 
 
@@ -171,18 +172,18 @@ def test_a_broker_without_the_topic_has_no_settings() -> None:
     assert request.read(Frame(17, 1)) is None
 
 
-# The conversation with brokers that are played.
+# Steps with scripted brokers.
 
 
 @dataclass
 class Played:
-    """A broker: what it holds, and whether it can be reached."""
+    """A broker: its topics and offsets, and whether it answers."""
 
     counts: QueueCounts | None
     ends: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     committed: dict[tuple[str, int], int] = field(default_factory=dict)
     fails: Mapping[type, errors.MqError] = field(default_factory=dict)
-    """By request: how it fails."""
+    """The error of each kind of request that fails."""
 
     def answer(self, request: Request[Any]) -> object:
         if type(request) in self.fails:
@@ -209,7 +210,7 @@ class Played:
 
 
 class Brokers:
-    """Plays a name server and brokers."""
+    """A scripted name server and brokers."""
 
     def __init__(self, **brokers: Played) -> None:
         self.brokers = {f"broker-{name}": broker for name, broker in brokers.items()}
@@ -267,18 +268,19 @@ def test_a_topic_is_made_and_then_nothing_is_left_to_do() -> None:
 
 
 def test_brokers_are_told_nothing_by_who_leads_no_more() -> None:
-    """They would take it from anybody."""
+    """The brokers would accept changes from any process."""
 
     def refuse() -> None:
-        raise EvenkeelError("this process leads no more")
+        raise EvenkeelError("this process is no longer the leader")
 
     brokers = Brokers(a=Played(None), b=Played(counts(4)))
     brokers.refuse = refuse
-    with pytest.raises(EvenkeelError, match="leads no more"):
+    with pytest.raises(EvenkeelError, match="no longer the leader"):
         brokers.step(counts(4))
     assert brokers.brokers[A].counts is None
     brokers.brokers[A].counts = counts(4)
-    assert brokers.step(counts(4)).step == TopicStep()  # nothing is to be done, so nobody is asked
+    # There is nothing to do, so no broker is asked.
+    assert brokers.step(counts(4)).step == TopicStep()
 
 
 def test_a_broker_out_of_reach_leaves_the_others_alone() -> None:
@@ -343,7 +345,7 @@ def test_lowering_waits_for_the_last_message_and_for_producers() -> None:
 
 
 def test_lowering_waits_for_groups_that_only_the_brokers_know() -> None:
-    """Each is asked about on all brokers, though it has committed on one only."""
+    """Each group is looked up on all brokers, although it has committed only on one."""
     read = Played(counts(4, 2), defaultdict(int, {3: 5}), {("of-java", 3): 5})
     unread = Played(counts(4, 2), defaultdict(int, {3: 5}))
     brokers = Brokers(a=read, b=unread)
@@ -359,7 +361,7 @@ def test_lowering_waits_for_groups_that_only_the_brokers_know() -> None:
 
 
 class Traffic:
-    """Producers that know routes which may be old, and groups that read when they like."""
+    """Producers with routes that may be old, and groups that read at any time."""
 
     def __init__(self, brokers: Brokers, rng: random.Random) -> None:
         self.brokers, self.rng = brokers, rng
@@ -385,7 +387,7 @@ class Traffic:
     def _send(self, broker: Played, number: int) -> None:
         there = broker.counts
         assert there
-        # Otherwise the broker would refuse a producer that has asked often enough.
+        # A broker refuses other queues; producers renew their routes often enough to avoid that.
         assert number < max(there.read_queues, there.write_queues)
         broker.ends[number] += 1
 
@@ -397,7 +399,7 @@ class Traffic:
                         broker.committed[group, number] = broker.ends[number]
 
     def lost(self) -> list[str]:
-        """Queues with messages that somebody has not read, and cannot."""
+        """List the queues with messages that some group has not read and cannot read any more."""
         return [
             f"{name} {number} of {broker.counts}"
             for name, broker in self.brokers.brokers.items()
@@ -409,7 +411,7 @@ class Traffic:
 
 
 def test_whatever_happens_no_message_is_left_in_a_closed_queue(seed: int) -> None:
-    """Goals change, brokers go and come, groups lag; in the end everything is as asked."""
+    """Goals change, brokers go and come, groups lag; at the end everything is as requested."""
     for number in range(60):
         rng = random.Random(seed + number)
         had = rng.choice([None, counts(rng.randint(1, 6))])

@@ -1,4 +1,4 @@
-"""Where the operator connects to for a Topic."""
+"""The addresses to which the operator connects for a Topic."""
 
 import asyncio
 from typing import cast

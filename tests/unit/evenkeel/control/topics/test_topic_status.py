@@ -1,4 +1,4 @@
-"""Topics that are made and resized: what is said of it, and who may do it."""
+"""Topics that are created and resized: what the status says, and which object may do it."""
 
 import json
 from dataclasses import replace
@@ -51,7 +51,7 @@ def said(
 
 
 def test_a_route_carries_the_zone_that_a_broker_tells_the_name_server() -> None:
-    """As RocketMQ 5 has it: ROCKETMQ_ZONE or -Drocketmq.zone of the broker; 4.9 knows none."""
+    """In RocketMQ 5, a broker has ROCKETMQ_ZONE or -Drocketmq.zone; 4.9 has no zones."""
     counts = {"readQueueNums": 4, "writeQueueNums": 4, "perm": 6}
     zones: dict[str, dict[str, str | None]] = {
         A: {"zoneName": "eu-1a"},
@@ -169,7 +169,7 @@ BOTH = [BrokerQueues(A, 4, 4), BrokerQueues(B, 4, 4)]
 
 
 def without_b(seconds: float, generation: int = 1) -> TopicDecision:
-    """The first broker alone is seen, so long after the other one was missed first."""
+    """Observe only the first broker, this long after the other one was first missed."""
     known = replace(topic(), status=topic_status.decide(topic(), Sight(BOTH), NOW).status)
     missed = topic_status.decide(known, Sight(SHOWN), NOW).status
     head = replace(known.head, generation=generation)
@@ -208,7 +208,7 @@ def test_a_topic_that_is_read_elsewhere_expects_no_broker_back() -> None:
     assert (decision.status.brokers, decision.status.away) == (SHOWN, [])
 
 
-# Who is older, and who reads.
+# Which object is older, and which one reads.
 
 
 def test_the_older_of_two_topics_wins_and_the_newer_says_so() -> None:
