@@ -1,1 +1,1 @@
-"""Benchmarks, which run our code and its best peers side by side."""
+"""Benchmarks, which measure our code and its best peers under the same conditions."""

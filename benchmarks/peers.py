@@ -57,7 +57,7 @@ def start(name: str, command: Sequence[str], told: IO[str] | int) -> Iterator[Pr
 
 def jvm(sources: Path, libraries: Sequence[str], heap: str, *program: str) -> list[str]:
     """
-    Compile a folder against these libraries. Return the command of one of its programs.
+    Compile the Java files of a folder. Return the command that runs one of its programs.
 
     The heap has its full size from the start: if it grew during a measurement, the first figures
     would be wrong.

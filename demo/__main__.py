@@ -158,7 +158,7 @@ class Demo:
 
 
 def has_given_up(job: JobRecord) -> bool:
-    """Tell whether a driver that has ended will not start again, or will only fail again."""
+    """Whether a driver has failed for good: it will not start again, or would only fail again."""
     return job.exit_code == exit_codes.PERMANENT or job.failures >= MOST_FAILURES
 
 

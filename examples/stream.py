@@ -1,7 +1,7 @@
 """
 Send exactly one receipt per order: `python examples/stream.py NAME_SERVER FOLDER`.
 
-Run it twice: the checkpoint in the folder remembers which orders were read and which are known.
+Run it twice: a checkpoint in the folder keeps which orders were read, and which are known.
 """
 
 import sys

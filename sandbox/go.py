@@ -30,7 +30,7 @@ class GoProgram:
     package: str = ""
     """The command's folder in the module; empty if it is the root of the module."""
     staged: str = ""
-    """The published version of the modules that stand in the `staging` folder of this one."""
+    """The published version of the modules in this module's `staging` folder."""
     strings: Mapping[str, str] = field(default_factory=dict)
     """Go variables that the linker sets, by full name."""
 

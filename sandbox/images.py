@@ -134,7 +134,7 @@ def _has_docker() -> bool:
 
 @contextlib.contextmanager
 def write_secrets() -> Iterator[dict[str, Path]]:
-    """Write the settings with which pip reaches its registry to files, if there are any."""
+    """Write pip's settings for its registry to files, if it has some; yield the files."""
     settings = _read_pip_settings()
     found: dict[str, Path] = {}
     with tempfile.TemporaryDirectory(prefix="evenkeel-images-") as folder:
@@ -153,7 +153,7 @@ def write_secrets() -> Iterator[dict[str, Path]]:
 
 
 def _read_pip_settings() -> dict[str, str]:
-    """Read pip's settings from its files and the environment, which overrides the files."""
+    """Read pip's settings from its files and from the environment, which has priority."""
     lines = _run(sys.executable, "-m", "pip", "config", "list").splitlines()
     pairs = (
         line.partition("=") for line in sorted(lines, key=lambda line: line.startswith(":env:"))

@@ -98,8 +98,8 @@ def make_once(folder: Path, what: str, make: Callable[[Path], None]) -> None:
     """
     Let `make` fill a folder, unless the folder exists.
 
-    `make` fills a folder next to it, which is renamed when it is complete, all under a lock. So a
-    folder that exists is complete, and the next run deletes what a killed run has left.
+    Under a lock, `make` fills another folder, which then gets the final name. So a folder that
+    exists is complete, and the next run deletes what a killed run has left.
     """
     if folder.exists():
         return
@@ -251,5 +251,5 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def digest(*texts: str) -> str:
-    """Shorten strings to a folder name that changes when one of them changes."""
+    """Make a short folder name from strings; it changes when one of them changes."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:10]

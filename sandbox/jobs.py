@@ -1,7 +1,7 @@
 """
-Runs a pinned job in a separate process, with real executors, and plans in place of the operator.
+Runs a pinned job in a separate process, with real executors and without an operator.
 
-A thread writes the assignment that `lb_core` plans for the wanted slots and the existing queues.
+Instead, a thread writes the assignment that `lb_core` plans for the wanted slots and the queues.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ SQL = "SELECT broker_name, queue_id, queue_offset, CAST(body AS string) AS body 
 
 
 class JobError(process.SandboxError):
-    """The job has ended, or did not do in time what a caller waits for."""
+    """The job has ended, or did not reach an expected state in time."""
 
 
 @dataclass
@@ -182,10 +182,10 @@ class RunningJob:
 
     def measure_standstills(self, marks: list[tuple[str, float]]) -> dict[str, float]:
         """
-        Measure between each two marks the longest time in seconds in which a queue was not read.
+        Measure, between each two marks, the longest gap in the reading of a queue, in seconds.
 
-        Messages must arrive in all queues all the time. A queue counts as not read from the end of
-        one batch that has rows of the queue to the end of the next such batch.
+        A gap lasts from the end of a batch with rows of the queue to the end of the next one with
+        such rows. Messages must arrive in all queues all the time.
         """
         times: dict[tuple[str, int], list[float]] = defaultdict(list)
         for end, rows in sorted(self.read_batches()):

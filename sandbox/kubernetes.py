@@ -107,7 +107,7 @@ class Etcd(KubernetesServer):
             # A single member does not wait for others, so the times can be short.
             "heartbeat-interval": "10",
             "election-timeout": "100",
-            # Written data survives a kill of the process, though not a power cut.
+            # Written data survives if the process is killed, but not if the machine loses power.
             "unsafe-no-fsync": "true",
         }
 

@@ -30,7 +30,7 @@ class RunningOperator:
     """One operator process, which is the leader or waits to become it."""
 
     def __init__(self, kubeconfig: Path, *options: str, root: Path = ROOT) -> None:
-        """Start nothing yet. `options` go to its command line, which already has the port."""
+        """Start nothing yet. `options` are added to the command line."""
         self._folder = process.Folder("evenkeel-operator-")
         self._claim = ports.claim()
         self._kubeconfig = kubeconfig

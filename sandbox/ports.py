@@ -1,16 +1,16 @@
 """
 Finds free ports on loopback and keeps them for their owner until they are released.
 
-A broker uses three ports: the given one, the second one below it, and the next one above it. Of the
-four neighbours, that leaves one, which is bound here and never used. While it is bound, other
-processes that call this module skip all four. The kernel frees it however this process ends.
+A broker with port N also uses the ports N - 2 and N + 1. This module binds N - 1, which is never
+used otherwise. While that port is bound, other processes that call this module skip all four ports.
+The kernel frees it however this process ends.
 """
 
 import random
 import socket
 from collections.abc import Sequence
 
-# The first ports of groups of four, below the ports that Linux uses for outgoing connections.
+# Each is the first of four ports, below those that Linux uses for outgoing connections.
 _FIRSTS: Sequence[int] = range(20_000, 32_000, 4)
 
 

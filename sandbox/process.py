@@ -64,7 +64,7 @@ class Folder:
 
     @property
     def held_by(self) -> int:
-        """The file descriptor that a process inherits so that the folder stays while it runs."""
+        """The file descriptor to inherit: the folder stays while a process has it open."""
         return self._leash.end
 
 
@@ -184,7 +184,7 @@ class _Leash:
         return self._guard.poll() if self._guard else None
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Wait until the guard ends, if it was started: a signal may have come before."""
+        """Wait until the guard ends, if it was started: a signal may have prevented that."""
         return self._guard.wait(seconds) if self._guard else None
 
     def ask_to_end(self) -> None:

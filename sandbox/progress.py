@@ -1,4 +1,4 @@
-"""Reports on stderr which steps take long."""
+"""Reports long steps on stderr."""
 
 import sys
 

@@ -35,7 +35,7 @@ _STOP_SECONDS = 300.0
 _REGISTER_SECONDS = 300.0
 _PAUSE_SECONDS = 0.05
 _SAYS_WHEN_STARTED = "boot success"
-_SAYS_WHEN_IT_GIVES_UP = "Shutdown hook was invoked"  # then a broker needs 8 s more to end
+_SAYS_WHEN_IT_GIVES_UP = "Shutdown hook was invoked"  # after that, a broker needs 8 s to end
 
 # By default RocketMQ writes thirty log files, and the reason of a failure is in one of them.
 _LOGGING = """\
@@ -50,9 +50,9 @@ _LOGGING = """\
 _JAVA_OPTIONS = [
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    "-XX:-UsePerfData",  # a killed Java would leave the file of these data behind
+    "-XX:-UsePerfData",  # if Java is killed, the file of these data remains
     "-Xms64m",
-    # Milliseconds (by default 3000) between a broker's attempts to find its name server. It
+    # Milliseconds between a broker's attempts to find its name server (by default 3000). It
     # registers only after it has found one.
     "-Dcom.rocketmq.remoting.client.connect.timeout=500",
 ]
@@ -342,7 +342,7 @@ def run(
         for server in servers:
             server.wait_until_ready()
         for slave in mq.slaves.values():
-            slave.register()  # the answer names the slave's master, which may be newer
+            slave.register()  # the answer names the slave's master, which may have started later
         yield mq
 
 

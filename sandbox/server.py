@@ -1,4 +1,4 @@
-"""The base of all servers of the sandbox: their ports, start and end."""
+"""The base class of all servers of the sandbox: ports, start and end."""
 
 import abc
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ _START_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where servers run: on this machine's loopback, or in a separate network."""
+    """The place of servers: this machine's loopback, or a separate network."""
 
     address: str
     enter: tuple[str, ...] = ()
-    """A prefix for commands, which makes them run there; empty if none is needed."""
+    """A prefix that lets commands run at this place; empty if none is needed."""
 
 
 LOOPBACK = Site("127.0.0.1")

@@ -1,11 +1,11 @@
-"""Waits for changes that are visible only some time later."""
+"""Waits for changes that become visible only after some time."""
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 PATIENCE_SECONDS = 300.0
-"""How long to wait for a change that never comes: so long that a slow machine fails no test."""
+"""How long to wait for a change: so long that no test fails on a slow machine."""
 PAUSE_SECONDS = 0.02
 
 Value = TypeVar("Value")

@@ -129,7 +129,7 @@ class Asker:
         return found
 
     def _check_probes(self, addresses: set[str]) -> None:
-        """Drop probes that are answered, or whose broker has moved; repeat failed ones."""
+        """Drop probes that are answered, or whose broker has a new address; repeat failed ones."""
         for address, probe in list(self._probes.items()):
             if address not in addresses or probe.is_answered:
                 del self._probes[address]
@@ -156,8 +156,8 @@ class Asker:
         """
         Find the brokers whose master in the route is really a slave.
 
-        A name server with `supportActingMaster` lists a slave as master when the master is gone;
-        then the topics are not writable. Its list of all brokers still shows the truth.
+        If a master is gone, a name server with `supportActingMaster` lists a slave as master in
+        routes, with topics that are not writable. Its list of all brokers stays correct.
         """
         suspects = {
             broker.broker

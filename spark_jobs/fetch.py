@@ -112,7 +112,7 @@ def _read_batches(
                 if position.queue == error.queue:
                     _check_end(position, error.end)
         if is_silent and _check_ends(client, left, looks, patience / look):
-            # A new reader: an old pull in flight must not move a position that was cut off.
+            # Use a new reader: an old pull in flight must not move a position that was cut off.
             left = [position for position in left if not position.is_done]
             reader = client.read(group, left, cluster.fetch_bytes)
 
@@ -123,8 +123,8 @@ def _check_ends(
     """
     Ask the masters where these queues end, and cut off those that end too early.
 
-    Return whether any was cut off. If a master sends no message, but reports more than `most` times
-    that there are some, that is an error.
+    Return whether any was cut off. It is an error if a master sends no message although it reports
+    more than `most` times that it has some.
     """
     tasks = [
         client.start(offsets.find_master_max_offset(client.directory, position.queue))

@@ -1,5 +1,5 @@
 """
-Reads and writes the entries of Spark's offset log, and offsets as JSON, which options use too.
+Reads and writes the entries of Spark's offset log. Entries and options have offsets as JSON.
 
 Offsets look like `{"orders": {"broker-a": {"0": 23}}}`. Spark compares log entries as strings, so
 the same offsets must always give the same string: all keys are sorted.
@@ -67,7 +67,7 @@ class Entry:
     """Whether a batch was planned before. Then queues that appear are read from their beginning."""
 
     def divide(self, reads: Callable[[str], bool]) -> tuple[Offsets, Offsets, Offsets]:
-        """Divide the queues into those that are read, are read again, and are inactive."""
+        """Divide the queues into three: those still read, those read again, and inactive ones."""
         known = self.offsets | self.aside
         at = {queue: offset for queue, offset in self.offsets.items() if reads(queue.topic)}
         back = {

@@ -103,10 +103,9 @@ class TopicObserver:
         """
         Ask all brokers of all topics. A broker that does not answer is left out, and logged once.
 
-        If no name server knows a topic that was never read, that is an error; a query that skips
-        losses ignores such a topic, unless the query is new, so that its offset log is empty. If
-        the topic was read before, its queues count as closed where the broker's master runs, and
-        the other brokers count as silent.
+        A topic that no name server knows, and that was never read, is an error. A query that skips
+        losses ignores such a topic, unless its offset log is still empty. If the topic was read
+        before, its queues are closed on brokers whose master runs; other brokers count as silent.
 
         Only a master can report that something is gone. If a slave answers for its master, queues
         in which the slave does not have the offset in `start` are left out.
@@ -174,7 +173,7 @@ class TopicObserver:
     def estimate_message_bytes(
         self, start: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, float]:
-        """Estimate the size of the next messages of each queue, from the first of them."""
+        """Estimate the size of the next messages of each queue by pulling the first ones."""
         return self._run_all(
             {queue: self._measure_sample(Position(queue, at)) for queue, at in start.items()}
         )
@@ -221,7 +220,7 @@ class TopicObserver:
     def _ask_ends(
         self, at: Mapping[MessageQueue, str]
     ) -> Mapping[MessageQueue, int | errors.MqError]:
-        """Ask the address of each queue where the queue ends."""
+        """Ask for the end of each queue, at the address that is given for it."""
         answer_seconds = self._client.directory.times.answer
         tasks = {
             queue: self._client.start(
@@ -240,7 +239,7 @@ class TopicObserver:
     def _find_lacking(self, candidates: set[Where]) -> set[Where]:
         """Find the topics and brokers whose master runs, but does not have the topic."""
         running = self._client.list_brokers().brokers if candidates else {}
-        # Only now look at routes: a broker in that list has already registered its topics.
+        # Read routes only after that list: brokers in it have already registered their topics.
         return {
             candidate
             for candidate in candidates

@@ -28,13 +28,13 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A loss of messages in one queue, and why they are lost."""
+    """A loss of messages in one queue, with its reason."""
 
     queue: MessageQueue
     reason: str
 
     def __str__(self) -> str:
-        """Name the queue first."""
+        """Describe the loss, beginning with the queue."""
         return f"{self.queue}: {self.reason}"
 
 
@@ -58,7 +58,7 @@ class SeenOffsets:
     def cut_at(
         self, last: Mapping[MessageQueue, int], start: Mapping[MessageQueue, int]
     ) -> "SeenOffsets":
-        """Hide messages after the ends in `last`; in other queues, all that are not read yet."""
+        """Hide messages after the ends in `last`; in queues without an end there, all unread ones."""
         queues = {}
         for queue, ends in self.queues.items():
             end = last.get(queue, start.get(queue, ends.min))
@@ -70,7 +70,7 @@ class SeenOffsets:
         return (queue.topic, queue.broker) in self.answered and queue not in self.queues
 
     def is_by_slave(self, queue: MessageQueue) -> bool:
-        """Whether a slave has answered, which may not know where the queue begins and ends."""
+        """Whether a slave has answered for this queue; it may not know where the queue ends."""
         return (queue.topic, queue.broker) in self.by_slave
 
 
@@ -177,7 +177,7 @@ def check_readable(found: Iterable[Range], seen: SeenOffsets) -> None:
         if each.queue in seen.barred:
             raise UsageError(
                 f"{each.queue} may not be read now: the perm of the topic or of the broker has "
-                "lost READ; give it back, or leave the topic out"
+                "lost READ; restore READ, or leave the topic out"
             )
         begin = seen.queues[each.queue].min
         if each.start < begin and seen.is_by_slave(each.queue):

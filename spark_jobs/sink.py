@@ -106,7 +106,7 @@ def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
 
 
 def _send_ordered(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
-    """Send with one batch in flight per queue, and the next one only when it is stored."""
+    """Send one batch at a time to each queue: the next one after the last one is stored."""
     by_queue: dict[MessageQueue, list[Message]] = defaultdict(list)
     queues_of = functools.cache(lambda topic: choosing.list_writable(client.find_route(topic)))
     for message, key in zip(

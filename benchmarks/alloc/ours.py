@@ -37,7 +37,7 @@ class Sticky(player.Planner[plan.Plan]):
 
 
 class Status(player.Planner[str]):
-    """Plans from the text of a status to the next text, as after a restart of the operator."""
+    """Reads a status, plans, and writes the next status, as after a restart of the operator."""
 
     def prepare(self, group: player.Group, previous: str | None) -> Callable[[], str]:
         """Build ranges and members; reading the status belongs to the timed call."""

@@ -1,7 +1,7 @@
 """
 Play a script on a planner written in Python, and print one JSON line per measurement.
 
-`scenarios` explains the commands. What is timed is a plain call, with the garbage collector on, as
+`scenarios` explains the commands. Each timed run is a plain call, with the garbage collector on, as
 in production.
 """
 

@@ -59,7 +59,7 @@ SIZES = (SMALL, MIDDLE, LARGE, MANY_TOPICS, HUGE)
 
 
 def fresh(size: Size, limits: Limits, *, rehearse: bool = False) -> Iterator[str]:
-    """Time all events; with a rehearsal twice, and the caller keeps only the last results."""
+    """Time all events; a rehearsal times them twice, and the caller keeps the last results."""
     yield from _start(size, limits)
     for _ in range(1 + rehearse):
         yield "forget"

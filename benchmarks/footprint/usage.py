@@ -15,7 +15,7 @@ _SUMMARY = f"/api/v1/nodes/{servers.NAME}/proxy/stats/summary"
 _PATIENCE_SECONDS = 60.0
 """How much longer to wait: the kubelet measures only about every ten seconds."""
 _LOOK_SECONDS = 5.0
-"""The pause between two requests. More requests would be a load themselves."""
+"""The pause between two requests. More frequent requests would cause load themselves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ class Sent:
     """The numbered messages that were sent. The first number is 0."""
 
     times: Sequence[tuple[float, int]]
-    """Moments, the earliest first, and how many messages were sent until then; at least one."""
+    """Each entry has a moment, and how many messages were sent until then; in order of time."""
     unsure: frozenset[int] = field(default_factory=frozenset)
-    """Numbers whose storing was not confirmed, so that they may be stored or not."""
+    """Numbers of messages that were not confirmed: they may be stored or not."""
 
     @property
     def count(self) -> int:

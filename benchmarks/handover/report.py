@@ -17,7 +17,7 @@ KILL_SECONDS = 5.0
 DRIVER_SECONDS = 60.0
 HANG_RATIO = 1 / 6
 FEWEST_MOVES = {scene.JOIN: 2, scene.LEAVE: 2}
-"""The fewest possible moves if two consumers of eight queues become three, and back."""
+"""The fewest possible moves of eight queues when two consumers become three, or the reverse."""
 
 
 @dataclass(frozen=True, slots=True)

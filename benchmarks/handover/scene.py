@@ -20,7 +20,7 @@ CONSUMERS = 2
 QUIET_SECONDS = 15.0
 
 Fault = Callable[[str, str], AbstractContextManager[None]]
-"""Makes a context in which a pod has a fault; takes its namespace and name."""
+"""Takes the namespace and name of a pod; returns a context in which the pod has a fault."""
 
 
 class Side(Protocol):

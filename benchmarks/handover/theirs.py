@@ -1,7 +1,7 @@
 """
 Plays events on RocketMQ's side: push consumers, which write down what they consume.
 
-Each consumer has a seat: a name that stays, as that of a StatefulSet's pod does. The consumer that
+Each consumer has a seat, a lasting name like that of a StatefulSet's pod. The consumer that
 replaces a killed one gets its seat. A queue counts as moved when it goes to another seat.
 """
 
@@ -29,7 +29,7 @@ _STEADY_SECONDS = 3.0
 _STEADY_NUMBERS = 2 * _STEADY_SECONDS * sender.A_SECOND
 """How old messages may be. A consumer of older ones is catching up, or reads them again."""
 _LATELY = 10_000
-"""How many of the last batches are examined: more than are consumed in that time."""
+"""How many of the last batches to examine: more than are consumed in _STEADY_SECONDS."""
 _PATIENCE_SECONDS = 300.0
 
 

@@ -36,7 +36,7 @@ def main() -> int:
 
 def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.operator", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="idle for a minute; freeze nothing")
+    parser.add_argument("--quick", action="store_true", help="idle for one minute only, no freeze")
     parser.add_argument(
         "--groups", type=int, choices=[size.groups for size in sizes.MANY], metavar="N",
         help="measure only this number of groups, and nothing else: "

@@ -81,7 +81,7 @@ class Events:
         return delays
 
     async def pin_at_once(self, keys: Sequence[Key]) -> float:
-        """Change the specs of these groups at once. Return the seconds until all statuses fit."""
+        """Change the specs of these groups at once. Return how long the statuses took to follow."""
         begun = time.perf_counter()
         shown = []
         for key in keys:

@@ -1,4 +1,4 @@
-"""Makes objects as JSON. Pods are as large as in a cluster, because memory depends on that."""
+"""Makes Kubernetes objects as JSON. Pods are as large as real ones: memory depends on it."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 """
-Measures how long queues of RocketMQ's push consumers stand still, and has RocketMQ's defaults.
+Measures how long queues of RocketMQ's push consumers stand still.
 
 A killed process is the best case for RocketMQ: the kernel closes its connection, so the broker
 notices at once. A frozen process is like one on a lost machine: brokers notice only by a timeout.

@@ -55,7 +55,7 @@ def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pull", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
     parser.add_argument(
-        "--soak", type=float, default=0, metavar="MINUTES", help="also watch the memory so long"
+        "--soak", type=float, default=0, metavar="MINUTES", help="watch memory for this long"
     )
     parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args()

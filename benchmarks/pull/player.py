@@ -1,9 +1,9 @@
 """
 Measure jobs of a Python program: one job per input line, one JSON line per answer.
 
-A job is a line `WORK TOPIC QUEUES MESSAGES`. A work prepares the job, which is not measured, and
-returns a function. Its call is measured, and returns how many messages it has moved. The garbage
-collector is on, as in production.
+A job is a line `WORK TOPIC QUEUES MESSAGES`. WORK names a function that prepares the job, which is
+not measured, and returns another function. The call of that one is measured, and returns how many
+messages it has moved. The garbage collector is on, as in production.
 """
 
 import json

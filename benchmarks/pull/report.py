@@ -110,9 +110,9 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
         f"One broker on the same machine. Bodies have {messages.BODY_BYTES:,} bytes; all data\n"
         f"is in the page cache. Every client requests {pulling.MOST_MESSAGES:,} messages per\n"
         f"pull, with one pull in flight per queue; only {programs.LITE_PULL.name}\n"
-        "prefetches as it chooses. By default the broker returns 32 messages per pull; with its\n"
-        "caps raised, all of them. `ours` converts messages to Arrow columns, and sends with\n"
-        f"{messages.IN_FLIGHT} batches in flight, {programs.BATCH_SEND.name} with one.\n"
+        "prefetches as it chooses. By default the broker returns 32 messages per pull; with\n"
+        "raised caps, as many as requested. `ours` converts messages to Arrow columns, and sends\n"
+        f"with {messages.IN_FLIGHT} batches in flight, {programs.BATCH_SEND.name} with one.\n"
         "`frames only` is a socket that receives frames and decodes nothing. `CPU us` is the\n"
         "client's CPU time per message.\n\n"
         "Programs take turns. Figures are medians of the rounds; warm-up rounds are dropped.",

@@ -30,7 +30,7 @@ from sandbox.rocketmq import RocketMq
 RESULTS = Path(__file__).parents[1] / "RESULTS-spark.md"
 QUEUES, MANY_QUEUES = 8, 1000
 LIGHT, STEADY = Load(1000, 1), Load(5000, 50)
-"""The loads: LIGHT while planning is measured, STEADY while memory is watched."""
+"""The load while planning is measured, and the load while memory is watched."""
 SETTLE_SECONDS = 15
 SOAK_MINUTES = 10
 
@@ -70,7 +70,7 @@ def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
     parser.add_argument(
-        "--soak", type=float, default=0, metavar="MINUTES", help="also watch the memory so long"
+        "--soak", type=float, default=0, metavar="MINUTES", help="watch memory for this long"
     )
     parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args()

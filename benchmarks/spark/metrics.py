@@ -33,7 +33,7 @@ class Histogram:
                 found += [(total - total_before) / new] * new
                 heard = time.monotonic()
             if time.monotonic() - heard > _PATIENCE_SECONDS:
-                raise peers.ProgramFailedError(f"{self.name} stands still at {count}")
+                raise peers.ProgramFailedError(f"{self.name} has stopped at {count} observations")
         return found
 
     def _read(self) -> tuple[int, float]:

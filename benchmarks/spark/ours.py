@@ -1,4 +1,4 @@
-"""Our source, as its users call it: `python -m benchmarks.spark.ours NAME_SERVER MASTER`."""
+"""Reads with our source, as users call it: `python -m benchmarks.spark.ours NAME_SERVER MASTER`."""
 
 import sys
 

@@ -75,7 +75,7 @@ def cpu_used(root: int, seconds: float) -> float:
     """
     Measure how many processor seconds a driver and its descendants use in some time.
 
-    Spark ends idle workers, and Linux forgets their time: each counts as far as it was seen.
+    Spark ends idle workers. Their time counts up to the last moment at which they were seen.
     """
     before = _cpu_seconds(root)
     after = dict(before)

@@ -2,8 +2,8 @@
 """
 Adds libraries from Maven to those of Spark: `add-packages GROUP:ARTIFACT:VERSION ...`.
 
-Their dependencies are added too, except libraries that Spark already has: if there were two
-versions, it would be uncertain which one Java loads. Ivy, which comes with Spark, downloads them.
+Their dependencies are added too, except libraries that Spark already has: of two versions, Java
+might load either one. Ivy, which comes with Spark, downloads the libraries.
 """
 
 import re

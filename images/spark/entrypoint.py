@@ -33,7 +33,7 @@ SETTINGS = ("HADOOP_CONF_DIR", "SPARK_CONF_DIR")
 ARCHIVE = Path("/opt/evenkeel/classes.jsa")
 """An archive of classes that `images/spark/archive` has made, so that Java starts faster."""
 ARCHIVED = Path("/opt/evenkeel/classpath")
-"""A file with the class path for which Java uses the archive; other paths may follow."""
+"""A file with the class path that Java needs in order to use the archive; more may follow."""
 LIBRARIES = "SPARK_EXECUTOR_LIBRARY_PATH"
 
 

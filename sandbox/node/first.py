@@ -1,7 +1,7 @@
 """
 Runs as the first process of a node, in its own namespaces. When it ends, all others there end too.
 
-It hides folders of the machine to which a node writes whatever its settings are. After that, it
+It hides some folders of the machine, because a node always writes to these. After that, it
 only reaps orphaned processes of containers.
 """
 
@@ -16,7 +16,7 @@ READY = "the node's ground is there"
 HIDDEN = ("/run", "/var/lib", "/var/log")
 SETTINGS = {
     "net/ipv4/ip_forward": "1",
-    # Packets between two pods of a bridge must pass the rules of services too.
+    # The rules of services must also apply to packets between two pods of a bridge.
     "net/bridge/bridge-nf-call-iptables": "1",
 }
 

@@ -75,7 +75,7 @@ def make() -> Iterator[Ground]:
 
 
 def check() -> None:
-    """Raise an error if this machine cannot run a node; called before anything that takes long."""
+    """Raise an error if this machine cannot run a node. Call this before any long step."""
     if os.geteuid() != 0:
         raise GroundError("a node needs root: it makes namespaces, mounts and interfaces")
     missing = [program for program in _PROGRAMS if shutil.which(program) is None]
@@ -105,7 +105,7 @@ def _make_command() -> Sequence[str | Path]:
 
 
 def _find_first_process(pid: int) -> int:
-    """Find the pid that the node's first process has outside: the only child of `unshare`."""
+    """Find the node's first process, by its pid outside: it is the only child of `unshare`."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
 
 

@@ -33,7 +33,7 @@ class NodeServer(kubernetes.KubernetesServer):
         return str(self._authority.issue_certificate(user, group).kubeconfig)
 
     def _write_file(self, name: str, content: object) -> str:
-        """Write a file; content that is no string is written as JSON, which YAML parsers accept."""
+        """Write a string, or a value as JSON, to a file; YAML parsers accept JSON."""
         text = content if isinstance(content, str) else json.dumps(content)
         (self._home / name).write_text(text, encoding="utf-8")
         return str(self._home / name)
@@ -121,7 +121,7 @@ class Proxy(NodeServer):
             "hostname-override": NAME,
             "proxy-mode": "nftables",
             "cluster-cidr": ground.PODS,
-            # Zero: leave the limit as it is, because it is one for the whole machine.
+            # Zero leaves the limit unchanged, because the whole machine shares it.
             "conntrack-max-per-core": "0",
         }
 

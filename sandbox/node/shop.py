@@ -1,5 +1,5 @@
 """
-Runs a shop, the example of an installation, on a node: RocketMQ, the operator, groups with jobs.
+Runs a whole installation, called a shop, on a node: RocketMQ, the operator, groups with jobs.
 
     it = shop.Shop(node, folder)
     it.install("--set", "replicas=2")
@@ -39,7 +39,7 @@ STATE = Path(__file__).with_name("state.yaml")
 
 
 class ShopError(process.SandboxError):
-    """A request was refused, or an event for which a caller waited did not happen."""
+    """A request was refused, or an expected event did not happen in time."""
 
 
 def wait_patiently(
@@ -47,7 +47,7 @@ def wait_patiently(
     is_right: Callable[[Value], bool],
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> Value:
-    """Wait for longer and look less often than `wait_for`: everything runs on this machine."""
+    """Wait longer and look less often than `wait_for`, because the machine is busy."""
     return wait_for(look, is_right, patience_seconds, LOOK_SECONDS)
 
 
@@ -154,7 +154,7 @@ class Shop:
         )
 
     def list_pods(self, selector: str, namespace: str = SHOP) -> list[Document]:
-        """List the pods that a label selector selects and nobody is deleting."""
+        """List the pods that a label selector selects, without those that are being deleted."""
         path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}"
         items: list[Document] = self.node.admin.ask("GET", path).body["items"]
         return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]

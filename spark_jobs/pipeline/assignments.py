@@ -31,7 +31,7 @@ class JobAssignment:
     """All slots, including those without a queue."""
     owners: Mapping[MessageQueue, str] = field(default_factory=dict)
     drained: frozenset[str] = frozenset()
-    """Pods whose executors must be replaced; if executors are not pods, their ids."""
+    """Pods whose executors must be replaced; executor ids if executors are not pods."""
 
 
 log = logging.getLogger("evenkeel.job")

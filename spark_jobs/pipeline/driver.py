@@ -2,9 +2,9 @@
 The driver of a pinned job.
 
 Spark runs a streaming query whose rows are plans, one for each batch. A batch sends tasks to chosen
-executors, which pull messages, applies the user's transform, and writes to the sink. Meanwhile a
-loop checks twice a second which executors are registered, sends the group's offsets to the brokers
-once Spark has committed a batch, and reports.
+executors, where they pull messages. Then it applies the user's transform, and writes to the sink.
+Meanwhile a loop checks twice a second which executors are registered, sends the group's offsets to
+the brokers once Spark has committed a batch, and reports.
 
     Driver             starts the query, and starts it again when it has failed
       PlanQuery        one run of the query
@@ -125,7 +125,7 @@ def run(job: JobFile) -> int:
     stop = threading.Event()
     if job.kubernetes is None:
         return _run(job, FileAssignments(job.assignments, job.report), stop)
-    _stop_on_signals(stop)  # already now: the wait for another driver's Lease may be long
+    _stop_on_signals(stop)  # before the wait for another driver's Lease, which may be long
     with in_cluster.become_only_driver(job, job.kubernetes, stop) as assignments:
         return exit_codes.TRY_AGAIN if assignments is None else _run(job, assignments, stop)
 

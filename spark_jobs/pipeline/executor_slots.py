@@ -1,5 +1,5 @@
 """
-Decides in the driver which executor fills which slot: `lb_core.slots` with Spark's executors.
+Decides in the driver which executor fills which slot, with the rules of `lb_core.slots`.
 
 Only a warm executor fills a slot. An executor that was told to end no longer fills one.
 """
@@ -42,7 +42,7 @@ class ExecutorRequests:
         return executor in self._ending
 
     def resize(self, count: int, leaving: Sequence[str]) -> None:
-        """Request `count` executors, not counting those that leave; no-op before `need`."""
+        """Request `count` executors besides those that leave; do nothing before `need`."""
         if self._is_needed and (leaving or count != self._requested):
             self._ending.update(leaving)
             self.count = self._requested = count
@@ -55,7 +55,7 @@ class ExecutorRequests:
 
 
 class ExecutorSlots:
-    """The slots of one job. The loop fills and drains them; batches read who fills them."""
+    """The slots of one job. The loop fills and drains them; batches read their executors."""
 
     def __init__(
         self, spark: SparkSession, group: str, warm_ups: WarmUps, requests: ExecutorRequests
@@ -133,7 +133,7 @@ class ExecutorSlots:
             }
 
     def find_usable(self) -> dict[str, Executor]:
-        """Find the slots whose executors are neither lost nor ending: tasks on those would wait."""
+        """Find the slots with usable executors: on a lost or ending executor, tasks would wait."""
         usable = {
             each
             for each in executors.list_registered(self._spark)
@@ -143,7 +143,7 @@ class ExecutorSlots:
 
 
 def add_named(known: Slots, names: Iterable[str]) -> Slots:
-    """Add a slot for each new name: an assignment may leave numbers out."""
+    """Add a slot for each new name, because an assignment may skip numbers."""
     present = {known.get_id(slot) for slot in known.slots}
     added = [
         Slot(int(number))

@@ -1,5 +1,5 @@
 """
-Spark's executors, and tasks that run on a given one.
+Lists Spark's executors, and makes tasks that run on a given one.
 
 This module uses the driver's JVM directly, where PySpark offers no interface. A partition with the
 location `executor_<host>_<id>` runs on that executor if it lives and gets a free core within
@@ -33,7 +33,7 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorTask:
-    """One partition: a string that says what to do, and the executor that does it; None: any."""
+    """One partition: a string that says what to do, and the executor for it; None means any."""
 
     spec: str
     executor: Executor | None = None

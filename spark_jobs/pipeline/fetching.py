@@ -46,9 +46,9 @@ class Tally(msgspec.Struct):
     """Tasks that ran on another executor than they were sent to."""
     tasks: int = 0
     offsets: int = 0
-    """Offsets that tasks had to read. Unless some are filtered out or lost, each gave a row."""
+    """Offsets that tasks had to read. Each gives a row, unless it is filtered out or lost."""
     gaps: list[Row] = []
-    """Offsets of lost messages that were skipped, if the batch may skip some."""
+    """Offsets of lost messages that batches have skipped on request."""
     unreadable: list[Row] = []
     """Offsets of messages that cannot be read, if the job has dead letters."""
 
@@ -89,7 +89,7 @@ class Tallies(AccumulatorParam[Tally]):
 
 @dataclass(frozen=True)
 class Fetcher:
-    """Pulls the messages of tasks; Spark sends it to the executors."""
+    """Pulls the messages of tasks. Spark sends this object to the executors."""
 
     reading: Reading
     wanted: Filter
@@ -131,7 +131,7 @@ class Fetcher:
 
 @dataclass(frozen=True)
 class UnreadablePuller:
-    """Pulls unreadable messages again, for the dead letters; Spark sends it to the executors."""
+    """Pulls unreadable messages again, for the dead letters. Spark sends it to executors."""
 
     reading: Reading
     wanted: Filter
@@ -152,7 +152,7 @@ class UnreadablePuller:
             pass
         if not found:
             raise UnavailableError(
-                f"{part.queue}: offset {part.start} was unreadable, and is not now"
+                f"{part.queue}: offset {part.start}, which could not be read, can be read now"
             )
         return schema.make_unreadable_rows(found, self.reading.include_properties)
 
@@ -214,12 +214,12 @@ def _divide(ranges: Sequence[Range], count: int) -> list[list[Range]]:
 
 
 def find_own_executor() -> str | None:
-    """Tell which executor this process belongs to, from the environment of that executor."""
+    """Return the id of this process's executor, which its environment has."""
     on_kubernetes = os.environ.get("SPARK_EXECUTOR_ID")
     elsewhere = re.search(r"executorId=(\w+)", os.environ.get("SPARK_LOG_URL_STDERR", ""))
     return on_kubernetes or (elsewhere[1] if elsewhere else None)
 
 
 def find_own_pod() -> str | None:
-    """Tell which pod this process runs in, if executors are pods."""
+    """Return the name of this process's pod, if executors are pods."""
     return os.environ.get("SPARK_EXECUTOR_POD_NAME")

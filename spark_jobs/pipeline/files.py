@@ -1,9 +1,9 @@
 """
 A sink of files: each batch has its own folder, which is replaced if the batch runs again.
 
-A path alone does not show that the driver and all executors share the folder, or that the dead
-letters have another one. So the number of files that tasks report is compared with the files that
-the driver sees.
+A path alone does not prove that the driver and all executors share its folder, or that the dead
+letters go to a different folder. So the driver compares the number of files that tasks report with
+the files that it sees.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _DESCRIPTION = "spark.job.description"
 _FILES_WRITTEN = "number of written files"
 """Spark's name for the metric of a write to files; other formats have none."""
 _MOST_EXECUTIONS = 50
-"""How many of the last executions to search for a write: warm-ups that run meanwhile add some."""
+"""How many of the last executions to search for a write: warm-ups meanwhile add others."""
 
 
 class FilesMissingError(Exception):
@@ -40,7 +40,7 @@ class Files:
         """
         Replace what this batch wrote before, so that a batch that runs twice leaves one copy.
 
-        If no folder exists yet, the mode of the write is one that never replaces a folder.
+        If the folder does not exist yet, it is written in a mode that never replaces a folder.
         """
         spark, folder = rows.sparkSession, self._make_path(query, batch)
         is_again = self._list_folder(spark, folder) is not None

@@ -1,5 +1,5 @@
 """
-Acts for a job's consumer group at the brokers.
+Manages a job's consumer group at the brokers.
 
 It commits the group's offsets, joins the group, so that other clients see a member that reads, and
 measures the lag.

@@ -59,7 +59,7 @@ class ClusterAssignments:
         self._reporting.submit(msgspec.structs.replace(report, driver=self._holder))
 
     def confirm(self) -> None:
-        """Return only if no other driver has taken over: renew the Lease."""
+        """Renew the Lease, so that this returns only if no other driver has taken over."""
         self._held.confirm()
 
 

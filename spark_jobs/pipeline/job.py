@@ -65,7 +65,7 @@ def _check_paths(path: str | Path, job: JobFile) -> None:
 
 
 def _fill_in_driver(found: JobCluster) -> JobCluster:
-    """Fill in which pod the driver is, and check the server and the credentials."""
+    """Fill in the id of the driver's pod, and check the server and the credentials."""
     holder = found.holder or os.environ.get(names.POD_UID, "")
     if not holder:
         raise UsageError(f"holder is needed, here or in the environment as {names.POD_UID}")

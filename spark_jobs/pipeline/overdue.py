@@ -27,7 +27,7 @@ LOOK_SECONDS = 5.0
 ALERT_SECONDS = 60.0
 """How long pods are checked after a loss: Spark takes some seconds to delete a lost pod."""
 LATE_SECONDS = 5.0
-"""By how much a kubelet that works may exceed the grace period of a pod."""
+"""By how much a working kubelet may exceed the grace period of a pod."""
 ORDERLY_SECONDS = 10.0
 """How long a pod whose executor is lost has to end: it may have other containers."""
 LAST_SECONDS = 1
@@ -65,7 +65,7 @@ class OverduePods:
         self._executors: frozenset[str] = frozenset()
         self._alert_until = 0.0
         self._ending_since: dict[str, float] = {}
-        """By uid, in seconds of this machine's clock: that of the API server may differ."""
+        """When each ending pod was first seen, by uid, in seconds of this machine's clock."""
         self._over = threading.Event()
 
     def follow(self, registered: Iterable[str]) -> None:

@@ -59,7 +59,7 @@ class PlanSource(DataSource):
 
 
 class PlanReader(StreamReader):
-    """Plans as `StreamReader` does; Spark runs it in another process than the driver."""
+    """Plans as `StreamReader` does. Spark runs it in a separate process, not in the driver."""
 
     def __init__(self, reading: options.Reading, assignments: str, run: str, skip: str) -> None:
         """Send no request yet."""
@@ -104,7 +104,7 @@ class PlanReader(StreamReader):
         )
 
     def _find_begin(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
-        """Begin at the group's committed offsets; if there are none, where the job says."""
+        """Begin at the group's committed offsets; without any, where the job's options say."""
         begin = super()._find_begin(seen)
         stands = self._observer.read_committed(seen)
         known = {queue.topic for queue in stands}
@@ -162,7 +162,7 @@ class BatchPlan:
     skip: str
     """The last `skip` value that was carried out, this batch included."""
     turned_back: Sequence[Loss]
-    """Queues that it drops, or reads from an earlier offset than before, because of losses."""
+    """Queues that this batch drops, or reads again from an earlier offset, because of losses."""
 
     def may_skip(self, skip: str) -> bool:
         """Whether this batch may skip losses in a job with this `skip` value."""

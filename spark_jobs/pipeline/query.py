@@ -1,4 +1,4 @@
-"""One run of the streaming query of a job: its rows are plans, and each batch runs one of them."""
+"""Runs a job's streaming query, whose rows are plans; each batch of the query runs one plan."""
 
 from collections.abc import Callable
 from dataclasses import replace

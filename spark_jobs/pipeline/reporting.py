@@ -46,7 +46,11 @@ def encode_report(report: BareReport) -> EncodedReport:
 def compute_delay(
     newest: EncodedReport | None, written: EncodedReport | None, age: float
 ) -> float | None:
-    """Compute how long to wait for the next write, `age` seconds after the last; None: forever."""
+    """
+    Compute how long to wait before the next write; None if there is nothing to write.
+
+    `age` is the time in seconds since the last write.
+    """
     if newest is None or newest == written:
         return None
     if written is None or newest.news != written.news:

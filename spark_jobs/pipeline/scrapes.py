@@ -1,9 +1,9 @@
 """
 Answers Prometheus: GET and HEAD of /metrics, and nothing else.
 
-A connection carries one request and one answer. A few threads serve the connections one by one.
-Each connection has a short time limit, and a much shorter one while others wait, so a slow client
-delays others only a little.
+A connection carries one request and one answer. A few threads serve the connections, each thread
+one at a time. A connection has a short time limit, and a much shorter one while others wait, so a
+slow client delays others only a little.
 """
 
 import contextlib

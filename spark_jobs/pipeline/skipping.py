@@ -63,6 +63,6 @@ def is_open(skip: str, before: str) -> bool:
 
 
 def make_journal_entry(skip: str, start: Mapping[str, Any]) -> dict[str, str]:
-    """Make the part of the next log entry for the value; an empty `skip` keeps the last one."""
+    """Make the field of the next log entry; if `skip` is empty, it keeps the last value."""
     kept = skip or read_last_used(start)
     return {KEY: kept} if kept else {}

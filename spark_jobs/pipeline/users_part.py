@@ -66,7 +66,7 @@ def _load_sink(chosen: JobSink, confirm: Callable[[], None]) -> Write:
 def _name_culprit(
     path: str, change: Callable[[DataFrame], DataFrame]
 ) -> Callable[[DataFrame], DataFrame]:
-    """Make errors of the user's function name its file."""
+    """Let errors of the user's function name the file of the function."""
 
     def transform(rows: DataFrame) -> DataFrame:
         try:

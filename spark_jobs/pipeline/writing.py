@@ -27,7 +27,7 @@ class BatchWriter:
     query: str
     number: int
     unreadable: Callable[[], DataFrame | None]
-    """Called after all rows are pulled; returns messages for the dead letters as they are."""
+    """Called after all rows are pulled; returns unreadable messages for the dead letters."""
 
     def write(self, rows: DataFrame) -> None:
         """Transform the rows, and write them."""

@@ -222,7 +222,7 @@ def test_a_task_for_the_dead_letters_gives_a_row_for_each_message_that_cannot_be
     assert rows["body"].to_pylist() == [b"hello"]
     assert rows["_error"].to_pylist()[0].startswith("orders@broker-a 3 offset 1: the checksum")
     broker.broken = frozenset()
-    with pytest.raises(UnavailableError, match="was unreadable, and is not now"):
+    with pytest.raises(UnavailableError, match="which could not be read, can be read now"):
         list(UnreadablePuller(reading, filters.EVERYTHING)([asked]))
 
 
