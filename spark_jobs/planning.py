@@ -58,7 +58,7 @@ class SeenOffsets:
     def cut_at(
         self, last: Mapping[MessageQueue, int], start: Mapping[MessageQueue, int]
     ) -> "SeenOffsets":
-        """Hide messages after the ends in `last`; in queues without an end there, all unread ones."""
+        """Hide messages after the ends in `last`; in queues that `last` lacks, all unread ones."""
         queues = {}
         for queue, ends in self.queues.items():
             end = last.get(queue, start.get(queue, ends.min))
