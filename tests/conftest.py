@@ -27,7 +27,7 @@ _SEED = pytest.StashKey[int]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, metavar="N", help="seed of random tests; default: fresh")
-    parser.addoption("--histories", type=int, default=200, help="so many for `make histories`")
+    parser.addoption("--histories", type=int, default=200, help="how many `make histories` plays")
     parser.addoption(
         "--outage-seconds",
         type=float,

@@ -105,7 +105,7 @@ def _pin(pods: Iterable[Key]) -> objects.Document:
 
 @contextlib.asynccontextmanager
 async def fill(size: Size) -> AsyncIterator[tuple[Cluster, Client, Stage]]:
-    """Run an API server that holds all objects of a size."""
+    """Run an API server, and create all objects of a cluster of this size."""
     with kubernetes.run() as cluster:
         async with Client(cluster.admin.kubeconfig) as client:
             stage = Stage(client, size)

@@ -1,8 +1,8 @@
 """
 Measure jobs of a Python program: one job per input line, one JSON line per answer.
 
-A job is a line `WORK TOPIC QUEUES MESSAGES`. WORK names a function that prepares the job, which is
-not measured, and returns another function. The call of that one is measured, and returns how many
+A job is a line `WORK TOPIC QUEUES MESSAGES`. WORK names a function that prepares the job and
+returns a second function. Only the call of the second function is measured; it returns how many
 messages it has moved. The garbage collector is on, as in production.
 """
 

@@ -61,7 +61,7 @@ class PlanQuery:
         return bool(self._query.status["isTriggerActive"])
 
     def find_committed_batch(self) -> int | None:
-        """Tell the number of the last batch that Spark has committed, if its progress shows one."""
+        """Return the number of the last batch that Spark has committed, if progress shows one."""
         progress = self._query.lastProgress
         if progress is None:
             return None

@@ -26,7 +26,7 @@ class QueryRetries:
 
     def choose_pause(self, failure: Failure, *, has_committed: bool) -> float | None:
         """
-        Tell how long to wait before the next query; None if the job must end.
+        Return how long to wait before the next query; None if the job must end.
 
         `has_committed`: whether the query that failed had committed a batch.
         """

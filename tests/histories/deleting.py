@@ -44,7 +44,7 @@ class ByBroker(Deleting):
     """Lets the broker delete messages; it must have run for more than a minute."""
 
     def __init__(self, ground: Ground) -> None:
-        """Nothing is deleted yet."""
+        """Delete nothing yet."""
         self._ground = ground
         self._deletions: dict[str, int] = {}
 
@@ -70,7 +70,7 @@ class ByRelay(Deleting):
     """Lets a relay answer as if messages were deleted."""
 
     def __init__(self, ground: Ground) -> None:
-        """Nothing is deleted yet."""
+        """Delete nothing yet."""
         self._answers = ground.answers
         self._topic = ""
         self._first = self._place = self._reads = 0

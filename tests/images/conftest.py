@@ -18,7 +18,7 @@ TAG = "tests"
 def base() -> str:
     """Build the part that depends on packages; the later parts are ours and must not fail."""
     if os.geteuid() != 0:
-        pytest.skip("NO REAL IMAGES: without a registry, only root can make what they stand on")
+        pytest.skip("NO REAL IMAGES: without a registry, only root can make their base image")
     try:
         return images.build_base()
     except (debian.NoDebianError, jars.StepFailedError) as error:

@@ -109,7 +109,7 @@ def group_of(group: dict[str, Any], theirs: dict[str | None, Any]) -> Any:
     """
     Combine the answers of all callers: one refusal refuses the group, and null means no queues.
 
-    For an empty list of consumers, the caller is an unknown one. A consumer without a name is
+    If the list of consumers is empty, a consumer outside it calls. A consumer without a name is
     refused before any other check.
     """
     members = list(dict.fromkeys(group["consumers"] or []))

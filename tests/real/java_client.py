@@ -19,7 +19,7 @@ JAVA_OPTIONS = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
 
 
 class JavaClient:
-    """Runs one command after another. It ends with its standard input, as with this process."""
+    """Runs one command after another. It ends when this process ends, or its standard input."""
 
     def __init__(self, name_server: str) -> None:
         """Start Java."""

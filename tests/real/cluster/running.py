@@ -155,12 +155,12 @@ class Namespace:
         self._asked("POST", self.core("pods", pod, "binding"), body, 201)
 
     def set_ready(self, pod: str, ready: str) -> None:
-        """Say of a pod what the kubelet would."""
+        """Set whether a pod is ready, as the kubelet does."""
         conditions = [{"type": "Ready", "status": ready}]
         self.set_status(pod, {"phase": "Running", "conditions": conditions})
 
     def set_status(self, pod: str, status: Document) -> None:
-        """Say of a pod what the kubelet would."""
+        """Set the status of a pod, as the kubelet does."""
         self.patch(self.core("pods", pod, "status"), {"status": status})
 
     def events(self) -> list[tuple[str, str]]:

@@ -152,7 +152,7 @@ def test_a_pod_that_redirects_top_gets_no_token(
     kubernetes: Cluster, place: Namespace, run: Run, own_address: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The API server passes on a pod's redirect, and whoever creates pods can name one so."""
+    """Whoever creates pods may name one like a driver; the API server passes on its redirect."""
     user = kubernetes.service_account(place.name, "default")
     allow(place, user, "evenkeel.dev", "consumergroups", "get")
     allow(place, user, "", "pods/proxy", "get")
@@ -415,7 +415,7 @@ def start_job(place: Namespace, address: str) -> str:
         place.claim("billing-state")
         place.make_known_topic("payments", ROUTE)
         job = {"image": "x", "executors": 2, "sink": {"format": "noop"}, "checkpoint": claim}
-        job["allowForeignConsumers"] = True  # no broker is there that could tell who reads
+        job["allowForeignConsumers"] = True  # there is no broker that lists readers
         place.make("ConsumerGroup", "billing", {"topics": [{"name": "payments"}], "job": job})
     return start_driver(place, address)
 

@@ -32,7 +32,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 RPC_REQUEST, RPC_FAILURE = b"\3", b"\5"
 """Message types of Spark's network protocol."""
 A_JAVA_STRING = b"\xac\xed\0\5t\0\5hello"
-"""A serialized Java object. Whoever may send it may send any object."""
+"""A serialized Java object. A port that accepts it accepts any object."""
 REGISTERED = "Successfully registered with driver"
 RESTRICTED = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
 MERGE = "application/merge-patch+json"

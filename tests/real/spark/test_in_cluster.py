@@ -167,7 +167,7 @@ def place(kubernetes: Cluster, tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def stop() -> Iterator[threading.Event]:
-    """An event that ends waits for a Lease; a timer sets it if the test does not."""
+    """Setting this ends all waiting for a Lease; a timer sets it if the test does not."""
     told = threading.Event()
     timer = threading.Timer(PATIENCE_SECONDS, told.set)
     timer.start()

@@ -100,7 +100,7 @@ class Faulty:
         return self.client.find_committed(self.job.group, self.queue)
 
     def rows(self) -> list[int]:
-        """List what the sink holds."""
+        """List the numbers in the sink."""
         parts = (self.folder / "rows").rglob("part-*.json")
         lines = [line for part in parts for line in part.read_text().splitlines()]
         return sorted(int(json.loads(line)["body"]) for line in lines)

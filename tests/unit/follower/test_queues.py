@@ -1,4 +1,4 @@
-"""Queues as the exchange writes them."""
+"""How the exchange between member and coordinator writes queues."""
 
 from contract.assignment import QueueIds
 from follower.queues import read_queues, show_queues, write_queues

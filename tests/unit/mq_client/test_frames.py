@@ -48,7 +48,7 @@ def test_any_cut_of_a_stream_gives_the_same_frames(cuts: list[int]) -> None:
 
 
 def test_a_large_body_is_the_buffer_that_the_socket_filled() -> None:
-    """The body is not copied: its memory is that which `get_space` returned."""
+    """The body is not copied: it lies in the memory that `get_space` returned."""
     data = frames.encode(Frame(0, 1, frames.ANSWER, body=b"z" * 1_000_000))
     reader = FrameReader()
     space = reader.get_space()

@@ -185,7 +185,7 @@ def test_small_answers_are_joined_while_there_is_more() -> None:
 
 
 def test_what_a_filter_may_hide_is_looked_at_without_it() -> None:
-    """A broker that deletes messages returns other matching ones, and not what it lacks."""
+    """While a broker deletes, a pull with a filter hides the loss: it finds later messages."""
     here = stage()
     position = filtered()
     flow = pulling.pull_batch(here.directory, "g", position)

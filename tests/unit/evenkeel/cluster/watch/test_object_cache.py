@@ -82,7 +82,7 @@ def test_what_the_first_list_brings_is_told_of() -> None:
 
 
 def test_objects_and_those_who_look_for_them_find_each_other(rng: random.Random) -> None:
-    """Compared with a search through all objects, while they change at random."""
+    """While objects change at random, a search through all of them finds the same."""
     known, selectors = shelf(), PodSelectors()
     labels: dict[str, Mapping[str, str]] = {}
     wanted: dict[Key, Mapping[str, str]] = {}

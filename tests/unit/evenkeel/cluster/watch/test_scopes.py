@@ -173,7 +173,7 @@ def test_health_goes_by_the_age_of_lists_and_not_by_namespaces_without_rights() 
     assert scopes.explain_sick(1100.0 + STALE_SECONDS) == ""
     assert scopes.explain_sick(1101.0 + STALE_SECONDS) == "the last list is 301 s old"
     first.note_error(no_rights(A))
-    assert scopes.measure_age(1130.0) == 130.0  # if no list is allowed, all of them count
+    assert scopes.measure_age(1130.0) == 130.0  # if no list is allowed, all ages count
     assert "no right to list" in scopes.explain_not_ready()
 
 
