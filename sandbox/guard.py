@@ -95,7 +95,7 @@ def _turn_into(command: list[str]) -> NoReturn:
 
 
 def _set_own_group(child: int) -> None:
-    """Give the child its own process group. Parent and child both try, to be in time."""
+    """Give the child its own process group. Both processes call this, as either may be first."""
     try:
         os.setpgid(child, child)
     except (PermissionError, ProcessLookupError):

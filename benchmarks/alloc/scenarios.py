@@ -69,7 +69,7 @@ def fresh(size: Size, limits: Limits, *, rehearse: bool = False) -> Iterator[str
 
 
 def play_fragmented(size: Size, limits: Limits, *, rehearse: bool = False) -> Iterator[str]:
-    """Time the events after many joins and leaves, each of them planned."""
+    """Plan after each of many joins and leaves; then time the events."""
     yield from _start(size, limits)
     yield "plan"
     members = list_ids(size)

@@ -77,7 +77,7 @@ def _memory(memory: Memory) -> str:
 
 
 def list_figures(many: Sequence[Many], one: One | None) -> Iterator[Figure]:
-    """Compare the results with the targets; at every size, if a figure must not grow."""
+    """Compare the results with the targets; some targets apply at every size, some at one."""
     for each in many:
         followed = 1000 * percentile(each.delays, 99)
         yield _limit(

@@ -21,7 +21,7 @@ from mq_client import pulling
 from sandbox.rocketmq import RocketMq
 
 HEAP = "2g"
-"""For each JVM."""
+"""The heap of each JVM."""
 
 _JAVA = Path(__file__).parent / "peers" / "jvm"
 

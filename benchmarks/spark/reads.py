@@ -2,7 +2,7 @@
 The work that is measured in Spark: a query reads all messages of a topic.
 
 NOOP drops the rows after Spark's last step. AGGREGATE counts the rows of each queue, and sums up
-their sizes. Planning is measured. `load` is not, because a query calls it only once.
+their sizes. Planning is measured; `load` is not measured, because a query calls it only once.
 """
 
 from collections.abc import Callable

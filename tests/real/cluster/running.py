@@ -1,4 +1,4 @@
-"""Runs an operator process for tests, and gives access to objects as a user has it."""
+"""Runs an operator process for tests, and reads and writes objects as a user does."""
 
 import re
 import sys

@@ -270,7 +270,7 @@ def test_a_claim_avoids_what_is_in_use(offset: int) -> None:
 
 
 def claimed_ports(few: Sequence[int], found: "Queue[int]", done: synchronize.Event) -> None:
-    """Claim eight of these ports in a separate process; hold them until all have theirs."""
+    """Claim eight of these ports in a separate process; hold them until `done` is set."""
     ports._FIRSTS = few
     claims = [ports.claim() for _ in range(8)]
     for claim in claims:

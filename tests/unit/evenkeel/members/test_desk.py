@@ -59,7 +59,7 @@ def test_an_assignment_may_name_a_member_that_ended_meanwhile() -> None:
 
 
 def test_names_that_do_not_come_back_are_forgotten() -> None:
-    """After that they count as absent since the leader began."""
+    """A forgotten member counts as absent since the leader began."""
 
     async def story(desk: Desk) -> None:
         for number in range(20):

@@ -40,7 +40,7 @@ def user(**fields: Any) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Ignore the machine's own kubeconfig, and a pod in which tests may run."""
+    """Hide the machine's kubeconfig, and the account of a pod in which these tests run."""
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(access, "ACCOUNT", tmp_path / "account")
