@@ -21,6 +21,7 @@ class ConditionType(StrEnum):
     DRAINED = "Drained"
     CONFLICTED = "Conflicted"
     PROVISIONED = "Provisioned"
+    FOLLOWED = "Followed"
 
 
 class ConditionReason(StrEnum):
@@ -69,6 +70,9 @@ class ConditionReason(StrEnum):
     NO_JOB = "NoJob"
     ASKED = "Asked"
     NOT_UNDERSTOOD = "NotUnderstood"
+    READ_BY_OWNERS = "ReadByOwners"
+    LENT = "Lent"
+    HANDING_OVER = "HandingOver"
     EMPTY = "Empty"
     DRAINING = "Draining"
 

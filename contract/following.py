@@ -19,6 +19,8 @@ from contract.kinds.groups import OnOutage
 
 QueueT = TypeVar("QueueT", bound=Hashable)
 
+AUDIENCE = "evenkeel"
+"""Of the tokens with which pods ask."""
 FIRST_NUMBER = 1
 """The number of a session's first request."""
 MOST_HELD = 8192
@@ -42,6 +44,37 @@ class Refusal(enum.Enum):
     """The request names a revision that no answer had. This is a bug in the member."""
     RELEASE_OVERDUE = "ReleaseOverdue"
     """The member still holds queues that it had to release long ago. Its session is not renewed."""
+
+
+class Denial(enum.Enum):
+    """
+    Why a request does not reach the group's coordinator. The value is its name, as in `Refusal`.
+
+    None of these ends a session. Ask again, at most every few seconds.
+    """
+
+    FORBIDDEN = "Forbidden"
+    """The token is missing, has expired, is not for us, or is another one than the file's."""
+    NOT_A_POD = "NotAPod"
+    """The token is valid, but was issued for no pod."""
+    ANOTHER_NAMESPACE = "AnotherNamespace"
+    """The token is of a pod in another namespace than the group's."""
+    ANOTHER_POD = "AnotherPod"
+    """The token is of another pod than the one that the path names."""
+    NOT_SELECTED = "NotSelected"
+    """The labels of the pod are not those of the group's `members.selector`."""
+    POD_UNSEEN = "PodUnseen"
+    """The coordinator has not seen this pod yet, or has seen that it has ended."""
+    REVIEW_UNAVAILABLE = "ReviewUnavailable"
+    """The API server could not say whose token this is."""
+    NOT_LEADING = "NotLeading"
+    """This process no longer leads; another one will."""
+    NO_SUCH_GROUP = "NoSuchGroup"
+    """There is no such group, or its consumers are not members."""
+    BAD_REQUEST = "BadRequest"
+    """The request does not follow the contract."""
+    SLOW_BODY = "SlowBody"
+    """The body did not arrive in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,5 +162,5 @@ class MemberRefusal(msgspec.Struct, frozen=True, rename="camel"):
     """The body of every other answer."""
 
     reason: str
-    """The value of a `Refusal`, or a word for why the request could not be served."""
+    """The value of a `Refusal` or of a `Denial`."""
     message: str

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping
 from typing import Generic
 
 from contract.following import FIRST_NUMBER, Asked, Grants, QueueT, Refusal, Terms
-from coordinator.sessions import Ended, Revoked, Session
+from coordinator.sessions import Ended, HeldQueues, Revoked, Session
 
 REMEMBER_SESSIONS = 6.0
 """An ended session is remembered for so many session times: a late request must not revive it."""
@@ -61,6 +61,8 @@ class GroupCoordinator(Generic[QueueT]):
         self._unheld: set[QueueT] = set()
         """Queues with an owner that no member may hold."""
         self._changed: set[str] = set()
+        self._silent: list[str] = []
+        self._releases: list[float] = []
 
     @property
     def epoch(self) -> int:
@@ -76,6 +78,28 @@ class GroupCoordinator(Generic[QueueT]):
     def sessions(self) -> Mapping[str, Session[QueueT]]:
         """The live sessions by member."""
         return self._sessions
+
+    def count_held(self) -> HeldQueues:
+        """Count which queues are held by whom."""
+        sessions = self._sessions.values()
+        return HeldQueues(
+            len(sessions),
+            sum(len(each.grants) for each in sessions),
+            sum(self._owners.get(queue) != each.member for each in sessions
+                for queue in each.grants),
+            sum(len(each.leaving) for each in sessions),
+            len(self._unheld),
+        )  # fmt: skip
+
+    def take_silent(self) -> list[str]:
+        """Take the members whose sessions have ended by silence since this was last called."""
+        silent, self._silent = self._silent, []
+        return silent
+
+    def take_releases(self) -> list[float]:
+        """Take how long members took to release queues, in seconds, since this was last called."""
+        releases, self._releases = self._releases, []
+        return releases
 
     def take_changed(self) -> set[str]:
         """Take the members whose answer has changed since this was last called."""
@@ -109,6 +133,12 @@ class GroupCoordinator(Generic[QueueT]):
         self._borrowers = frozenset(borrowers)
         self._unheld = self._owners.keys() - self._holders.keys()
         self._settle([*self._holders, *self._unheld])
+
+    def lend(self, borrowers: Iterable[str], now: float) -> None:
+        """Lend queues of absent owners to these members from now on; what is lent stays."""
+        self.tick(now)
+        self._borrowers = frozenset(borrowers)
+        self._settle([*self._unheld])
 
     def ask(self, member: str, asked: Asked[QueueT], now: float) -> Grants[QueueT] | Refusal:
         """Hear a member, and answer what it may read."""
@@ -145,6 +175,7 @@ class GroupCoordinator(Generic[QueueT]):
         """Let time pass: end silent sessions, and begin to grant once the start is over."""
         self._now = now
         while (oldest := self._oldest()) and now >= oldest.heard_at + self._terms.session:
+            self._silent.append(oldest.member)
             self._end(oldest)
         while (first := next(iter(self._ended), None)) is not None:
             if now < self._ended[first].at + REMEMBER_SESSIONS * self._terms.session:
@@ -185,6 +216,7 @@ class GroupCoordinator(Generic[QueueT]):
         self._ended[member] = Ended(session.id, self._now)
         self._changed.add(member)
         freed = [*session.grants, *session.leaving]
+        self._releases += [self._now - each.at for each in session.leaving.values()]
         for queue in freed:
             self._drop_holder(queue, member)
         self._settle(freed)
@@ -197,7 +229,7 @@ class GroupCoordinator(Generic[QueueT]):
             if revoked.revision <= asked.revision and queue not in asked.holds
         ]
         for queue in released:
-            del session.leaving[queue]
+            self._releases.append(self._now - session.leaving.pop(queue).at)
             self._drop_holder(queue, session.member)
         self._settle(released)
 

@@ -15,6 +15,21 @@ class Revoked:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class HeldQueues:
+    """How many queues of a group are where."""
+
+    sessions: int = 0
+    """Members that live."""
+    granted_queues: int = 0
+    lent_queues: int = 0
+    """Of those that are granted: the ones that are not granted to their owner."""
+    leaving_queues: int = 0
+    """Withdrawn, and their members may still hold them."""
+    waiting_queues: int = 0
+    """Nobody may read them now, and nobody holds them."""
+
+
 @dataclass(slots=True)
 class Session(Generic[QueueT]):
     """

@@ -7,7 +7,7 @@ from evenkeel.errors import EvenkeelError
 from evenkeel_cli import grammar, saying
 from evenkeel_cli.codes import FAILED, INTERRUPTED
 
-OURS = ("contract", "evenkeel", "evenkeel_cli", "lb_core", "mq_client", "spark_jobs")
+OURS = ("contract", "coordinator", "evenkeel", "evenkeel_cli", "lb_core", "mq_client", "spark_jobs")
 """If one of these is missing, the installation is broken; it is not a missing extra."""
 ASKED_BY_SHELLS = "__complete"
 EXTRAS = {"operator": "operator", "run": "operator,spark"}

@@ -1,6 +1,7 @@
 """`evenkeel operator`: runs the operator in this process."""
 
 import argparse
+import ipaddress
 
 from evenkeel.cluster.drivers import restart_turns
 from evenkeel.cluster.leader.lease_terms import LeaderTerms, find_fault
@@ -61,6 +62,19 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
         help="name servers that Topics may use, such as '*.mq.svc:9876' or 10.0.0.0/8:9876; may be "
         "given several times. Default: any",
     )  # fmt: skip
+    parser.add_argument(
+        "--members-service", default="", metavar="NAME",
+        help="serve members of groups, if this replica leads: a Service without a selector, in the "
+        "namespace of the Lease, whose endpoint the leader writes. Default: do not serve them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--members-address", type=_parse_address, metavar="IP",
+        help="IP address of this pod, for that endpoint",
+    )  # fmt: skip
+    parser.add_argument(
+        "--members-port", type=_parse_port, default=8443,
+        help="port for members. Default: %(default)s",
+    )  # fmt: skip
     for name, seconds, what in LEASE_TERMS:
         parser.add_argument(
             f"--lease-{name}", type=float, default=seconds, metavar="SECONDS",
@@ -73,8 +87,15 @@ def _operator(options: argparse.Namespace) -> int:
     terms = LeaderTerms(options.lease_duration, options.lease_deadline, options.lease_period)
     if fault := find_fault(terms):
         options.refuse(fault)
+    if bool(options.members_service) != bool(options.members_address):
+        options.refuse("give both --members-service and --members-address, or neither")
     from evenkeel.cluster import app  # needs kopf and aiohttp, which no other command needs
 
+    members = None
+    if options.members_service:
+        members = app.MembersOptions(
+            options.members_service, options.members_address, options.members_port
+        )
     app.start(
         app.Options(
             options.namespace,
@@ -84,6 +105,7 @@ def _operator(options: argparse.Namespace) -> int:
             options.restarts_at_once,
             terms,
             options.allow_name_servers,
+            members,
         )
     )
     return DONE
@@ -100,6 +122,13 @@ def _parse_pattern(text: str) -> str:
         return allowed_name_servers.check_pattern(text)
     except ManifestError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _parse_address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no IP address") from None
 
 
 def _parse_port(text: str) -> int:

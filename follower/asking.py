@@ -6,6 +6,7 @@ token is read again for each request, because whoever provides it renews it.
 """
 
 import os
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,7 @@ import msgspec
 from contract.following import Asked, MemberAnswer, MemberRefusal, MemberRequest
 from follower.options import FollowerError
 from follower.queues import write_queues
+from follower.trust import TrustFile
 from mq_client.values import MessageQueue
 
 CONNECTIONS = 2
@@ -43,8 +45,15 @@ class RefusedError(Exception):
 class Coordinator:
     """The way to a group's coordinator, for one member."""
 
-    def __init__(self, url: str, group: str, member: str, token_file: Path | None) -> None:
-        """Connect to nothing yet."""
+    def __init__(
+        self,
+        url: str,
+        group: str,
+        member: str,
+        token_file: Path | None,
+        ca_file: Path | None = None,
+    ) -> None:
+        """Connect to nothing yet. Without `ca_file` the authorities of the machine are trusted."""
         if not url.startswith(("http://", "https://")):
             raise FollowerError(f"coordinator {url!r}: give a URL, as http://127.0.0.1:8090")
         namespace, slash, name = group.partition("/")
@@ -58,6 +67,7 @@ class Coordinator:
         parts: Sequence[str] = ("v1", "groups", namespace, name, "members", member)
         self._path = "/".join([self.url, *(quote(part, safe="") for part in parts)])
         self._token_file = token_file
+        self._trust = None if ca_file is None else TrustFile(ca_file)
         self._http: aiohttp.ClientSession | None = None
         self.read_token()
 
@@ -109,21 +119,24 @@ class Coordinator:
             raise FollowerError(f"the file {self._token_file} holds no token: one line of text")
         return token
 
-    def _make_headers(self) -> dict[str, str]:
+    def _prepare(self) -> tuple[dict[str, str], ssl.SSLContext | bool]:
+        """Read what each request needs: its headers, and whom to trust."""
         headers = {"Content-Type": "application/json"}
         try:
             token = self.read_token()
+            trust = True if self._trust is None else self._trust.read()
         except FollowerError as error:  # it was there at the start: it is just being renewed
             raise NoAnswerError(str(error)) from error
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        return headers
+        return headers, trust
 
     async def _send(self, method: str, path: str, body: bytes, seconds: float) -> tuple[int, bytes]:
         assert self._http is not None, "enter it first"
+        headers, trust = self._prepare()
         try:
             async with self._http.request(
-                method, path, data=body, headers=self._make_headers(), allow_redirects=False,
+                method, path, data=body, headers=headers, ssl=trust, allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=seconds),
             ) as response:  # fmt: skip
                 found = bytearray()
@@ -150,6 +163,8 @@ class Coordinator:
 
 def _reason(error: Exception) -> str:
     """Say it without aiohttp's settings of the connection."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"it is not trusted: {error.certificate_error}; see --ca-file"
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.os_error.errno or 0
         return os.strerror(number) if number > 0 else str(error.os_error)

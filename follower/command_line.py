@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             group=options.group,
             member=options.member,
             token_file=options.token_file,
+            ca_file=options.ca_file,
             options=FollowerOptions(
                 batch=options.batch,
                 threads=options.threads,
@@ -125,6 +126,11 @@ def _parser() -> argparse.ArgumentParser:
         help=f"this member's name; default: $POD_NAME, else host and process: {default_member()}",
     )  # fmt: skip
     add("--token-file", metavar="FILE", help="the token for the coordinator; read again each time")
+    add(
+        "--ca-file", metavar="FILE",
+        help="the authorities that the coordinator's certificate needs, as PEM; read again each "
+        "time; default: those of the machine",
+    )  # fmt: skip
     default = FollowerOptions()
     add(
         "--batch", type=_count, default=default.batch, metavar="N",

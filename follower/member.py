@@ -42,6 +42,7 @@ class Follower:
         group: str,
         member: str | None = None,
         token_file: str | Path | None = None,
+        ca_file: str | Path | None = None,
         options: FollowerOptions = DEFAULT_OPTIONS,
         metrics_port: int = 0,
         credentials: Credentials | None = None,
@@ -50,14 +51,17 @@ class Follower:
         """
         Connect to nothing yet; what cannot work is a `FollowerError`.
 
-        `credentials` and `tls` are for the brokers. Port 0 serves no metrics.
+        `ca_file` names the authorities that the coordinator's certificate needs; `credentials` and
+        `tls` are for the brokers. Port 0 serves no metrics.
         """
         if not callable(handler):
             raise FollowerError(f"the handler {handler!r} cannot be called")
         token = None if token_file is None else Path(token_file)
         self.metrics = Metrics()
         self._options = options
-        self._coordinator = Coordinator(coordinator, group, member or default_member(), token)
+        trust = None if ca_file is None else Path(ca_file)
+        name = member or default_member()
+        self._coordinator = Coordinator(coordinator, group, name, token, trust)
         self._handling = Handling(handler, options, self.metrics)
         self._metrics_port = metrics_port
         self._credentials = credentials

@@ -9,6 +9,7 @@ from prometheus_client.core import Metric
 
 from evenkeel.cluster.process_metrics import ProcessMetrics
 from evenkeel.control import metrics
+from evenkeel.members.metrics import MemberMetrics
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.facts import JobFacts
 from spark_jobs.pipeline.fetching import Tally
@@ -32,6 +33,7 @@ def make_page() -> str:
         queues={}, name_server_requests={}, moved=SimpleNamespace(counts={})
     )
     registry.register(metrics.LoopMetrics(lambda: idle))
+    registry.register(MemberMetrics(lambda: None))
     api: Any = SimpleNamespace(writes=0)
     scopes = SimpleNamespace(list_refused=lambda: {})
     resync: Any = SimpleNamespace(missed=0, age=0.0, scopes=scopes)
@@ -41,6 +43,7 @@ def make_page() -> str:
     parts = {
         "Groups": _make_section("evenkeel_group_", of_operator),
         "Topics": _make_section("evenkeel_topic_", of_operator),
+        "Members": _make_section("evenkeel_members_", of_operator),
         "The operator itself": _make_section("evenkeel_operator_", of_operator),
         "A job": _make_section("evenkeel_job_", of_job),
     }

@@ -12,6 +12,7 @@ from contract.kinds.groups import Assigned, GroupSpec, GroupStatus, OwnedQueues
 from contract.kinds.topics import TopicSpec, TopicStatus
 from evenkeel.members import server
 from evenkeel.members.coordination import Coordination
+from evenkeel.members.doors import TokenDoor
 from evenkeel.objects import ConsumerGroup, Head, Key, Topic
 
 TOKEN = "secret"
@@ -72,7 +73,9 @@ class Coordinator:
 
     async def _serve(self) -> None:
         self._coordination = Coordination(lambda key: None)
-        async with server.serving(self._coordination, TOKEN, 0) as self.port:
+        async with server.serve(
+            self._coordination, TokenDoor(TOKEN), server.open_port(0)
+        ) as self.port:
             self._ready.set()
             await self._end.wait()
             self._coordination.close()

@@ -41,6 +41,10 @@ TAKEN: list[tuple[CrdKind, Spec]] = [
     (CONSUMER_GROUP, GROUP),
     (CONSUMER_GROUP, {**GROUP, "messageModel": "Broadcasting"}),
     (CONSUMER_GROUP, {**TOPICS, "consumers": {"podSelector": {"matchLabels": {"app": "a"}}}}),
+    (
+        CONSUMER_GROUP,
+        {**TOPICS, "consumers": {"members": {"selector": {"matchLabels": {"app": "a"}}}}},
+    ),
     (CONSUMER_GROUP, by(name="Sticky", sticky={"zones": "Require", "maxMoves": "25%"})),
     (CONSUMER_GROUP, by(name="MachineRoom", machineRoom={"rooms": ["r1"]})),
     (CONSUMER_GROUP, by(name="AveragelyByCircle", pinnedConsumers=["a"])),
@@ -72,6 +76,11 @@ REFUSED: list[tuple[CrdKind, Spec, str]] = [
         CONSUMER_GROUP,
         {**of_job(), "messageModel": "Broadcasting"},
         "Broadcasting is only for groups",
+    ),
+    (
+        CONSUMER_GROUP,
+        {**TOPICS, "consumers": {"members": {}}, "messageModel": "Broadcasting"},
+        "only for groups without members",
     ),
     (CONSUMER_GROUP, by(name="Stickyy"), "Unsupported value"),
     (CONSUMER_GROUP, by(name="Averagely", sticky={}), "sticky requires name: Sticky"),

@@ -186,6 +186,8 @@ class OnOutage(enum.Enum):
 
 
 class MemberTerms(Part, frozen=True):
+    selector: PodSelector | None = None
+    """Pods of the namespace that may be members. Needed in a cluster."""
     session: Duration = "10s"
     """How long a member counts as alive after its last request. At least 1s."""
     drain: Duration = "30s"
@@ -207,7 +209,7 @@ class Consumers(Part, frozen=True):
     static: Annotated[list[StaticConsumer], Meta(max_length=1000), key_by("id")] | None = None
     """A fixed list of consumers."""
     members: MemberTerms | None = None
-    """Programs that ask a coordinator which queues they may read. So far only with evenkeel run."""
+    """Programs that ask a coordinator which queues they may read."""
 
 
 class GroupSpec(Part, frozen=True):
@@ -217,6 +219,11 @@ class GroupSpec(Part, frozen=True):
         Rule(
             "!has(self.job) || self.messageModel == 'Clustering'",
             "messageModel Broadcasting is only for groups without a job",
+        ),
+        Rule(
+            "!has(self.consumers) || !has(self.consumers.members)"
+            " || self.messageModel == 'Clustering'",
+            "messageModel Broadcasting is only for groups without members",
         ),
     )
 
@@ -375,6 +382,8 @@ class GroupStatus(Part, frozen=True):
     """How the job's last driver ended. The next start depends on it."""
     last_skip: LastSkip | None = None
     """Messages that the job skipped on request because they were lost."""
+    session: str = ""
+    """Session time that members may count on. It follows the spec once older sessions are over."""
     claims: Annotated[list[TopicClaim], Meta(max_length=64), key_by("name")] = []
     """
     Topics that this object reserves: no other object of the same RocketMQ group may read them.
@@ -382,4 +391,4 @@ class GroupStatus(Part, frozen=True):
     slices: Annotated[list[ObjectName], Meta(max_length=64)] = []
     """ConfigMaps that hold the assignments if these are too long for the status."""
     conditions: Conditions = []
-    """Ready, Assigned, Balanced, JobRunning, Pinned, Advisory, Paused, Drained, Conflicted."""
+    """Ready, Assigned, Balanced, JobRunning, Pinned, Followed, Paused, Drained, and others."""

@@ -17,7 +17,7 @@ MOST_NAMED = 20
 def find_readers(group: ConsumerGroup) -> dict[str, Assigned]:
     """Map the pods that read queues, or the listed consumers, to their assignments."""
     found = group.status.assignments
-    if group.spec.job is None:
+    if group.spec.job is None and not planning.has_members(group):
         return {each.consumer: each for each in found}
     return {each.pod: each for each in found if each.pod and not each.empty_since}
 

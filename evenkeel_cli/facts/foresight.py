@@ -7,7 +7,7 @@ to end, and assumes that the job follows the newest assignment and has all its e
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import count, islice
 
 import msgspec
@@ -19,6 +19,7 @@ from evenkeel import planning, times
 from evenkeel.control import conditions
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import findings, group_status
+from evenkeel.control.groups.member_slots import LiveMember
 from evenkeel.control.groups.surroundings import GroupSurroundings
 from evenkeel.control.jobs.states import JobSeen, JobState, Report, SlotExecutor
 from evenkeel.errors import ManifestError
@@ -92,7 +93,12 @@ def _make_seen(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> GroupSurrou
     """Describe the world as the status shows it."""
     claims = group.status.claims
     return GroupSurroundings(
-        topics, _make_job(group), _list_pods(group), conflict=_find_conflict(group), claims=claims
+        topics,
+        _make_job(group),
+        _list_pods(group),
+        _list_live(group),
+        conflict=_find_conflict(group),
+        claims=claims,
     )
 
 
@@ -120,6 +126,14 @@ def _list_pods(group: ConsumerGroup) -> list[Member] | None:
     if not group.status.epoch:
         raise ManifestError(f"{group}: its consumers are pods, and its status lists none yet")
     return [Member(each.consumer, each.zone or None) for each in group.status.assignments]
+
+
+def _list_live(group: ConsumerGroup) -> list[LiveMember] | None:
+    """List the members that fill slots."""
+    if not planning.has_members(group):
+        return None
+    found = [each for each in group.status.assignments if each.pod and not each.empty_since]
+    return [LiveMember(each.pod, datetime.min.replace(tzinfo=UTC), each.zone) for each in found]
 
 
 def _find_conflict(group: ConsumerGroup) -> Conflict | None:

@@ -141,18 +141,21 @@ def _answer_all(explained: Explanation, row: Row) -> Iterator[str]:
     if row.owner is None:
         yield f"{_name_queues(row)} has no owner: {_explain_unowned(explained)}."
     else:
-        yield f"{_name_queues(row)} belongs to {_describe_owner(row.owner)}."
+        owner = _describe_owner(row.owner, explained.group)
+        yield f"{_name_queues(row)} belongs to {owner}."
         yield _tell_since(explained, row, row.owner)
     yield from _list_rules(explained)
     yield from _describe_zone(explained, row)
     yield _tell_next(explained, row)
 
 
-def _describe_owner(owner: Assigned) -> str:
+def _describe_owner(owner: Assigned, group: ConsumerGroup) -> str:
     known = (("executor", owner.executor), ("pod", owner.pod), ("zone", owner.zone))
     said = [f"{name} {value}" for name, value in known if value]
     if owner.empty_since:
-        return f"{owner.consumer}, a slot without an executor: the other executors read its queues"
+        has_members = planning.has_members(group)
+        without, others = ("a member", "members") if has_members else ("an executor", "executors")
+        return f"{owner.consumer}, a slot without {without}: the other {others} read its queues"
     return owner.consumer + (f" ({', '.join(said)})" if said else "")
 
 

@@ -105,8 +105,14 @@ class ConsumerGroup:
         return frozenset(assignment.list_drained(self.head.annotations))
 
     def name_slot(self, number: int) -> str:
-        """Name a slot of its job."""
+        """Name a slot of its job or of its members."""
         return f"{self.group}-{number}"
+
+    def read_slot(self, name: str) -> int | None:
+        """Read the number of a slot from its name; None if it is no slot of this group."""
+        group, _, number = name.rpartition("-")
+        is_slot = group == self.group and number.isascii() and number.isdigit()
+        return int(number) if is_slot else None
 
     def __str__(self) -> str:
         """Name the object for messages."""

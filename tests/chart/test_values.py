@@ -103,6 +103,7 @@ ELSEWHERE = {
     "image.tag": "test_operator.py",
     "jobs.enabled": "test_rights.py",
     "jobs.image.digest": "test_operator.py",
+    "members.enabled": "test_members.py",
     "monitoring.rules.disabled": "test_monitoring.py",
     "nameServers.allowed": "test_operator.py",
     "networkPolicy.egress.enabled": "test_operator.py",

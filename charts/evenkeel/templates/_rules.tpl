@@ -19,10 +19,10 @@ Role must hold every right in it. Holding these rights is safer than having the 
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
-# Assignments that do not fit into a status; the input and reports of jobs.
+# Assignments that do not fit into a status; the input and reports of jobs; whom members must trust.
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [{{ if .Values.jobs.enabled }}get, patch, {{ end }}list, watch, create, delete]
+  verbs: [{{ if or .Values.jobs.enabled .Values.members.enabled }}get, patch, {{ end }}list, watch, create, delete]
 {{- if .Values.rbac.secrets.enabled }}
 # Credentials and CA certificates that Topics name.
 - apiGroups: [""]

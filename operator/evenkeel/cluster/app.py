@@ -22,6 +22,7 @@ from evenkeel.cluster.drivers import restart_turns
 from evenkeel.cluster.leader.fence import Fence
 from evenkeel.cluster.leader.leader_lease import LeaderLease
 from evenkeel.cluster.leader.lease_terms import LeaderTerms
+from evenkeel.cluster.members.documents import Place
 from evenkeel.cluster.operator import Operator
 from evenkeel.cluster.process_metrics import ProcessMetrics
 from evenkeel.cluster.serving.probes import serve
@@ -42,6 +43,17 @@ LEASE = "evenkeel-operator"
 
 
 @dataclass(frozen=True, slots=True)
+class MembersOptions:
+    """Where members of groups find this process, if it leads."""
+
+    service: str
+    """A Service without a selector, in the namespace of the Lease."""
+    address: str
+    """IP address of this pod."""
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Options of the command line."""
 
@@ -57,6 +69,8 @@ class Options:
     terms: LeaderTerms = LeaderTerms()  # noqa: RUF009 it is frozen
     allowed: Sequence[str] = ()
     """Patterns of name servers that Topics may name; empty: any."""
+    members: MembersOptions | None = None
+    """None: members of groups are not served."""
 
 
 def start(options: Options) -> None:
@@ -75,11 +89,13 @@ async def run(options: Options) -> None:
     fence = Fence()
     async with Api(lambda: api_client.find_connection(settings), fence) as client:
         await client.refuse_strangers()
+        where = options.lease_namespace or info.default_namespace or DEFAULT_NAMESPACE
         operator = Operator(
             client,
             options.image,
             sees_nodes=not options.namespaces,
             restarts_at_once=options.restarts_at_once,
+            place=_find_place(options.members, where),
         )
         operator.world.allowed = options.allowed
         resync = Resync(client, operator.kinds, list(options.namespaces) or [None])
@@ -93,10 +109,10 @@ async def run(options: Options) -> None:
         )
         registry.register(objects)
         registry.register(metrics.LoopMetrics(lambda: operator.loop))
+        registry.register(operator.member_metrics)
         registry.register(ProcessMetrics(client, resync, operator.world.restart_turns))
         handlers = kopf_watches.register(operator.kinds)
         _log_in(handlers, settings)
-        where = options.lease_namespace or info.default_namespace or DEFAULT_NAMESPACE
         # A restarted container has the same identity, and continues with its own lease.
         identity = f"{socket.gethostname()}_{os.getpid()}"
         lease = LeaderLease(client, Key(where, LEASE), identity, options.terms, fence)
@@ -133,6 +149,12 @@ async def run(options: Options) -> None:
                 raise EvenkeelError(why)
             if result is not None:
                 raise result
+
+
+def _find_place(members: MembersOptions | None, namespace: str) -> Place | None:
+    if members is None:
+        return None
+    return Place(Key(namespace, members.service), members.address, members.port)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -1,15 +1,37 @@
 """The operator: it caches all watched objects, and reconciles them while it leads."""
 
+import asyncio
+import logging
+from datetime import datetime
+
+from contract.following import Denial, MemberRefusal, Refusal
 from contract.names import GROUP_LABEL
+from evenkeel import planning
 from evenkeel.cluster.api import paths
-from evenkeel.cluster.api.api_client import Api
+from evenkeel.cluster.api.api_client import Api, ApiRequest, Document
 from evenkeel.cluster.drivers import restart_turns
+from evenkeel.cluster.members import token_reviews
+from evenkeel.cluster.members.documents import Place
+from evenkeel.cluster.members.members_service import MembersService
+from evenkeel.cluster.members.pod_door import PodDoor
+from evenkeel.cluster.members.token_reviews import TokenReviews
 from evenkeel.cluster.watch.cluster_cache import ClusterCache
 from evenkeel.cluster.watch.pod_selectors import Labels, PodSelectors
+from evenkeel.cluster.watch.pods import Pod
 from evenkeel.cluster.watch.scopes import WatchedKind
 from evenkeel.cluster.world import ClusterWorld
+from evenkeel.control.groups.group_status import Notice
 from evenkeel.control.loop import Loop
+from evenkeel.control.topics.topic_users import TopicUsers
+from evenkeel.members.coordination import Coordination
+from evenkeel.members.metrics import MemberMetrics
 from evenkeel.objects import Key
+
+log = logging.getLogger("evenkeel")
+TOLD = frozenset(
+    each.value for each in (Denial.ANOTHER_POD, Denial.NOT_SELECTED, Refusal.RELEASE_OVERDUE)
+)
+"""Refusals that somebody must do something about, and that only pods of the namespace get."""
 
 
 class Operator:
@@ -22,13 +44,19 @@ class Operator:
         *,
         sees_nodes: bool,
         restarts_at_once: int = restart_turns.AT_ONCE,
+        place: Place | None = None,
     ) -> None:
         """
         Watch nothing yet.
 
         `image` is the image of jobs that name none. Zones are read from nodes, which can be watched
-        only if all namespaces are.
+        only if all namespaces are. `place` is where members find the leader; None: there are none.
         """
+        self._api = api
+        self._place = place
+        self._members: asyncio.Task[None] | None = None
+        self._users = TopicUsers()
+        self.member_metrics = MemberMetrics(lambda: self.world.coordination)
         self.cache = ClusterCache()
         self.world = ClusterWorld(api, self.cache, image, restarts_at_once)
         self.world.topic_written = self._topic_changed
@@ -58,6 +86,12 @@ class Operator:
         """Start to reconcile."""
         self.loop = Loop(self.world)
         self.world.event_writer.start()
+        if self._place is not None:
+            leads = self.world.fence.is_open
+            self.world.coordination = Coordination(self._note_members_change, leads=leads)
+            self.world.coordination.member_silent = self._tell_silence
+            self.world.coordination.queue_released = self.member_metrics.measure_release
+            self._members = asyncio.create_task(self._serve_members(self._place), name="members")
         for key in self.cache.topics.list_keys():
             self._topic_changed(key)
         for key in self.cache.groups.list_keys():
@@ -66,11 +100,68 @@ class Operator:
     async def end(self) -> None:
         """Finish the work in progress, and stop."""
         loop, self.loop = self.loop, None
+        coordination, self.world.coordination = self.world.coordination, None
+        if coordination is not None:
+            coordination.close()
+        members, self._members = self._members, None
+        if members is not None:
+            members.cancel()
+            await asyncio.wait([members])
         if loop is not None:
             await loop.close()
             await self.world.event_writer.stop()
 
+    def _note_members_change(self, key: Key) -> None:
+        if self.loop is not None:
+            self.loop.group_changed(key)
+
+    async def _serve_members(self, place: Place) -> None:
+        """Serve members; a defect there must not end the lead."""
+        assert self.world.coordination is not None
+        reviews = TokenReviews(self._review_token)
+        door = PodDoor(reviews, self.cache.groups.get, self.cache.pods.get)
+        service = MembersService(
+            self._api, place, self.world.coordination, door, self._note_refusal
+        )
+        try:
+            await service.run()
+        except Exception:
+            log.exception("members are no longer served; this is a defect of Evenkeel")
+        finally:
+            await reviews.close()
+
+    def _note_refusal(self, group: Key, refusal: MemberRefusal) -> None:
+        """Count a refusal, and tell of it where the token shows whose request it is."""
+        self.member_metrics.count_refusal(refusal.reason)
+        found = self.cache.groups.get(group) if refusal.reason in TOLD else None
+        if found is not None:
+            what = Notice(f"Member{refusal.reason}", refusal.message, is_warning=True)
+            self.world.event_writer.announce(found, what)
+
+    def _tell_silence(self, group: Key, member: str) -> None:
+        found = self.cache.groups.get(group)
+        if found is not None:
+            text = f"{member} says nothing: its session is over, and others read its queues"
+            self.world.event_writer.announce(found, Notice("MemberSilent", text, is_warning=True))
+
+    async def _review_token(self, review: Document) -> Document:
+        return await self._api.ask_unfenced(ApiRequest("POST", token_reviews.PATH, review))
+
+    def _coordinate(self, key: Key) -> None:
+        """Let the members of a group, if it has any, follow its newest assignment."""
+        coordination = self.world.coordination
+        if coordination is None:
+            return
+        group = self.cache.find_group(key)
+        if group is None:
+            coordination.forget(key)
+        elif planning.is_whole(group.status):
+            found = {each: self.cache.topics.get(each) for each in group.topic_keys}
+            coordination.follow(group, {k: topic for k, topic in found.items() if topic})
+
     def _topic_changed(self, key: Key) -> None:
+        for user in self._users.list_groups(key):
+            self._coordinate(user)
         if self.loop is not None:
             self.loop.topic_changed(key)
 
@@ -80,7 +171,11 @@ class Operator:
             self.world.forget(key)
         consumers = group.spec.consumers if group else None
         selector = consumers.pod_selector if consumers else None
+        if consumers is not None and consumers.members is not None:
+            selector = consumers.members.selector
+        self._users.note(key, group.topic_keys if group and planning.has_members(group) else ())
         self._selectors.note(key, selector.match_labels if selector else None)
+        self._coordinate(key)
         if self.loop is not None:
             self.loop.group_changed(key)
 
@@ -94,7 +189,24 @@ class Operator:
             if GROUP_LABEL in labels:
                 self._group_changed(Key(key.namespace, labels[GROUP_LABEL]))
             for group in self._selectors.find_groups(key.namespace, labels):
+                if pod is not None:
+                    self._note_end(group, pod)
                 self._group_changed(group)
+
+    def _note_end(self, group: Key, pod: Pod) -> None:
+        """
+        Tell the coordination what the kubelet says of a pod's end, if it has ended.
+
+        That a pod's object is gone says nothing: it may have been deleted by force, and its process
+        may live on. One that has ended says so before its object goes.
+        """
+        coordination = self.world.coordination
+        if coordination is None:
+            return
+        if pod.has_ended:
+            coordination.end(group, pod.key.name)
+        elif pod.last_end:
+            coordination.suspect(group, pod.key.name, datetime.fromisoformat(pod.last_end))
 
     def _config_map_changed(self, key: Key) -> None:
         """Note a change of the group that a ConfigMap belongs to; a deleted one has no effect."""

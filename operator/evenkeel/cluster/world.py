@@ -16,6 +16,7 @@ from contract.kinds.parts import Condition
 from contract.kinds.topics import TopicStatus
 from contract.names import API_VERSION, GROUP_LABEL
 from contract.names import name_driver as driver_name
+from coordinator.sessions import HeldQueues
 from evenkeel import planning
 from evenkeel.cluster import assignment_slices
 from evenkeel.cluster.api import paths
@@ -40,9 +41,11 @@ from evenkeel.control import conditions
 from evenkeel.control.brokers import ClusterAddress, Trust
 from evenkeel.control.conditions import Finding
 from evenkeel.control.groups.group_status import Notice
+from evenkeel.control.groups.member_slots import LiveMember
 from evenkeel.control.jobs.states import ABSENT, DriverSeen
 from evenkeel.control.topics import allowed_name_servers
 from evenkeel.errors import ManifestError
+from evenkeel.members.coordination import Coordination
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel.planning import NotReadyError
 from lb_core.model import Member
@@ -86,6 +89,8 @@ class ClusterWorld:
         self.topic_written: Callable[[Key], None] = lambda key: None
         self.group_written: Callable[[Key], None] = lambda key: None
         self.fence = Fence()
+        self.coordination: Coordination | None = None
+        """Only while this process leads, and only if it serves members."""
         self.why_unseen: Callable[[str], str | None] = lambda namespace: None
 
     def find_topic(self, key: Key) -> Topic | None:
@@ -112,6 +117,25 @@ class ClusterWorld:
         wanted = consumers.pod_selector.match_labels.items()
         found = self._cache.pods.find_by_marks(group.head.key.namespace, wanted)
         return pods.list_members(found, self._cache.find_zone)
+
+    def list_live(self, group: ConsumerGroup) -> Sequence[LiveMember] | None:
+        """List the pods that have a session as members."""
+        if self.coordination is None:
+            return None
+        found = self.coordination.list_live(group.head.key)
+        if found is None:
+            return None
+        return [self._describe_member(group, name, since) for name, since in found.items()]
+
+    def find_held(self, key: Key) -> HeldQueues | None:
+        """Find where the queues of a group with members are."""
+        return None if self.coordination is None else self.coordination.find_held(key)
+
+    def _describe_member(self, group: ConsumerGroup, name: str, since: datetime) -> LiveMember:
+        pod = self._cache.pods.get(group.find_key(name))
+        if pod is None:  # it is gone, and its session is not over yet
+            return LiveMember(name, since)
+        return LiveMember(name, since, self._cache.find_zone(pod.node) or "", pod.owner)
 
     def observe_driver(self, key: Key) -> DriverSeen:
         """Observe the driver of a group's job."""

@@ -9,8 +9,10 @@ from typing import Protocol
 
 from contract.kinds.groups import GroupStatus
 from contract.kinds.topics import TopicStatus
+from coordinator.sessions import HeldQueues
 from evenkeel.control.brokers import ClusterAddress
 from evenkeel.control.groups.group_status import Notice
+from evenkeel.control.groups.member_slots import LiveMember
 from evenkeel.control.jobs.states import DriverSeen
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from lb_core.model import Member
@@ -33,6 +35,12 @@ class World(Protocol):
 
     def list_pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
         """List the pods that `podSelector` selects; None if they are unknown."""
+
+    def list_live(self, group: ConsumerGroup) -> Sequence[LiveMember] | None:
+        """List the members that have a session; None as long as that is unknown."""
+
+    def find_held(self, key: Key) -> HeldQueues | None:
+        """Find where the queues of a group with members are; None if that is unknown."""
 
     def observe_driver(self, key: Key) -> DriverSeen:
         """Observe the driver of a group's job."""

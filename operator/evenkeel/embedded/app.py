@@ -15,6 +15,7 @@ from evenkeel.embedded.screen import Screen
 from evenkeel.embedded.world import FileWorld
 from evenkeel.errors import EvenkeelError
 from evenkeel.members import server
+from evenkeel.members.doors import TokenDoor
 
 LOOK_SECONDS = 0.25
 TOKEN = "members.token"  # noqa: S105 it names the file
@@ -71,7 +72,9 @@ async def _serve_members(world: FileWorld, folder: Path, screen: Screen, port: i
     if not token.exists():  # members that run already know the one of last time
         driver.write_private(token, secrets.token_urlsafe())
     try:
-        async with server.serving(world.coordination, token.read_text(), port) as opened:
+        listening = server.open_port(port)
+        door = TokenDoor(token.read_text())
+        async with server.serve(world.coordination, door, listening) as opened:
             screen.say(f"members ask http://127.0.0.1:{opened}, with the token in {token}")
             await asyncio.Event().wait()
     except EvenkeelError as error:

@@ -24,10 +24,12 @@ from contract.kinds.groups import GroupStatus
 from contract.kinds.parts import KeyRef
 from contract.kinds.topics import TopicStatus
 from contract.names import RESTART
+from coordinator.sessions import HeldQueues
 from evenkeel import job_file, manifests
 from evenkeel.control import conditions
 from evenkeel.control.brokers import ClusterAddress
 from evenkeel.control.groups.group_status import Notice
+from evenkeel.control.groups.member_slots import LiveMember
 from evenkeel.control.jobs.states import ABSENT, DriverSeen
 from evenkeel.control.loop import Loop
 from evenkeel.embedded import driver
@@ -92,8 +94,17 @@ class FileWorld:
         return None
 
     def list_pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
-        """List members: there are no pods here."""
-        return self.coordination.list_members(group)
+        """List no pods: there are none here."""
+        return None
+
+    def list_live(self, group: ConsumerGroup) -> Sequence[LiveMember] | None:
+        """List the members that have a session."""
+        found = self.coordination.list_live(group.head.key)
+        return None if found is None else [LiveMember(*each) for each in found.items()]
+
+    def find_held(self, key: Key) -> HeldQueues | None:
+        """Find where the queues of a group with members are."""
+        return self.coordination.find_held(key)
 
     def observe_driver(self, key: Key) -> DriverSeen:
         """Observe the driver of a group's job."""
@@ -136,7 +147,7 @@ class FileWorld:
             self._objects.groups[key] = replace(group, status=status)
             if status.epoch != group.status.epoch:
                 self._publish(key)
-                self._coordinate(key)
+            self._coordinate(key)
             for each in (*happened, *_announce_recovery(group.status, status)):
                 self._hear(key, each)
             self._note_change(key, Loop.group_changed)

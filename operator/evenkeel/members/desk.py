@@ -9,13 +9,27 @@ that is safe, for members stop by clocks of their own.
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from contract.following import Asked, Grants, Refusal, Terms
-from coordinator.group import REMEMBER_SESSIONS, GroupCoordinator
+from coordinator.group import GroupCoordinator
+from coordinator.sessions import HeldQueues
+from evenkeel.members.doors import DeniedError
 from mq_client.values import MessageQueue
 
 Answer = Grants[MessageQueue] | Refusal
 Clock = Callable[[], float]
+CONFIRM_SECONDS = 1.0
+"""A member that lives has a request that waits, or sends one, within this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Begin:
+    """When a session began."""
+
+    session: str
+    at: datetime
 
 
 class GroupDesk:
@@ -31,42 +45,53 @@ class GroupDesk:
         """Begin to lead. `members_changed` is called when a session begins or ends."""
         self.terms = terms
         self._clock = clock
-        self._began_at = clock()
         self._core: GroupCoordinator[MessageQueue] = GroupCoordinator(
-            terms, self._began_at, settle_seconds
+            terms, clock(), settle_seconds
         )
         self._members_changed = members_changed
+        self.held_changed: Callable[[], None] = lambda: None
+        """Called when other queues are lent, on their way, or waiting than before."""
+        self.member_silent: Callable[[str], None] = lambda member: None
+        """Called when a session has ended because its member said nothing."""
+        self.queue_released: Callable[[float], None] = lambda seconds: None
+        """Called when a queue that was taken from a member is free, after this time."""
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
-        self._ended_at: dict[str, float] = {}
-        """When the last session of a member ended that has none now; see `_forget_strangers`."""
+        self._begun: dict[str, _Begin] = {}
+        """The begin of each live session, by member."""
+        self.held: HeldQueues | None = None
+        """Where queues are; None until that is known."""
+        self._suspected: dict[str, asyncio.TimerHandle] = {}
         self._known: set[str] | None = None
         """The members that live; None until that is known."""
         self._timer: asyncio.TimerHandle | None = None
         self._schedule()
 
     @property
-    def live(self) -> Sequence[str]:
-        """The members that have a session."""
-        return sorted(self._core.sessions)
+    def live(self) -> Mapping[str, datetime]:
+        """The members that have a session, in order, and when it began."""
+        return {member: self._begun[member].at for member in sorted(self._core.sessions)}
 
     @property
     def is_settled(self) -> bool:
         """Whether all members that live have been heard since the lead began."""
         return self._core.is_settled
 
-    def measure_absence(self, member: str) -> float:
-        """How long a member has had no session."""
-        return self._clock() - self._ended_at.get(member, self._began_at)
-
     def publish(self, epoch: int, owners: Mapping[MessageQueue, str], able: Sequence[str]) -> None:
         """Follow an assignment; `able` are the members that may borrow queues."""
         self._core.publish(epoch, owners, able, self._clock())
-        self._forget_strangers({*owners.values(), *able})
+        self._tell()
+
+    def lend(self, able: Sequence[str]) -> None:
+        """Lend queues of absent owners to these members from now on."""
+        self._core.lend(able, self._clock())
         self._tell()
 
     async def ask(self, member: str, asked: Asked[MessageQueue], wait_seconds: float) -> Answer:
         """Answer a member at once if there is news, otherwise after a while."""
         answer = self._core.ask(member, asked, self._clock())
+        begun = self._begun.get(member)
+        if not isinstance(answer, Refusal) and (begun is None or begun.session != asked.session):
+            self._begun[member] = _Begin(asked.session, datetime.now(UTC))
         self._tell()
         if isinstance(answer, Refusal):
             return answer
@@ -90,41 +115,77 @@ class GroupDesk:
         self._core.end(member, session, self._clock())
         self._tell()
 
-    def close(self) -> None:
-        """Stop to lead: whoever waits hears nothing more."""
-        if self._timer is not None:
-            self._timer.cancel()
+    def end(self, member: str) -> None:
+        """End the session of a member whose process is known to have ended."""
+        self._core.end(member, None, self._clock())
+        self._tell()
+
+    def suspect(self, member: str, ended_at: datetime) -> None:
+        """
+        End the session of a member if it is of the process that has ended at this time.
+
+        Its successor may have begun a session of its own by now, and clocks of machines differ. So
+        it is looked at twice: it must have begun before that time, and must say nothing for a while
+        from now on. A process that is gone has no request that waits, because its connections are
+        closed.
+        """
+        begun = self._begun.get(member)
+        if begun is None or begun.at >= ended_at or member in self._suspected:
+            return
+        now = self._clock()
+        confirm = asyncio.get_running_loop().call_later(
+            CONFIRM_SECONDS, self._confirm, member, begun, now
+        )
+        self._suspected[member] = confirm
+
+    def _confirm(self, member: str, begun: _Begin, suspected_at: float) -> None:
+        """End the session of a suspected member that has said nothing since."""
+        del self._suspected[member]
+        if self._begun.get(member) is not begun or member in self._waiting:
+            return
+        if self._core.sessions[member].heard_at <= suspected_at:
+            self.end(member)
+
+    def close(self, why: DeniedError) -> None:
+        """Stop to coordinate; tell whoever waits why."""
+        for timer in (self._timer, *self._suspected.values()):
+            if timer is not None:
+                timer.cancel()
         for each in self._waiting.values():
-            each.cancel()
+            if not each.done():
+                each.set_exception(why)
 
     def _tell(self) -> None:
-        """Answer the members with news, and say if members came or went."""
-        for member in self._core.take_changed():
+        """Answer the members with news, and say what else has changed."""
+        changed, releases = self._core.take_changed(), self._core.take_releases()
+        for member in changed:
             session = self._core.sessions.get(member)
+            if session is None:
+                self._begun.pop(member, None)
             self._dismiss(member, self._core.answer(session) if session else Refusal.SESSION_OVER)
+        for seconds in releases:
+            self.queue_released(seconds)
+        for member in self._core.take_silent():
+            self.member_silent(member)
         if self.is_settled:
-            self._note_members(set(self._core.sessions))
+            live = set(self._core.sessions)
+            has_changed = bool(changed or releases) or live != self._known
+            self._note_members(live)
+            if has_changed:
+                self._note_held()
         self._schedule()
 
     def _note_members(self, live: set[str]) -> None:
         if live == self._known:
             return
-        self._ended_at |= dict.fromkeys((self._known or set()) - live, self._clock())
-        for member in live:
-            self._ended_at.pop(member, None)
         self._known = live
         self._members_changed()
 
-    def _forget_strangers(self, named: set[str]) -> None:
-        """
-        Forget when members ended that the assignment does not name: they may never come back.
-
-        What ended a moment ago may be named by the next assignment.
-        """
-        recent = self._clock() - REMEMBER_SESSIONS * self.terms.session
-        self._ended_at = {
-            member: at for member, at in self._ended_at.items() if member in named or at > recent
-        }
+    def _note_held(self) -> None:
+        held = self._core.count_held()
+        if held != self.held:
+            self.held = held
+            self.held_changed()
 
     def _dismiss(self, member: str, answer: Answer) -> None:
         news = self._waiting.pop(member, None)

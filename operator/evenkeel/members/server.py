@@ -1,7 +1,8 @@
 """Answers members over HTTP: they post requests to `PATH`, and delete it when they leave."""
 
 import asyncio
-import hmac
+import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -11,21 +12,27 @@ from aiohttp import web
 
 from contract.following import (
     MOST_REQUEST_BYTES,
+    Denial,
     MemberAnswer,
     MemberRefusal,
     MemberRequest,
     Refusal,
 )
 from evenkeel.errors import EvenkeelError
-from evenkeel.members.coordination import Coordination, NoSuchGroupError
+from evenkeel.members.connections import BACKLOG, Connections
+from evenkeel.members.coordination import Coordination
+from evenkeel.members.doors import STATUSES, DeniedError, Door
 from evenkeel.objects import Key
 from lb_core.errors import AllocationError
 
+HearRefusal = Callable[[Key, MemberRefusal], None]
 BODY_SECONDS = 5.0
 """A request whose body takes longer is refused."""
+LAST_SECONDS = 1.0
+"""For the last answers, when the server closes."""
 MOST_MEMBER_LETTERS = 253
 PATH = "/v1/groups/{namespace}/{group}/members/{member}"
-STATUSES = {
+REFUSED_STATUSES = {
     Refusal.ANOTHER_SESSION: HTTPStatus.CONFLICT,
     Refusal.STALE: HTTPStatus.CONFLICT,
     Refusal.SESSION_OVER: HTTPStatus.GONE,
@@ -43,84 +50,85 @@ MESSAGES = {
 }
 
 
-class RefusedMemberError(Exception):
-    """A request that cannot be served."""
-
-    def __init__(self, status: HTTPStatus, reason: str, message: str) -> None:
-        """`reason` is one word for programs."""
-        super().__init__(message)
-        self.status = status
-        self.refusal = MemberRefusal(reason, message)
-
-
 class MembersServer:
     """Turns requests into questions to the coordination."""
 
-    def __init__(self, coordination: Coordination, token: str) -> None:
-        """Answer only those who know the token."""
+    def __init__(self, coordination: Coordination, door: Door, refused: HearRefusal) -> None:
+        """Answer those whom the door admits."""
         self._coordination = coordination
-        self._token = token
+        self._door = door
+        self._refused = refused
+        self.connections: Connections | None = None
 
     def make_app(self) -> web.Application:
         """Make the application."""
-        app = web.Application(client_max_size=MOST_REQUEST_BYTES, middlewares=[_answer_refusals])
+        app = web.Application(client_max_size=MOST_REQUEST_BYTES, middlewares=[self._answer])
         app.add_routes([web.post(PATH, self._ask), web.delete(PATH, self._leave)])
         return app
 
     async def _ask(self, request: web.Request) -> web.Response:
-        key, member = self._find(request)
+        key, member = await self._admit(request)
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await request.read()
         except TimeoutError as error:
-            raise RefusedMemberError(
-                HTTPStatus.REQUEST_TIMEOUT, "SlowBody", f"no body within {BODY_SECONDS:.0f} s"
-            ) from error
+            raise DeniedError(Denial.SLOW_BODY, f"no body within {BODY_SECONDS:.0f} s") from error
         try:
             asked = msgspec.json.decode(body, type=MemberRequest)
             answer = await self._coordination.ask(key, member, asked)
         except (msgspec.DecodeError, AllocationError) as error:
-            raise RefusedMemberError(HTTPStatus.BAD_REQUEST, "BadRequest", str(error)) from error
+            raise DeniedError(Denial.BAD_REQUEST, str(error)) from error
         if isinstance(answer, Refusal):
             text = f"{member}: {MESSAGES[answer]}"
-            raise RefusedMemberError(STATUSES[answer], answer.value, text)
+            return self._refuse(request, REFUSED_STATUSES[answer], answer.value, text)
         return _write_json(HTTPStatus.OK, answer)
 
     async def _leave(self, request: web.Request) -> web.Response:
-        key, member = self._find(request)
+        key, member = await self._admit(request)
         self._coordination.leave(key, member, request.query.get("session", ""))
         return web.Response(status=HTTPStatus.NO_CONTENT)
 
-    def _find(self, request: web.Request) -> tuple[Key, str]:
+    async def _admit(self, request: web.Request) -> tuple[Key, str]:
         """Find out which member asks about which group, if it may."""
-        given = request.headers.get("Authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
-            raise RefusedMemberError(
-                HTTPStatus.FORBIDDEN, "Forbidden", "the bearer token is not the right one"
-            )
+        key = Key(request.match_info["namespace"], request.match_info["group"])
         member = request.match_info["member"]
         if len(member) > MOST_MEMBER_LETTERS:
-            raise RefusedMemberError(
-                HTTPStatus.BAD_REQUEST,
-                "BadRequest",
+            raise DeniedError(
+                Denial.BAD_REQUEST,
                 f"the member's name has {len(member)} letters; at most {MOST_MEMBER_LETTERS}",
             )
-        return Key(request.match_info["namespace"], request.match_info["group"]), member
+        kind, _, token = request.headers.get("Authorization", "").partition(" ")
+        token = token.strip()
+        if kind.lower() != "bearer" or not token or not token.isascii():
+            raise DeniedError(Denial.FORBIDDEN, "there is no bearer token")
+        await self._door.admit(token, key, member)
+        return key, member
 
+    @web.middleware
+    async def _answer(
+        self,
+        request: web.Request,
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    ) -> web.StreamResponse:
+        """Give every answer that is none the same form."""
+        assert self.connections is not None
+        with self.connections.serve_request(request):
+            try:
+                return await handler(request)
+            except DeniedError as error:
+                status = STATUSES[error.denial]
+                return self._refuse(request, status, error.denial.value, str(error))
+            except web.HTTPException as error:  # aiohttp's own: no such path, too long a body
+                status = HTTPStatus(error.status)
+                return self._refuse(request, status, Denial.BAD_REQUEST.value, error.reason)
 
-@web.middleware
-async def _answer_refusals(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    """Give every answer that is none the same form."""
-    try:
-        return await handler(request)
-    except RefusedMemberError as error:
-        return _write_json(error.status, error.refusal)
-    except NoSuchGroupError as error:
-        return _write_json(HTTPStatus.NOT_FOUND, MemberRefusal("NoSuchGroup", str(error)))
-    except web.HTTPException as error:  # aiohttp's own: no such path, too long a body
-        return _write_json(HTTPStatus(error.status), MemberRefusal("BadRequest", error.reason))
+    def _refuse(
+        self, request: web.Request, status: HTTPStatus, reason: str, message: str
+    ) -> web.Response:
+        found = request.match_info
+        key = Key(found.get("namespace", ""), found.get("group", ""))
+        self._refused(key, MemberRefusal(reason, message))
+        return _write_json(status, MemberRefusal(reason, message))
 
 
 def _write_json(status: HTTPStatus, document: MemberAnswer | MemberRefusal) -> web.Response:
@@ -129,21 +137,53 @@ def _write_json(status: HTTPStatus, document: MemberAnswer | MemberRefusal) -> w
 
 
 @asynccontextmanager
-async def serving(coordination: Coordination, token: str, port: int) -> AsyncIterator[int]:
-    """Answer members on loopback for as long as this lasts; gives the port."""
+async def serve(
+    coordination: Coordination,
+    door: Door,
+    listening: socket.socket,
+    tls: ssl.SSLContext | None = None,
+    refused: HearRefusal = lambda key, refusal: None,
+) -> AsyncIterator[int]:
+    """
+    Answer members on this socket for as long as this lasts; gives its port.
+
+    `refused` hears of each request that is refused. The group is that of its path, which may be
+    anybody's unless the reason says that the token was accepted.
+    """
+    members = MembersServer(coordination, door, refused)
     runner = web.AppRunner(
-        MembersServer(coordination, token).make_app(), access_log=None, handle_signals=False
+        members.make_app(),
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=LAST_SECONDS,
+        handler_cancellation=True,  # a request whose connection is closed waits no longer
     )
     await runner.setup()
+    assert runner.server is not None
+    members.connections = Connections(runner.server, tls)
+    listening.setblocking(False)
+    accepting = asyncio.create_task(members.connections.accept(listening))
     try:
-        site = web.TCPSite(runner, "127.0.0.1", port)
-        try:
-            await site.start()
-        except OSError as error:
-            raise EvenkeelError(
-                f"port {port} for members cannot be opened: {error.strerror}; choose another one "
-                "with --members-port"
-            ) from error
-        yield runner.addresses[0][1]
+        yield listening.getsockname()[1]
     finally:
+        accepting.cancel()
+        await asyncio.gather(accepting, return_exceptions=True)
+        listening.close()
+        await members.connections.close()
         await runner.cleanup()
+
+
+def open_loopback(port: int) -> socket.socket:
+    """Open a port on this machine; 0 is any free one."""
+    return socket.create_server(("127.0.0.1", port), backlog=BACKLOG)
+
+
+def open_port(port: int, open_it: Callable[[int], socket.socket] = open_loopback) -> socket.socket:
+    """Open the port for members."""
+    try:
+        return open_it(port)
+    except OSError as error:
+        raise EvenkeelError(
+            f"port {port} for members cannot be opened: {error.strerror}; choose another one "
+            "with --members-port"
+        ) from error

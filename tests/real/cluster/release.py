@@ -16,6 +16,7 @@ from sandbox.kubernetes_users import ApiUser
 
 ROOT = Path(__file__).parents[3]
 NAME = "evenkeel"
+POD_IP = "10.1.2.3"
 Document = dict[str, Any]
 
 
@@ -73,13 +74,15 @@ class Release:
         name = self.deployment["spec"]["template"]["spec"]["serviceAccountName"]
         return self.cluster.service_account(self.namespace, name)
 
-    def running(self) -> operator.RunningOperator:
-        """Run the operator as its account, with the Deployment's arguments except the port."""
+    def running(self, *more: str) -> operator.RunningOperator:
+        """Run the operator as its account, with the Deployment's arguments except the ports."""
         (container,) = self.deployment["spec"]["template"]["spec"]["containers"]
         words = [*container.get("command", []), *container["args"]]
         words = words[words.index("operator") + 1 :]
-        options = [word for word in words if not word.startswith("--port")]
-        return operator.RunningOperator(self.account.kubeconfig, *options, root=self.source)
+        mine = ("--port", "--members-port")
+        options = [word for word in words if not word.startswith(mine)]
+        options = [word.replace("$(POD_IP)", POD_IP) for word in options]
+        return operator.RunningOperator(self.account.kubeconfig, *options, *more, root=self.source)
 
     @property
     def _chart(self) -> str:

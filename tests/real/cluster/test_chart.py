@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import jars, kubernetes
+from sandbox import jars, kubernetes, ports
 from sandbox.kubernetes import Cluster
 from sandbox.statuses import Document, read_condition
 from sandbox.waiting import wait_for
-from tests.real.cluster import release
+from tests.real.cluster import member_pods, release
 from tests.real.cluster.release import Release, granted, kubectl, refused, used
 from tests.real.cluster.running import Namespace, make_namespace
 
@@ -209,6 +209,32 @@ def test_in_one_namespace_it_needs_no_right_elsewhere(audited: Audited) -> None:
         use_everything(watched)
         assert "Traceback" not in operator.log
     assert_rights_are_right(audited, installed, watched, ["narrow"])
+    installed.uninstall()
+
+
+def test_members_are_served_with_the_rights_that_the_chart_gives(audited: Audited) -> None:
+    installed = Release(audited.cluster, "evenkeel-serving")
+    served = make_namespace(audited.cluster.admin, "served")
+    options = "watch.namespaces={served},members.enabled=true,jobs.enabled=false"
+    installed.install("--take-ownership", "--set", options)
+    claim = ports.claim()
+    with installed.running("--members-port", str(claim.port)) as operator:
+        operator.wait_until_ready()
+        member_pods.make_group(served)
+        pod = member_pods.join(served, "billing-a", claim.port)
+        member_pods.until_granted((pod, "0-3"))
+        place = f"/apis/discovery.k8s.io/v1/namespaces/{installed.namespace}/endpointslices"
+        found = wait_for(lambda: served.user.ask("GET", place).body["items"], bool)
+        assert found[0]["endpoints"][0]["addresses"] == [release.POD_IP]
+        assert "Traceback" not in operator.log
+    claim.release()
+    assert refused(audited.log, installed.account) == []
+    assert used(audited.log, installed.account) >= {
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("discovery.k8s.io", "endpointslices", "create"),
+        ("", "secrets", "create"),
+        ("", "configmaps", "patch"),
+    }
     installed.uninstall()
 
 

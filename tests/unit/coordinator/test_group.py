@@ -2,6 +2,7 @@
 
 from contract.following import Asked, Grants, Refusal, Terms
 from coordinator.group import GroupCoordinator
+from coordinator.sessions import HeldQueues
 
 TERMS = Terms(session=10.0, drain=6.0)
 START = 100.0
@@ -183,3 +184,56 @@ def test_those_with_news_are_told() -> None:
     assert group.take_changed() == set()  # b is not there, so a keeps the queue
     group.ask("b", asked("t", 1), SETTLED)
     assert group.take_changed() == {"a"}
+
+
+def test_queues_are_counted_where_they_are() -> None:
+    group = settled(x="a", y="b", z="b")
+    assert group.count_held() == HeldQueues(waiting_queues=3)
+    group.ask("a", asked("s", 1), SETTLED)
+    assert group.count_held() == HeldQueues(sessions=1, granted_queues=3, lent_queues=2)
+    group.ask("b", asked("t", 1), SETTLED + 1)
+    assert group.count_held() == HeldQueues(sessions=2, granted_queues=1, leaving_queues=2)
+    group.ask("a", asked("s", 2, 1, "xyz"), SETTLED + 2)
+    group.ask("a", asked("s", 3, 2, "x"), SETTLED + 4)
+    assert group.count_held() == HeldQueues(sessions=2, granted_queues=3)
+    assert group.take_releases() == [3.0, 3.0]
+    assert group.take_releases() == []
+
+
+def test_only_a_session_that_ends_by_silence_is_named_as_silent() -> None:
+    group = settled(x="a", y="b")
+    for member in "abc":
+        group.ask(member, asked(member, 1), SETTLED)
+    group.end("a", "a", SETTLED + 1)
+    group.end("b", None, SETTLED + 1)
+    assert group.take_silent() == []
+    group.tick(SETTLED + TERMS.session)
+    assert group.take_silent() == ["c"]
+    assert group.take_silent() == []
+
+
+def test_a_queue_that_was_leaving_is_free_when_its_session_ends() -> None:
+    group = settled(x="a", y="b")
+    group.ask("a", asked("s", 1), SETTLED)
+    group.ask("b", asked("t", 1), SETTLED + 1)
+    group.end("a", None, SETTLED + 3)
+    assert group.take_releases() == [2.0]
+    assert group.count_held().leaving_queues == 0
+
+
+def test_who_comes_later_may_borrow_and_what_is_lent_stays() -> None:
+    group = settled(x="absent")
+    group.ask("a", asked("s", 1), SETTLED)
+    group.ask("later", asked("t", 1), SETTLED)
+    group.lend(["later"], SETTLED)
+    assert granted(group.ask("a", asked("s", 2, 1, "x"), SETTLED)) == "x"
+    group.end("a", "s", SETTLED)
+    assert granted(group.ask("later", asked("t", 2), SETTLED)) == "x"
+
+
+def test_queues_that_nobody_could_borrow_are_lent_to_the_first_who_may() -> None:
+    group: GroupCoordinator[str] = GroupCoordinator(TERMS, START, TERMS.session)
+    group.publish(1, {"x": "absent"}, [], START)
+    assert granted(group.ask("new", asked("s", 1), SETTLED)) == ""
+    group.lend(["new"], SETTLED)
+    assert granted(group.ask("new", asked("s", 2), SETTLED)) == "x"

@@ -12,6 +12,7 @@ import pytest
 
 from contract.following import (
     Asked,
+    Denial,
     GroupSource,
     MemberAnswer,
     MemberRefusal,
@@ -20,6 +21,7 @@ from contract.following import (
 )
 from contract.kinds.groups import OnOutage
 from evenkeel.members.desk import GroupDesk
+from evenkeel.members.doors import DeniedError
 from follower import running
 from follower.asking import NoAnswerError, RefusedError
 from follower.handling import Handling
@@ -163,7 +165,7 @@ class Scene:
         finally:
             self.running.stop()
             await asyncio.wait([task], timeout=2)
-            self.coordinator.desk.close()
+            self.coordinator.desk.close(DeniedError(Denial.NOT_LEADING, "it ends"))
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"evenkeel_follower_{name}", labels)
@@ -330,7 +332,7 @@ def test_a_token_that_is_refused_at_the_start_ends_the_member() -> None:
         scene.coordinator.reason = "Forbidden"
         with pytest.raises(FollowerError, match="refuses the token"):
             await scene.running.run()
-        scene.coordinator.desk.close()
+        scene.coordinator.desk.close(DeniedError(Denial.NOT_LEADING, "it ends"))
 
     play(story)
 

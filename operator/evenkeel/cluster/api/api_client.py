@@ -97,6 +97,11 @@ class ApiRequest:
         return f"{self.method} {self.path}"
 
     @property
+    def is_write(self) -> bool:
+        """Whether it changes anything; a review is only a question."""
+        return self.method != "GET" and not self.path.endswith("reviews")
+
+    @property
     def headers(self) -> Mapping[str, str]:
         """The media types that are sent and accepted."""
         sent = {} if self.body is None else {"Content-Type": self.kind}
@@ -207,7 +212,7 @@ class Api:
 
     async def _send(self, wanted: type[Kind], request: ApiRequest) -> Kind:
         assert self._session is not None
-        self.writes += request.method != "GET"
+        self.writes += request.is_write
         try:
             async with self._session.request(
                 request.method,

@@ -43,6 +43,10 @@ class Fence:
         """Allow no more work."""
         self._last_begin = self._end = -math.inf
 
+    def is_open(self) -> bool:
+        """Whether work may start now."""
+        return self._clock() < self._last_begin
+
     def count_seconds_left(self) -> float:
         """Return how long work that starts now may take; raise if none may start."""
         found = self._clock()

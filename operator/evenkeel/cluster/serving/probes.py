@@ -1,10 +1,8 @@
 """Serves /metrics, /healthz and /readyz for Prometheus and the kubelet."""
 
 import asyncio
-import contextlib
 import logging
 import os
-import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -13,7 +11,7 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
-from evenkeel.cluster.serving import http_server
+from evenkeel.cluster.serving import http_server, sockets
 from evenkeel.cluster.serving.http_server import HttpAnswer
 from evenkeel.errors import EvenkeelError
 
@@ -42,7 +40,9 @@ async def serve(
     )
     try:
         server = await asyncio.start_server(
-            http.serve, sock=_open_socket(port), limit=http_server.HEAD_BYTES
+            http.serve,
+            sock=sockets.open_port(port, http_server.MOST_CONNECTIONS),
+            limit=http_server.HEAD_BYTES,
         )
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
@@ -56,19 +56,6 @@ async def serve(
         server.close()
         await http.close()
         await scrapes.close()
-
-
-def _open_socket(port: int) -> socket.socket:
-    """Open the port on all addresses of the pod, IPv4 and IPv6."""
-    if socket.has_dualstack_ipv6():
-        with contextlib.suppress(OSError):  # IPv6 may be disabled
-            return socket.create_server(
-                ("::", port),
-                family=socket.AF_INET6,
-                backlog=http_server.MOST_CONNECTIONS,
-                dualstack_ipv6=True,
-            )
-    return socket.create_server(("", port), backlog=http_server.MOST_CONNECTIONS)
 
 
 def _answer_probe(trouble: str) -> HttpAnswer:

@@ -31,6 +31,8 @@ class Pod:
     """Why it does not start, if there is a problem."""
     driver: DriverSeen | None
     """The driver in it, if it is a driver's pod."""
+    last_end: str
+    """When a container of it ended last, by the kubelet's clock; empty if none has."""
 
 
 def read(body: Mapping[str, Any]) -> Pod:
@@ -51,7 +53,18 @@ def read(body: Mapping[str, Any]) -> Pod:
         has_ended=phase in OVER,
         waits="" if is_going or phase == "Running" else driver_pods.explain_waiting(status),
         driver=driver_pods.read(body),
+        last_end=_find_last_end(status),
     )
+
+
+def _find_last_end(status: Mapping[str, Any]) -> str:
+    """Find when a container ended last: one that runs again, or one that does not."""
+    ends = [
+        (each.get(state) or {}).get("terminated") or {}
+        for each in status.get("containerStatuses") or ()
+        for state in ("state", "lastState")
+    ]
+    return max((each.get("finishedAt") or "" for each in ends), default="")
 
 
 def list_members(found: Iterable[Pod], zone: Callable[[str], str | None]) -> list[Member]:

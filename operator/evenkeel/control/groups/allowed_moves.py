@@ -50,10 +50,13 @@ def _plan_forced_moves(
 ) -> Plan:
     """Allow forced moves, and the moves that empty consumers which a user wants to drain."""
     plan = planning.plan_group(group, queues, members, calm)
+    leaving = group.to_drain
+    if planning.has_members(group):
+        leaving = frozenset(each.id for each in members if each.draining)
     asked = sum(
         move.size
         for move in plan.deferred
-        if move.reason == Reason.DRAINING and move.source in group.to_drain
+        if move.reason == Reason.DRAINING and move.source in leaving
     )
     if not asked:
         return plan

@@ -46,6 +46,7 @@ def _collect(
     found = [
         *check_job(group, seen),
         *_check_paused(group),
+        *_check_followed(seen),
         *advisory,
         *conflicted,
     ]
@@ -87,6 +88,22 @@ def _check_unreadable(group: ConsumerGroup, seen: GroupSurroundings) -> Finding 
     where = "; ".join(f"{topic} on {', '.join(brokers)}" for topic, brokers in found.items())
     text = f"the permission to read is missing, so messages there are not read: {where}"
     return Finding(ConditionType.ASSIGNED, False, ConditionReason.NOT_READABLE, text)
+
+
+def _check_followed(seen: GroupSurroundings) -> list[Finding]:
+    """Check whether members read what they should; no finding if there are none."""
+    if seen.held is None:
+        return []
+    waiting = seen.held.leaving_queues + seen.held.waiting_queues
+    if waiting:
+        text = (
+            f"{waiting} queues are on their way to another member, or have none that may read them"
+        )
+        return [Finding(ConditionType.FOLLOWED, False, ConditionReason.HANDING_OVER, text)]
+    if seen.held.lent_queues:
+        text = f"{seen.held.lent_queues} queues are read by others, as their owner has no session"
+        return [Finding(ConditionType.FOLLOWED, False, ConditionReason.LENT, text)]
+    return [Finding(ConditionType.FOLLOWED, True, ConditionReason.READ_BY_OWNERS)]
 
 
 def _check_conflicted(seen: GroupSurroundings) -> Finding | None:
@@ -141,8 +158,10 @@ def check_drained(
 
 
 def _count_owned(assignments: Sequence[Assigned]) -> dict[str, str]:
-    """Describe how many queues each consumer owns, if any."""
-    counts = {each.consumer: sum(map(len, planning.read_owned(each))) for each in assignments}
+    """Describe how many queues each consumer owns, if any; by its pod, if it fills a slot."""
+    counts = {
+        each.pod or each.consumer: sum(map(len, planning.read_owned(each))) for each in assignments
+    }
     return {name: f"has {count} queues" for name, count in counts.items() if count}
 
 

@@ -28,7 +28,13 @@ from evenkeel import planning, rebalances, times
 from evenkeel.control import conditions
 from evenkeel.control.conditions import Finding
 from evenkeel.control.conflicts import Conflict
-from evenkeel.control.groups import allowed_moves, findings, measured_figures, rebalance_trigger
+from evenkeel.control.groups import (
+    allowed_moves,
+    findings,
+    measured_figures,
+    member_slots,
+    rebalance_trigger,
+)
 from evenkeel.control.groups.surroundings import GroupSurroundings
 from evenkeel.control.jobs.job_slots import JobSlot, update_slots
 from evenkeel.control.jobs.states import JobSeen, SlotExecutor
@@ -108,6 +114,7 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
         )
     queues = planning.list_queues(group, seen.topics)
     taken = _Participants.find(group, seen, now)
+    members = group.spec.consumers.members if group.spec.consumers is not None else None
     if group.spec.message_model is MessageModel.BROADCASTING:
         return _broadcast(group, seen, queues, taken.members, now)
     kept = group.status
@@ -126,7 +133,7 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
         epoch=max(kept.epoch, adopted) + has_changed,
         queues=sum(map(len, queues)),
         consumers=len(taken.members),
-        executors=len(taken.slots),
+        executors=len(taken.slots) if group.spec.job else 0,
         selector=names.select_executors(group.head.key.name) if group.spec.job else "",
         moved=kept.moved + moved,
         rebalanced_for=group.rebalance_asked or kept.rebalanced_for,
@@ -134,6 +141,7 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
         best_imbalance=f"{plan.best_imbalance:.2f}",
         assignments=assignments,
         adopted_epoch=adopted,
+        session=members.session if members is not None else "",
     )
     happened = []
     if moved:
@@ -146,7 +154,9 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
         *findings.check_drained(group, seen, assignments),
     ]
     decision = _finish(group, status, found, now, happened, seen.lag)
-    return replace(decision, look_again_seconds=plan.look_again_seconds, plan=plan)
+    soon = (plan.look_again_seconds, taken.look_again_seconds)
+    look_again = min((each for each in soon if each is not None), default=None)
+    return replace(decision, look_again_seconds=look_again, plan=plan)
 
 
 def _broadcast(
@@ -197,6 +207,7 @@ class _Participants:
 
     members: Sequence[Member]
     slots: dict[str, JobSlot]
+    look_again_seconds: float | None = None
 
     @classmethod
     def find(cls, group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> "_Participants":
@@ -207,20 +218,30 @@ class _Participants:
             return cls(found.members, dict(found.by_name))
         if seen.conflict is not None:  # else consumers would read messages twice
             return cls((), {})
+        if planning.has_members(group):
+            return cls._find_live(group, seen, now)
         listed = planning.list_static_members(group)
         members = seen.pods if listed is None else listed
-        if members is None and planning.has_members(group):
-            raise planning.NotReadyError(
-                ConditionReason.MEMBERS_UNKNOWN,
-                f"{group}: its members are not known yet. They are once spec.consumers.members."
-                "session has passed since evenkeel run began; a cluster has no members so far",
-            )
         if members is None:
             raise planning.NotReadyError(
                 ConditionReason.PODS_UNKNOWN,
                 f"{group}: its pods could not be listed, which is retried",
             )
         return cls([replace(each, draining=each.id in group.to_drain) for each in members], {})
+
+    @classmethod
+    def _find_live(
+        cls, group: ConsumerGroup, seen: GroupSurroundings, now: datetime
+    ) -> "_Participants":
+        if seen.live is None:
+            raise planning.NotReadyError(
+                ConditionReason.MEMBERS_UNKNOWN,
+                f"{group}: its members are not known yet. They are once spec.consumers.members."
+                "session has passed since the coordinator began, which in a cluster needs the "
+                "chart's value members.enabled",
+            )
+        found = member_slots.update_slots(group, seen.live, now)
+        return cls(found.members, dict(found.by_name), found.look_again_seconds)
 
     def list_assignments(self, plan: Plan) -> list[Assigned]:
         """List the assignments of a plan, without slots that are drained."""
@@ -232,9 +253,8 @@ class _Participants:
                 for (topic, broker), ids in plan.assignment.list_ids(name).items()
                 for entry in planning.split_entries(topic, broker, ids)
             ]
-            place = self.slots.get(name)
+            place, member = self.slots.get(name), by_id[name]
             if place is None:
-                member = by_id[name]
                 zone = member.zone or ""
                 found.append(Assigned(name, zone=zone, draining=member.draining, queues=queues))
             elif queues or not place.is_draining:
@@ -242,7 +262,7 @@ class _Participants:
                 found.append(
                     Assigned(
                         name, seat.executor, seat.pod, seat.zone,
-                        place.empty_since, place.is_draining, queues,
+                        place.empty_since, member.draining, queues,
                     )
                 )  # fmt: skip
         return found

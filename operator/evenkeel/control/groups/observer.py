@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from contract.kinds.groups import TopicClaim
+from evenkeel import planning
 from evenkeel.control import rivals
 from evenkeel.control.brokers import Brokers
 from evenkeel.control.conflicts import Conflict
@@ -131,6 +132,8 @@ class GroupObserver:
             topics={name: topic for name, topic in found.items() if topic is not None},
             job=job,
             pods=self._world.list_pods(group),
+            live=self._world.list_live(group) if planning.has_members(group) else None,
+            held=self._world.find_held(group.head.key) if planning.has_members(group) else None,
             weights=notes.rates.weights,
             lag=counted.lag if counted is not None and counted.lags else None,
             conflict=conflict,

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from contract.kinds.groups import TopicClaim
 from contract.report import SkipReport
+from coordinator.sessions import HeldQueues
 from evenkeel.control.conflicts import Conflict
+from evenkeel.control.groups.member_slots import LiveMember
 from evenkeel.control.jobs.states import JobSeen
 from evenkeel.objects import Key, Topic
 from lb_core import model
@@ -25,6 +27,10 @@ class GroupSurroundings:
     """None: there is no job, and no driver of an earlier job."""
     pods: Sequence[Member] | None = None
     """The pods that `podSelector` selects."""
+    live: Sequence[LiveMember] | None = None
+    """The members that have a session, for a group with members."""
+    held: HeldQueues | None = None
+    """Where the queues of a group with members are."""
     lag: int | None = None
     weights: Mapping[model.Queue, float] | None = None
     """The weight of each queue, for strategies with weights by rate."""

@@ -45,7 +45,8 @@ def update_slots(
 
     Without a report no executor counts as lost, because no driver could report it.
     """
-    known = {each.consumer: each for each in group.status.assignments if _is_slot(group, each)}
+    known = {each.consumer: each for each in group.status.assignments
+             if group.read_slot(each.consumer) is not None}  # fmt: skip
     found = {name: _read_slot(each, report, now) for name, each in known.items()}
     before = Slots(
         group.group, tuple(_to_engine_slot(each, report, now) for each in found.values())
@@ -84,11 +85,6 @@ def _find_entitled(known: Mapping[str, Assigned], report: Report | None) -> set[
 def _drop_grace(member: Member) -> Member:
     """Drop the grace of a draining slot: no executor will return to it."""
     return replace(member, lost_for_seconds=None) if member.draining else member
-
-
-def _is_slot(group: ConsumerGroup, assigned: Assigned) -> bool:
-    name, _, number = assigned.consumer.rpartition("-")
-    return name == group.group and number.isascii() and number.isdigit()
 
 
 def _read_slot(old: Assigned, report: Report | None, now: datetime) -> JobSlot:

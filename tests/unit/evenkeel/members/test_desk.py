@@ -1,72 +1,118 @@
-"""What a desk remembers about members that have gone."""
+"""Sessions end at once where a process is known to have ended, and never that of its successor."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from contract.following import Asked, Terms
+from contract.following import Asked, Denial, Grants, Refusal, Terms
+from evenkeel.members import desk
 from evenkeel.members.desk import GroupDesk
+from evenkeel.members.doors import DeniedError
 from mq_client.values import MessageQueue
 
-SESSION = 10.0
+SOON = 0.05
 QUEUE = MessageQueue("orders", "broker-a", 0)
+BEFORE, AFTER = (datetime.now(UTC) + timedelta(days=days) for days in (-1, 1))
 
 
 class Desk(GroupDesk):
-    """A settled desk, whose time the test sets."""
+    """It has settled, and `a` owns the queue."""
 
     def __init__(self) -> None:
-        self.now = 0.0
-        super().__init__(Terms(SESSION), SESSION, lambda: None, lambda: self.now)
-        self.now = SESSION
+        super().__init__(Terms(600.0), 0.0, lambda: None)
+        self.publish(1, {QUEUE: "a"}, ["a"])
 
-    async def meet(self, member: str) -> None:
-        """Let a member join and leave."""
-        await self.ask(member, Asked(member, 1, 0, frozenset()), 0)
-        self.leave(member, member)
+    async def hear(
+        self, member: str, number: int, session: str = "s", wait: float = 0.0,
+        holds: Sequence[MessageQueue] = (), revision: int = 0,
+    ) -> Grants[MessageQueue] | Refusal:  # fmt: skip
+        return await self.ask(member, Asked(session, number, revision, frozenset(holds)), wait)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "CONFIRM_SECONDS", SOON)
 
 
 def play(story: Callable[[Desk], Awaitable[None]]) -> None:
     async def run() -> None:
-        desk = Desk()
-        await story(desk)
-        desk.close()
+        found = Desk()
+        try:
+            await story(found)
+        finally:
+            found.close(DeniedError(Denial.NOT_LEADING, "the test ends"))
 
     asyncio.run(run())
 
 
-def test_the_absence_of_an_owner_is_known_however_long_it_lasts() -> None:
-    async def story(desk: Desk) -> None:
-        desk.publish(1, {QUEUE: "owner"}, ["owner"])
-        await desk.meet("owner")
-        desk.now += 100 * SESSION
-        desk.publish(2, {QUEUE: "owner"}, ["owner"])
-        assert desk.measure_absence("owner") == pytest.approx(100 * SESSION)
+def test_a_pod_that_has_ended_ends_its_session_and_its_queues_are_free() -> None:
+    async def story(it: Desk) -> None:
+        assert await it.hear("a", 1) == Grants(1, 1, frozenset([QUEUE]))
+        it.publish(2, {QUEUE: "b"}, ["b"])
+        assert await it.hear("b", 1) == Grants(2, 0, frozenset())
+        it.end("a")
+        assert await it.hear("b", 2) == Grants(2, 1, frozenset([QUEUE]))
+        assert await it.hear("a", 2) is Refusal.SESSION_OVER
 
     play(story)
 
 
-def test_an_assignment_may_name_a_member_that_ended_meanwhile() -> None:
-    async def story(desk: Desk) -> None:
-        desk.publish(1, {}, [])
-        await desk.meet("short")
-        desk.now += SESSION
-        desk.publish(2, {QUEUE: "short"}, ["short"])
-        assert desk.measure_absence("short") == pytest.approx(SESSION)
+def test_a_container_that_has_ended_ends_the_session_that_began_before() -> None:
+    async def story(it: Desk) -> None:
+        await it.hear("a", 1)
+        it.suspect("a", AFTER)
+        it.suspect("a", AFTER)
+        assert list(it.live) == ["a"]
+        await asyncio.sleep(2 * SOON)
+        assert list(it.live) == []
 
     play(story)
 
 
-def test_names_that_do_not_come_back_are_forgotten() -> None:
-    """A forgotten member counts as absent since the leader began."""
+def test_a_session_that_began_after_the_end_stays() -> None:
+    async def story(it: Desk) -> None:
+        await it.hear("a", 1)
+        it.suspect("a", BEFORE)
+        await asyncio.sleep(2 * SOON)
+        assert list(it.live) == ["a"]
 
-    async def story(desk: Desk) -> None:
-        for number in range(20):
-            await desk.meet(f"pod-{number}")
-            desk.now += SESSION
-            desk.publish(number, {}, [])
-        assert desk.measure_absence("pod-19") == SESSION
-        assert desk.measure_absence("pod-0") == desk.now
+    play(story)
+
+
+def test_a_member_that_waits_for_an_answer_lives_whatever_the_clocks_say() -> None:
+    async def story(it: Desk) -> None:
+        await it.hear("a", 1)
+        waiting = asyncio.create_task(it.hear("a", 2, wait=60, revision=1, holds=[QUEUE]))
+        await asyncio.sleep(0)
+        it.suspect("a", AFTER)
+        await asyncio.sleep(2 * SOON)
+        assert list(it.live) == ["a"]
+        waiting.cancel()
+
+    play(story)
+
+
+def test_a_member_that_asks_lives_whatever_the_clocks_say() -> None:
+    async def story(it: Desk) -> None:
+        await it.hear("a", 1)
+        it.suspect("a", AFTER)
+        await asyncio.sleep(SOON / 2)
+        await it.hear("a", 2, revision=1, holds=[QUEUE])
+        await asyncio.sleep(2 * SOON)
+        assert list(it.live) == ["a"]
+
+    play(story)
+
+
+def test_a_successor_is_not_taken_for_the_suspect() -> None:
+    async def story(it: Desk) -> None:
+        await it.hear("a", 1)
+        it.suspect("a", AFTER)
+        it.leave("a", "s")
+        await it.hear("a", 1, session="next")
+        await asyncio.sleep(2 * SOON)
+        assert list(it.live) == ["a"]
 
     play(story)

@@ -15,6 +15,7 @@ from contract.kinds.groups import Assigned, GroupSpec, GroupStatus, OwnedQueues
 from contract.kinds.topics import TopicSpec, TopicStatus
 from evenkeel.members import server
 from evenkeel.members.coordination import Coordination
+from evenkeel.members.doors import TokenDoor
 from evenkeel.objects import ConsumerGroup, Head, Key, Topic
 
 TOKEN = "secret"
@@ -45,7 +46,7 @@ def play(story: Callable[[Ask, Coordination], Awaitable[None]]) -> None:
         coordination.follow(billing(), {ORDERS: orders()})
         passed = 601.0
         async with (
-            server.serving(coordination, TOKEN, 0) as port,
+            server.serve(coordination, TokenDoor(TOKEN), server.open_port(0)) as port,
             aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
         ):
 
@@ -118,6 +119,7 @@ def test_a_newer_request_replaces_one_that_waits() -> None:
 
 def test_every_bad_request_has_an_answer_of_its_own_and_harms_nobody() -> None:
     huge = [{"topic": "t", "broker": "b", "ids": "0-2147483640"}]
+    never_granted = [{"topic": "orders", "broker": "broker-a", "ids": "0"}]
     bad: list[tuple[HTTPStatus, str, dict[str, Any]]] = [
         (HTTPStatus.FORBIDDEN, "Forbidden", {"body": FIRST, "token": "wrong"}),
         (HTTPStatus.NOT_FOUND, "NoSuchGroup", {"body": FIRST, "group": "default/other"}),
@@ -139,6 +141,11 @@ def test_every_bad_request_has_an_answer_of_its_own_and_harms_nobody() -> None:
             {"body": {"session": "u", "number": 9}, "member": "stranger"},
         ),
         (
+            HTTPStatus.GONE,
+            "SessionOver",
+            {"body": {**FIRST, "holds": never_granted}, "member": "stranger"},
+        ),
+        (
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
             "BadRequest",
             {"body": io.BytesIO(b" " * (MOST_REQUEST_BYTES + 1))},
@@ -151,25 +158,17 @@ def test_every_bad_request_has_an_answer_of_its_own_and_harms_nobody() -> None:
         for expected, reason, arguments in bad:
             status, answer = await ask(**arguments)
             assert (status, answer["reason"]) == (expected, reason), arguments
-        desk = coordination.list_members(billing())
-        assert desk is not None
-        assert [each.id for each in desk if each.lost_for_seconds is None] == ["a"]
+        assert list(coordination.list_live(BILLING) or ()) == ["a"]
 
     play(story)
 
 
-def test_a_member_that_leaves_is_missing_at_once() -> None:
+def test_a_member_that_leaves_is_gone_at_once() -> None:
     async def story(ask: Ask, coordination: Coordination) -> None:
         await ask(FIRST)
         assert (await ask(b"", method="DELETE", query="?session=other"))[0] == HTTPStatus.NO_CONTENT
-        assert _missing(coordination) == []
+        assert list(coordination.list_live(BILLING) or ()) == ["a"]
         assert (await ask(b"", method="DELETE", query="?session=s"))[0] == HTTPStatus.NO_CONTENT
-        assert _missing(coordination) == ["a"]
+        assert coordination.list_live(BILLING) == {}
 
     play(story)
-
-
-def _missing(coordination: Coordination) -> list[str]:
-    found = coordination.list_members(billing())
-    assert found is not None
-    return [each.id for each in found if each.lost_for_seconds is not None]

@@ -9,8 +9,12 @@ import pytest
 
 from contract import names
 from contract.kinds.groups import GroupStatus, OwnedQueues, QueueMove
+from coordinator.sessions import HeldQueues
 from evenkeel.cluster.events import event_documents
+from evenkeel.control.groups import group_status
 from evenkeel.control.groups.group_status import Notice
+from evenkeel.control.groups.member_slots import LiveMember
+from evenkeel.control.groups.surroundings import GroupSurroundings
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import explaining, sentences
@@ -18,6 +22,8 @@ from evenkeel_cli.facts.past import Past, Told
 from lb_core.model import Queue
 from tests.unit.evenkeel_cli.scenes import (
     JOB,
+    ORDERS,
+    START,
     after,
     annotated,
     explained,
@@ -223,6 +229,26 @@ def test_a_job_shows_its_executors_and_slots_that_are_empty() -> None:
         "orders@broker-b 0 belongs to billing-1, a slot without an executor: the other executors "
         "read its queues."
     )
+
+
+def test_members_are_shown_by_the_slots_that_they_fill_and_lent_queues_are_told() -> None:
+    found = group(consumers={"members": {}})
+    sights: list[tuple[str, HeldQueues]] = [
+        ("ab", HeldQueues(2, 8)), ("a", HeldQueues(1, 8, lent_queues=4)),
+    ]  # fmt: skip
+    for names_of_live, held in sights:
+        live = [LiveMember(f"pod-{name}", START) for name in names_of_live]
+        sight = GroupSurroundings({ORDERS: topic()}, live=live, held=held)
+        found = replace(found, status=group_status.decide(found, sight, START).status)
+    its = explained(found, 0.5)
+    assert of_queue(its, "orders@broker-a/0")[0] == (
+        "orders@broker-a 0 belongs to billing-0 (pod pod-a)."
+    )
+    assert of_queue(its, "orders@broker-b/0")[0] == (
+        "orders@broker-b 0 belongs to billing-1, a slot without a member: the other members "
+        "read its queues."
+    )
+    assert "4 queues are read by others" in sentences.explain_group(its)
 
 
 def test_a_job_that_is_an_epoch_behind_is_said_to_be() -> None:

@@ -55,6 +55,12 @@ class ScriptedWorld:
     def explain_unseen(self, namespace: str) -> str | None:
         return self.hidden
 
+    def list_live(self, group: ConsumerGroup) -> None:
+        return None
+
+    def find_held(self, key: Key) -> None:
+        return None
+
     def list_pods(self, group: ConsumerGroup) -> None:
         return None
 

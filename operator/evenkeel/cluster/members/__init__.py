@@ -1,0 +1,1 @@
+"""Members that are pods: who they are, how they find the leader, and why they trust it."""

@@ -1,0 +1,186 @@
+"""
+The connections of members: how many there may be, and how long each may take to say something.
+
+A connection is opening (its TLS handshake goes on), idle (no request of it is whole yet) or busy.
+If there are too many, the one that has been opening or idle for longest is closed for the newest.
+A busy one never is: if all are busy, the newest is closed. So whoever opens connections and says
+nothing takes no place from those who ask.
+"""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+import ssl
+from asyncio import sslproto
+from collections.abc import Iterator
+from typing import ClassVar
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler as Handler
+
+log = logging.getLogger("evenkeel")
+MOST_CONNECTIONS = 4096
+"""For 2,000 members with two connections each."""
+OPEN_SECONDS = 5
+"""For a TLS handshake."""
+FIRST_HEAD_SECONDS = 5.0
+"""For the headers of a connection's first request. aiohttp closes what is idle after that."""
+BACKLOG = 1024
+PAUSE_SECONDS = 0.5
+"""Before connections are accepted again after an error, such as too many open files."""
+
+
+class Connections:
+    """Accepts connections on a socket, and hands them to aiohttp."""
+
+    def __init__(self, server: web.Server, tls: ssl.SSLContext | None) -> None:
+        """Accept nothing yet."""
+        self._server = server
+        self._tls = tls
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most = MOST_CONNECTIONS
+        if soft != resource.RLIM_INFINITY:  # the rest is for the API server and for brokers
+            self._most = max(1, min(MOST_CONNECTIONS, soft // 2))
+        self._opening: dict[asyncio.Task[None], None] = {}
+        """Oldest first, as all of these."""
+        self._idle: dict[Handler, asyncio.TimerHandle | None] = {}
+        """With the timer that closes it, before its first request."""
+        self._busy: dict[Handler, None] = {}
+
+    def __len__(self) -> int:
+        """How many connections there are."""
+        return len(self._opening) + len(self._idle) + len(self._busy)
+
+    async def accept(self, listening: socket.socket) -> None:
+        """Accept until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                opened, _ = await loop.sock_accept(listening)
+            except OSError as error:
+                log.warning("a connection of a member cannot be accepted: %s", error)
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            if len(self) >= self._most and not self._make_room():
+                opened.close()
+                continue
+            task = asyncio.create_task(self._open(opened), name="a member's connection")
+            self._opening[task] = None
+            task.add_done_callback(lambda done: self._opening.pop(done, None))
+
+    @contextlib.contextmanager
+    def serve_request(self, request: web.Request) -> Iterator[None]:
+        """Note that a request of this connection is being answered."""
+        handler = request.protocol
+        timer = self._idle.pop(handler, None)
+        if timer is not None:
+            timer.cancel()
+        self._busy[handler] = None
+        try:
+            yield
+        finally:
+            self._busy.pop(handler, None)
+            if handler.transport is not None:
+                self._idle[handler] = None
+
+    async def close(self) -> None:
+        """Close what is opening; aiohttp closes the others."""
+        opening = list(self._opening)
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
+        for timer in self._idle.values():
+            if timer is not None:
+                timer.cancel()
+
+    def note_opened(self, handler: Handler, transport: asyncio.BaseTransport) -> None:
+        """Give a connection a while for its first headers."""
+        close = asyncio.get_running_loop().call_later(FIRST_HEAD_SECONDS, _abort, transport)
+        self._idle[handler] = close
+
+    def note_closed(self, handler: Handler) -> None:
+        """Forget a connection."""
+        timer = self._idle.pop(handler, None)
+        if timer is not None:
+            timer.cancel()
+        self._busy.pop(handler, None)
+
+    async def _open(self, opened: socket.socket) -> None:
+        protocol: asyncio.BaseProtocol = _Guarded(self, self._server())
+        loop = asyncio.get_running_loop()
+        is_open: asyncio.Future[None] = loop.create_future()
+        if self._tls is None:
+            is_open.set_result(None)
+        else:
+            protocol = _TlsProtocol(
+                loop, protocol, self._tls, is_open, server_side=True,
+                ssl_handshake_timeout=OPEN_SECONDS, ssl_shutdown_timeout=OPEN_SECONDS,
+            )  # fmt: skip
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, opened)
+        try:
+            await is_open
+        except (OSError, asyncio.CancelledError):  # an ssl.SSLError is an OSError
+            transport.abort()
+
+    def _make_room(self) -> bool:
+        """Close the connection that has said nothing for longest; False if all are busy."""
+        opening = next(iter(self._opening), None)
+        if opening is not None:
+            del self._opening[opening]
+            opening.cancel()
+            return True
+        idle = next(iter(self._idle), None)
+        if idle is None:
+            return False
+        transport = idle.transport
+        self.note_closed(idle)
+        if transport is not None:
+            _abort(transport)
+        return True
+
+
+class _TlsProtocol(sslproto.SSLProtocol):
+    """
+    TLS with a small buffer.
+
+    asyncio gives each connection 256 KiB and touches them all: 4,096 connections would take more
+    memory than the operator has. Requests of members are small.
+    """
+
+    max_size: ClassVar[int] = 16 * 1024
+
+
+class _Guarded(asyncio.Protocol):
+    """Hands everything to aiohttp, and tells when a connection begins and ends."""
+
+    def __init__(self, connections: Connections, handler: Handler) -> None:
+        self._connections = connections
+        self._handler = handler
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._handler.connection_made(transport)
+        self._connections.note_opened(self._handler, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.note_closed(self._handler)
+        self._handler.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._handler.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        self._handler.eof_received()
+        return None
+
+    def pause_writing(self) -> None:
+        self._handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._handler.resume_writing()
+
+
+def _abort(transport: asyncio.BaseTransport) -> None:
+    assert isinstance(transport, asyncio.Transport)
+    transport.abort()

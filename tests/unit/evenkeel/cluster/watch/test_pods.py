@@ -1,0 +1,34 @@
+"""What is read of a pod's end."""
+
+from typing import Any
+
+import pytest
+
+from evenkeel.cluster.watch import pods
+
+EARLY, LATE = "2026-01-01T08:00:00Z", "2026-01-01T09:00:00Z"
+
+
+def ended(at: str) -> dict[str, Any]:
+    return {"terminated": {"exitCode": 1, "finishedAt": at}}
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        ([], ""),
+        ([{"state": {"running": {}}}], ""),
+        ([{"state": {"running": {}}, "lastState": {}}, {"lastState": None}], ""),
+        ([{"state": {"running": {}}, "lastState": ended(EARLY)}], EARLY),
+        ([{"state": ended(LATE), "lastState": ended(EARLY)}], LATE),
+        ([{"lastState": ended(LATE)}, {"lastState": ended(EARLY)}], LATE),
+        ([{"lastState": {"terminated": {"exitCode": 1, "finishedAt": None}}}], ""),
+    ],
+    ids=["none", "runs", "empty", "restarted", "ended again", "two", "no time"],
+)
+def test_the_last_end_of_any_container_is_read(
+    containers: list[dict[str, Any]], expected: str
+) -> None:
+    status = {"phase": "Running", "containerStatuses": containers}
+    body = {"metadata": {"namespace": "shop", "name": "a"}, "status": status}
+    assert pods.read(body).last_end == expected

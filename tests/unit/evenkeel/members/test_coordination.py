@@ -1,0 +1,143 @@
+"""What members that come and go are granted, by the slots that they fill."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from contract.following import MemberAnswer, MemberRequest
+from contract.kinds.groups import Assigned, GroupSpec, GroupStatus, OwnedQueues
+from evenkeel.members.coordination import Coordination
+from evenkeel.objects import ConsumerGroup, Head, Key
+
+KEY = Key("shop", "billing")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Members:
+    """A coordination that has settled, and the newest answer of each member."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.coordination = Coordination(lambda key: None, self.clock)
+        self.answers: dict[str, MemberAnswer] = {}
+        self.numbers: dict[str, int] = {}
+
+    def follow(self, *assigned: Assigned, drain: str = "", promised: str = "") -> None:
+        spec: dict[str, Any] = {"topics": [{"name": "orders"}], "consumers": {"members": {}}}
+        head = Head(KEY, annotations={"evenkeel.dev/drain": drain})
+        status = GroupStatus(epoch=1, assignments=list(assigned), session=promised)
+        group = ConsumerGroup(head, msgspec.convert(spec, GroupSpec), status)
+        self.coordination.follow(group, {})
+
+    async def begin(self) -> None:
+        """Let `a` and `b` join; the first borrows what is the other's, and gives it back."""
+        for member in "abaab":
+            await self.ask(member)
+
+    async def ask(self, member: str) -> list[str]:
+        """Ask, holding what the last answer granted; the ids that are granted."""
+        last = self.answers.get(member)
+        number = self.numbers[member] = self.numbers.get(member, 0) + 1
+        request = MemberRequest(
+            f"of {member}", number, last.revision if last else 0, last.grants if last else [], 0.0
+        )
+        answer = await self.coordination.ask(KEY, member, request)
+        assert isinstance(answer, MemberAnswer), answer
+        self.answers[member] = answer
+        return [each.ids for each in answer.grants]
+
+
+def slot(
+    number: int, pod: str, ids: str, empty_since: str = "", draining: bool = False
+) -> Assigned:
+    queues = [OwnedQueues("orders", "broker-a", ids)] if ids else []
+    return Assigned(
+        f"billing-{number}", pod=pod, empty_since=empty_since, draining=draining, queues=queues
+    )
+
+
+def play(story: Callable[[Members], Awaitable[None]]) -> None:
+    async def run() -> None:
+        members = Members()
+        members.follow(slot(0, "a", "0-1"), slot(1, "b", "2-3"))
+        members.clock.now = 60.0
+        await story(members)
+        members.coordination.close()
+
+    asyncio.run(run())
+
+
+def test_a_pod_is_granted_the_queues_of_the_slot_that_it_fills() -> None:
+    async def story(members: Members) -> None:
+        await members.begin()
+        assert (await members.ask("a"), await members.ask("b")) == (["0-1"], ["2-3"])
+
+    play(story)
+
+
+def test_a_pod_that_waits_for_a_slot_borrows_its_queues_before_it_gets_it() -> None:
+    """So they go from the old pod to its successor, and to nobody in between."""
+
+    async def story(members: Members) -> None:
+        await members.begin()
+        assert await members.ask("next") == []
+        members.coordination.leave(KEY, "a", "of a")
+        assert (await members.ask("next"), await members.ask("b")) == (["0-1"], ["2-3"])
+        members.follow(slot(0, "next", "0-1"), slot(1, "b", "2-3"))
+        assert (await members.ask("next"), await members.ask("b")) == (["0-1"], ["2-3"])
+        assert members.answers["next"].revision == 1
+
+    play(story)
+
+
+def test_the_queues_of_an_empty_slot_are_lent_until_it_is_filled() -> None:
+    async def story(members: Members) -> None:
+        await members.begin()
+        members.coordination.end(KEY, "a")
+        members.follow(slot(0, "a", "0-1", empty_since="2026-01-01"), slot(1, "b", "2-3"))
+        assert await members.ask("b") == ["0-3"]
+        assert await members.ask("next") == []
+        members.follow(slot(0, "next", "0-1"), slot(1, "b", "2-3"))
+        assert await members.ask("b") == ["2-3"]
+        assert await members.ask("next") == []
+        await members.ask("b")
+        assert await members.ask("next") == ["0-1"]
+
+    play(story)
+
+
+def test_a_pod_that_is_drained_borrows_nothing() -> None:
+    async def story(members: Members) -> None:
+        members.follow(slot(0, "a", "0-3"), slot(1, "b", "", draining=True), drain="b,c")
+        for name in ("a", "b", "c"):
+            await members.ask(name)
+        members.coordination.end(KEY, "a")
+        assert (await members.ask("b"), await members.ask("c")) == ([], [])
+        assert await members.ask("d") == ["0-3"]
+
+    play(story)
+
+
+def test_a_new_leader_waits_for_the_longest_session_that_was_promised() -> None:
+    """The spec says 10 s by now, and the status 50 s."""
+
+    async def run() -> None:
+        members = Members()
+        members.follow(slot(0, "a", "0-3"), promised="50s")
+        members.clock.now = 49.0
+        assert await members.ask("a") == []
+        assert members.coordination.list_live(KEY) is None
+        members.clock.now = 50.0
+        assert await members.ask("a") == ["0-3"]
+        assert list(members.coordination.list_live(KEY) or ()) == ["a"]
+        members.coordination.close()
+
+    asyncio.run(run())
