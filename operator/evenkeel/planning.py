@@ -7,13 +7,17 @@ Strategies, zones and members are translated here, and a status into the previou
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from contract.conditions import ConditionReason
 from contract.kinds.groups import (
     Assigned,
+    Config,
     GroupStatus,
     MachineRoomNearby,
     OwnedQueues,
     StrategyChoice,
+    StrategyName,
     Weights,
 )
 from contract.kinds.parts import MOST_IDS
@@ -23,7 +27,7 @@ from evenkeel.objects import ConsumerGroup, Key, Topic
 from lb_core import plan, strategies
 from lb_core.assignment import parse_ids
 from lb_core.errors import AllocationError
-from lb_core.model import Member, QueueRange, shorten
+from lb_core.model import Member, Queue, QueueRange, shorten
 from lb_core.plan import Plan
 from lb_core.policy import Policy, Zones, read_share
 
@@ -164,33 +168,39 @@ def uses_rates(strategy: StrategyChoice) -> bool:
 
 
 def _build_config(strategy: StrategyChoice) -> dict[str, object]:
-    """Translate the settings of RocketMQ's strategies for the engine."""
+    """Translate the settings of the chosen strategy for the engine."""
     chosen = find_strategy(strategy)
-    found: dict[str, object] = {}
-    if strategy.consistent_hash is not None:
-        found["virtualNodes"] = strategy.consistent_hash.virtual_nodes
-    if strategy.machine_room is not None:
-        found["rooms"] = strategy.machine_room.rooms
-    if "inner" in chosen.settings:
+    if chosen.is_sticky:
+        return {}  # its settings are fields of the policy
+    found = _read_settings(strategy)
+    if strategy.name is StrategyName.MACHINE_ROOM_NEARBY:
         nearby = strategy.machine_room_nearby or MachineRoomNearby()
         found["inner"] = strategies.find_by_title(nearby.inner.value).name
-    if strategy.config is not None:
-        runs = {
-            consumer: [
-                run for at, each in enumerate(its) for run in _parse_owned(consumer, at, each)
-            ]
-            for consumer, its in strategy.config.queues.items()
-        }
-        count = sum(len(run) for each in runs.values() for run in each)
-        if count > chosen.most_queues:
-            raise ManifestError(
-                f"spec.strategy.config names {count:,} queues; at most {chosen.most_queues:,} are "
-                "allowed; name fewer"
-            )
-        found["queues"] = {
-            consumer: [queue for run in each for queue in run] for consumer, each in runs.items()
-        }
+    if strategy.name is StrategyName.CONFIG and strategy.config is not None:
+        found["queues"] = _list_configured(strategy.config, chosen.most_queues)
     return found
+
+
+def _read_settings(strategy: StrategyChoice) -> dict[str, object]:
+    """Read the strategy's own part of the spec; the engine has the same names for settings."""
+    part = getattr(strategy, strategy.name.name.lower(), None)
+    fields = msgspec.structs.fields(part) if part is not None else ()
+    return {each.encode_name: getattr(part, each.name) for each in fields}
+
+
+def _list_configured(config: Config, most_queues: int) -> dict[str, list[Queue]]:
+    """List the queues that the spec gives to each consumer."""
+    runs = {
+        consumer: [run for at, each in enumerate(its) for run in _parse_owned(consumer, at, each)]
+        for consumer, its in config.queues.items()
+    }
+    count = sum(len(run) for each in runs.values() for run in each)
+    if count > most_queues:
+        raise ManifestError(
+            f"spec.strategy.config names {count:,} queues; at most {most_queues:,} are "
+            "allowed; name fewer"
+        )
+    return {consumer: [queue for run in each for queue in run] for consumer, each in runs.items()}
 
 
 def _parse_owned(consumer: str, at: int, owned: OwnedQueues) -> list[QueueRange]:
