@@ -4,6 +4,8 @@
 .PHONY: help setup demo test e2e chaos histories outages simulate mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
 	bench-handover bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
+# Tests start hundreds of Python processes: each would compile the code again.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -97,6 +99,7 @@ check: lint test ## Lint and test; the pipeline runs e2e as well
 clean: ## Remove what the other targets created
 	@rm -rf .venv .venv-bench .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@rm -rf build *.egg-info
+	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 ALL_PARTS = $(patsubst %,requirements/%.in,cli mq arrow spark follower operator)
 LOCK_OPTIONS = --quiet --upgrade --generate-hashes --universal --python-version 3.11 \

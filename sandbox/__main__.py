@@ -128,9 +128,10 @@ def _run_node(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
 
 
 def _build(_options: argparse.Namespace) -> None:
-    from sandbox import debian, kubernetes, programs
+    from sandbox import archive, debian, kubernetes, programs
 
     jars.fetch_classpath(*rocketmq.LIBRARIES)
+    archive.make_environment()
     kubernetes.build()
     for program in programs.ALL:
         go.build(program)

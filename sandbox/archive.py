@@ -6,6 +6,7 @@ Makes an archive of Spark's classes, like that of the image, so that jobs start 
 
 import functools
 import importlib.util
+import shutil
 from pathlib import Path
 
 from sandbox import jars
@@ -20,15 +21,10 @@ def make_environment() -> dict[str, str]:
 
 
 def _make() -> Path:
-    spark = importlib.util.find_spec("pyspark")
-    assert spark
-    assert spark.origin
-    libraries = Path(spark.origin).with_name("jars")
+    libraries = _keep_jars()
     script, listed = _IMAGE / "archive", _IMAGE / "classes.gz"
     texts = [each.read_text(encoding="utf-8") for each in (script, Path(__file__))]
-    # Java compares the modification times of the jars with the recorded ones.
-    times = [f"{jar} {jar.stat().st_mtime_ns}" for jar in sorted(libraries.glob("*.jar"))]
-    made_of = (str(jars.find_java()), *texts, listed.read_bytes().hex(), *times)
+    made_of = (str(jars.find_java()), *texts, listed.read_bytes().hex(), str(libraries))
     folder = jars.find_cache() / "classes" / jars.digest(*made_of)
 
     def make(place: Path) -> None:
@@ -39,4 +35,29 @@ def _make() -> Path:
         settings.write_text(text + text.replace("spark.driver.", "spark.executor."))
 
     jars.make_once(folder, "an archive of Spark's classes", make)
+    return folder
+
+
+def _keep_jars() -> Path:
+    """
+    Keep Spark's jars where they stay when the Python environment is made anew.
+
+    Java compares their paths and modification times with the archive's. It takes a minute to make,
+    so it must not depend on the checkout.
+    """
+    spark = importlib.util.find_spec("pyspark")
+    assert spark
+    assert spark.origin
+    installed = sorted(Path(spark.origin).with_name("jars").glob("*.jar"))
+    sizes = [f"{jar.name} {jar.stat().st_size}" for jar in installed]
+    folder = jars.find_cache() / "jars" / f"spark-{jars.digest(*sizes)}"
+
+    def keep(place: Path) -> None:
+        for jar in installed:
+            try:
+                (place / jar.name).hardlink_to(jar)
+            except OSError:  # another file system
+                shutil.copy2(jar, place)
+
+    jars.make_once(folder, "a copy of Spark's jars", keep)
     return folder

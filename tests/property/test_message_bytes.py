@@ -13,7 +13,8 @@ from mq_client.messages import StoredMessage
 from mq_client.property_columns import Properties
 from tests import stored
 
-INPUTS = 200_000
+INPUTS = 20_000
+"""Each kind of answer and refusal comes among the first 5,000, and each run draws others."""
 SMALL = 1 << 16
 """No mutated body may expand beyond this, so that a test does not fill the memory."""
 
@@ -144,7 +145,7 @@ def read_both(data: bytes, *, check_crc: bool = True) -> Rows | None:
     return plain if isinstance(plain, list) else None
 
 
-def test_columns_and_objects_agree_on_200_000_broken_answers(seed: int, rng: random.Random) -> None:
+def test_columns_and_objects_agree_on_20_000_broken_answers(seed: int, rng: random.Random) -> None:
     read = 0
     for place in range(INPUTS):
         data = mutated(rng)

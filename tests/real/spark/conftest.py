@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sandbox import jars
+from sandbox import archive, jars
 from sandbox.rocketmq import RocketMq
 from spark_jobs import RocketMQ
 from tests.real.spark.source import Source
@@ -23,6 +23,7 @@ def spark() -> Iterator[SparkSession]:
     # With this, Python workers find the checkout wherever pytest was started.
     os.environ["PYTHONPATH"] = str(ROOT)
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ |= archive.make_environment()
     session = (
         SparkSession.builder.master("local[2]")
         .appName("tests")

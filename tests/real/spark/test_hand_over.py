@@ -1,6 +1,7 @@
 """Executors and queues come and go while a pinned job runs: nothing is lost or duplicated."""
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -10,6 +11,9 @@ from mq_client.values import TopicConfig
 from sandbox.jobs import RunningJob
 from sandbox.rocketmq import RocketMq
 from tests.real.numbers import Numbers
+
+SLOW = "Python worker failed to connect back."
+"""Spark gives a new Python process 10 s, which a busy machine may exceed."""
 
 
 def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
@@ -72,7 +76,9 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
         assert shown["epoch_published"] == shown["epoch_adopted"] == job.epoch
         assert shown["slots_filled"] == 2
         assert shown["misplaced_tasks_total"] == astray
-        assert shown["failures_total"] == 0
+        failures = re.findall(r"the query starts again in \S+ s: (.*)", job.log)
+        assert set(failures) <= {SLOW}
+        assert shown["failures_total"] == len(failures)
         assert sum(shown[f'rows_total{{slot="billing-{slot}"}}'] for slot in (0, 1)) > 0
         lags = [value for name, value in shown.items() if name.startswith("lag_messages")]
         assert lags == [0] * 12
