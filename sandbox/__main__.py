@@ -130,7 +130,7 @@ def _run_node(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
 def _build(_options: argparse.Namespace) -> None:
     from sandbox import archive, debian, kubernetes, programs
 
-    jars.fetch_classpath(*rocketmq.LIBRARIES)
+    rocketmq.build()
     archive.make_environment()
     kubernetes.build()
     for program in programs.ALL:

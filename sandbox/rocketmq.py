@@ -327,23 +327,72 @@ def run(
     `java_options` come after our own, so they override them. `credentials` are needed if the
     `properties` require them. `zones` are the zones of brokers, by broker name.
     """
+    program = build()
+    options = [f"-XX:SharedArchiveFile={program.archive}", f"-Xmx{heap}", *java_options]
+    with contextlib.ExitStack() as claims, process.make_folder("evenkeel-rocketmq-") as place:
+        common = _Java(program.java, program.libraries, place, options, credentials)
+        mq = _prepare(brokers, slaves, common, properties or {}, zones)
+        _start(mq, claims)
+        yield mq
+
+
+@dataclass(frozen=True)
+class Program:
+    """What RocketMQ is started from."""
+
+    java: Path
+    libraries: str
+    archive: Path
+    """The classes that its servers load, read and checked already: they start faster."""
+
+
+def build() -> Program:
+    """Download it, and archive its classes, unless this is done."""
     java = jars.find_java()
     if java is None:
         raise jars.NoJavaError("no Java: install a JDK 17 or newer, or set JAVA_HOME")
     libraries = jars.fetch_classpath(*LIBRARIES)
+    folder = jars.find_cache() / "classes" / jars.digest("archive", str(java), libraries)
+    archive = folder / "classes.jsa"
+
+    def make(place: Path) -> None:
+        listed = place / "classes"
+        listed.write_text("".join(f"{line}\n" for line in _list_classes(java, libraries)))
+        jars.run(
+            java, "-Xshare:dump", f"-XX:SharedClassListFile={listed}",
+            f"-XX:SharedArchiveFile={place / archive.name}",
+            "-Xlog:disable", "-Xlog:all=error:stderr", "-cp", libraries,
+        )  # fmt: skip
+
+    jars.make_once(folder, "an archive of RocketMQ's classes", make)
+    return Program(java, libraries, archive)
+
+
+def _list_classes(java: Path, libraries: str) -> list[str]:
+    """List what a name server and a broker load until they are ready."""
+    options = ["-XX:DumpLoadedClassList=classes"]
     with contextlib.ExitStack() as claims, process.make_folder("evenkeel-rocketmq-") as place:
-        common = _Java(java, libraries, place, [f"-Xmx{heap}", *java_options], credentials)
-        mq = _prepare(brokers, slaves, common, properties or {}, zones)
-        servers = [mq.name_server, *mq.brokers.values(), *mq.slaves.values()]
-        for server in servers:
-            claims.callback(server.release)
-        for server in servers:
-            server.start()
-        for server in servers:
-            server.wait_until_ready()
-        for slave in mq.slaves.values():
-            slave.register()  # the answer names the slave's master, which may have started later
-        yield mq
+        mq = _prepare(1, 0, _Java(java, libraries, place, options, None), {}, NO_ZONES)
+        _start(mq, claims)
+        texts = [
+            (place.path / each.name / "classes").read_text(encoding="utf-8")
+            for each in (mq.name_server, *mq.brokers.values())
+        ]
+    # Java may not have written its last line to the end.
+    return sorted({line for text in texts for line in text.splitlines()[:-1]})
+
+
+def _start(mq: RocketMq, claims: contextlib.ExitStack) -> None:
+    """Start all servers, and wait until they are ready; `claims` releases their ports."""
+    servers = [mq.name_server, *mq.brokers.values(), *mq.slaves.values()]
+    for each in servers:
+        claims.callback(each.release)
+    for each in servers:
+        each.start()
+    for each in servers:
+        each.wait_until_ready()
+    for slave in mq.slaves.values():
+        slave.register()  # the answer names the slave's master, which may have started later
 
 
 def _prepare(
