@@ -5,6 +5,7 @@ The test parses the code, and does not import it.
 """
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -86,11 +87,19 @@ class Function(NamedTuple):
 
 def find_nodes(packages: Iterable[str]) -> Iterator[tuple[str, ast.AST]]:
     for package in packages:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            name = path.relative_to(ROOT).as_posix()
-            if name not in LATER:
-                for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                    yield f"{name}:{getattr(node, 'lineno', 0)}", node
+        yield from read_nodes(package)
+
+
+@functools.cache
+def read_nodes(package: str) -> list[tuple[str, ast.AST]]:
+    paths = sorted((ROOT / package).rglob("*.py"))
+    names = {path: path.relative_to(ROOT).as_posix() for path in paths}
+    return [
+        (f"{name}:{getattr(node, 'lineno', 0)}", node)
+        for path, name in names.items()
+        if name not in LATER
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+    ]
 
 
 def find_functions(packages: Iterable[str]) -> Iterator[Function]:
