@@ -67,6 +67,7 @@ _BROKER_PROPERTIES = {
     "autoCreateSubscriptionGroup": "true",
     "enablePropertyFilter": "true",
     "timerWheelEnable": "false",
+    "waitTimeMillsInSendQueue": "60000",  # by default 200: a busy machine would refuse messages
     "mappedFileSizeCommitLog": "67108864",
     "mappedFileSizeConsumeQueue": "1200000",
     "mappedFileSizeTimerLog": "16777216",
