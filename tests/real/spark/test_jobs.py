@@ -213,10 +213,16 @@ def test_a_job_sends_what_it_reads_to_another_topic(
     assert sorted(found) == sorted(b"seen %d" % number for number in range(20))
 
 
-def test_a_job_killed_between_its_sink_and_its_commit_replaces_what_it_wrote(
+def test_a_killed_job_replaces_what_it_wrote_and_goes_on_without_its_checkpoint(
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
 ) -> None:
-    """The user's sink writes to a given path, and its first call never returns."""
+    """
+    It is killed between its sink and its commit. Later its checkpoint is lost.
+
+    The user's sink writes to a given path, and its first call never returns. Without a checkpoint
+    the job goes on where its group stands, and ignores `startFrom`. Messages that were read but not
+    committed come again; here, none.
+    """
     sink, mark = tmp_path / "sink.py", tmp_path / "written"
     sink.write_text(
         f"""
@@ -241,7 +247,19 @@ def write(df, query, batch):
         running.start()
         running.wait_until(lambda _: committed(client, running) == 40)
         assert running.end_by(signal.SIGTERM) == DONE
-    assert bodies(tmp_path / "rows") == list(range(40))
+        assert bodies(tmp_path / "rows") == list(range(40))
+
+        shutil.rmtree(tmp_path / "checkpoint")
+        del running.parts["sink"], running.parts["transform"]  # its own are used from now on
+        send(20)
+        running.start()
+        running.wait_until(lambda _: committed(client, running) == 60)
+        assert running.end_by(signal.SIGTERM) == DONE
+        assert "this checkpoint is new, but the group is not" in running.log
+    found = bodies(tmp_path / "rows")
+    assert sorted(set(found)) == list(range(60)), "lost"
+    assert len(found) == 60, "doubled"
+    assert len(list((tmp_path / "rows").glob("query=*"))) == 2
 
 
 def test_a_sink_that_always_fails_ends_the_job_at_the_third_time(
@@ -284,26 +302,6 @@ def test_a_checkpoint_of_another_group_ends_the_job_and_a_topic_that_is_not_ther
         running.wait_until(lambda report: "TopicUnknownError" in (report.get("error") or ""))
         rocketmq.create_topics({f"{topic}-later": 1})
         assert ended(running) == DONE
-
-
-def test_a_job_without_its_checkpoint_goes_on_where_its_group_stands(
-    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
-) -> None:
-    """It ignores `startFrom`. Messages that were read but not committed come again; here, none."""
-    send(20)
-    with job(tmp_path, client, rocketmq, topic) as running:
-        running.wait_until(lambda _: committed(client, running) == 20)
-        assert running.end_by(signal.SIGTERM) == DONE
-        shutil.rmtree(tmp_path / "checkpoint")
-        send(20)
-        running.start()
-        running.wait_until(lambda _: committed(client, running) == 40)
-        assert running.end_by(signal.SIGTERM) == DONE
-        assert "this checkpoint is new, but the group is not" in running.log
-    found = bodies(tmp_path / "rows")
-    assert sorted(set(found)) == list(range(40)), "lost"
-    assert len(found) == 40, "doubled"
-    assert len(list((tmp_path / "rows").glob("query=*"))) == 2
 
 
 def test_a_job_with_wrong_credentials_ends_and_does_not_tell_them(
