@@ -40,10 +40,9 @@ def _make() -> Path:
 
 def _keep_jars() -> Path:
     """
-    Keep Spark's jars where they stay when the Python environment is made anew.
+    Keep Spark's jars in the cache, so that one archive serves all checkouts of this machine.
 
-    Java compares their paths and modification times with the archive's. It takes a minute to make,
-    so it must not depend on the checkout.
+    Java uses an archive only for jars with the recorded paths and modification times.
     """
     spark = importlib.util.find_spec("pyspark")
     assert spark

@@ -344,7 +344,7 @@ class Program:
     java: Path
     libraries: str
     archive: Path
-    """The classes that its servers load, read and checked already: they start faster."""
+    """The classes of its servers, already read and verified. With it they start faster."""
 
 
 def build() -> Program:

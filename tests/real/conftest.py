@@ -21,7 +21,7 @@ from tests.real import java_client
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A process of a test soon ends: what Java optimizes for later would be in vain."""
+"""The processes of a test end soon, so Java need not optimize the code that it runs."""
 TOPIC_QUEUES = 2
 ZONES = {"broker-a": "zone-a", "broker-b": "zone-b"}
 _numbers = itertools.count(1)
@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_java() -> Iterator[None]:
-    """All that tests start in Java, be it through programs of others, starts with little work."""
+    """Make every Java process start fast that a test starts, also through other programs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA)
         yield
