@@ -79,14 +79,16 @@ class GroupBrokers:
 
     async def locate(self, work: Work) -> int:
         """
-        Find where reading begins: where the group is, otherwise as `begin` says.
+        Find where reading begins: by the handler's store, else by the group, else by `begin`.
 
-        The second is committed at once: a member that dies before its first commit must not make
-        the next one begin elsewhere.
+        The last is committed at once: a member that dies before its first commit must not make the
+        next one begin elsewhere.
         """
         work.check()
         group, queue, client = self.source.group, work.queue, self._client
-        found = await client.find_committed(group, queue)
+        found = work.stored
+        if found is None:
+            found = await client.find_committed(group, queue)
         if found is None:
             earliest = self._options.begin is Begin.EARLIEST
             found = await (

@@ -76,9 +76,13 @@ class FollowerCore(Generic[QueueT, SpanT]):
         """Whether the session has been answered."""
         return self._lease.until is not None
 
+    def has_session(self, now: float) -> bool:
+        """Whether its session lasts, by its own clock."""
+        return not self._lease.is_over(now)
+
     def may_act(self, now: float) -> bool:
         """Whether it may still read what it holds."""
-        return self._keeps_reading or not self._lease.is_over(now)
+        return self._keeps_reading or self.has_session(now)
 
     def is_newest(self, asked: Asked[QueueT]) -> bool:
         """Whether the answer to this request counts."""
@@ -119,15 +123,12 @@ class FollowerCore(Generic[QueueT, SpanT]):
             return found + self._ask_if_due(now)
         self._keeps_reading = terms.on_outage is OnOutage.KEEP_READING
         self._lease.renew(self._sent_at, terms.session)
-        self._revision = grants.revision
         self._ask_at = now
-        if not self.may_act(now):
+        if not self.has_session(now):  # heard too late: others may have these queues by now
             return found + self.tick(now)
+        self._revision = grants.revision
         new = frozenset() if self._is_stopping else grants.queues - self._readings.keys()
-        for queue in new:
-            self._lives += 1
-            self._readings[queue] = QueueReading(queue, self._lives)
-            found.append(Locate(queue, self._lives))
+        found += [self._take(queue) for queue in new]
         for queue in self._readings.keys() - grants.queues:
             reading = self._readings[queue]
             if not reading.is_leaving:
@@ -180,6 +181,18 @@ class FollowerCore(Generic[QueueT, SpanT]):
         """Let a queue stand still: everything below `stop` is finished, and the handler gave up."""
         return self._progress(queue, life, now, lambda reading: reading.halt(stop))
 
+    def note_moved_on(self, queue: QueueT, life: int, now: float) -> list[Action[QueueT, SpanT]]:
+        """Begin a queue anew: its stored position is not where this member left it."""
+        found = self._drop_if_over(now)
+        reading = self._readings.get(queue)
+        if reading is not None and reading.life == life:
+            found += self._drop(reading)
+            if reading.is_leaving:
+                self._ask_at = now
+            else:
+                found.append(self._take(queue))
+        return found + self._ask_if_due(now)
+
     def note_commit(
         self, queue: QueueT, life: int, offset: int, now: float
     ) -> list[Action[QueueT, SpanT]]:
@@ -209,6 +222,12 @@ class FollowerCore(Generic[QueueT, SpanT]):
             found += step(reading)
             found += self._release_if_clear(reading, now)
         return found + self._ask_if_due(now)
+
+    def _take(self, queue: QueueT) -> Action[QueueT, SpanT]:
+        """Begin to hold a queue."""
+        self._lives += 1
+        self._readings[queue] = QueueReading(queue, self._lives)
+        return Locate(queue, self._lives)
 
     def _release_if_clear(
         self, reading: QueueReading[QueueT, SpanT], now: float

@@ -9,19 +9,19 @@ queue is over, its result is dropped, and the same queue is not handled here aga
 """
 
 import asyncio
-import concurrent.futures
-import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from follower.brake import Brake
 from follower.brokers import place_of
+from follower.calling import Call, Caller, InThreads, OnLoop, is_coroutine_function, wait_for_end
 from follower.metrics import Metrics
 from follower.options import FollowerOptions, OnFailure
 from follower.pauses import make_pauses
 from follower.pieces import Piece
+from follower.positions import MovedOnError, has_positions
 from follower.work import Work
 from mq_client import errors
 from mq_client.messages import StoredMessage
@@ -29,12 +29,15 @@ from mq_client.values import MessageQueue
 
 log = logging.getLogger("evenkeel.follower")
 
-Handler = Callable[[Sequence[StoredMessage]], Any]
-"""It gets messages of one queue in their order. A coroutine function, or a plain one."""
+Handler = Callable[..., Any]
+"""
+It gets messages of one queue in their order; one that keeps positions gets a `Step` too.
+
+A coroutine function, or a plain one.
+"""
 Bury = Callable[[Work, StoredMessage], Awaitable[None]]
 """Stores a message in the dead-letter topic."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-Call = concurrent.futures.Future[BaseException | None] | asyncio.Task[BaseException | None]
 
 
 class HaltError(Exception):
@@ -55,19 +58,48 @@ class Handling:
         self._options = options
         self._metrics = metrics
         self._brake = Brake(log)
-        self._is_async = is_coroutine_function(handler)
-        self._threads = concurrent.futures.ThreadPoolExecutor(options.threads, "handler")
+        self._threads = InThreads(handler, options.threads)
+        is_async = is_coroutine_function(handler)
+        self._caller: Caller = OnLoop(handler) if is_async else self._threads
+        self._keeps_positions = has_positions(handler)
+        self._reads: dict[MessageQueue, Call] = {}
         self._calls: dict[MessageQueue, Call] = {}
         """The newest call of each queue, which may be of an earlier holding."""
 
     @property
     def stuck(self) -> list[MessageQueue]:
         """The queues whose handler is still running."""
-        return sorted(queue for queue, call in self._calls.items() if not call.done())
+        calls = [*self._calls.items(), *self._reads.items()]
+        return sorted({queue for queue, call in calls if not call.done()})
 
     def close(self) -> None:
         """Begin no further call. A thread that runs goes on."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._caller.close()
+        self._threads.close()
+
+    async def read_position(self, work: Work) -> None:
+        """Ask a handler that keeps positions where it is in a queue."""
+        if not self._keeps_positions:
+            return
+        read = self._handler.read_position  # type: ignore[attr-defined]  # it has been looked for
+        if inspect.iscoroutinefunction(read):
+            found = await read(work.group, work.queue)
+        else:
+            found = await self._read_in_thread(work, read)
+        if found is not None and (type(found) is not int or found < 0):
+            raise TypeError(f"read_position has returned {found!r}, which is not an offset")
+        work.stored = found
+
+    async def _read_in_thread(self, work: Work, read: Callable[..., Any]) -> Any:
+        found: list[Any] = []
+        call = self._threads.run(work, lambda: found.append(read(work.group, work.queue)), ())
+        self._reads[work.queue] = call
+        await wait_for_end(call)
+        work.check()
+        error = call.result()
+        if error is not None:
+            raise error
+        return found[0]
 
     async def handle(self, work: Work, piece: Piece, bury: Bury) -> None:
         """Handle a piece to its end, or raise a `HaltError`."""
@@ -76,10 +108,13 @@ class Handling:
             trouble = f"{where} cannot be read: {piece.unreadable.reason}"
             await self._give_up(work, piece.first, piece.unreadable.message, trouble, bury)
             return
-        if not piece.messages:
+        if not piece.messages and not self._keeps_positions:
             return
-        error = await self._call(work, piece.messages)
+        error = await self._call(work, piece)
         if error is None:
+            return
+        if not piece.messages:  # only the position was to move; the next call moves it too
+            self._brake.say((work.queue, "position"), f"{work.queue}: {_brief(error)}")
             return
         log.warning(
             "%s: the handler failed with %d messages from offset %d on: %s",
@@ -102,7 +137,7 @@ class Handling:
                 await work.pause(next(pauses))
             if work.leaving.is_set():
                 raise HaltError(message.queue_offset)
-            found = await self._call(work, piece.messages)
+            found = await self._call(work, piece)
             if found is None:
                 self._brake.clear(work.queue, f"{work.queue}: the handler goes on")
                 return
@@ -156,7 +191,7 @@ class Handling:
                 self._brake.clear(key, f"{work.queue}: the dead letter is stored")
                 return
 
-    async def _call(self, work: Work, messages: Sequence[StoredMessage]) -> BaseException | None:
+    async def _call(self, work: Work, piece: Piece) -> BaseException | None:
         """Call the handler once; what it raised, if it did."""
         before = self._calls.get(work.queue)
         if before is not None and not before.done():
@@ -165,17 +200,14 @@ class Handling:
                 f"{work.queue}: the handler is still busy with messages of an earlier holding, "
                 "so the queue waits",
             )
-            await _end_of(before)
+            await wait_for_end(before)
         self._brake.forget((work.queue, "before"))
         work.check()
-        call: Call
-        if self._is_async:
-            call = asyncio.create_task(self._call_async(messages))
-        else:
-            call = self._threads.submit(self._call_in_thread, work, messages)
+        step = (work.make_step(piece.stop),) if self._keeps_positions else ()
+        call = self._caller.begin(work, (piece.messages, *step))
         self._calls[work.queue] = call
         try:
-            await _end_of(call)
+            await wait_for_end(call)
         except asyncio.CancelledError:
             call.cancel()
             raise
@@ -184,52 +216,15 @@ class Handling:
             error: BaseException | None = RuntimeError("the handler cancelled its own task")
         else:
             error = call.result()
+        if isinstance(error, MovedOnError):
+            raise error
         if error is None:
-            self._metrics.handled.inc(len(messages))
+            if self._keeps_positions:
+                work.stored = piece.stop
+            self._metrics.handled.inc(len(piece.messages))
         else:
             self._metrics.failures.inc()
         return error
-
-    async def _call_async(self, messages: Sequence[StoredMessage]) -> BaseException | None:
-        try:
-            await self._handler(messages)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever the user's code raises
-            return error
-        return None
-
-    def _call_in_thread(
-        self, work: Work, messages: Sequence[StoredMessage]
-    ) -> BaseException | None:
-        # It may have waited for a thread, so the clock is looked at again.
-        if not work.may_act():
-            return None
-        try:
-            self._handler(messages)
-        except BaseException as error:  # noqa: BLE001  # as above; nothing may end the thread
-            return error
-        return None
-
-
-def is_coroutine_function(handler: object) -> bool:
-    """Whether calling it gives something to await."""
-    call = getattr(handler, "__call__", None)  # noqa: B004  # of an object whose class has one
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
-
-
-async def _end_of(call: Call) -> None:
-    """Wait until a call has ended, however it does. To give up waiting stops nothing."""
-    if isinstance(call, concurrent.futures.Future):
-        ended = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def tell(_: object) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended before the thread
-                loop.call_soon_threadsafe(ended.set)
-
-        call.add_done_callback(tell)
-        await ended.wait()
-    else:
-        await asyncio.wait([call])
 
 
 def _brief(error: BaseException | None) -> str:

@@ -31,6 +31,7 @@ from follower.metrics import Metrics
 from follower.options import FollowerError
 from follower.pauses import make_pauses
 from follower.pieces import Piece
+from follower.positions import MovedOnError
 from follower.queues import read_queues, show_queues
 from follower.work import OverError, Work
 from lb_core.errors import AllocationError
@@ -180,7 +181,8 @@ class Running:
                 self._asking.add(task)
                 task.add_done_callback(self._note_asked)
             case actions.Locate(queue=queue, life=life):
-                work = Work(queue, life, lambda: self._core.may_act(clock()))
+                assert self._source is not None, "an answer names it before it grants anything"
+                work = Work(queue, life, self._source.group, lambda: self._core.may_act(clock()))
                 self._works[queue] = work
                 work.start(self._locate(work, self._cluster))
             case actions.PullQueue(queue=queue):
@@ -204,9 +206,13 @@ class Running:
 
     async def _locate(self, work: Work, brokers: Serves) -> None:
         queue, life = work.queue, work.life
-        begin = await self._persist(work, "locate", lambda: brokers.locate(work))
+        begin = await self._persist(work, "locate", lambda: self._find_begin(work, brokers))
         log.debug("%s: read from offset %d on", queue, begin)
         self._step(lambda now: self._core.note_begin(queue, life, begin, now))
+
+    async def _find_begin(self, work: Work, brokers: Serves) -> int:
+        await self._handling.read_position(work)
+        return await brokers.locate(work)
 
     async def _pull(self, work: Work, brokers: Serves) -> None:
         queue, life = work.queue, work.life
@@ -235,6 +241,10 @@ class Running:
             self._halted.add(work)
             self._metrics.stopped.set(len(self._halted))
             self._step(lambda now: core.note_halt(queue, life, stop, now))
+        except MovedOnError as error:
+            log.warning("%s: %s; reading goes on where it is stored", queue, error)
+            await work.pause(FIRST_PAUSE)
+            self._step(lambda now: core.note_moved_on(queue, life, now))
         else:
             self._step(lambda now: core.note_handled(queue, life, piece.stop, now))
 

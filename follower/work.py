@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from follower.pieces import Piece
+from follower.positions import Step
 from mq_client.pulling import Position
 from mq_client.values import MessageQueue
 
@@ -25,9 +26,13 @@ class Work:
 
     queue: MessageQueue
     life: int
+    group: str
+    """RocketMQ's name of the group."""
     is_session_live: Callable[[], bool]
     position: Position | None = None
     """None until the beginning is known."""
+    stored: int | None = None
+    """The offset in the handler's own store, if it keeps positions and has one."""
     pieces: deque[Piece] = field(default_factory=deque)
     """Pulled, and not given to the core yet."""
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
@@ -43,6 +48,10 @@ class Work:
         """Stop whoever is about to act if the holding is over."""
         if not self.may_act():
             raise OverError
+
+    def make_step(self, stop: int) -> Step:
+        """Make the step by which the handler moves its position of this queue."""
+        return Step(self.group, self.queue, self.stored, stop)
 
     def start(self, step: Coroutine[Any, Any, None]) -> None:
         """Run a step until it ends or the holding does."""

@@ -1,9 +1,13 @@
 """Lists breaks of the rules of coordinator and follower; each breaks one rule."""
 
-NOTICED_BY = ["tests/simulation", "tests/unit/coordinator", "tests/unit/follower/test_core.py"]
+NOTICED_BY = [
+    "tests/simulation", "tests/unit/coordinator", "tests/unit/follower/test_core.py",
+    "tests/unit/follower/test_positions.py", "tests/unit/follower/test_handling.py",
+]  # fmt: skip
 
 GROUP, CORE = "coordinator/group.py", "follower/core.py"
 READING, LEASE = "follower/reading.py", "follower/lease.py"
+POSITIONS, HANDLING = "follower/positions.py", "follower/handling.py"
 
 MUTATIONS = [
     # Only a request that knows of the withdrawal, and no longer holds the queue, releases it.
@@ -35,4 +39,18 @@ MUTATIONS = [
     (CORE, "if reading is not None and reading.life == life:", "if reading is not None:"),
     # A handler that never returns is abandoned.
     (CORE, "if reading.leave_by is not None and now >= reading.leave_by:", "if reading.leave_by is not None and now < 0:"),
+    # An answer that is heard after the session's end grants nothing, whatever a member does in an outage.
+    (CORE, "if not self.has_session(now):  #", "if not self.may_act(now):  #"),
+    # A member that stops takes no queue.
+    (CORE, "frozenset() if self._is_stopping else grants.queues", "grants.queues"),
+    # A queue whose position was moved begins anew, unless it must be released.
+    (CORE, "                found.append(self._take(queue))", "                pass"),
+    (CORE, "            if reading.is_leaving:\n                self._ask_at = now\n            else:\n", "            if True:\n"),
+    # A transaction that comes late changes nothing, and a position moves with the data or not at all.
+    (POSITIONS, " AND next_offset = ?\n\"\"\"", " AND next_offset <> ? + 1\n\"\"\""),
+    (POSITIONS, "if self.cursor.rowcount != 1:", "if self.cursor.rowcount > 1:"),
+    (POSITIONS, "if found is not None:\n                raise", "if found is False:\n                raise"),
+    (POSITIONS, "            _refuse_autocommit(connection)\n", ""),
+    (HANDLING, "                work.stored = piece.stop\n", "                pass\n"),
+    (HANDLING, "if isinstance(error, MovedOnError):", "if isinstance(error, SystemError):"),
 ]  # fmt: skip

@@ -31,11 +31,10 @@ from mq_client.pulling import Position
 from mq_client.values import MessageQueue
 from sandbox import rocketmq
 from sandbox.waiting import wait_for
-from tests import coordinating
 from tests.coordinating import Coordinator
+from tests.followers import ROOT, Followers
 
 log = logging.getLogger(__name__)
-ROOT = Path(__file__).parents[2]
 SESSION_SECONDS = 2.0
 SOON_SECONDS = 2.0
 """A queue is read again within a session's length plus this time."""
@@ -75,7 +74,7 @@ class Scene:
         self.client = client
         self.folder = folder
         self.out = folder / "handled"
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.followers = Followers(coordinator, folder, "handler_of_test:handle")
         self.sent = 0
         self.queues = [
             MessageQueue(coordinator.topic, broker, each)
@@ -83,22 +82,12 @@ class Scene:
             for each in range(2)
         ]
         (folder / "handler_of_test.py").write_text(HANDLER)
-        (folder / "token").write_text(coordinating.TOKEN)
 
     def start(self, name: str, *more: str) -> subprocess.Popen[bytes]:
-        command = [
-            sys.executable, "-m", "follower", "handler_of_test:handle",
-            "--coordinator", self.coordinator.url, "--group", coordinating.GROUP,
-            "--member", name, "--token-file", str(self.folder / "token"), *more,
-        ]  # fmt: skip
-        path = os.pathsep.join(map(str, (self.folder, ROOT)))
-        env = {**os.environ, "OUT": str(self.out), "NAME": name, "PYTHONPATH": path}
-        with self.log(name).open("ab") as log:
-            self.running[name] = subprocess.Popen(command, env=env, stderr=log)
-        return self.running[name]
+        return self.followers.start(name, *more, OUT=str(self.out))
 
     def log(self, name: str) -> Path:
-        return self.folder / f"{name}.log"
+        return self.followers.log(name)
 
     def lines(self) -> list[Line]:
         if not self.out.exists():
@@ -127,7 +116,7 @@ class Scene:
 
     def wait_for(self, is_so: Callable[[list[Line]], bool]) -> list[Line]:
         found = wait_for(self.lines, is_so, pause_seconds=0.05)
-        assert is_so(found), "\n".join(self.log(name).read_text() for name in self.running)
+        assert is_so(found), self.followers.logs()
         return found
 
     def wait_for_all(self) -> list[Line]:
@@ -153,9 +142,7 @@ def scene(
     with Coordinator(address, topic, group, f"{SESSION_SECONDS:g}s") as coordinator:
         found = Scene(coordinator, client, tmp_path)
         yield found
-        for each in found.running.values():
-            each.kill()
-            each.wait()
+        found.followers.kill()
 
 
 BOTH = {"a": [("broker-a", "0-1")], "b": [("broker-b", "0-1")]}
@@ -320,8 +307,8 @@ def test_a_queue_that_stops_at_a_message_holds_up_no_other(scene: Scene) -> None
         lambda: scene.client.find_committed(scene.coordinator.group, poisoned), lambda at: at == 10
     )
     assert scene.client.find_committed(scene.coordinator.group, poisoned) == 10
-    scene.running["a"].terminate()
-    assert scene.running["a"].wait(5) == 0
+    scene.followers.running["a"].terminate()
+    assert scene.followers.running["a"].wait(5) == 0
 
 
 def read_topic(client: Client, topic: str) -> list[StoredMessage]:

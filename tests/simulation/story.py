@@ -8,6 +8,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from contract.kinds.groups import OnOutage
+
 TROUBLE_SECONDS = 90.0
 """Events happen until then. After that, nothing is lost, late or stopped."""
 
@@ -50,6 +52,15 @@ class Leave:
 
 
 @dataclass(frozen=True)
+class Stop:
+    """A process finishes what it has begun, leaves and ends; another takes its name later."""
+
+    at: float
+    member: int
+    restart: float
+
+
+@dataclass(frozen=True)
 class CutOff:
     """Nothing passes between a member and the leader."""
 
@@ -77,7 +88,7 @@ class Weather:
     slow: float
 
 
-Event = Publish | Freeze | Kill | Leave | CutOff | ChangeLeader | Weather
+Event = Publish | Freeze | Kill | Leave | Stop | CutOff | ChangeLeader | Weather
 
 
 @dataclass(frozen=True)
@@ -88,12 +99,19 @@ class Story:
     members: int
     queues: int
     events: tuple[Event, ...] = field(default=())
+    on_outage: OnOutage = OnOutage.STOP
+
+    @property
+    def only_leaders_change(self) -> bool:
+        """Whether every process lives, runs and is connected all the time."""
+        return all(isinstance(each, Publish | ChangeLeader) for each in self.events)
 
     def without(self, number: int) -> "Story":
         return replace(self, events=self.events[:number] + self.events[number + 1 :])
 
     def __str__(self) -> str:
-        lines = [f"seed {self.seed}: {self.members} members, {self.queues} queues"]
+        sizes = f"{self.members} members, {self.queues} queues"
+        lines = [f"seed {self.seed}: {sizes}, {self.on_outage.value}"]
         return "\n  ".join([*lines, *map(str, self.events)])
 
 
@@ -103,12 +121,16 @@ def draw(seed: int) -> Story:
     members, queues = rng.randint(2, 5), rng.randint(1, 8)
     first = Publish(0.0, _spread(rng, members, queues), 0.0)
     events = [_draw_event(rng, members, queues) for _ in range(rng.randint(0, 14))]
-    return Story(seed, members, queues, (first, *sorted(events, key=lambda each: each.at)))
+    if rng.random() < 0.1:
+        events = [each for each in events if isinstance(each, Publish | ChangeLeader)]
+    events.sort(key=lambda each: each.at)
+    on_outage = rng.choice([OnOutage.STOP, OnOutage.STOP, OnOutage.KEEP_READING])
+    return Story(seed, members, queues, (first, *events), on_outage)
 
 
 def _draw_event(rng: random.Random, members: int, queues: int) -> Event:
     at, member = rng.uniform(0, TROUBLE_SECONDS), rng.randrange(members)
-    match rng.randrange(9):
+    match rng.randrange(10):
         case 0 | 1 | 2:
             return Publish(at, _spread(rng, members, queues), rng.choice([0.0, rng.uniform(0, 8)]))
         case 3:
@@ -121,7 +143,10 @@ def _draw_event(rng: random.Random, members: int, queues: int) -> Event:
         case 6:
             return CutOff(at, member, rng.uniform(0.1, 40))
         case 7:
-            return ChangeLeader(at, rng.uniform(0, 15))
+            gap = rng.choice([rng.uniform(0, 15), rng.uniform(15, 60)])
+            return ChangeLeader(at, min(gap, TROUBLE_SECONDS + 15 - at))
+        case 8:
+            return Stop(at, member, rng.uniform(0.1, 20))
         case _:
             loss, twice = rng.choice([0.0, rng.random() / 2]), rng.choice([0.0, rng.random() / 2])
             return Weather(at, rng.uniform(1, 30), loss, twice, rng.choice([0.05, 1.0, 12.0]))

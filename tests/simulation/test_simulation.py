@@ -1,7 +1,10 @@
 """Random stories of a coordinator and its members: two members never act on the same queue."""
 
+import pytest
+
+from contract.kinds.groups import OnOutage
 from tests.simulation import playing, story
-from tests.simulation.story import Freeze, Publish, Story
+from tests.simulation.story import ChangeLeader, Freeze, Publish, Stop, Story
 from tests.simulation.world import World
 
 STORIES = 600
@@ -29,6 +32,39 @@ def test_a_frozen_member_loses_its_queues_to_one_that_reads_them_while_it_sleeps
     assert len(borrowed) == len(returned) == 1
     assert 30.0 < borrowed[0] < 41.0  # as soon as its session is over
     assert returned[0] > 55.0
+
+
+@pytest.mark.parametrize("on_outage", OnOutage)
+def test_an_outage_of_the_coordinator_stops_members_only_if_they_are_told_so(
+    on_outage: OnOutage,
+) -> None:
+    first = Publish(0.0, {0: 0, 1: 1}, 0.0)
+    world = World(Story(1, 2, 2, (first, ChangeLeader(20.0, 40.0)), on_outage))
+    seen: list[tuple[set[str], dict[int, int]]] = []
+
+    def note() -> None:
+        seen.append(({each.core.session for each in world.processes}, dict(world.database)))
+
+    for at in (19.0, 35.0, 59.0, 80.0):
+        world.at(at, note)
+    world.play()
+    (before, _), (_, early), (_, late), (after, _) = seen
+    if on_outage is OnOutage.KEEP_READING:
+        assert after == before
+        assert all(late[queue] > early[queue] for queue in (0, 1))
+    else:
+        assert not after & before
+        assert late == early
+
+
+def test_a_member_that_stops_ends_after_what_it_has_begun() -> None:
+    first = Publish(0.0, {0: 0, 1: 1}, 0.0)
+    world = World(Story(1, 2, 2, (first, Stop(30.0, 0, 60.0))))
+    stopped = world.processes[0]
+    world.at(37.0, lambda: seen.append(stopped.is_dead))
+    seen: list[bool] = []
+    world.play()
+    assert seen == [True]
 
 
 def test_a_story_is_shortened_to_what_it_needs() -> None:

@@ -10,10 +10,12 @@ import heapq
 import itertools
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from contract.following import Asked, Grants, Refusal, Terms
+from contract.kinds.groups import OnOutage
 from coordinator.group import GroupCoordinator
 from coordinator.sessions import Session
 from follower import actions
@@ -112,11 +114,14 @@ class Process:
         self.offset = world.rng.uniform(0, 1000)
         self.core: FollowerCore[int, Batch] = FollowerCore(world.make_session)
         self.is_dead = False
+        self.is_stopping = False
         self.frozen_until = 0.0
         self.wakes_at: float | None = None
         self.held: frozenset[int] = frozenset()
         self.handling: dict[int, tuple[str, float]] = {}
         """Queues whose handler works, with the session and the start by the member's clock."""
+        self.stored: dict[tuple[int, int], int] = {}
+        """The position in the database by queue and life, as this process knows it."""
 
     def clock(self, now: float) -> float:
         return self.offset + now * self.rate
@@ -124,6 +129,11 @@ class Process:
     def may_act_on(self, queue: int, now: float) -> bool:
         """Whether the process would pull, handle or commit this queue if it ran now."""
         return not self.is_dead and queue in self.held and self.core.may_act(self.clock(now))
+
+    def has_session_for(self, queue: int, now: float) -> bool:
+        """Whether it holds this queue in a session that lasts."""
+        is_in = not self.is_dead and queue in self.held
+        return is_in and self.core.has_session(self.clock(now))
 
     def do(self, step: Callable[[float], list[Any]]) -> None:
         """Take a step of the core now, or later when the process runs again."""
@@ -137,10 +147,15 @@ class Process:
         holds = self.core.holds
         if holds != self.held:
             taken, self.held = holds - self.held, holds
+            if taken and self.is_stopping:
+                raise BrokenPromiseError(f"member {self.name} stops, and takes {taken}")
             world.check_taken(self, taken)
         for action in found:
             self.perform(action)
         self.schedule()
+        if self.is_stopping and not holds:
+            self.is_dead = True
+            world.say_leave(self)
 
     def schedule(self) -> None:
         at = self.core.find_next_change()
@@ -168,7 +183,7 @@ class Process:
         """Begin work on a queue, and return the step that ends it."""
         core, queue, life = self.core, action.queue, action.life
         if isinstance(action, actions.Locate):
-            return partial(core.note_begin, queue, life, 0)
+            return partial(self._begin, queue, life)
         if isinstance(action, actions.PullQueue):
             return partial(core.note_batch, queue, life, Batch(action.offset + 1))
         if isinstance(action, actions.Handle):
@@ -177,8 +192,16 @@ class Process:
         assert isinstance(action, actions.Commit)
         return partial(core.note_commit, queue, life, action.offset)
 
+    def _begin(self, queue: int, life: int, now: float) -> list[Any]:
+        found = self.stored[queue, life] = self.world.database.get(queue, 0)
+        return self.core.note_begin(queue, life, found, now)
+
     def _finish(self, queue: int, life: int, stop: int, now: float) -> list[Any]:
+        """End the handler's transaction, though the queue may be somebody else's by now."""
         self.handling.pop(queue, None)
+        if self.world.database.get(queue, 0) != self.stored[queue, life]:
+            return self.core.note_moved_on(queue, life, now)
+        self.world.database[queue] = self.stored[queue, life] = stop
         return self.core.note_handled(queue, life, stop, now)
 
     def _check_abandoned(self, queue: int, now: float) -> None:
@@ -211,6 +234,9 @@ class World:
         self.everyone = list(self.processes)
         """All processes, including dead ones."""
         self.takes = 0
+        self.terms = replace(TERMS, on_outage=told.on_outage)
+        self.database: dict[int, int] = {}
+        """Positions of queues, as handlers keep them with their data."""
 
     def play(self) -> int:
         """Play the story to its end; return the number of steps."""
@@ -222,10 +248,13 @@ class World:
         self.at(story.TROUBLE_SECONDS, self._calm_down)
         self._run(story.TROUBLE_SECONDS + CALM_SECONDS + 40.0)
         self._check_calm()
-        before = self.takes
+        before, positions = self.takes, dict(self.database)
         self._run(self.now + 30.0)
         if self.takes != before:
             raise BrokenPromiseError("queues move though nothing happens")
+        for queue in self.owners:
+            if self.database.get(queue, 0) == positions.get(queue, 0):
+                raise BrokenPromiseError(f"queue {queue} stands still though nothing happens")
         return self.steps
 
     def at(self, when: float, what: Callable[[], None]) -> None:
@@ -256,7 +285,7 @@ class World:
         if self._is_lost(process):
             return
         if isinstance(answer, Grants):
-            step = partial(process.core.hear_answer, asked, answer, TERMS)
+            step = partial(process.core.hear_answer, asked, answer, self.terms)
         else:
             step = partial(process.core.hear_refusal, asked, answer)
         self.later(self._delay(), partial(process.do, step))
@@ -296,10 +325,11 @@ class World:
                     self.later(event.told, partial(self._tell_end, self.processes[event.member]))
             case story.Leave():
                 process = self.processes[event.member]
-                if not process.is_dead and not self._is_lost(process):
-                    session = process.core.session
-                    self.later(self._delay(), partial(self._leave, process.name, session))
+                if not process.is_dead:
+                    self.say_leave(process)
                 self._replace(event.member, event.restart)
+            case story.Stop():
+                self._stop(self.processes[event.member], event.restart)
             case story.CutOff():
                 self.cut[event.member] = self.now + event.seconds
             case story.ChangeLeader():
@@ -310,7 +340,7 @@ class World:
                 self.later(event.seconds, self._clear_weather)
 
     def _publish(self, epoch: int) -> None:
-        if self.leader is not None:
+        if self.leader is not None and epoch:
             owners = self.epochs[epoch]
             names = [process.name for process in self.processes]
             self.leader.core.publish(epoch, owners, names, self.now)
@@ -320,6 +350,25 @@ class World:
         if self.leader is None:
             self.leader = Leader(self, self.now)
             self._publish(self.epoch)
+
+    def say_leave(self, process: Process) -> None:
+        """Carry to the leader that a member leaves."""
+        if not self._is_lost(process):
+            session = process.core.session
+            self.later(self._delay(), partial(self._leave, process.name, session))
+
+    def _stop(self, process: Process, restart: float) -> None:
+        def begin(now: float) -> list[Any]:
+            process.is_stopping = True
+            return process.core.stop(TERMS.drain, now)
+
+        def check(_: float) -> list[Any]:
+            raise BrokenPromiseError(f"member {process.name} has not stopped in time")
+
+        process.do(begin)
+        seconds = max(0.0, process.frozen_until - self.now) + TERMS.drain * (1 + 2 * DRIFT) + 0.1
+        self.later(seconds, partial(process.do, check))
+        self.later(seconds + restart, partial(self._restart, process.number))
 
     def _replace(self, number: int, restart: float) -> None:
         self.processes[number].is_dead = True
@@ -351,9 +400,14 @@ class World:
     def check_taken(self, process: Process, taken: frozenset[int]) -> None:
         """Check that no two members act on the same queue."""
         self.takes += len(taken)
+        # A member that keeps reading without a coordinator may meet another one. One whose session
+        # lasts never does, and nobody does while only leaders change.
+        keeps_reading = self.story.on_outage is OnOutage.KEEP_READING
+        is_lenient = keeps_reading and not self.story.only_leaders_change
         for queue in taken:
             for other in self.everyone:
-                if other is not process and other.may_act_on(queue, self.now):
+                holds = other.has_session_for if is_lenient else other.may_act_on
+                if other is not process and holds(queue, self.now):
                     raise BrokenPromiseError(
                         f"at {self.now:.2f} s member {process.name} takes queue {queue}, "
                         f"which member {other.name} holds"

@@ -24,7 +24,7 @@ def two_steps() -> Flow[str]:
 
 
 def test_a_flow_goes_on_through_failures_while_the_queue_is_held() -> None:
-    flow = guard(Work(QUEUE, 1, lambda: True), two_steps())
+    flow = guard(Work(QUEUE, 1, "billing", lambda: True), two_steps())
     assert next(flow) == Pause(1.0)
     assert flow.throw(errors.DeadlineError("late")) == Pause(2.0)
     with pytest.raises(StopIteration) as ended:
@@ -33,7 +33,7 @@ def test_a_flow_goes_on_through_failures_while_the_queue_is_held() -> None:
 
 
 def test_no_further_request_is_sent_once_the_holding_is_over() -> None:
-    work = Work(QUEUE, 1, lambda: True)
+    work = Work(QUEUE, 1, "billing", lambda: True)
     flow = guard(work, two_steps())
     next(flow)
     work.is_over = True

@@ -210,3 +210,37 @@ def test_with_keep_reading_a_member_stops_when_another_process_has_its_name() ->
     member.note(member.core.tick(30.0))
     found = member.core.hear_refusal(member.asked, Refusal.ANOTHER_SESSION, 30.1)
     assert kinds(found) == ["Abandon"]
+
+
+def test_with_keep_reading_an_answer_that_is_heard_too_late_grants_nothing() -> None:
+    """A process that was frozen hears it when others may have been lent these queues."""
+    member = Member()
+    member.terms = KEEP_READING
+    member.reading(1.0)
+    found = member.granted("xy", 30.0)
+    assert kinds(found) == ["AskCoordinator"]
+    assert member.core.holds == {"x"}
+    assert kinds(member.granted("xy", 30.1)) == ["Locate", "AskCoordinator"]
+
+
+def test_a_queue_whose_position_was_moved_begins_anew_and_stays_held() -> None:
+    member = Member()
+    life = member.reading()
+    member.core.note_batch("x", life, Span(8), 1.1)
+    found = member.core.note_moved_on("x", life, 1.2)
+    assert kinds(found) == ["Abandon", "Locate"]
+    begun = only(found, Locate).life
+    assert only(member.core.note_begin("x", begun, 9, 1.3), PullQueue).offset == 9
+    assert member.core.note_handled("x", life, 8, 1.4) == []
+    assert member.core.note_moved_on("x", life, 1.4) == []
+
+
+def test_a_queue_that_leaves_is_released_though_its_position_was_moved() -> None:
+    member = Member()
+    life = member.reading()
+    member.core.note_batch("x", life, Span(8), 1.1)
+    member.granted("", 1.2)
+    found = member.note(member.core.note_moved_on("x", life, 1.3))
+    assert kinds(found) == ["Abandon", "AskCoordinator"]
+    assert member.asked is not None
+    assert member.asked.holds == frozenset()

@@ -36,7 +36,7 @@ def piece(*offsets: int) -> Piece:
 
 
 def work() -> Work:
-    return Work(QUEUE, 1, lambda: True)
+    return Work(QUEUE, 1, "billing", lambda: True)
 
 
 class Scene:
@@ -203,7 +203,7 @@ def test_queues_do_not_wait_for_each_other() -> None:
     async def story() -> None:
         handler = Handling(lambda _: together.wait(), FollowerOptions(attempts=1), Metrics())
         queues = [MessageQueue("orders", "broker-a", each) for each in range(3)]
-        works = [Work(each, 1, lambda: True) for each in queues]
+        works = [Work(each, 1, "billing", lambda: True) for each in queues]
         await asyncio.gather(*(handler.handle(each, piece(1), Scene().bury) for each in works))
 
     run(story())
@@ -282,7 +282,7 @@ def test_a_call_that_waited_for_a_thread_looks_at_the_clock_again() -> None:
     async def story() -> None:
         handler = Handling(handle, FollowerOptions(threads=1), Metrics())
         queues = [MessageQueue("orders", "broker-a", each) for each in range(2)]
-        works = [Work(each, 1, lambda: is_live) for each in queues]
+        works = [Work(each, 1, "billing", lambda: is_live) for each in queues]
         found = await asyncio.gather(
             *(handler.handle(each, piece(each.queue.id), Scene().bury) for each in works),
             return_exceptions=True,

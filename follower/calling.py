@@ -1,0 +1,115 @@
+"""
+Where the user's handler runs: on the event loop, in threads, or in processes of its own.
+
+Whatever a call raises is its result. Nothing that a handler does may end the follower.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from follower.work import Work
+
+Outcome = BaseException | None
+"""What a call raised, if it did."""
+Call = concurrent.futures.Future[Outcome] | asyncio.Task[Outcome]
+
+
+class Caller(Protocol):
+    """Begins calls of one handler."""
+
+    def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
+        """Begin a call. Before it calls the handler, it looks whether the queue is still held."""
+
+    def close(self) -> None:
+        """Begin no further call. What runs goes on."""
+
+
+class OnLoop:
+    """Calls a coroutine function."""
+
+    def __init__(self, handler: Callable[..., Any]) -> None:
+        """Call nothing yet."""
+        self._handler = handler
+
+    def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
+        """Begin a call. The caller has just looked at the clock."""
+        return asyncio.create_task(self._call(arguments))
+
+    def close(self) -> None:
+        """Do nothing: tasks end with the loop."""
+
+    async def _call(self, arguments: Sequence[Any]) -> Outcome:
+        try:
+            await self._handler(*arguments)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001  # whatever the user's code raises
+            return error
+        return None
+
+
+class InThreads:
+    """Calls a plain function. Nobody can stop a thread, so a call may outlive its holding."""
+
+    def __init__(self, handler: Callable[..., Any], threads: int) -> None:
+        """Start no thread yet."""
+        self._handler = handler
+        self._threads = concurrent.futures.ThreadPoolExecutor(threads, "handler")
+        self._process = os.getpid()
+
+    def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
+        """Begin a call as soon as a thread is free."""
+        return self.run(work, self._handler, arguments)
+
+    def run(self, work: Work, function: Callable[..., Any], arguments: Sequence[Any]) -> Call:
+        """Call another function."""
+        return self._threads.submit(self._call, work, function, arguments)
+
+    def close(self) -> None:
+        """Begin no further call."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _call(self, work: Work, function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
+        # It may have waited for a thread, so the clock is looked at again.
+        if not work.may_act():
+            return None
+        try:
+            function(*arguments)
+        except BaseException as error:  # noqa: BLE001  # as above; nothing may end the thread
+            return error
+        finally:
+            end_if_forked(self._process)
+        return None
+
+
+def end_if_forked(parent: int) -> None:
+    """End a process that the handler has forked and that came back: it must not follow too."""
+    if os.getpid() != parent:
+        os._exit(0)
+
+
+def is_coroutine_function(handler: object) -> bool:
+    """Whether calling it gives something to await."""
+    call = getattr(handler, "__call__", None)  # noqa: B004  # of an object whose class has one
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
+
+
+async def wait_for_end(call: Call) -> None:
+    """Wait until a call has ended, however it does. To give up waiting stops nothing."""
+    if isinstance(call, concurrent.futures.Future):
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def tell(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended before the thread
+                loop.call_soon_threadsafe(ended.set)
+
+        call.add_done_callback(tell)
+        await ended.wait()
+    else:
+        await asyncio.wait([call])

@@ -1,0 +1,228 @@
+"""
+Positions that a handler keeps with its own data, in the same transaction: exactly once.
+
+A handler keeps positions if it has a method `read_position`. Then the follower begins each newly
+granted queue where that says, and calls the handler with a second argument, the `Step`: the handler
+stores its results and moves the position from `begin` to `end`, both or nothing.
+
+`keep_positions` makes such a handler from a function that writes to a database.
+
+Why a frozen process that wakes up can spoil nothing: a transaction may end well only if the
+position is still at `begin`, and it moves it to a higher offset. Positions never go back, so of
+all transactions that begin at the same position one ends well. By induction, the database has the
+results of each message below the position once, and no others, whoever wrote them and whenever.
+"""
+
+import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from follower.options import FollowerError
+from mq_client.values import MessageQueue
+
+Write = Callable[[Any, Any], object]
+"""It gets messages and a cursor, on which it writes."""
+Value = TypeVar("Value")
+TABLE = "evenkeel_positions"
+_MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
+_READ = """
+SELECT next_offset FROM POSITIONS
+WHERE consumer_group = ? AND topic = ? AND broker = ? AND queue_id = ?
+"""
+_INSERT = """
+INSERT INTO POSITIONS (consumer_group, topic, broker, queue_id, next_offset)
+VALUES (?, ?, ?, ?, ?)
+"""
+_MOVE = """
+UPDATE POSITIONS SET next_offset = ?
+WHERE consumer_group = ? AND topic = ? AND broker = ? AND queue_id = ? AND next_offset = ?
+"""
+
+
+class MovedOnError(Exception):
+    """The position of the queue is not where this follower left it: somebody else has moved it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a call of the handler moves the position of a queue."""
+
+    group: str
+    """RocketMQ's name of the group."""
+    queue: MessageQueue
+    begin: int | None
+    """Where the position must still be; None: the store must have none."""
+    end: int
+    """The offset that is read next once the messages are handled. Higher than `begin`."""
+
+
+class KeepsPositions(Protocol):
+    """A handler that keeps positions. Both methods may be `async def`."""
+
+    def read_position(self, group: str, queue: MessageQueue) -> Any:
+        """Return the offset that is read next; None if the store has none."""
+
+    def __call__(self, messages: Any, step: Step) -> Any:
+        """
+        Store the results of the messages and the position `step.end`, both or nothing.
+
+        If the position is not `step.begin`, store nothing and raise a `MovedOnError`. There may be
+        no messages: then a filter has passed over all of them, and only the position moves.
+        """
+
+
+class DatabaseConnection(Protocol):
+    """A connection of any database library that follows Python's DB-API 2.0."""
+
+    def cursor(self) -> Any:
+        """Return a cursor."""
+
+    def commit(self) -> object:
+        """End the transaction well."""
+
+    def rollback(self) -> object:
+        """Give up the transaction."""
+
+    def close(self) -> object:
+        """Give up the connection."""
+
+
+def keep_positions(
+    connect: Callable[[], DatabaseConnection], table: str = TABLE
+) -> Callable[[Write], "TransactionalHandler"]:
+    """
+    Make a handler from a function that gets messages and a cursor.
+
+    `connect` opens a connection to the database. Each call is one transaction, on a connection
+    that no other call uses at the same time.
+    """
+
+    def decorate(write: Write) -> TransactionalHandler:
+        return TransactionalHandler(write, connect, table)
+
+    return decorate
+
+
+class TransactionalHandler:
+    """A handler whose results and positions are in one database."""
+
+    def __init__(self, write: Write, connect: Callable[[], DatabaseConnection], table: str) -> None:
+        """Connect to nothing yet."""
+        functools.update_wrapper(self, write)
+        self._write = write
+        self._connect = connect
+        self._table = table
+        self._mine = threading.local()
+        """Each thread has a connection of its own: not all libraries allow anything else."""
+        self._failures = 0
+
+    def read_position(self, group: str, queue: MessageQueue) -> int | None:
+        """Return the stored position."""
+
+        def read(_: DatabaseConnection, transaction: "_Transaction") -> int | None:
+            return transaction.read(group, queue)
+
+        return self._run(read)
+
+    def __call__(self, messages: Any, step: Step) -> None:
+        """Move the position and write, in one transaction."""
+
+        def write(connection: DatabaseConnection, transaction: "_Transaction") -> None:
+            # The position comes first: it locks its row, so nobody else writes behind it.
+            transaction.move(step)
+            _refuse_autocommit(connection)
+            if len(messages):
+                self._write(messages, transaction.cursor)
+
+        self._run(write)
+
+    def _run(self, work: Callable[[DatabaseConnection, "_Transaction"], Value]) -> Value:
+        """Do the work in a transaction. After a failure its connection is not used again."""
+        connection = self._open()
+        try:
+            transaction = _Transaction(connection, self._table)
+            found = work(connection, transaction)
+            transaction.cursor.close()
+            connection.commit()
+        except BaseException as error:
+            if not isinstance(error, MovedOnError):
+                # The database may have started again: then no connection is worth keeping.
+                self._failures += 1
+            self._mine.connection = None
+            with contextlib.suppress(Exception):  # it may be broken
+                connection.rollback()  # SQLite's is not over by `close` while a cursor lives
+            with contextlib.suppress(Exception):
+                connection.close()
+            raise
+        return found
+
+    def _open(self) -> DatabaseConnection:
+        """Return this thread's connection, a new one if any has failed since it was opened."""
+        kept: DatabaseConnection | None = getattr(self._mine, "connection", None)
+        if kept is not None and self._mine.failures == self._failures:
+            return kept
+        if kept is not None:
+            with contextlib.suppress(Exception):
+                kept.close()
+        self._mine.failures = self._failures
+        self._mine.connection = opened = self._connect()
+        return opened
+
+
+class _Transaction:
+    """The statements about positions."""
+
+    def __init__(self, connection: DatabaseConnection, table: str) -> None:
+        self._mark = _find_mark(connection)
+        self._table = table
+        self.cursor = connection.cursor()
+
+    def read(self, group: str, queue: MessageQueue) -> int | None:
+        self._execute(_READ, group, *queue)
+        row = self.cursor.fetchone()
+        return None if row is None else int(row[0])
+
+    def move(self, step: Step) -> None:
+        """Move the position, or raise a `MovedOnError`."""
+        if step.begin is None:
+            found = self.read(step.group, step.queue)
+            if found is not None:
+                raise MovedOnError(f"{step.queue} has the position {found} by now")
+            # If somebody else inserts it at this moment, the primary key refuses one of both.
+            self._execute(_INSERT, step.group, *step.queue, step.end)
+            return
+        self._execute(_MOVE, step.end, step.group, *step.queue, step.begin)
+        if self.cursor.rowcount != 1:
+            raise MovedOnError(f"the position of {step.queue} is not {step.begin} any more")
+
+    def _execute(self, statement: str, *values: object) -> None:
+        text = statement.replace("POSITIONS", self._table).replace("?", self._mark)
+        self.cursor.execute(text, values)
+
+
+def _find_mark(connection: DatabaseConnection) -> str:
+    """Find how the connection's library marks values in statements."""
+    library = sys.modules[type(connection).__module__.partition(".")[0]]
+    style = getattr(library, "paramstyle", None)
+    if style not in _MARKS:
+        raise FollowerError(
+            f"{library.__name__} marks values in statements by {style!r}: this is not supported; "
+            "write a handler with read_position of your own"
+        )
+    return _MARKS[style]
+
+
+def _refuse_autocommit(connection: DatabaseConnection) -> None:
+    """Refuse a connection on which each statement is a transaction of its own."""
+    is_autocommit = getattr(connection, "autocommit", False) is True
+    if is_autocommit or getattr(connection, "in_transaction", True) is False:
+        raise FollowerError("the connection commits each statement by itself: open it without that")
+
+
+def has_positions(handler: object) -> bool:
+    """Whether a handler keeps positions of its own."""
+    return callable(getattr(handler, "read_position", None))
