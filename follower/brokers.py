@@ -27,6 +27,8 @@ Value = TypeVar("Value")
 TIMES = Times(patience=5.0)
 """A broker that is away is named after so long. The queue is tried again by the follower."""
 DLQ_PREFIX = "%DLQ%"
+PASSING_SECONDS = 1.0
+"""While a filter passes over all messages, the offset moves on so often."""
 LARGE_BYTES = 64 * 1024
 """To decode more than that would hold up the event loop: a thread does it."""
 _ORIGIN_TOPIC, _ORIGIN_ID = "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID"
@@ -110,7 +112,7 @@ class GroupBrokers:
         position = work.position
         assert position is not None, "a queue is located before it is pulled"
         enough = pulling.share(self._options.memory_bytes, queues)
-        batch = await self._client.pull_batch(self.source.group, position, enough)
+        batch = await self._client.pull_batch(self.source.group, position, enough, PASSING_SECONDS)
         assert batch is not None, "a position without a stop has no end"
         gaps, position.gaps = position.gaps, []
         if len(batch.body) > LARGE_BYTES:

@@ -29,6 +29,8 @@ class Coordinator:
     group: str
     session: str
     port: int = 0
+    tags: str | None = None
+    """Which messages the group reads; None: all."""
     _epoch: int = 0
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _ready: threading.Event = field(default_factory=threading.Event)
@@ -51,7 +53,10 @@ class Coordinator:
         self._loop.call_soon_threadsafe(self._follow, status)
 
     def _follow(self, status: GroupStatus) -> None:
-        spec: dict[str, Any] = {"topics": [{"name": "orders"}], "group": self.group}
+        read: dict[str, Any] = {"name": "orders"}
+        if self.tags is not None:
+            read["filter"] = {"tags": self.tags}
+        spec: dict[str, Any] = {"topics": [read], "group": self.group}
         spec["consumers"] = {"members": {"session": self.session, "drain": "10s"}}
         group = ConsumerGroup(Head(_KEY), msgspec.convert(spec, GroupSpec), status)
         told = {"nameServers": [self.name_server], "topic": self.topic}

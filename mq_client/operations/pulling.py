@@ -29,7 +29,11 @@ MAY_PASS = (errors.UnavailableError, errors.BusyError, errors.TopicUnknownError)
 
 
 def pull_batch(
-    directory: Directory, group: str, position: Position, enough: int | None = None
+    directory: Directory,
+    group: str,
+    position: Position,
+    enough: int | None = None,
+    passing_seconds: float | None = None,
 ) -> Flow[Batch | None]:
     """
     Pull the next messages of a queue. If there are none yet, wait for them.
@@ -37,12 +41,16 @@ def pull_batch(
     Returns None if the position has reached `stop`. Answers are joined until they have `enough`
     bytes, by default `ENOUGH_BYTES`. A broker returns at least one message, however large it is.
 
+    With `passing_seconds`, a filter that passes over all messages for so long, or up to the queue's
+    end, makes a batch without messages: its offsets tell how far the position has come.
+
     Failed pulls are retried for `Times.patience` seconds; then the last error is raised. The
     position does not change then, nor if the flow is abandoned. If a position has a `stop` and
     begins beyond the queue's end, a `BeyondEndError` is raised without retries.
     """
     enough = ENOUGH_BYTES if enough is None else enough
     ahead = position.copy_ahead()
+    begun_at = directory.now()
     batch = None
     while batch is None and not ahead.is_done:
         answer = yield from _pull_patiently(directory, group, ahead, enough)
@@ -50,6 +58,10 @@ def pull_batch(
         if batch is not None:
             end = answer.pulled.max_offset
             batch = yield from _pull_more(directory, group, ahead, batch, end, enough)
+        elif passing_seconds is not None and (
+            ahead.next >= answer.pulled.max_offset or directory.now() - begun_at >= passing_seconds
+        ):
+            batch = Batch(position.queue, position.next, ahead.next, b"", position.wanted)
     position.catch_up(ahead)
     return batch
 

@@ -15,7 +15,16 @@ from pathlib import Path
 from tests.mutations import around, engine, following, strategies
 
 ROOT = Path(__file__).parents[2]
-COPIED = ["contract", "coordinator", "follower", "lb_core", "mq_client", "tests", "pyproject.toml"]
+COPIED = [
+    "contract",
+    "coordinator",
+    "docs",
+    "follower",
+    "lb_core",
+    "mq_client",
+    "tests",
+    "pyproject.toml",
+]
 ROOMS = {"strategies": strategies, "engine": engine, "around": around, "following": following}
 
 

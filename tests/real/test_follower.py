@@ -311,6 +311,20 @@ def test_a_queue_that_stops_at_a_message_holds_up_no_other(scene: Scene) -> None
     assert scene.followers.running["a"].wait(5) == 0
 
 
+def test_offsets_move_on_while_nothing_passes_the_filter(scene: Scene) -> None:
+    scene.coordinator.tags = "paid"
+    scene.coordinator.publish({"a": [("broker-a", "0-1"), ("broker-b", "0-1")]})
+    scene.send(40)
+    scene.start("a")
+    group = scene.coordinator.group
+    committed = wait_for(
+        lambda: [scene.client.find_committed(group, each) for each in scene.queues],
+        lambda found: found == [10] * 4,
+    )
+    assert committed == [10] * 4
+    assert scene.lines() == []
+
+
 def read_topic(client: Client, topic: str) -> list[StoredMessage]:
     try:
         offsets = client.list_offsets(topic)

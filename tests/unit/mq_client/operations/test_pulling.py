@@ -118,6 +118,27 @@ def test_a_broker_that_died_is_looked_up_anew_and_asked_for_the_same() -> None:
     assert (batch.first, batch.stop) == (7, 9)
 
 
+def test_a_batch_without_messages_tells_how_far_the_filter_has_passed() -> None:
+    here = stage()
+    position = Position(QUEUE, 5, wanted=filters.match_tags("paid"))
+    passed = [pulled(PullStatus.NOTHING_MATCHED, 80, end=90), found(5, 6)]
+    flow = pulling.pull_batch(here.directory, "g", position, passing_seconds=0.0)
+    batch, _, _ = here.play(flow, [route("a:1"), *passed])
+    assert batch is not None
+    assert (batch.first, batch.stop, batch.to_messages(), position.next) == (5, 80, [], 80)
+
+
+def test_what_the_filter_passed_over_is_told_at_the_end_of_the_queue() -> None:
+    here = stage()
+    position = Position(QUEUE, 5, wanted=filters.match_tags("paid"))
+    first = [pulled(PullStatus.NOTHING_MATCHED, 80, end=90), found(5, 6)]
+    last = [pulled(PullStatus.NOTHING_MATCHED, 90), found(80, 81)]
+    flow = pulling.pull_batch(here.directory, "g", position, passing_seconds=60.0)
+    batch, _, _ = here.play(flow, [route("a:1"), *first, *last])
+    assert batch is not None
+    assert (batch.first, batch.stop) == (5, 90)
+
+
 def test_a_slave_that_lags_is_waited_for_and_the_place_never_goes_back() -> None:
     here = stage()
     behind = pulled(PullStatus.OFFSET_MOVED, 3)
