@@ -8,7 +8,7 @@ not go on where it was.
 import asyncio
 import ssl
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from contract.following import GroupSource
 from follower import pieces
@@ -83,19 +83,19 @@ class GroupBrokers:
         """
         Find where reading begins: by the handler's store, else by the group, else by `begin`.
 
-        The last is committed at once: a member that dies before its first commit must not make the
-        next one begin elsewhere.
+        Unless it is the second, it is committed at once: a member that dies before its first commit
+        must not make the next one begin elsewhere, nor the lag look too large.
         """
         work.check()
         group, queue, client = self.source.group, work.queue, self._client
-        found = work.stored
-        if found is None:
-            found = await client.find_committed(group, queue)
+        committed = await client.find_committed(group, queue)
+        found = committed if work.stored is None else work.stored
         if found is None:
             earliest = self._options.begin is Begin.EARLIEST
             found = await (
                 client.find_min_offset(queue) if earliest else client.find_max_offset(queue)
             )
+        if found != committed:
             await self.commit(work, found)
         work.position = Position(
             queue, found, wanted=self._find_filter(queue.topic), allow_gaps=True
@@ -115,11 +115,15 @@ class GroupBrokers:
         batch = await self._client.pull_batch(self.source.group, position, enough, PASSING_SECONDS)
         assert batch is not None, "a position without a stop has no end"
         gaps, position.gaps = position.gaps, []
+        decode = _read_columns if self._options.arrow else _read_messages
         if len(batch.body) > LARGE_BYTES:
-            messages, unreadable = await asyncio.to_thread(_decode, batch)
+            messages, unreadable = await asyncio.to_thread(decode, batch)
         else:
-            messages, unreadable = _decode(batch)
-        work.pieces = pieces.cut(batch.first, batch.stop, messages, unreadable, self._options.batch)
+            messages, unreadable = decode(batch)
+        source = batch if self._options.arrow else None
+        work.pieces = pieces.cut(
+            batch.first, batch.stop, messages, unreadable, self._options.batch, source
+        )
         return gaps
 
     async def commit(self, work: Work, offset: int) -> None:
@@ -148,7 +152,12 @@ class GroupBrokers:
         return filters.match_tags(self.source.tags.get(topic, filters.ALL))
 
 
-def _decode(batch: Batch) -> tuple[Sequence[StoredMessage], list[Unreadable]]:
+def _read_columns(batch: Batch) -> tuple[Any, list[Unreadable]]:
+    unreadable: list[Unreadable] = []
+    return batch.to_columns(unreadable), unreadable
+
+
+def _read_messages(batch: Batch) -> tuple[Sequence[StoredMessage], list[Unreadable]]:
     unreadable: list[Unreadable] = []
     try:
         return batch.to_messages(), unreadable

@@ -25,8 +25,8 @@ class Caller(Protocol):
     def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
         """Begin a call. Before it calls the handler, it looks whether the queue is still held."""
 
-    def close(self) -> None:
-        """Begin no further call. What runs goes on."""
+    async def close(self) -> None:
+        """Begin no further call."""
 
 
 class OnLoop:
@@ -40,7 +40,7 @@ class OnLoop:
         """Begin a call. The caller has just looked at the clock."""
         return asyncio.create_task(self._call(arguments))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Do nothing: tasks end with the loop."""
 
     async def _call(self, arguments: Sequence[Any]) -> Outcome:
@@ -70,8 +70,8 @@ class InThreads:
         """Call another function."""
         return self._threads.submit(self._call, work, function, arguments)
 
-    def close(self) -> None:
-        """Begin no further call."""
+    async def close(self) -> None:
+        """Begin no further call. What runs goes on."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _call(self, work: Work, function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:

@@ -6,7 +6,6 @@ Follow an assignment with a handler of your own, from the command line.
 
 import argparse
 import asyncio
-import importlib
 import logging
 import os
 import signal
@@ -15,9 +14,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from contract import exit_codes
-from follower.handling import Handler
 from follower.member import Follower, default_member
 from follower.options import Begin, FollowerError, FollowerOptions, OnFailure
+from mq_client import access, errors
 
 MISUSED = 64
 """Exit code for wrong usage, the same as in `evenkeel`."""
@@ -40,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         follower = Follower(
-            import_handler(options.handler),
+            options.handler,
             coordinator=options.coordinator,
             group=options.group,
             member=options.member,
@@ -48,16 +47,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ca_file=options.ca_file,
             options=FollowerOptions(
                 batch=options.batch,
+                arrow=options.arrow,
                 threads=options.threads,
+                processes=options.processes,
                 attempts=options.attempts,
                 on_failure=OnFailure(options.on_failure),
                 dead_letter=options.dead_letter,
                 begin=Begin(options.begin),
             ),
             metrics_port=options.metrics_port,
+            credentials=access.read_credentials(options),
+            tls=access.make_tls(options),
         )
         asyncio.run(_run(follower))
-    except FollowerError as error:
+    except (FollowerError, errors.UsageError) as error:
         print(f"follower: {error}", file=sys.stderr)
         return exit_codes.PERMANENT
     if follower.stuck:
@@ -76,29 +79,6 @@ async def _run(follower: Follower) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, follower.stop)
     await follower.run()
-
-
-def import_handler(place: str) -> Handler:
-    """Import `package.module:function`, from the current folder too."""
-    module_name, colon, name = place.partition(":")
-    if not (module_name and colon and name):
-        raise FollowerError(f"handler {place!r}: give MODULE:FUNCTION, as shop.billing:handle")
-    if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109  # as sys.path has it
-        sys.path.insert(0, os.getcwd())  # noqa: PTH109
-    try:
-        found = importlib.import_module(module_name)
-    except Exception as error:
-        raise FollowerError(
-            f"handler {place!r}: importing {module_name} failed: {type(error).__name__}: {error}"
-        ) from error
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise FollowerError(f"handler {place!r}: {module_name} has no {name}")
-        found = getattr(found, part)
-    if not callable(found):
-        raise FollowerError(f"handler {place!r}: {name} cannot be called")
-    handler: Handler = found
-    return handler
 
 
 class _Parser(argparse.ArgumentParser):
@@ -131,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         help="the authorities that the coordinator's certificate needs, as PEM; read again each "
         "time; default: those of the machine",
     )  # fmt: skip
+    access.add_options(parser.add_argument_group("brokers"))
     default = FollowerOptions()
     add(
         "--batch", type=_count, default=default.batch, metavar="N",
@@ -140,6 +121,11 @@ def _parser() -> argparse.ArgumentParser:
         "--threads", type=_count, default=default.threads, metavar="N",
         help="most calls of a plain handler at once; default %(default)s",
     )  # fmt: skip
+    add(
+        "--processes", type=_count, default=default.processes, metavar="N",
+        help="run the handler in so many processes; default: in threads of this one",
+    )  # fmt: skip
+    add("--arrow", action="store_true", help="give the handler Arrow columns; needs pyarrow")
     add(
         "--attempts", type=_count, default=default.attempts, metavar="N",
         help="calls with one message before it has failed for good; default %(default)s",

@@ -22,6 +22,7 @@ from follower.options import FollowerOptions, OnFailure
 from follower.pauses import make_pauses
 from follower.pieces import Piece
 from follower.positions import MovedOnError, has_positions
+from follower.processes import InProcesses
 from follower.work import Work
 from mq_client import errors
 from mq_client.messages import StoredMessage
@@ -52,15 +53,20 @@ class HaltError(Exception):
 class Handling:
     """All calls of one handler."""
 
-    def __init__(self, handler: Handler, options: FollowerOptions, metrics: Metrics) -> None:
-        """Call nothing yet."""
+    def __init__(
+        self, handler: Handler, options: FollowerOptions, metrics: Metrics, place: str = ""
+    ) -> None:
+        """Call nothing yet. Processes import the handler from its place."""
         self._handler = handler
         self._options = options
         self._metrics = metrics
         self._brake = Brake(log)
         self._threads = InThreads(handler, options.threads)
-        is_async = is_coroutine_function(handler)
-        self._caller: Caller = OnLoop(handler) if is_async else self._threads
+        self._caller: Caller = self._threads
+        if options.processes:
+            self._caller = InProcesses(place, options.processes)
+        elif is_coroutine_function(handler):
+            self._caller = OnLoop(handler)
         self._keeps_positions = has_positions(handler)
         self._reads: dict[MessageQueue, Call] = {}
         self._calls: dict[MessageQueue, Call] = {}
@@ -72,10 +78,10 @@ class Handling:
         calls = [*self._calls.items(), *self._reads.items()]
         return sorted({queue for queue, call in calls if not call.done()})
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Begin no further call. A thread that runs goes on."""
-        self._caller.close()
-        self._threads.close()
+        await self._caller.close()
+        await self._threads.close()
 
     async def read_position(self, work: Work) -> None:
         """Ask a handler that keeps positions where it is in a queue."""
@@ -108,17 +114,17 @@ class Handling:
             trouble = f"{where} cannot be read: {piece.unreadable.reason}"
             await self._give_up(work, piece.first, piece.unreadable.message, trouble, bury)
             return
-        if not piece.messages and not self._keeps_positions:
+        if not len(piece.messages) and not self._keeps_positions:
             return
         error = await self._call(work, piece)
         if error is None:
             return
-        if not piece.messages:  # only the position was to move; the next call moves it too
+        if not len(piece.messages):  # only the position was to move; the next call moves it too
             self._brake.say((work.queue, "position"), f"{work.queue}: {_brief(error)}")
             return
         log.warning(
             "%s: the handler failed with %d messages from offset %d on: %s",
-            work.queue, len(piece.messages), piece.messages[0].queue_offset, _brief(error),
+            work.queue, len(piece.messages), piece.begin, _brief(error),
             exc_info=error,
         )  # fmt: skip
         first_failures = 1 if len(piece.messages) == 1 else 0
@@ -129,29 +135,29 @@ class Handling:
         self, work: Work, piece: Piece, failures: int, error: BaseException, bury: Bury
     ) -> None:
         """Try one message until it is handled, or has failed too often."""
-        (message,) = piece.messages
+        offset = piece.begin
         pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
         found: BaseException | None = error if failures else None
         while failures < self._options.attempts:
             if failures:
                 await work.pause(next(pauses))
             if work.leaving.is_set():
-                raise HaltError(message.queue_offset)
+                raise HaltError(offset)
             found = await self._call(work, piece)
             if found is None:
                 self._brake.clear(work.queue, f"{work.queue}: the handler goes on")
                 return
             failures += 1
-            where = place_of(work.queue, message.queue_offset)
+            where = place_of(work.queue, offset)
             self._brake.say(
                 work.queue,
                 f"{where}: the handler failed {failures} times of {self._options.attempts}: "
                 f"{_brief(found)}",
             )
         self._brake.forget(work.queue)
-        where = place_of(work.queue, message.queue_offset)
+        where = place_of(work.queue, offset)
         trouble = f"{where}: the handler failed {failures} times, at last by {_brief(found)}"
-        await self._give_up(work, message.queue_offset, message, trouble, bury)
+        await self._give_up(work, offset, piece.read_message(), trouble, bury)
 
     async def _give_up(
         self, work: Work, offset: int, message: StoredMessage, trouble: str, bury: Bury

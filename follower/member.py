@@ -7,6 +7,7 @@ A member of a group, for programs that consume.
 """
 
 import contextlib
+import importlib.util
 import os
 import socket
 import ssl
@@ -17,6 +18,7 @@ from follower import serving
 from follower.asking import Coordinator
 from follower.brokers import GroupBrokers
 from follower.handling import Handler, Handling
+from follower.importing import import_handler
 from follower.metrics import Metrics
 from follower.options import FollowerError, FollowerOptions
 from follower.running import Running
@@ -36,7 +38,7 @@ class Follower:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: Handler | str,
         *,
         coordinator: str,
         group: str,
@@ -51,18 +53,28 @@ class Follower:
         """
         Connect to nothing yet; what cannot work is a `FollowerError`.
 
+        The handler is a function, or its place: `shop.billing:handle`. Processes need its place.
         `ca_file` names the authorities that the coordinator's certificate needs; `credentials` and
         `tls` are for the brokers. Port 0 serves no metrics.
         """
+        place = handler if isinstance(handler, str) else ""
+        if isinstance(handler, str):
+            handler = import_handler(handler)
         if not callable(handler):
             raise FollowerError(f"the handler {handler!r} cannot be called")
+        if options.arrow and importlib.util.find_spec("pyarrow") is None:
+            raise FollowerError("Arrow columns need pyarrow: pip install 'evenkeel[arrow]'")
+        if options.processes and not place:
+            raise FollowerError(
+                "processes import the handler: give its place as text, as 'shop.billing:handle'"
+            )
         token = None if token_file is None else Path(token_file)
         self.metrics = Metrics()
         self._options = options
         trust = None if ca_file is None else Path(ca_file)
         name = member or default_member()
         self._coordinator = Coordinator(coordinator, group, name, token, trust)
-        self._handling = Handling(handler, options, self.metrics)
+        self._handling = Handling(handler, options, self.metrics, place)
         self._metrics_port = metrics_port
         self._credentials = credentials
         self._tls = tls
@@ -77,7 +89,7 @@ class Follower:
     async def run(self) -> None:
         """Follow until `stop` is called. It can be run once."""
         async with contextlib.AsyncExitStack() as opened:
-            opened.callback(self._handling.close)
+            opened.push_async_callback(self._handling.close)
             await opened.enter_async_context(self._coordinator)
             if self._metrics_port:
                 await opened.enter_async_context(

@@ -36,12 +36,16 @@ class FollowerOptions:
 
     batch: int = 32
     """Most messages for one call of the handler."""
+    arrow: bool = False
+    """Whether the handler gets a `pyarrow.RecordBatch` instead of a list of messages."""
     threads: int = 256
     """
     Most calls of a handler that is no coroutine at once.
 
     A queue has one call at a time. With fewer threads than queues, slow queues make others wait.
     """
+    processes: int = 0
+    """So many processes run the handler, each one call at once; 0: this one does."""
     attempts: int = 16
     """Calls of the handler with one message before it counts as failed. RocketMQ has as many."""
     on_failure: OnFailure = OnFailure.STOP

@@ -2,14 +2,20 @@
 What the handler gets at once: messages of one queue that follow one another.
 
 A pull brings more than a handler should get in one call, so it is cut. A message that cannot be
-read is a piece of its own.
+read is a piece of its own. Messages are values, or rows of Arrow columns.
 """
 
+import bisect
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from mq_client.messages import StoredMessage, Unreadable
+from mq_client.pulling import Batch
+
+Messages = Any
+"""In the order of their offsets: a sequence of `StoredMessage`, or a `pyarrow.RecordBatch`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,45 +25,72 @@ class Piece:
     first: int
     stop: int
     """Behind the last offset that it is about. A filter may have left out messages before it."""
-    messages: tuple[StoredMessage, ...] = ()
+    messages: Messages = ()
     unreadable: Unreadable | None = None
+    source: Batch | None = None
+    """What Arrow columns were read from."""
+
+    @property
+    def begin(self) -> int:
+        """The offset of its first message."""
+        return _find_offset(self.messages, 0) if len(self.messages) else self.first
 
     def cut_singles(self) -> "Iterable[Piece]":
         """Cut it into pieces of one message."""
-        return cut(self.first, self.stop, self.messages, (), 1)
+        return cut(self.first, self.stop, self.messages, (), 1, self.source)
+
+    def read_message(self) -> StoredMessage:
+        """Return its only message as a value."""
+        if self.source is None:
+            found: StoredMessage = self.messages[0]
+            return found
+        begin = self.begin
+        return replace(self.source, first=begin, stop=begin + 1).to_messages()[0]
 
 
 def cut(
     first: int,
     stop: int,
-    messages: Iterable[StoredMessage],
+    messages: Messages,
     unreadable: Iterable[Unreadable],
     most: int,
+    source: Batch | None = None,
 ) -> deque[Piece]:
     """
     Cut what a pull brought for the offsets from `first` up to, without, `stop`.
 
     Together the pieces are about all these offsets, and no piece has more than `most` messages.
     """
-    runs: list[list[StoredMessage] | Unreadable] = []
-    items: list[StoredMessage | Unreadable] = [*messages, *unreadable]
-    for item in sorted(items, key=_get_offset):
-        last = runs[-1] if runs else None
-        if isinstance(item, Unreadable):
-            runs.append(item)
-        elif isinstance(last, list) and len(last) < most:
-            last.append(item)
-        else:
-            runs.append([item])
-    starts = [_get_offset(run[0] if isinstance(run, list) else run) for run in runs[1:]]
-    found: deque[Piece] = deque()
-    for run, begin, end in zip(runs or [[]], [first, *starts], [*starts, stop], strict=True):
-        if isinstance(run, Unreadable):
-            found.append(Piece(begin, end, unreadable=run))
-        else:
-            found.append(Piece(begin, end, tuple(run)))
-    return found
+    runs: list[tuple[int, Messages, Unreadable | None]] = []
+    row, rows = 0, len(messages)
+    for each in (*sorted(unreadable, key=lambda each: each.first), None):
+        end = rows
+        if each is not None:
+            end = bisect.bisect_left(
+                range(rows), each.first, key=lambda place: _find_offset(messages, place)
+            )
+        for begin in range(row, end, most):
+            part = _slice(messages, begin, min(end, begin + most))
+            runs.append((_find_offset(messages, begin), part, None))
+        if each is not None:
+            runs.append((each.first, (), each))
+        row = end
+    runs = runs or [(first, (), None)]
+    edges = [first, *(begin for begin, _, _ in runs[1:]), stop]
+    return deque(
+        Piece(begin, end, part, bad, source)
+        for begin, end, (_, part, bad) in zip(edges, edges[1:], runs, strict=False)
+    )
 
 
-def _get_offset(item: StoredMessage | Unreadable) -> int:
-    return item.first if isinstance(item, Unreadable) else item.queue_offset
+def _find_offset(messages: Messages, place: int) -> int:
+    if isinstance(messages, Sequence):
+        found: int = messages[place].queue_offset
+        return found
+    return int(messages.column("queue_offset")[place].as_py())
+
+
+def _slice(messages: Messages, begin: int, end: int) -> Messages:
+    if isinstance(messages, Sequence):
+        return tuple(messages[begin:end])
+    return messages.slice(begin, end - begin)

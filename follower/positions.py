@@ -15,6 +15,7 @@ results of each message below the position once, and no others, whoever wrote th
 
 import contextlib
 import functools
+import inspect
 import sys
 import threading
 from collections.abc import Callable
@@ -45,6 +46,10 @@ WHERE consumer_group = ? AND topic = ? AND broker = ? AND queue_id = ? AND next_
 
 class MovedOnError(Exception):
     """The position of the queue is not where this follower left it: somebody else has moved it."""
+
+
+class RolledBackError(Exception):
+    """The handler has returned, but its transaction is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,8 @@ def keep_positions(
     """
 
     def decorate(write: Write) -> TransactionalHandler:
+        if inspect.iscoroutinefunction(write) or inspect.isgeneratorfunction(write):
+            raise FollowerError("keep_positions is for plain functions: a call must have written")
         return TransactionalHandler(write, connect, table)
 
     return decorate
@@ -137,6 +144,9 @@ class TransactionalHandler:
             _refuse_autocommit(connection)
             if len(messages):
                 self._write(messages, transaction.cursor)
+                # PostgreSQL rolls back at the commit, without a word, if a statement has failed.
+                if transaction.read(step.group, step.queue) != step.end:
+                    raise RolledBackError("the handler has rolled back: nothing is stored")
 
         self._run(write)
 

@@ -8,13 +8,11 @@ Inspect a RocketMQ cluster, send to it, and manage its topics, from the command 
 import argparse
 import io
 import os
-import ssl
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from mq_client import errors
-from mq_client.acl import Credentials
+from mq_client import access, errors
 from mq_client.blocking import Client
 from mq_client.tools import changing, looking, printing, sending
 
@@ -73,23 +71,9 @@ def _make_client(options: argparse.Namespace) -> Client:
     name_server = options.name_server or os.environ.get("NAMESRV_ADDR")
     if not name_server:
         raise errors.UsageError("no cluster: give --name-server host:9876, or set NAMESRV_ADDR")
-    return Client(name_server, credentials=_read_credentials(options), tls=_make_tls(options))
-
-
-def _read_credentials(options: argparse.Namespace) -> Credentials | None:
-    """Read the secret from the environment, because all users can see command lines."""
-    if not options.access_key:
-        return None
-    return Credentials(options.access_key, os.environ.get("ROCKETMQ_SECRET_KEY", ""))
-
-
-def _make_tls(options: argparse.Namespace) -> ssl.SSLContext | None:
-    if not options.tls and not options.tls_ca:
-        return None
-    try:
-        return ssl.create_default_context(cafile=options.tls_ca)
-    except OSError as error:
-        raise errors.UsageError(f"--tls-ca {options.tls_ca}: {error}") from error
+    return Client(
+        name_server, credentials=access.read_credentials(options), tls=access.make_tls(options)
+    )
 
 
 class _CommandParser(argparse.ArgumentParser):
@@ -190,12 +174,6 @@ def _make_common_options() -> _CommandParser:
     """
     found = _CommandParser(add_help=False, argument_default=argparse.SUPPRESS)
     found.add_argument("--name-server", metavar="HOST:PORT", help="default: NAMESRV_ADDR")
-    found.add_argument(
-        "--access-key", metavar="KEY", help="the secret key comes from ROCKETMQ_SECRET_KEY"
-    )
-    found.add_argument("--tls", action="store_true", help="speak TLS")
-    found.add_argument(
-        "--tls-ca", metavar="FILE", help="use TLS; trust the certificates in this file"
-    )
+    access.add_options(found)
     found.add_argument("-o", "--output", choices=["table", "json"], help="default: table")
     return found

@@ -47,7 +47,7 @@ def run() -> Iterator[str]:
         place = running.enter_context(process.make_folder("evenkeel-postgres-"))
         data = place.path / "data"
         data.mkdir(0o700)
-        as_user: list[str] = []
+        as_user: list[str | Path] = []
         if os.getuid() == 0:  # PostgreSQL refuses to run as root
             place.path.chmod(0o711)
             shutil.chown(data, _NOBODY)
@@ -57,7 +57,15 @@ def run() -> Iterator[str]:
             check=True, stdout=subprocess.DEVNULL, cwd="/",
         )  # fmt: skip
         settings = [part for each in _SETTINGS for part in ("-c", each)]
-        command = [*as_user, server, "-D", data, "-p", str(claimed.port), *settings]
+        command: list[str | Path] = [
+            *as_user,
+            server,
+            "-D",
+            data,
+            "-p",
+            str(claimed.port),
+            *settings,
+        ]
         child = process.ChildProcess("postgres", command, place, {})
         child.wait_until(lambda: child.has_said("ready to accept connections"), _START_SECONDS)
         yield f"host=127.0.0.1 port={claimed.port} user=postgres dbname=postgres"

@@ -28,7 +28,9 @@ _SEED = pytest.StashKey[int]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, metavar="N", help="seed of random tests; default: fresh")
     parser.addoption("--histories", type=int, default=200, help="how many `make histories` plays")
-    parser.addoption("--messages", type=int, default=4000, help="how many `make exactly-once` sends")
+    parser.addoption(
+        "--messages", type=int, default=4000, help="how many `make exactly-once` sends"
+    )
     parser.addoption(
         "--outage-seconds",
         type=float,

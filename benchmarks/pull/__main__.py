@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import page, peers, progress, targets
-from benchmarks.pull import messages, ours, programs, report, stage
+from benchmarks.pull import following, messages, ours, programs, report, stage
 from benchmarks.pull.player import Job
 from benchmarks.pull.programs import Program, Running
 from benchmarks.pull.report import Row, Scene
@@ -74,6 +74,8 @@ def _measure(options: argparse.Namespace) -> tuple[list[Row], list[Figure]]:
             stage.fill(mq, job)
         with _start(programs.PULLERS, mq) as pullers:
             rows = list(_measure_pulls(layouts, pullers, rounds, is_raised=False))
+            with _start(programs.FOLLOWERS, mq) as followers:
+                rows.extend(_measure_followers(layouts[-1], followers, rounds))
             stage.raise_caps(mq)
             rows.extend(_measure_pulls(layouts, pullers, rounds, is_raised=True))
         job = Job(stage.SENT_TOPIC, stage.SENT_QUEUES, SENT)
@@ -100,6 +102,14 @@ def _measure_pulls(
     yield from _make_rows(Scene(ours.DECODE, 1, is_raised), layouts[0], mine, rounds)
     for job in layouts:
         yield from _make_rows(Scene(ours.PULL, job.queues, is_raised), job, pullers, rounds)
+
+
+def _measure_followers(job: Job, followers: Sequence[Running], rounds: int) -> Iterator[Row]:
+    mine = [running for running in followers if running.program == programs.FOLLOWER]
+    scene = Scene(following.HANDLE, job.queues, is_raised=False)
+    yield from _make_rows(scene, job, followers, rounds)
+    columns = Scene(following.HANDLE_COLUMNS, job.queues, is_raised=False)
+    yield from _make_rows(columns, job, mine, rounds)
 
 
 def _make_rows(

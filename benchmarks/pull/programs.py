@@ -101,6 +101,10 @@ def _make_ours(mq: RocketMq) -> list[str]:
     return [sys.executable, "-m", "benchmarks.pull.ours", mq.name_server.address]
 
 
+def _make_follower(mq: RocketMq) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.pull.following", mq.name_server.address]
+
+
 def _ceiling(mq: RocketMq) -> list[str]:
     (broker,) = mq.brokers.values()
     return [sys.executable, "-m", "benchmarks.pull.peers.ceiling", broker.address]
@@ -118,7 +122,10 @@ OURS = Program("ours", _make_ours)
 CEILING = Program("frames only", _ceiling)
 RAW_PULL = Program("DefaultMQPullConsumer", _jvm("RawPull", pulling.MOST_MESSAGES))
 LITE_PULL = Program("DefaultLitePullConsumer", _jvm("LitePull", pulling.MOST_MESSAGES))
+FOLLOWER = Program("follower", _make_follower)
+PUSH = Program("DefaultMQPushConsumer", _jvm("Push", pulling.MOST_MESSAGES))
 BATCH_SEND = Program("DefaultMQProducer", _jvm("BatchSend", messages.A_BATCH))
 
 PULLERS = (OURS, CEILING, RAW_PULL, LITE_PULL)
+FOLLOWERS = (FOLLOWER, PUSH)
 SENDERS = (OURS, BATCH_SEND)

@@ -113,8 +113,10 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
         "prefetches as it chooses. By default the broker returns 32 messages per pull; with\n"
         "raised caps, as many as requested. `ours` converts messages to Arrow columns, and sends\n"
         f"with {messages.IN_FLIGHT} batches in flight, {programs.BATCH_SEND.name} with one.\n"
-        "`frames only` is a socket that receives frames and decodes nothing. `CPU us` is the\n"
-        "client's CPU time per message.\n\n"
+        "`frames only` is a socket that receives frames and decodes nothing. `handle` is an empty\n"
+        f"handler of `follower` and an empty orderly listener of {programs.PUSH.name},\n"
+        "both with their defaults, from start to the last message; `handle-columns` gets Arrow\n"
+        "columns of up to 4,096 messages. `CPU us` is the client's CPU time per message.\n\n"
         "Programs take turns. Figures are medians of the rounds; warm-up rounds are dropped.",
         body,
         map(targets.format_cells, compared),

@@ -15,16 +15,8 @@ from pathlib import Path
 from tests.mutations import around, engine, following, strategies
 
 ROOT = Path(__file__).parents[2]
-COPIED = [
-    "contract",
-    "coordinator",
-    "docs",
-    "follower",
-    "lb_core",
-    "mq_client",
-    "tests",
-    "pyproject.toml",
-]
+COPIED = ["contract", "coordinator", "docs", "follower", "lb_core", "mq_client", "sandbox", "tests",
+          "pyproject.toml"]  # fmt: skip
 ROOMS = {"strategies": strategies, "engine": engine, "around": around, "following": following}
 
 
@@ -74,7 +66,7 @@ def tests_pass(copy: Path, tests: Sequence[str]) -> bool:
     # No bytecode: if a line is broken and repaired within a second, its cache would be wrong.
     command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     try:
-        done = subprocess.run([*command, *tests], cwd=copy, capture_output=True, timeout=120)
+        done = subprocess.run([*command, *tests], cwd=copy, capture_output=True, timeout=300)
     except subprocess.TimeoutExpired:  # the break made a loop endless, which counts as noticed
         return False
     return done.returncode == 0

@@ -3,11 +3,14 @@
 NOTICED_BY = [
     "tests/simulation", "tests/unit/coordinator", "tests/unit/follower/test_core.py",
     "tests/unit/follower/test_positions.py", "tests/unit/follower/test_handling.py",
+    "tests/unit/follower/test_processes.py",
 ]  # fmt: skip
 
 GROUP, CORE = "coordinator/group.py", "follower/core.py"
 READING, LEASE = "follower/reading.py", "follower/lease.py"
 POSITIONS, HANDLING = "follower/positions.py", "follower/handling.py"
+PROCESSES, CALLING = "follower/processes.py", "follower/calling.py"
+MAIN = "follower/process_main.py"
 
 MUTATIONS = [
     # Only a request that knows of the withdrawal, and no longer holds the queue, releases it.
@@ -51,6 +54,15 @@ MUTATIONS = [
     (POSITIONS, "if self.cursor.rowcount != 1:", "if self.cursor.rowcount > 1:"),
     (POSITIONS, "if found is not None:\n                raise", "if found is False:\n                raise"),
     (POSITIONS, "            _refuse_autocommit(connection)\n", ""),
+    (POSITIONS, "if transaction.read(step.group, step.queue) != step.end:", "if not step.end:"),
     (HANDLING, "                work.stored = piece.stop\n", "                pass\n"),
     (HANDLING, "if isinstance(error, MovedOnError):", "if isinstance(error, SystemError):"),
+    # Nothing that a handler does in a process stops anything else, and no process outlives its holding.
+    (PROCESSES, "await asyncio.wait([reading, self._ended],", "await asyncio.wait([reading],"),
+    (PROCESSES, "await process.call(arguments) if work.may_act() else None", "await process.call(arguments)"),
+    (PROCESSES, "        except BaseException:\n            self.kill()\n", "        except BaseException:\n"),
+    (PROCESSES, "if self._ended is None or self._ended.done():", "if self._ended is None:"),
+    (MAIN, "    end_with_parent(parent)\n", ""),
+    (MAIN, "                end_if_forked(process)\n", ""),
+    (CALLING, "    if os.getpid() != parent:\n", "    if os.getpid() < 0:\n"),
 ]  # fmt: skip

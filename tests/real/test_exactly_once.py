@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from follower.positions import Step, keep_positions
 from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import To
@@ -31,8 +32,9 @@ from tests.followers import ROOT, Followers
 log = logging.getLogger(__name__)
 SESSION_SECONDS = 2.0
 MEMBERS = ("a", "b", "c")
-OPTIONS = ("--batch", "4")
-"""Many transactions, so that many events come in the middle of one."""
+CALLS = 10_000
+"""Most calls of handlers, about. Each is slow, so that many events come in the middle of one."""
+LEAST_BATCH = 4
 AT_ONCE = 100
 """Messages of one send."""
 SENT_A_SECOND = 1000
@@ -128,7 +130,8 @@ def postgres_database() -> Iterator[Database]:
 class Trouble:
     """Kills and freezes followers, and moves queues, until it is over."""
 
-    def __init__(self, followers: Followers, seed: int) -> None:
+    def __init__(self, followers: Followers, seed: int, count: int) -> None:
+        self._batch = max(LEAST_BATCH, count // CALLS)
         self.counts = dict.fromkeys(("kill", "freeze", "move"), 0)
         self._followers = followers
         self._rng = random.Random(seed)
@@ -138,7 +141,7 @@ class Trouble:
     def __enter__(self) -> "Trouble":
         self.publish()
         for name in MEMBERS:
-            self._followers.start(name, *OPTIONS)
+            self._followers.start(name, "--batch", str(self._batch))
         self._thread.start()
         return self
 
@@ -164,7 +167,7 @@ class Trouble:
                     follower.kill()
                     follower.wait()
                     self._end.wait(self._rng.uniform(0, SESSION_SECONDS))
-                    self._followers.start(name, *OPTIONS)
+                    self._followers.start(name, "--batch", str(self._batch))
                 case "freeze":
                     follower.send_signal(signal.SIGSTOP)
                     self._end.wait(self._rng.uniform(0.1, 2 * SESSION_SECONDS))
@@ -194,7 +197,7 @@ def test_each_message_is_stored_once_whatever_happens_to_followers(
     with Coordinator(address, topic, group, f"{SESSION_SECONDS:g}s") as coordinator:
         followers = Followers(coordinator, tmp_path, "handler_of_test:handle")
         try:
-            with Trouble(followers, seed) as trouble:
+            with Trouble(followers, seed, count) as trouble:
                 send(client, queues, count)
             wait_for(database.count, lambda found: found >= count, pause_seconds=0.2)
             stored = {(broker, number): at for broker, number, at in database.ask(
@@ -228,3 +231,22 @@ def send(client: Client, queues: list[MessageQueue], count: int) -> None:
         numbers = range(first, min(count, first + AT_ONCE))
         client.send([Message(queue.topic, b"%d" % each) for each in numbers], To(queue))
         time.sleep(max(0.0, since + seconds * numbers.stop / count - time.monotonic()))
+
+
+def test_a_statement_that_has_failed_in_postgresql_stores_nothing(
+    postgres_database: Database,
+) -> None:
+    """Its commit would end well though it has rolled back, so a handler must not hide a failure."""
+    psycopg = pytest.importorskip("psycopg")
+    address = postgres_database.own.info.dsn
+
+    @keep_positions(lambda: psycopg.connect(address))
+    def hide(messages: Any, cursor: Any) -> None:
+        with contextlib.suppress(psycopg.Error):
+            cursor.execute("INSERT INTO no_such_table VALUES (1)")
+
+    queue = MessageQueue("orders", "broker-a", 0)
+    with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+        hide([None], Step("billing", queue, None, 1))
+    assert hide.read_position("billing", queue) is None
+    hide._mine.connection.close()

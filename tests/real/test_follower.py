@@ -41,13 +41,19 @@ SOON_SECONDS = 2.0
 HANDLER = """
 import os, time
 
-OUT = os.open(os.environ["OUT"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+OUT_PATH = os.environ["OUT"]
+OUT = os.open(OUT_PATH, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 def handle(messages):
     for each in messages:
         time.sleep(0.002)
         if each.body == b"poison":
             raise ValueError("this order has no customer")
+        if each.body == b"end":
+            if os.path.exists(OUT_PATH + ".ended"):
+                continue
+            open(OUT_PATH + ".ended", "w").close()
+            os._exit(3)
         place = f"{each.broker} {each.queue_id} {each.queue_offset}"
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         line = f"{os.environ['NAME']} {now} {place} {each.body.decode()}\\n"
@@ -247,10 +253,12 @@ def test_a_follower_that_is_frozen_loses_its_queues_and_changes_nothing_later(
         scene.wait_for(lambda lines: len(read_by(lines, "b")) > 200)
         frozen.send_signal(signal.SIGSTOP)
         frozen_at = now()
-        lines = scene.wait_for(
-            lambda lines: any(line.member == "a" and line.broker == "broker-b" for line in lines)
-        )
-        lent = min(line.at for line in lines if line.member == "a" and line.broker == "broker-b")
+
+        def is_lent(line: Line) -> bool:
+            return (line.member, line.broker) == ("a", "broker-b") and line.at > frozen_at
+
+        lines = scene.wait_for(lambda lines: any(is_lent(line) for line in lines))
+        lent = min(line.at for line in lines if is_lent(line))
         time.sleep(SESSION_SECONDS)
         frozen.send_signal(signal.SIGCONT)
         thawed_at = now()
@@ -309,6 +317,28 @@ def test_a_queue_that_stops_at_a_message_holds_up_no_other(scene: Scene) -> None
     assert scene.client.find_committed(scene.coordinator.group, poisoned) == 10
     scene.followers.running["a"].terminate()
     assert scene.followers.running["a"].wait(5) == 0
+
+
+def test_a_process_that_ends_in_a_handler_loses_nothing_and_stops_no_queue(scene: Scene) -> None:
+    scene.coordinator.publish({"a": [("broker-a", "0-1"), ("broker-b", "0-1")]})
+    scene.send(400)
+    scene.client.send(Message(scene.queues[0].topic, b"end"), To(scene.queues[0]))
+    scene.send(400)
+    follower = scene.start("a", "--processes", "2", "--batch", "8")
+    lines = scene.wait_for_all()
+    again = scene.twice()
+    assert len(again) < 8  # the messages of the call that failed
+    assert_order_is_kept([line for line in lines if line not in again])
+    assert "the handler's process ended with code 3" in scene.log("a").read_text()
+    processes = find_children(follower.pid)
+    assert len(processes) == 2
+    follower.terminate()
+    assert follower.wait(15) == 0
+    assert not any(Path("/proc", each).exists() for each in processes)
+
+
+def find_children(process: int) -> list[str]:
+    return Path(f"/proc/{process}/task/{process}/children").read_text().split()
 
 
 def test_offsets_move_on_while_nothing_passes_the_filter(scene: Scene) -> None:

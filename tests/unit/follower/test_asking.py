@@ -1,17 +1,20 @@
 """Requests to the coordinator: their bytes, and the error for each fault."""
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import trustme
 from aiohttp import web
 
 from contract.following import Asked, MemberRequest
 from follower.asking import Coordinator, NoAnswerError, RefusedError
 from follower.options import FollowerError
+from follower.trust import TrustFile
 from mq_client.values import MessageQueue
 
 ASKED = Asked("s1", 3, 2, frozenset({MessageQueue("orders", "broker-a", 1)}))
@@ -167,3 +170,46 @@ def test_what_cannot_work_is_refused_at_once(
 def test_a_token_file_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(FollowerError, match=r"the token cannot be read: .*missing"):
         Coordinator("http://localhost", "shop/billing", "a", tmp_path / "missing")
+
+
+def test_a_coordinator_is_trusted_by_the_authorities_of_a_file_that_may_be_renewed(
+    tmp_path: Path,
+) -> None:
+    first, second = trustme.CA(), trustme.CA()
+    file = tmp_path / "ca.crt"
+    second.cert_pem.write_to_path(str(file))
+
+    async def story(coordinator: Coordinator) -> None:
+        with pytest.raises(NoAnswerError, match=r"it is not trusted: .*; see --ca-file"):
+            await coordinator.ask(ASKED, 0.0, 5.0)
+        file.write_text("")  # it is just being renewed
+        with pytest.raises(NoAnswerError, match="cannot be used"):
+            await coordinator.ask(ASKED, 0.0, 5.0)
+        first.cert_pem.write_to_path(str(file))
+        assert (await coordinator.ask(ASKED, 0.0, 5.0)).epoch == 7
+
+    async def run() -> None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        first.issue_cert("localhost").configure_cert(context)
+        app = web.Application()
+        app.router.add_route("*", "/{rest:.*}", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        url = f"https://localhost:{runner.addresses[0][1]}"
+        try:
+            async with Coordinator(url, "shop/billing", "a", None, file) as coordinator:
+                await story(coordinator)
+        finally:
+            await runner.cleanup()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("text", [None, "no certificate"])
+def test_authorities_that_cannot_be_read_are_said_at_once(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "ca.crt"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(FollowerError, match="authorities"):
+        TrustFile(file)

@@ -16,7 +16,13 @@ from follower.handling import Handling
 from follower.metrics import Metrics
 from follower.options import FollowerError, FollowerOptions, OnFailure
 from follower.pieces import Piece
-from follower.positions import MovedOnError, Step, TransactionalHandler, keep_positions
+from follower.positions import (
+    MovedOnError,
+    RolledBackError,
+    Step,
+    TransactionalHandler,
+    keep_positions,
+)
 from follower.work import Work
 from mq_client.messages import StoredMessage
 from mq_client.values import MessageQueue
@@ -44,7 +50,7 @@ class Database:
         own.commit()
 
     def connect(self) -> sqlite3.Connection:
-        found = sqlite3.connect(self.path, check_same_thread=False, **self.how)
+        found: sqlite3.Connection = sqlite3.connect(self.path, check_same_thread=False, **self.how)
         self.opened.append(found)
         return found
 
@@ -137,6 +143,16 @@ def test_a_position_moves_without_messages(database: Database) -> None:
     assert database.orders() == []
 
 
+def test_a_handler_that_has_rolled_back_has_failed(database: Database) -> None:
+    @keep_positions(database.connect)
+    def write(messages: Sequence[StoredMessage], cursor: sqlite3.Cursor) -> None:
+        cursor.execute("ROLLBACK")
+
+    with pytest.raises(RolledBackError):
+        write(messages(0, 1), step(None, 1))
+    assert write.read_position("billing", QUEUE) is None
+
+
 def test_a_connection_is_kept_until_something_fails(database: Database) -> None:
     handler = database.handler()
     handler(messages(0, 1), step(None, 1))
@@ -159,6 +175,16 @@ def test_a_connection_that_commits_by_itself_is_refused(tmp_path: Path) -> None:
     finally:
         for each in database.opened:
             each.close()
+
+
+def test_a_coroutine_function_is_refused(database: Database) -> None:
+    """Its call would return before it has written."""
+
+    async def write(messages: Sequence[StoredMessage], cursor: sqlite3.Cursor) -> None:
+        """Never called."""
+
+    with pytest.raises(FollowerError, match="plain functions"):
+        keep_positions(database.connect)(write)
 
 
 class Follower:
@@ -185,7 +211,7 @@ def test_a_follower_begins_where_the_database_is_and_moves_it_on(database: Datab
         assert follower.work.stored == 4
         await follower.give(4, 6)
         await follower.give(8, 9)  # offsets between them were deleted
-        follower.handling.close()
+        await follower.handling.close()
 
     asyncio.run(story())
     assert database.handler().read_position("billing", QUEUE) == 9
@@ -201,7 +227,7 @@ def test_a_message_that_is_skipped_leaves_no_gap_behind(database: Database) -> N
         await follower.give(2, 3)
         database.fails = False
         await follower.give(3, 5)
-        follower.handling.close()
+        await follower.handling.close()
 
     asyncio.run(story())
     assert database.orders() == [0, 1, 3, 4]
@@ -215,7 +241,7 @@ def test_a_follower_whose_position_was_moved_says_so(database: Database) -> None
         database.handler()(messages(0, 4), step(None, 4))
         with pytest.raises(MovedOnError):
             await follower.give(0, 2)
-        follower.handling.close()
+        await follower.handling.close()
 
     asyncio.run(story())
     assert database.orders() == [0, 1, 2, 3]

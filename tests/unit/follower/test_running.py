@@ -24,10 +24,11 @@ from evenkeel.members.desk import GroupDesk
 from evenkeel.members.doors import DeniedError
 from follower import running
 from follower.asking import NoAnswerError, RefusedError
-from follower.handling import Handling
+from follower.handling import Handler, Handling
 from follower.metrics import Metrics
 from follower.options import FollowerError, FollowerOptions
 from follower.pieces import cut
+from follower.positions import MovedOnError, Step
 from follower.queues import write_queues
 from follower.running import Running
 from follower.work import Work
@@ -91,7 +92,8 @@ class Brokers:
     async def locate(self, work: Work) -> int:
         self._refuse_if_away(work)
         found = self.commits[work.queue]
-        self._next[work] = found[-1] if found else 0
+        stored = work.stored
+        self._next[work] = stored if stored is not None else found[-1] if found else 0
         return self._next[work]
 
     async def pull(self, work: Work, queues: int) -> list[tuple[int, int]]:
@@ -128,10 +130,30 @@ class Brokers:
             raise errors.NoBrokerError("the broker is away")
 
 
+class Ledger:
+    """Keeps positions in memory, with what was handled."""
+
+    def __init__(self) -> None:
+        self.position = 2
+        self.handled: list[int] = []
+        self.refused = 0
+
+    async def read_position(self, group: str, queue: MessageQueue) -> int:
+        assert group == "billing"
+        return self.position
+
+    async def __call__(self, messages: Sequence[StoredMessage], step: Step) -> None:
+        if step.begin != self.position:
+            self.refused += 1
+            raise MovedOnError("somebody else has moved it")
+        self.handled += [each.queue_offset for each in messages]
+        self.position = step.end
+
+
 class Scene:
     """A member with its coordinator, brokers and handler."""
 
-    def __init__(self) -> None:
+    def __init__(self, handler: Handler | None = None) -> None:
         self.coordinator = Coordinator()
         self.brokers = Brokers()
         self.opened: list[GroupSource] = []
@@ -142,7 +164,8 @@ class Scene:
         self.metrics = Metrics()
         self.running = Running(
             self.coordinator, self._open,
-            Handling(self.handle, FollowerOptions(attempts=1), self.metrics), self.metrics,
+            Handling(handler or self.handle, FollowerOptions(attempts=1), self.metrics),
+            self.metrics,
         )  # fmt: skip
 
     def _open(self, source: GroupSource) -> Brokers:
@@ -325,6 +348,25 @@ def test_another_process_with_the_name_is_waited_for_and_named(
 
     play(story)
     assert "another process is member 'a' of group shop/billing and is alive" in caplog.text
+
+
+def test_a_queue_is_read_from_the_stored_position_also_after_somebody_else_has_moved_it() -> None:
+    ledger = Ledger()
+
+    async def story() -> None:
+        scene = Scene(ledger)
+        scene.coordinator.publish(FIRST)
+        async with scene.begun():
+            await until(lambda: scene.brokers.commits[FIRST][-1:] == [5])
+            assert ledger.handled == [2, 3, 4]
+            ledger.position = 7
+            scene.brokers.ends[FIRST] = 9
+            await until(lambda: scene.brokers.commits[FIRST][-1:] == [9])
+        assert ledger.handled == [2, 3, 4, 7, 8]
+        assert ledger.refused == 1
+        assert scene.value("sessions_total") == 1
+
+    asyncio.run(story())
 
 
 def test_a_token_that_is_refused_at_the_start_ends_the_member() -> None:

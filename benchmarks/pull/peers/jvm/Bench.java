@@ -17,6 +17,7 @@ final class Bench {
         Work work = switch (args[0]) {
             case "RawPull" -> new RawPull(nameServer, atOnce);
             case "LitePull" -> new LitePull(nameServer, atOnce);
+            case "Push" -> new Push(nameServer);
             case "BatchSend" -> new BatchSend(nameServer, atOnce);
             default -> throw new IllegalArgumentException("unknown client " + args[0]);
         };

@@ -1,0 +1,69 @@
+"""
+Runs the user's handler in a process of its own, for a follower.
+
+It gets calls over a socket, one at a time, and answers what each one raised. It ends with its
+follower, also if that is killed.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import traceback
+from typing import Any
+
+from follower import importing, packing
+from follower.calling import end_if_forked, is_coroutine_function
+from follower.positions import MovedOnError
+
+_PR_SET_PDEATHSIG = 1
+Answer = tuple[bool, str, str] | None
+"""What a call raised: whether it was a `MovedOnError`, its text, and its traceback."""
+
+
+def main(place: str, descriptor: int, parent: int) -> None:
+    """Serve calls of a handler until the follower closes the socket."""
+    end_with_parent(parent)
+    # Ctrl-C goes to all processes of a terminal. The follower decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with (
+        socket.socket(fileno=descriptor) as peer,
+        peer.makefile("rb") as calls,
+        asyncio.Runner() as runner,
+    ):
+        handler = importing.import_handler(place)
+        process = os.getpid()
+        with contextlib.suppress(EOFError):
+            while True:
+                packed, step = _read(calls)
+                answer = _call(handler, (packing.unpack_messages(packed), *step), runner)
+                end_if_forked(process)
+                peer.sendall(packing.pack(answer))
+
+
+def end_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when its parent ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it has ended before
+        os._exit(0)
+
+
+def _read(calls: Any) -> Any:
+    head = calls.read(packing.LENGTH.size)
+    if len(head) < packing.LENGTH.size:
+        raise EOFError
+    return packing.unpack(calls.read(*packing.LENGTH.unpack(head)))
+
+
+def _call(handler: Any, arguments: tuple[Any, ...], runner: asyncio.Runner) -> Answer:
+    try:
+        if is_coroutine_function(handler):
+            runner.run(handler(*arguments))
+        else:
+            handler(*arguments)
+    except BaseException as error:  # noqa: BLE001  # whatever the user's code raises
+        text = "".join(traceback.format_exception_only(error)).strip()
+        return isinstance(error, MovedOnError), text, traceback.format_exc()
+    return None
