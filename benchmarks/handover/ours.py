@@ -11,7 +11,7 @@ from benchmarks.handover.effects import Consumed, Sent
 from mq_client.blocking import Client
 from mq_client.values import MessageQueue
 from sandbox import process, sinks
-from sandbox.node.shop import GROUPS, SHOP, TOPICS, Shop, ShopGroup, wait_patiently
+from sandbox.node.shop import GROUPS, PATIENTLY, SHOP, TOPICS, Shop, ShopGroup, wait_patiently
 from sandbox.statuses import find_owners
 
 NAME = "Evenkeel"
@@ -93,7 +93,7 @@ class Ours:
         rows = sum(report["rows"].values())
         if rows != report["offsets"]:
             raise process.SandboxError(f"{self._topic}: {rows} rows of {report['offsets']} offsets")
-        self._shop.kubectl("-n", SHOP, "delete", GROUPS, self._topic, "--timeout=120s")
+        self._shop.kubectl("-n", SHOP, "delete", GROUPS, self._topic, PATIENTLY)
 
     def find_owners(self) -> Mapping[MessageQueue, str]:
         """Read the assignment that is published."""

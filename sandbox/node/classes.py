@@ -14,7 +14,16 @@ from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
 from sandbox import sinks
-from sandbox.node.shop import GROUPS, SHOP, Shop, ShopError, ShopGroup, open_shop, wait_patiently
+from sandbox.node.shop import (
+    GROUPS,
+    PATIENTLY,
+    SHOP,
+    Shop,
+    ShopError,
+    ShopGroup,
+    open_shop,
+    wait_patiently,
+)
 
 _JOB = Path(__file__).with_name("classes.yaml")
 _GROUP = "classes"
@@ -39,7 +48,7 @@ def _record(shop: Shop) -> Iterator[str]:
     with Client(shop.name_server()) as client:
         for _ in range(_BATCHES):
             _write_a_batch(client, shop.folder / _GROUP)
-    shop.kubectl("-n", SHOP, "delete", GROUPS, _GROUP, "--timeout=120s")
+    shop.kubectl("-n", SHOP, "delete", GROUPS, _GROUP, PATIENTLY)
     for name in _LISTS:
         yield from (shop.folder / name).read_text().splitlines(keepends=True)
 

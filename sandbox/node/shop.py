@@ -32,9 +32,10 @@ BROKERS_COUNT = 2
 _BROKER = "rocketmq-broker-0"
 GROUPS, TOPICS = "consumergroups", "topics"
 OPERATORS = "app.kubernetes.io/name=evenkeel"
-PATIENCE_SECONDS = 240.0
+PATIENCE_SECONDS = 600.0
 LOOK_SECONDS = 0.25
-ROLLED_OUT = "--timeout=120s"
+PATIENTLY = f"--timeout={PATIENCE_SECONDS:.0f}s"
+"""For kubectl and helm; a machine may be slow."""
 STATE = Path(__file__).with_name("state.yaml")
 
 
@@ -70,7 +71,7 @@ class Shop:
     def install(self, *options: str) -> None:
         """Install the chart, and wait until the operator is ready."""
         self.helm(
-            "install", RELEASE, str(CHART), "--create-namespace", "--wait", "--timeout=120s",
+            "install", RELEASE, str(CHART), "--create-namespace", "--wait", PATIENTLY,
             *options,
         )  # fmt: skip
 
@@ -112,7 +113,7 @@ class Shop:
 
     def roll_out(self, namespace: str, what: str) -> None:
         """Wait until a rollout is complete."""
-        self.kubectl("-n", namespace, "rollout", "status", what, ROLLED_OUT)
+        self.kubectl("-n", namespace, "rollout", "status", what, PATIENTLY)
 
     def name_server(self) -> str:
         """Find the name server's address, for this machine and for pods."""

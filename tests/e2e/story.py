@@ -13,6 +13,7 @@ from sandbox.node.shop import (
     CHART,
     GROUPS,
     OPERATORS,
+    PATIENTLY,
     RELEASE,
     SHOP,
     TOPICS,
@@ -181,7 +182,7 @@ def suspend(it: CheckedShop) -> None:
     assert not gone
     it.apply_file("nightly.yaml")
     it.check_numbers("nightly", since)
-    it.kubectl("-n", SHOP, "delete", GROUPS, "nightly", "--timeout=120s")
+    it.kubectl("-n", SHOP, "delete", GROUPS, "nightly", PATIENTLY)
 
 
 @step("`suspend: false`", "the job goes on where it was; nothing moves")
@@ -195,7 +196,7 @@ def resume(it: CheckedShop) -> None:
 def upgrade(it: CheckedShop) -> None:
     before, executors = it.group.read_status(), it.group.find_executors()
     it.helm(
-        "upgrade", RELEASE, str(CHART), "--reuse-values", "--wait", "--timeout=120s",
+        "upgrade", RELEASE, str(CHART), "--reuse-values", "--wait", PATIENTLY,
         "--set", "podAnnotations.upgraded=yes",
     )  # fmt: skip
     _unmoved(it, before)
@@ -209,7 +210,7 @@ def upgrade(it: CheckedShop) -> None:
 )
 def end(it: CheckedShop) -> None:
     it.end_numbers()
-    it.kubectl("-n", SHOP, "delete", GROUPS, GROUP, "--timeout=120s")
+    it.kubectl("-n", SHOP, "delete", GROUPS, GROUP, PATIENTLY)
     kinds = "pods,configmaps,leases,serviceaccounts,roles,rolebindings,networkpolicies,services"
     left = wait_patiently(
         lambda: it.kubectl(
