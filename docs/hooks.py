@@ -1,9 +1,9 @@
 """
-Additions to mkdocs: the site has files beside `docs/`, and the nav may name folders.
+Hooks for mkdocs: the site may have pages from outside of `docs/`, and the nav may name folders.
 
-A page links to files as they lie in the repository, so its links work wherever it is read. What
-lies outside of `docs/` comes into the site under its own path, once the nav or a page names it:
-Markdown as a page, all else as it is.
+Links of a page follow the paths of the repository, so they also work outside of the site. If the
+nav or a link names a file outside of `docs/`, the file is added to the site under its own path:
+Markdown becomes a page, other files are copied.
 """
 
 import os
@@ -18,17 +18,17 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 _LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")
-"""The target of a link to a file, without its anchor."""
+"""Matches the target of a link to a file, without the anchor."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Write folders of the nav out."""
+    """Replace folders in the nav by their pages."""
     config.nav = _written_out(config.nav, Path(config.docs_dir))
     return config
 
 
 def _written_out(nav: Any, docs: Path) -> Any:
-    """Put the pages of `folder/*` in its place."""
+    """Replace `folder/*` by the pages of the folder."""
     if isinstance(nav, dict):
         return {title: _written_out(each, docs) for title, each in nav.items()}
     if not isinstance(nav, list):
@@ -44,7 +44,7 @@ def _written_out(nav: Any, docs: Path) -> Any:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Bring in what the nav and the links of pages name outside of `docs/`."""
+    """Add the files outside of `docs/` that the nav and the links of pages name."""
     root = _root(config)
 
     def brought(path: str) -> list[File]:
@@ -81,7 +81,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     def in_site(found: re.Match[str]) -> str:
         there = _in_repository(file, found[1], root).removeprefix("docs/")
         if files.get_file_from_path(there) is None:
-            return found[1]  # mkdocs complains of it
+            return found[1]  # mkdocs reports the broken link
         return os.path.relpath(there, posixpath.dirname(file.src_uri) or ".")
 
     return _LINK.sub(in_site, markdown)

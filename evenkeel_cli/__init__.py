@@ -1,1 +1,1 @@
-"""The commands for people: one module per command, `grammar` parses them and `frame` runs them."""
+"""The commands. `grammar` parses the command line, `frame` runs a command's module."""

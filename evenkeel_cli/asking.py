@@ -1,7 +1,7 @@
 """
 `evenkeel rebalance`, `pause`, `resume`, `restart` and `skip`: requests to one group.
 
-Each sets one annotation, which the operator follows; `requests` defines the details of each.
+Each command sets one annotation, which the operator follows. `requests` defines the annotations.
 """
 
 import argparse
@@ -20,14 +20,14 @@ from evenkeel_cli.facts.requests import AnnotationRequest
 
 TEXTS = {
     "rebalance": "Plans a group once, immediately and without the limits maxMoves and minGain, "
-    "even while it is paused.",
+    "even while the group is paused.",
     "pause": "Pauses the rebalancing of a group: queues keep their owners, and only queues without "
-    "an owner get one. The job continues to read.",
+    "an owner get a new one. The job continues to read.",
     "resume": "Ends the pause of a group. The operator plans it immediately.",
-    "restart": "Restarts the job of a group after its current batch, also a job that has failed "
-    "permanently.",
-    "skip": "Lets a job that stopped because messages were lost skip them, once. status.lastSkip "
-    "records what was skipped.",
+    "restart": "Restarts the job of a group after its current batch. A job that has failed "
+    "permanently starts again.",
+    "skip": "Lets a job that has stopped because messages were lost skip these messages, once. "
+    "status.lastSkip records the skipped messages.",
 }
 EXAMPLES = """\
   %(prog)s billing
@@ -36,7 +36,7 @@ EXAMPLES = """\
 
 
 def fill(parser: argparse.ArgumentParser, name: str) -> None:
-    """Define their arguments."""
+    """Define the arguments of one of these commands."""
     told.describe(parser, TEXTS[name], EXAMPLES)
     parser.add_argument(
         "group", type=told.parse_name, metavar="GROUP", help="name of a ConsumerGroup"
@@ -64,7 +64,7 @@ def _ask(options: argparse.Namespace) -> int:
         "changed": request.is_new,
         "seen": seen,
     }
-    last = seen or "watch it with: " + told.write_command(options, f"top {options.group}")
+    last = seen or "to watch the group: " + told.write_command(options, f"top {options.group}")
     saying.print_answer(options.output, facts, f"{request.did}: {request.follows}\n{last}")
     return DONE
 
@@ -75,5 +75,5 @@ def _wait_until_done(
     found = waiting.poll(lambda: request.seen(reading.read_group(cluster, group.head.key)), seconds)
     if found is None:
         why = requests.explain_delay(reading.read_group(cluster, group.head.key))
-        raise EvenkeelError(f"{request.did}, but this is not done after {seconds:g} s: {why}")
+        raise EvenkeelError(f"{request.did}, but it has had no effect after {seconds:g} s: {why}")
     return found

@@ -1,4 +1,4 @@
-"""Names from a cluster or a kubeconfig that complete what is being typed."""
+"""Finds names in a cluster or a kubeconfig for the completion of a command line."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,11 +10,11 @@ from evenkeel_cli.facts import draining
 
 NAMESPACES: paths.Resource = ("", "v1", "namespaces")
 PATIENCE_SECONDS = 2.0
-"""Short: a person has pressed a key and waits."""
+"""Time limit for the cluster. It is short, because a person has pressed a key and waits."""
 
 
 def find(what: str, given: Mapping[str, str]) -> Sequence[str]:
-    """Find the names for an option or an argument; none if they cannot be read."""
+    """Find the names for an option or an argument; an empty list if they cannot be read."""
     try:
         if what == "context":
             return sorted(kubeconfig.read(given.get("kubeconfig")).contexts)

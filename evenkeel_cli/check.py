@@ -1,4 +1,4 @@
-"""`evenkeel check`: tests a running operator; `helm test` runs it."""
+"""`evenkeel check`: tests a running operator. `helm test` runs this command."""
 
 import argparse
 import secrets
@@ -47,7 +47,7 @@ def _check(options: argparse.Namespace) -> int:
     left: list[str] = []
     with ExitStack() as made:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        made.callback(signal.signal, signal.SIGTERM, before)  # a pod cleans up at SIGTERM
+        made.callback(signal.signal, signal.SIGTERM, before)  # SIGTERM must also clean up
         documents = {
             paths.TOPICS: checking.make_topic(key.name),
             paths.GROUPS: checking.make_group(key.name),
@@ -74,8 +74,8 @@ def _check(options: argparse.Namespace) -> int:
 def _hold_object(
     cluster: ClusterClient, resource: Resource, key: Key, document: Document, left: list[str]
 ) -> Iterator[None]:
-    """Create an object on entry and delete it on exit."""
-    may_be_there = True  # also if the answer to the request is lost
+    """Create an object when the block begins, and delete it when the block ends."""
+    may_be_there = True  # it may exist even if the answer to the request is lost
     try:
         try:
             cluster.create(resource, key.namespace, document)
@@ -89,7 +89,7 @@ def _hold_object(
 
 
 def _delete(cluster: ClusterClient, resource: Resource, key: Key, left: list[str]) -> None:
-    """Delete an object; a failure must not hide an earlier error."""
+    """Delete an object. A failure is only reported, because it must not hide an earlier error."""
     try:
         cluster.delete(resource, key)
     except NotFoundError:

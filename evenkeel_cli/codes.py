@@ -1,10 +1,10 @@
-"""Exit codes; docs/commands.md lists them."""
+"""Exit codes. docs/commands.md describes them."""
 
 DONE = NOTHING_MOVES = 0
 FAILED = 1
 SOMETHING_MOVES = 2
-"""`plan` only: a queue that has an owner would get another one."""
+"""Only of `plan`: a queue that has an owner would get another owner."""
 MISUSED = 64
-"""The command line is wrong. EX_USAGE of BSD, because 2 already means SOMETHING_MOVES."""
+"""The command line is invalid. It is BSD's EX_USAGE, because 2 means SOMETHING_MOVES."""
 INTERRUPTED = 130
-"""Ended by Ctrl-C, as shells report it."""
+"""Ctrl-C has ended the command. Shells report the same code."""

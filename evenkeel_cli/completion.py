@@ -1,9 +1,9 @@
 """
-`evenkeel completion`: prints the shell script that completes commands, options and names.
+`evenkeel completion`: prints a shell script that completes commands, options and names.
 
 The script calls `evenkeel __complete WORD...` for the candidates, which come from the parser and
 the cluster. kubectl calls its plugins in the same way. The answer has kubectl's format: one
-candidate a line, with a tab before its description, and a last line `:4`, or `:0` where a file name
+candidate per line, with a tab before its description, and a last line `:4`, or `:0` if a file name
 may follow.
 """
 
@@ -101,7 +101,7 @@ def _list_options(parser: argparse.ArgumentParser, last: str) -> Iterator[Candid
 def _parse_words(
     parser: argparse.ArgumentParser, before: Sequence[str]
 ) -> tuple[dict[str, str], argparse.Action | None, list[argparse.Action]]:
-    """Return the values of options, the option that needs a value next, and what is left."""
+    """Return the values of options, the option that needs a value next, and the other words."""
     by_option = {option: action for action in parser._actions for option in action.option_strings}
     left = [action for action in parser._actions if not action.option_strings]
     given: dict[str, str] = {}

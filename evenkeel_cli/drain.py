@@ -17,13 +17,13 @@ from evenkeel_cli.facts import draining
 
 TRIES = 10
 TEXT = (
-    "Takes all queues away from pods. A pod that a podSelector selects gets no queues any more. An "
+    "Takes all queues away from pods. A pod that a podSelector selects gets no more queues. An "
     "executor of a job ends after its batch, and a new executor takes over its slot and queues."
 )
 EXAMPLES = """\
-  %(prog)s billing-7f9c-x2x8d          # its queues go to other pods
-  %(prog)s billing-exec-2 --wait       # wait until it has no queues
-  %(prog)s billing-7f9c-x2x8d --undo   # it may get queues again
+  %(prog)s billing-7f9c-x2x8d          # moves its queues to other pods
+  %(prog)s billing-exec-2 --wait       # also waits until it has no queues
+  %(prog)s billing-7f9c-x2x8d --undo   # allows it to get queues again
 """
 
 
@@ -65,12 +65,12 @@ def _drain(options: argparse.Namespace) -> int:
                   for pod in pods]  # fmt: skip
         if not options.wait:
             lines.append(
-                "watch it with: " + told.write_command(options, f"top {group.head.key.name}")
+                "to watch the group: " + told.write_command(options, f"top {group.head.key.name}")
             )
     if options.wait:
         for group, pods in found:
             _wait(cluster, group, pods, options)
-        lines.append("the operator reports that it is done")
+        lines.append("the operator reports that the drain is done")
     saying.print_answer(options.output, facts, "\n".join(lines))
     return DONE
 
@@ -78,7 +78,7 @@ def _drain(options: argparse.Namespace) -> int:
 def _write_annotation(
     cluster: ClusterClient, group: ConsumerGroup, pods: Iterable[str], *, undo: bool
 ) -> tuple[str | None, bool]:
-    """Change the annotation, retrying on conflicts; return its value and whether it changed."""
+    """Change the annotation, with retries on conflicts. Return its value, and if it changed."""
     for left in reversed(range(TRIES)):
         value = draining.make_annotation(group, pods, _find_deleted_pods(cluster, group), undo=undo)
         if value == group.head.annotations.get(DRAIN):
@@ -92,7 +92,7 @@ def _write_annotation(
             group = reading.read_group(cluster, group.head.key)
         else:
             return value, True
-    raise AssertionError("the last try has returned or raised")
+    raise AssertionError("the last try returns or raises")
 
 
 def _find_deleted_pods(cluster: ClusterClient, group: ConsumerGroup) -> set[str]:
@@ -103,7 +103,7 @@ def _find_deleted_pods(cluster: ClusterClient, group: ConsumerGroup) -> set[str]
             cluster.get(paths.PODS, group.find_key(name))
         except NotFoundError:
             gone.add(name)
-        except ForbiddenError:  # names that remain do no harm
+        except ForbiddenError:  # old names in the annotation do no harm
             break
     return gone
 
@@ -118,6 +118,6 @@ def _wait(
     if waiting.poll(look, options.timeout) is None:
         why = draining.explain_delay(reading.read_group(cluster, group.head.key))
         raise EvenkeelError(
-            f"{group} was asked to drain {', '.join(pods)}, but this is not done after "
+            f"{', '.join(pods)} of {group} must be drained, but this is not done after "
             f"{options.timeout:g} s: {why}"
         )

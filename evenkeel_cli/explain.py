@@ -1,4 +1,4 @@
-"""`evenkeel explain`: why queues are where they are."""
+"""`evenkeel explain`: explains why queues have their owners."""
 
 import argparse
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from evenkeel_cli.facts.past import Past
 
 TEXT = (
     "Shows which consumer owns which queues of a group, since when and by which rule, what the "
-    "next plan would change, and what the conditions mean. Past moves come from the status, and "
-    "from Events for as long as the cluster keeps them."
+    "next plan would change, and what the conditions mean. Past moves come from the status and "
+    "from Events, as long as the cluster keeps these."
 )
 EXAMPLES = """\
   %(prog)s billing                            # all queues, grouped by history
@@ -57,7 +57,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _read_events(cluster: ClusterClient, group: ConsumerGroup) -> Sequence[Document]:
-    """Read the Events about the group; none if the user may not read Events."""
+    """Read the Events about the group; an empty list if the user may not read Events."""
     about = f"involvedObject.kind={group.KIND},involvedObject.name={group.head.key.name}"
     try:
         found = list(

@@ -11,15 +11,15 @@ OURS = ("contract", "coordinator", "evenkeel", "evenkeel_cli", "lb_core", "mq_cl
 """If one of these is missing, the installation is broken; it is not a missing extra."""
 ASKED_BY_SHELLS = "__complete"
 EXTRAS = {"operator": "operator", "run": "operator,spark"}
-"""The extras that a command needs; all other commands need `cli`."""
+"""The extras that these commands need. All other commands need `cli`."""
 
 
 def main(arguments: Sequence[str] | None = None, name: str = "evenkeel") -> int:
-    """Run the command line; `name` is the name by which the program was called."""
+    """Run the command line. `name` is the name of the called program."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         if words[:1] == [ASKED_BY_SHELLS]:
-            from evenkeel_cli import completion  # only completion needs it, and it loads much
+            from evenkeel_cli import completion  # imported here, because it loads much
 
             return completion.offer(name, words[1:])
         words = grammar.move_command_first(words)

@@ -35,30 +35,30 @@ BEFORE = {
     "--context": "context",
     "--kubeconfig": "kubeconfig",
 }
-"""Options with a value that may precede the command, as they may with kubectl."""
+"""Options with a value that may stand before the command, as with kubectl."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Exits with MISUSED, not 2, if it cannot parse the command line."""
+    """Parses the command line. If it is invalid, the parser exits with MISUSED, not with 2."""
 
     called: argparse.ArgumentParser | None = None
     """The parser of the command that was called; None if there is none."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage and the message."""
+        """Print the usage and the message, and exit."""
         self.print_usage(sys.stderr)
         self.exit(MISUSED, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the line breaks of examples, and has room for long names."""
+    """Keeps the line breaks of examples, and has a wide column for names."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30)
 
 
 def move_command_first(words: Sequence[str]) -> list[str]:
-    """Move the command before the options that precede it."""
+    """Move the command to the front, before options that stand before it."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in BEFORE else 1
@@ -66,7 +66,7 @@ def move_command_first(words: Sequence[str]) -> list[str]:
 
 
 def make_parser(name: str, words: Sequence[str]) -> Parser:
-    """Make a parser that knows all commands, and the arguments of the one that is called."""
+    """Make a parser with all commands, but with the arguments of only the called command."""
     found = Parser(
         prog=name,
         description="Shows and changes which consumer reads which queue.",

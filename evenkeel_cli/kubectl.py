@@ -1,4 +1,4 @@
-"""`kubectl evenkeel`: the same commands; kubectl finds the plugin as `kubectl-evenkeel`."""
+"""`kubectl evenkeel`: the same commands as a plugin, which is called `kubectl-evenkeel`."""
 
 import sys
 

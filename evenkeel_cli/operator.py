@@ -40,7 +40,7 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
     )
     parser.add_argument(
         "--namespace", type=told.parse_namespace, action="append", default=[], metavar="NAME",
-        help="watch only this namespace; may be given several times. Default: all namespaces",
+        help="namespace to watch; may be given several times. Default: all namespaces",
     )  # fmt: skip
     parser.add_argument(
         "--port",
@@ -48,7 +48,7 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
         default=8080,
         help="port for /metrics and /healthz; 0 means any free port. Default: 8080",
     )
-    parser.add_argument("--image", default="", help="image of the jobs that name none")
+    parser.add_argument("--image", default="", help="image of jobs whose spec has none")
     parser.add_argument(
         "--restarts-at-once", type=_parse_count, default=restart_turns.AT_ONCE, metavar="N",
         help="how many drivers restart at the same time after an upgrade. Default: %(default)s",

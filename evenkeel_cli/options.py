@@ -1,4 +1,4 @@
-"""Arguments that several commands share, named as in kubectl."""
+"""Arguments that several commands share. They have kubectl's names."""
 
 import argparse
 import re
@@ -11,11 +11,11 @@ OUTPUTS = ("table", "json", "yaml")
 WIDTH = 80
 LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 LONGEST_LABEL, LONGEST_NAME = 63, 253
-"""The limits of Kubernetes: for one DNS label, and for labels joined by dots."""
+"""Kubernetes' limits for a name that is one DNS label, and for names with dots."""
 
 
 def describe(parser: argparse.ArgumentParser, text: str, examples: str) -> None:
-    """Set the description and the examples; `%(prog)s` in examples is the command's name."""
+    """Set the description and the examples. In examples, `%(prog)s` is the command's name."""
     parser.description = textwrap.fill(text, WIDTH)
     parser.epilog = f"examples:\n{examples}"
 
@@ -52,8 +52,8 @@ def add_output_option(parser: argparse.ArgumentParser) -> None:
 
 def add_wait_options(parser: argparse.ArgumentParser) -> None:
     """Add `--wait` and `--timeout`."""
-    parser.add_argument("--wait", action="store_true", help="wait until it is done")
-    add_timeout_option(parser, WAIT_SECONDS, "how long --wait waits")
+    parser.add_argument("--wait", action="store_true", help="wait until the request is done")
+    add_timeout_option(parser, WAIT_SECONDS, "time limit for --wait")
 
 
 def add_timeout_option(parser: argparse.ArgumentParser, seconds: float, what: str) -> None:
@@ -72,7 +72,7 @@ def write_command(options: argparse.Namespace, words: str) -> str:
 
 
 def parse_name(text: str) -> str:
-    """Accept only a valid object name, so that it cannot lead elsewhere in the API."""
+    """Accept only a valid object name, because it becomes a part of a path of the API."""
     if len(text) > LONGEST_NAME or not re.fullmatch(rf"{LABEL}(\.{LABEL})*", text):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a valid object name: it may have only lower-case letters, digits, - "

@@ -1,7 +1,7 @@
 """
 `evenkeel plan`: shows which queues would move.
 
-Exit codes: 0 no queue that has an owner would move, 2 at least one would, 1 it cannot be planned.
+Exit codes: 0 if no queue that has an owner would move, 2 if one would move, 1 if planning fails.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
         help="names of ConsumerGroups. Default: all",
     )  # fmt: skip
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("-f", dest="file", metavar="FILE", help="file of manifests; - is stdin")
+    where.add_argument("-f", dest="file", metavar="FILE", help="file with manifests; - means stdin")
     where.add_argument(
         "--cluster", action="store_true", help="read the cluster; this is the default"
     )
@@ -92,7 +92,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> tuple[Manifests, str]:
-    """Read the objects; return them and the name of their source."""
+    """Read the objects. Return them, and the name of their source."""
     if options.file:
         path = Path("/dev/stdin" if options.file == "-" else options.file)
         return manifests.read(path), options.file

@@ -8,8 +8,8 @@ from evenkeel_cli import options as told
 from evenkeel_cli.codes import DONE
 
 EXAMPLES = """\
-  %(prog)s -f billing.yaml                   # until Ctrl-C
-  %(prog)s -f billing.yaml --state /tmp/try  # where to keep status and logs
+  %(prog)s -f billing.yaml                   # runs until Ctrl-C
+  %(prog)s -f billing.yaml --state /tmp/try  # keeps status and logs there
 """
 
 
@@ -17,9 +17,9 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
     """Define its arguments."""
     told.describe(
         parser,
-        "Runs the groups of a file until Ctrl-C, without Kubernetes: the operator's loop, jobs on "
-        "Spark's local-cluster, and a coordinator that members ask. Edits of the file take effect "
-        "while it runs.",
+        "Runs the groups of a file until Ctrl-C, without Kubernetes. It runs the operator's loop, "
+        "jobs on Spark's local-cluster, and a coordinator for members. If you edit the file, the "
+        "change takes effect at once.",
         EXAMPLES,
     )
     parser.add_argument("-f", dest="file", required=True, metavar="FILE", help="file of manifests")
@@ -34,14 +34,14 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
         type=int,
         default=9410,
         metavar="PORT",
-        help="port on 127.0.0.1 where members of groups ask what they may read; opened when the "
-        "file has such a group. 0 is any free one. Default: 9410",
+        help="port on 127.0.0.1 at which members ask what they may read. It is opened if the "
+        "file has a group with members. 0 means any free port. Default: 9410",
     )
     parser.set_defaults(command=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from evenkeel.embedded import app  # needs the client of brokers, which no other command needs
+    from evenkeel.embedded import app  # imported here, because it loads much
 
     asyncio.run(app.run(Path(options.file), Path(options.state), options.members_port))
     return DONE

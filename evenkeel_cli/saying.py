@@ -1,4 +1,4 @@
-"""Prints the answer of a command: text for people, JSON or YAML for programs."""
+"""Prints the answer of a command as text for people, or as JSON or YAML for programs."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ def print_line(text: str) -> None:
         print(text, flush=True)  # noqa: T201 it is a command line
     except BrokenPipeError:
         raise
-    except OSError as error:  # such as a full disk
+    except OSError as error:  # for example, the disk is full
         discard_output()
         raise EvenkeelError(f"the answer cannot be written: {error.strerror}") from error
 
@@ -42,5 +42,5 @@ def print_error(text: str) -> None:
 
 
 def _escape_controls(text: str) -> str:
-    """Replace characters that a terminal could take for a command."""
+    """Replace characters that a terminal could interpret as commands."""
     return "".join(each if each.isprintable() or each == "\n" else "·" for each in text)

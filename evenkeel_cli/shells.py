@@ -1,4 +1,4 @@
-"""The completion scripts of the shells: each asks `evenkeel __complete` for candidates."""
+"""The completion scripts for shells. Each calls `evenkeel __complete` for candidates."""
 
 BASH = r"""
 _evenkeel() {

@@ -19,7 +19,7 @@ from evenkeel_cli.cluster.views import LiveView, OfAll, OfOne
 from evenkeel_cli.codes import DONE
 
 LOOK_SECONDS = 2.0
-"""The time between two looks. Rates need two looks, so a single picture may take this long."""
+"""Seconds between two reads. Rates need two reads, so printing once may take this long."""
 TEXT = (
     "Shows all groups, or the consumers of one group with their queues, rates and lag. On a "
     "terminal it updates until Ctrl-C; otherwise it prints once. Lag and rates by consumer come "
@@ -71,8 +71,8 @@ def _top(options: argparse.Namespace) -> int:
 
 
 def _watch(console: Console, view: LiveView) -> None:
-    """Update until Ctrl-C; the last picture stays while the API server does not answer."""
-    hint = Text("Ctrl-C ends it", "dim")
+    """Update until Ctrl-C. While the API server does not answer, the last picture stays."""
+    hint = Text("press Ctrl-C to exit", "dim")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         contextlib.ExitStack() as after,

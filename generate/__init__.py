@@ -1,1 +1,1 @@
-"""Generators of files that follow from other files of this repository."""
+"""Generates files from other files of this repository."""

@@ -1,4 +1,4 @@
-"""`python -m generate`, run from the checkout's root: writes everything that is generated."""
+"""`python -m generate`: writes all generated files. It must run in the root of the checkout."""
 
 from pathlib import Path
 

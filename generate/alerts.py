@@ -1,4 +1,4 @@
-"""The table of alerts in docs/operating/monitoring.md, from the rules."""
+"""Generates the table of alerts in docs/operating/monitoring.md from the alert rules."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ HEAD = "| alert | severity | after | |\n|---|---|---|---|\n"
 
 
 def make_table(root: Path) -> str:
-    """Make a line of each alert; its name leads to the runbook."""
+    """Make a line for each alert. Its name links to the runbook."""
     return HEAD + "\n".join(_make_lines(yaml.safe_load((root / RULES).read_text(encoding="utf-8"))))
 
 
@@ -30,5 +30,5 @@ def _make_lines(rules: Mapping[str, Any]) -> Iterator[str]:
 
 
 def write(root: Path) -> None:
-    """Bring the page's table up to date."""
+    """Update the table on the page."""
     marks.write(root / PAGE, {"alerts": make_table(root)})

@@ -1,4 +1,4 @@
-"""The methods and errors of the RocketMQ client, from their code."""
+"""Generates the page about the methods and errors of the RocketMQ client from the code."""
 
 import ast
 import inspect
@@ -13,9 +13,10 @@ from mq_client.blocking import Client
 HEAD = """\
 # Methods of the RocketMQ client
 
-Made by `make generate` from the code. How to use them: [the guide](../rocketmq-client.md).
-`mq_client.blocking.Client` has all of them. `mq_client.aio.Client` has all but those of the section
-before the errors, as coroutines, and in addition `run` and `watch_members`.
+`make generate` writes this page from the code. [The guide](../rocketmq-client.md) shows how to use
+the methods.
+`mq_client.blocking.Client` has all of these methods. `mq_client.aio.Client` has them as coroutines,
+except for the last section before the errors. It also has `run` and `watch_members`.
 """
 TITLES = {
     "mq_client.operations.routing": "Topics and brokers",
@@ -55,7 +56,7 @@ def _method(method: FunctionType) -> str:
 
 
 def signature(method: Callable[..., Any]) -> str:
-    """Format a method's signature on a client. A flow is shown as its result."""
+    """Format a method's signature on a client. A flow is shown as the type of its result."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(method))).body
     assert isinstance(tree, ast.FunctionDef)
     assert tree.returns is not None

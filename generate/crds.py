@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions, from the types: for kubectl, and for the chart."""
+"""Generates the CustomResourceDefinitions from types, for kubectl and for the chart."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ FOLDERS = ("crds", "charts/evenkeel/files/crds")
 
 
 def write(root: Path) -> None:
-    """Write each definition into both folders."""
+    """Write each definition to `crds/` and to the chart."""
     for folder in FOLDERS:
         for kind in crds.KINDS:
             file = root / folder / f"{kind.crd_name}.yaml"

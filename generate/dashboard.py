@@ -1,4 +1,4 @@
-"""The Grafana dashboard, for the chart."""
+"""Generates the Grafana dashboard in the chart."""
 
 import json
 from pathlib import Path

@@ -1,7 +1,7 @@
 """
-Rows of the Grafana dashboard: all groups, one group in detail, topics, the operator itself.
+The rows of the Grafana dashboard: all groups, one group in detail, topics, and the operator.
 
-Every operator replica exposes all groups and topics, so `max` merges the series into one.
+Every replica of the operator exposes all groups and topics, so `max` combines the replicas' series.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ def _aggregate(labels: str, series: str, how: str = "max") -> str:
 
 
 def _query(name: str, where: str = ALL) -> str:
-    """Query a metric of groups or topics, by object."""
+    """Query a metric of all selected groups or topics, by object."""
     return _aggregate("namespace, name", f"evenkeel_{name}{{{where}}}")
 
 
@@ -166,7 +166,7 @@ def _make_group_row() -> Iterable[Panel]:
         ),
     )
     yield grafana.graph(
-        "Lag", "Lag of the group: messages not committed by the job, and as seen by brokers.",
+        "Lag", "Lag of the group, as measured by the job and by the brokers.",
         Query(f"sum({_aggregate('topic, broker, queue', lag)})", "job"),
         Query(_one("lag_messages"), "brokers"),
     )  # fmt: skip
@@ -223,7 +223,7 @@ def _job() -> Iterable[Panel]:
     )  # fmt: skip
     pinned = _aggregate("namespace, name", f"evenkeel_job_pinned{{{ONE}}}")
     yield grafana.graph(
-        "Problems", "Failures of the query, and tasks that ran on another executor than planned.",
+        "Problems", "Failures of the query, and tasks that ran on an executor other than planned.",
         Query(_job_rate("failures_total"), "failures"),
         Query(_job_rate("misplaced_tasks_total"), "misplaced tasks"),
         Query(f"1 - {pinned}", "not pinned"),
@@ -267,7 +267,9 @@ def _operator() -> Sequence[Panel]:
     missed, moved = "watch_missed_changes_total", "evenkeel_operator_moved_queues_total"
     return [
         grafana.make_number(
-            "Leaders", "Operators that lead: one per release.", "sum(evenkeel_operator_leader)"
+            "Leaders",
+            "Operators that lead. There should be one per release.",
+            "sum(evenkeel_operator_leader)",
         ),
         grafana.make_number(
             "Operators", "Running operators.", "count(evenkeel_operator_build_info)"
@@ -286,14 +288,14 @@ def _operator() -> Sequence[Panel]:
         ),
         grafana.make_number(
             "Last list",
-            "Time since the last full list, which checks the watches.",
+            "Time since the last successful full list. Such lists check the watches.",
             "max(evenkeel_operator_list_age_seconds)",
             unit="s",
             red_from=300,
         ),
         grafana.make_number(
             "Missed changes",
-            "Changes missed by a watch and found by a later list request, in the time range.",
+            "Changes in the time range that a watch missed and a later list showed.",
             f"sum(increase(evenkeel_operator_{missed}{RANGE}))",
             red_from=1,
         ),

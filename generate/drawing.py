@@ -1,4 +1,4 @@
-"""Boxes, arrows and squares as SVG, without scripts and external files."""
+"""Draws boxes, arrows and squares as SVG, without scripts and external files."""
 
 from html import escape
 
@@ -21,7 +21,7 @@ HEAD = (
 
 
 class Drawing:
-    """A picture. It has its own background, so it is readable on a dark page too."""
+    """A picture with its own background, so that it is readable on a dark page too."""
 
     def __init__(self, width: int, height: int) -> None:
         """Begin with the background."""
@@ -34,7 +34,7 @@ class Drawing:
         ]
 
     def write(self, x: float, y: float, words: str, look: str = "") -> None:
-        """Write a line; `look` is of `small`, `title` and `mid`."""
+        """Write a line of text. `look` is a CSS class: `small`, `title` or `mid`."""
         self._parts.append(f'<text x="{x}" y="{y}" class="{look}">{escape(words)}</text>')
 
     def box(
@@ -60,7 +60,7 @@ class Drawing:
         )
 
     def square(self, x: int, y: int, size: int, owner: int, *, is_moved: bool = False) -> None:
-        """Draw a queue in its owner's colour; one that moved has a thick edge."""
+        """Draw a queue in its owner's colour. A queue that has moved gets a thick edge."""
         edge, width = (INK, 3) if is_moved else (PAPER, 1)
         self._parts.append(
             f'<rect x="{x}" y="{y}" width="{size}" height="{size}" rx="3" fill="{OWNERS[owner]}"'

@@ -1,4 +1,4 @@
-"""A kind's fields as tables: path, type, default, meaning; made from its definition."""
+"""Generates tables of a kind's fields from its definition: path, type, default and meaning."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
@@ -38,7 +38,7 @@ Besides the types, the API server enforces these rules:
 
 
 class Field(NamedTuple):
-    """A line of a table."""
+    """A field of a kind, which is a line of a table."""
 
     path: str
     type: str
@@ -98,7 +98,7 @@ def _list_inside(path: str, schema: Schema) -> Iterator[Field]:
 def _default(schema: Schema) -> str:
     default = schema.get("default")
     if default is None or isinstance(default, dict | list):
-        return ""  # an object's default is that of its fields
+        return ""  # the fields of an object have defaults of their own
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 

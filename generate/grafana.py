@@ -1,8 +1,8 @@
 """
-Build the panels of a Grafana dashboard from short descriptions.
+Builds the panels of a Grafana dashboard from short descriptions.
 
-A dashboard is a list of rows of panels; positions and ids follow from it. Every query goes to the
-data source that the viewer selects.
+A dashboard is a list of rows of panels, from which positions and ids are computed. Every query uses
+the data source that the viewer selects.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ class Query:
 
     expr: str
     legend: str = ""
-    """Name of each series; in a table, the heading of the column, which is hidden without one."""
+    """The name of each series. In a table, the heading of the column; without one it is hidden."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Panel:
     kind: str
     title: str
     text: str
-    """Description, shown as a tooltip."""
+    """The description, which is shown as a tooltip."""
     queries: Sequence[Query]
     width: int
     height: int
     unit: str = "short"
     options: Json = field(default_factory=dict)
     defaults: Json = field(default_factory=dict)
-    """Further field defaults, besides the unit."""
+    """Further defaults of fields, besides the unit."""
     more: Json = field(default_factory=dict)
     overrides: Sequence[Json] = ()
 
@@ -85,7 +85,7 @@ def graph(
     stacked: bool = False,
     red_from: float | None = None,
 ) -> Panel:
-    """Show a time series; a dashed line marks the limit `red_from`."""
+    """Show a time series. A dashed line marks the limit `red_from`."""
     custom: Json = {
         "drawStyle": "line", "lineInterpolation": "stepAfter", "lineWidth": 1,
         "fillOpacity": 30 if stacked else 5, "showPoints": "auto", "spanNulls": False,
@@ -150,7 +150,7 @@ def make_column(name: str, **properties: object) -> Json:
 
 
 def color(*steps: tuple[float | None, str]) -> Json:
-    """Color values; each color applies from its step upwards."""
+    """Color values. Each color applies to values from its step upwards."""
     return {
         "mode": "absolute",
         "steps": [{"value": value, "color": color} for value, color in steps],
@@ -158,7 +158,7 @@ def color(*steps: tuple[float | None, str]) -> Json:
 
 
 def place_panels(rows: Mapping[str, Iterable[Panel]]) -> list[Json]:
-    """Place the panels of each row from left to right, and wrap when a line is full."""
+    """Place the panels of each row from left to right, and begin a new line when one is full."""
     found: list[Json] = []
     top = 0
     for title, panels in rows.items():
@@ -175,7 +175,7 @@ def place_panels(rows: Mapping[str, Iterable[Panel]]) -> list[Json]:
 
 
 def variable(name: str, label: str, query: str, *, many: bool) -> Json:
-    """Let the viewer select a value of a label."""
+    """Build a variable by which the viewer selects a value of a label."""
     return {
         "name": name, "label": label, "type": "query", "datasource": SOURCE,
         "definition": query, "query": {"query": query, "refId": name},
@@ -186,7 +186,7 @@ def variable(name: str, label: str, query: str, *, many: bool) -> Json:
 
 
 def source() -> Json:
-    """Let the viewer select the data source."""
+    """Build a variable by which the viewer selects the data source."""
     return {
         "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus",
         "refresh": 1, "regex": "", "hide": 0, "multi": False, "includeAll": False, "current": {},

@@ -1,4 +1,4 @@
-"""README.md's table of what Evenkeel changes and what it costs, from the page of the benchmark."""
+"""Generates the table in README.md about benefits and costs from a benchmark's results."""
 
 import re
 from pathlib import Path
@@ -20,12 +20,12 @@ COSTS = {
     "a broker is killed": "cost: a broker is killed: a queue stands still for at most",
 }
 _ROW = re.compile(r"^  (?P<side>\S+) +[\d,]+ +[\d,]+ +[\d.]+ +(?P<still>[\d.]+) ")
-"""One side of an event: messages read twice, queues moved, median and worst standstill."""
+"""A side's row for an event: messages read twice, queues moved, median and worst standstill."""
 _ROUND = re.compile(r"^(?P<side>\S+), round \d+: .* duplicated (?P<twice>[\d,]+)$", re.MULTILINE)
 
 
 def make_table(results: str) -> str:
-    """Show one number per cell, the better one in bold."""
+    """Make the table. Each cell is one number, and the better number is bold."""
     rows = [_standstill(results, event, label) for event, label in GAINS.items()]
     rows.append(_make_row(TWICE, _twice(results, OURS), _twice(results, THEIRS)))
     rows += [_standstill(results, event, label) for event, label in COSTS.items()]
@@ -33,7 +33,7 @@ def make_table(results: str) -> str:
 
 
 def _standstill(results: str, event: str, label: str) -> str:
-    """Make the row of an event: the longest standstill of both sides, in the worst round."""
+    """Make the row of an event: the longest standstill of each side, in its worst round."""
     heading = re.search(rf"^{event}(?: \(.*\))?\n", results, re.MULTILINE)
     after = results[heading.end() :] if heading else ""
     found = [_ROW.match(line) for line in after.splitlines()[:2]]
@@ -60,5 +60,5 @@ def _make_row(label: str, ours: float, theirs: float, unit: str = "") -> str:
 
 
 def write(root: Path) -> None:
-    """Bring the page's table up to date."""
+    """Update the table in README.md."""
     marks.write(root / PAGE, {"handover": make_table((root / RESULTS).read_text(encoding="utf-8"))})

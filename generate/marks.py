@@ -1,11 +1,11 @@
-"""Parts of a page that are made, between marks: `<!-- made: name -->` and `<!-- end -->`."""
+"""Replaces generated parts of a page, between `<!-- made: name -->` and `<!-- end -->`."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 
 def write(page: Path, parts: Mapping[str, str]) -> None:
-    """Bring a page's parts up to date."""
+    """Update the generated parts of a page."""
     text = page.read_text(encoding="utf-8")
     for name, part in parts.items():
         before, begin, rest = text.partition(f"<!-- made: {name} -->")

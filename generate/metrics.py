@@ -1,4 +1,4 @@
-"""All metrics as tables, from the registries that Prometheus reads."""
+"""Generates tables of all metrics, from the collectors that Prometheus scrapes."""
 
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
@@ -18,9 +18,10 @@ from spark_jobs.pipeline.metrics import JobMetrics
 HEAD = """\
 # Metrics
 
-`make generate` writes this page from the metrics in the code. The operator serves them on port 8080
-(`--port`) under `/metrics`, a job's driver on port 8090. The operator also exposes `process_*` of
-its own process. What to watch, alerts and the dashboard: [monitoring](../operating/monitoring.md).
+`make generate` writes this page from the metrics in the code. The operator serves its metrics on
+port 8080 (`--port`) under `/metrics`, a job's driver serves its metrics on port 8090. The operator
+also exposes `process_*` metrics. [Monitoring](../operating/monitoring.md) describes what to watch,
+the alerts and the dashboard.
 """
 TABLE = "| metric | type | labels | meaning |\n|---|---|---|---|\n"
 

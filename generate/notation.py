@@ -1,9 +1,9 @@
 """
-The notation of types in values.yaml's comments, and its JSON schema.
+Parses the notation of types in the comments of values.yaml, and makes JSON schemas from it.
 
-A type is a word (`string`), limits (`integer >= 0 and <= 9`), a collection (`list of name`) or a
-choice (`digest or empty`, `Always or Never`). In a choice, words with a capital stand for
-themselves.
+A type is a word (`string`), a word with limits (`integer >= 0 and <= 9`), a collection (`list of
+name`) or a choice (`digest or empty`, `Always or Never`). In a choice, a word that begins with a
+capital letter is a literal value.
 """
 
 import re
@@ -63,7 +63,7 @@ class NotationError(Exception):
 
 
 def schema(text: str) -> Schema:
-    """Read a type."""
+    """Convert a type to its JSON schema."""
     choices = text.split(" or ")
     if len(choices) == 2 and choices[0] in _PATTERNS and choices[1] == "empty":
         return _format_text(choices[0], f"^({_PATTERNS[choices[0]]})?$")
@@ -90,7 +90,7 @@ def _one(text: str) -> Schema:
         return {"type": "object", "additionalProperties": False, "properties": found}
     if text in _MAPS:
         key, each = _MAPS[text]
-        # Not propertyNames: helm names a wrong path then.
+        # With propertyNames, helm's errors would name a wrong path.
         found = {f"^{_PATTERNS[key]}$": _one(each)}
         return {"type": "object", "additionalProperties": False, "patternProperties": found}
     if text in _PATTERNS:

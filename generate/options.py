@@ -1,4 +1,4 @@
-"""The commands of `evenkeel` and their options, from the parser that reads them."""
+"""Generates the page about the commands of `evenkeel` and their options from the parser."""
 
 import argparse
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from evenkeel_cli import grammar
 HEAD = """\
 # Commands and options
 
-Made by `make generate` from the parser. `kubectl evenkeel` takes the same. What they are good for:
-[commands](../commands.md).
+`make generate` writes this page from the parser. `kubectl evenkeel` has the same commands.
+[Commands](../commands.md) explains what they are for.
 
 """
 NAME = "evenkeel"

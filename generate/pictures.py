@@ -1,4 +1,4 @@
-"""The pictures of the documentation."""
+"""Draws the pictures of the documentation."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ FOLDER = Path("docs", "pictures")
 
 
 def draw_way() -> str:
-    """Draw the way from objects to rows."""
+    """Draw how objects lead to an assignment, and to rows that a job writes."""
     it = Drawing(860, 400)
     it.box(20, 30, 170, 60, "object", "Topic", "which queues exist")
     it.box(20, 120, 170, 60, "object", "ConsumerGroup", "spec: who reads, and how")
@@ -100,7 +100,7 @@ def draw_slots() -> str:
 
 
 def batch() -> str:
-    """Draw a micro-batch, and what remains after a failure."""
+    """Draw the steps of a micro-batch, and what happens after a failure."""
     it = Drawing(860, 215)
     steps = (
         ("1 plan", "ends of all queues", "theirs"),
@@ -128,13 +128,13 @@ def batch() -> str:
 
 
 def joining() -> str:
-    """Draw how a consumer joins three: the first group of docs/strategies.md."""
+    """Draw how a consumer joins three others, with the first group of docs/strategies.md."""
     before = strategies.make_group(3, 1, 16)
     after = strategies.join_one(before)
     names = [member.id for member in after.members]
     it = Drawing(860, 330)
     it.write(170, 28, "three consumers", "title")
-    it.write(520, 28, "a fourth one joins", "title")
+    it.write(520, 28, "a fourth consumer joins", "title")
     for row, way in enumerate(strategies.EVERYWHERE[:4]):
         first = plan.plan(None, before.queues, before.members, way.policy)
         second = plan.plan(first, after.queues, after.members, way.policy)
@@ -146,11 +146,9 @@ def joining() -> str:
             assert new is not None
             it.square(170 + 20 * place, y, 17, names.index(old))
             it.square(520 + 20 * place, y, 17, names.index(new), is_moved=old != new)
-        told = f"{second.moved} move; {strategies.format_loads(second)} queues each"
+        told = f"{second.moved} queues move; {strategies.format_loads(second)} queues each"
         it.write(520, y + 38, told, "small")
-    it.write(
-        170, 318, "A colour is a consumer. A thick edge: this queue has another owner now.", "small"
-    )
+    it.write(170, 318, "Each colour is a consumer. A queue with a thick edge has moved.", "small")
     return it.svg()
 
 
@@ -163,7 +161,7 @@ PICTURES: dict[str, Callable[[], str]] = {
 
 
 def write(root: Path) -> None:
-    """Draw all of them."""
+    """Draw all pictures."""
     folder = root / FOLDER
     folder.mkdir(exist_ok=True)
     for name, draw in PICTURES.items():

@@ -1,4 +1,4 @@
-"""The pages of docs/reference that follow from the code: fields, options, metrics, the client."""
+"""Generates the pages of docs/reference: fields, options, metrics and the client."""
 
 from collections.abc import Callable
 from pathlib import Path

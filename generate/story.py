@@ -1,4 +1,4 @@
-"""The table of docs/story.md: what a test does to a group on a real node, and what it expects."""
+"""Generates the table of docs/story.md: the steps of a test on a real node."""
 
 from pathlib import Path
 
@@ -19,5 +19,5 @@ def make_table() -> str:
 
 
 def write(root: Path) -> None:
-    """Bring the page's table up to date."""
+    """Update the table on the page."""
     marks.write(root / PAGE, {"steps": make_table()})

@@ -1,7 +1,7 @@
 """
-The tables of docs/strategies.md: what each strategy moves when a group changes.
+Generates the tables of docs/strategies.md: how many queues each strategy moves at an event.
 
-Made by asking `lb_core`, as the operator does. They are between two marks on the page.
+The plans come from `lb_core`, as in the operator.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ ZONES = ("z1", "z2", "z3")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A group before an event."""
+    """The queues, consumers and owners of a group before an event."""
 
     queues: tuple[QueueRange, ...]
     members: tuple[Member, ...]
@@ -31,7 +31,7 @@ Event = Callable[[Scene], Scene]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A strategy, under the name that a ConsumerGroup gives it."""
+    """A strategy and its settings, with the strategy's name in ConsumerGroups."""
 
     name: str
     policy: Policy = field(default_factory=Policy)
@@ -54,7 +54,7 @@ BY_ZONE = (
 
 
 def make_group(consumers: int, topics: int, queues: int) -> Scene:
-    """Make a group whose topics lie on two brokers, of two rooms but no zones."""
+    """Make a group whose topics are on two brokers, in two machine rooms and without zones."""
     return Scene(
         tuple(
             QueueRange(f"topic-{topic}", f"{room}@broker-{room}", 0, queues // topics // 2)
@@ -66,7 +66,7 @@ def make_group(consumers: int, topics: int, queues: int) -> Scene:
 
 
 def make_zoned_group(consumers: Sequence[int], queues: int) -> Scene:
-    """Make a group with so many consumers in each zone, and as many queues in all of them."""
+    """Make a group with these numbers of consumers in its zones, and equal numbers of queues."""
     return Scene(
         tuple(QueueRange("orders", f"broker-{zone}", 0, queues, zone) for zone in ZONES),
         tuple(
@@ -84,7 +84,7 @@ def join_one(scene: Scene) -> Scene:
 
 
 def remove_one(scene: Scene) -> Scene:
-    """Remove a consumer."""
+    """Remove a consumer from the group."""
     middle = len(scene.members) // 2
     return replace(scene, members=scene.members[:middle] + scene.members[middle + 1 :])
 
@@ -114,30 +114,30 @@ def a_zone_ends(scene: Scene) -> Scene:
 
 
 EVENTS: dict[str, Event] = {
-    "one joins": join_one,
-    "one leaves": remove_one,
-    "one is replaced": replace_one,
+    "a consumer joins": join_one,
+    "a consumer leaves": remove_one,
+    "a consumer is replaced": replace_one,
     "a topic grows": add_queues,
 }
 ZONE_EVENTS: dict[str, Event] = {
-    "one joins": join_one,
-    "one leaves": remove_one,
+    "a consumer joins": join_one,
+    "a consumer leaves": remove_one,
     "a zone's consumers leave": a_zone_ends,
 }
 
 
 def describe_loads(scene: Scene, made: Plan) -> str:
-    """Describe the effect of an event."""
+    """Describe the moves and the loads after an event."""
     return f"{made.moved:,} ({format_loads(made)})"
 
 
 def describe_zones(scene: Scene, made: Plan) -> str:
-    """Describe the effect of an event, and how much stayed within zones."""
+    """Describe the moves and the loads after an event, and how many queues are in their zone."""
     return f"{made.moved} ({format_loads(made)}; {_count_at_home(scene, made)})"
 
 
 def format_loads(made: Plan) -> str:
-    """Format the smallest and the largest load."""
+    """Write the smallest and the largest load."""
     found = made.assignment.loads.values()
     least, most = min(found), max(found)
     return f"{least}" if least == most else f"{least} to {most}"
@@ -156,7 +156,7 @@ def make_table(
     events: dict[str, Event],
     tell: Callable[[Scene, Plan], str],
 ) -> str:
-    """Plan all events, and show one strategy per row."""
+    """Plan all events, and make a row for each strategy."""
     lines = [
         f"| strategy | at first | {' | '.join(events)} |",
         f"|---|{'---|' * (len(events) + 1)}",
@@ -172,7 +172,7 @@ def make_table(
 
 
 def make_tables() -> dict[str, str]:
-    """Make all tables, by their names on the page."""
+    """Make all tables, by the names of their marks on the page."""
     sizes = {"few": (3, 1, 16), "some": (10, 2, 64), "many": (100, 10, 1_000)}
     found = {
         name: make_table(make_group(*size), EVERYWHERE, EVENTS, describe_loads)
@@ -183,5 +183,5 @@ def make_tables() -> dict[str, str]:
 
 
 def write(root: Path) -> None:
-    """Bring the page's tables up to date."""
+    """Update the tables on the page."""
     marks.write(root / PAGE, make_tables())

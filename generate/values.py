@@ -1,8 +1,8 @@
 """
-The chart's values, from the comments in values.yaml: their JSON schema, and the table in README.md.
+Generates the chart's JSON schema and the table in its README.md from the comments in values.yaml.
 
-The comment above a value says what it is for, and ends with its type in brackets unless it is a
-switch. A mapping without a type is a section, whose values have comments of their own.
+The comment above a value describes it, and ends with its type in brackets, except for booleans. A
+mapping without a type is a section, whose values have their own comments.
 """
 
 import json
@@ -33,13 +33,13 @@ class Value:
     path: tuple[str, ...]
     text: str
     type: str
-    """Empty for a section."""
+    """The type in the notation of values.yaml; empty for a section."""
     default: Any
     inner: Sequence["Value"]
 
     @property
     def name(self) -> str:
-        """Its path, as for helm's --set."""
+        """The path of the value, as for helm's --set."""
         return ".".join(self.path)
 
 
@@ -89,7 +89,7 @@ def _read_type(comment: str) -> tuple[str, str]:
 
 
 def schema(values: Sequence[Value]) -> str:
-    """Write the JSON schema, which helm knows as draft 7."""
+    """Write the JSON schema, in draft 7, which helm uses."""
     found = _section("Values of the chart evenkeel.", values)
     found["properties"]["global"] = _GLOBAL
     head = {"$schema": "http://json-schema.org/draft-07/schema#"}
@@ -115,7 +115,7 @@ def _schema(value: Value) -> Schema:
 
 
 def _may_be_missing(value: Value) -> bool:
-    """Whether null, which in helm removes a value, means the same as an empty one."""
+    """Whether the value may be null. In helm, null removes a value, which then counts as empty."""
     return bool(value.type) and isinstance(value.default, (dict, list))
 
 

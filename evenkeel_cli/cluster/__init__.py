@@ -1,1 +1,1 @@
-"""Reaches a cluster and reads its Topics and ConsumerGroups."""
+"""Connects to a cluster and reads its Topics and ConsumerGroups."""

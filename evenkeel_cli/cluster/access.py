@@ -1,4 +1,4 @@
-"""How to reach a cluster: by a kubeconfig, otherwise by the service account of the pod."""
+"""Finds how to reach a cluster: a kubeconfig or, without one, the pod's service account."""
 
 import ssl
 import tempfile
@@ -32,7 +32,7 @@ class ServerAccess:
 
 
 def find(named: str | None = None, context: str | None = None) -> ServerAccess:
-    """Find how to reach the cluster of a context, by default of the current one."""
+    """Find how to reach the cluster of a context. The default is the current context."""
     config = kubeconfig.read(named)
     name = context or config.current
     if not name and named is None and (ACCOUNT / "token").exists():
@@ -43,7 +43,7 @@ def find(named: str | None = None, context: str | None = None) -> ServerAccess:
         )
     if not name:
         raise NoClusterError(
-            "no cluster is chosen: give --kubeconfig, set KUBECONFIG, or choose a context with "
+            "no cluster is chosen: use --kubeconfig, set KUBECONFIG, or choose a context with "
             "kubectl config use-context"
         )
     if name not in config.contexts:
@@ -99,12 +99,12 @@ def _make_access(cluster: ClusterEntry, folder: Path, proof: Proof, namespace: s
 
 
 class _OtherServerName(ssl.SSLContext):
-    """Verifies the server by a name other than its address."""
+    """Verifies that the server's certificate is for another name than the server's address."""
 
     name = ""
 
     def wrap_socket(self, *arguments: Any, **options: Any) -> ssl.SSLSocket:
-        """Connect with that name."""
+        """Connect, and verify the other name."""
         return super().wrap_socket(*arguments, **{**options, "server_hostname": self.name})
 
 
@@ -125,7 +125,7 @@ def _make_tls(cluster: ClusterEntry, folder: Path, proof: Proof) -> ssl.SSLConte
     else:
         tls.load_default_certs()
     if proof.certificate and proof.key:
-        with ExitStack() as kept:  # OpenSSL reads them only from files
+        with ExitStack() as kept:  # OpenSSL reads certificates only from files
             paths = []
             for text in (proof.certificate, proof.key):
                 file = kept.enter_context(tempfile.NamedTemporaryFile("w", suffix=".pem"))

@@ -1,8 +1,9 @@
 """
-The commands' client of the Kubernetes API: one request after the other, over plain HTTP.
+The commands' client of the Kubernetes API.
 
-Every failure is an error that says what to do. The operator has a client of its own, because it
-makes many requests at a time and may start slowly.
+It sends one request at a time, with the standard library. Every failure raises an error that tells
+what to do. The operator has another client, which sends many requests at a time but takes longer to
+start.
 """
 
 import http.client
@@ -34,22 +35,25 @@ Document = dict[str, Any]
 JSON, MERGE = "application/json", "application/merge-patch+json"
 ANSWER_SECONDS = 15.0
 POD_SECONDS = 5.0
-"""For answers of a pod: the API server waits longer than this for a pod that is gone."""
+"""Time limit for the answer of a pod. For a pod that is gone, the API server waits longer."""
 ANSWER_BYTES, POD_BYTES = 256 * 2**20, 32 * 2**20
-"""Enough for 500 objects, and for the metrics of a driver that reads 100,000 queues."""
+"""
+Limits of an answer's size. They are enough for 500 objects, and for the metrics of a driver that
+reads 100,000 queues.
+"""
 A_PAGE = "500"
 LONGEST_COMPLAINT = 200
 
 
 class NotInstalledError(ApiError):
-    """The cluster does not know our kinds."""
+    """The cluster does not have Evenkeel's kinds."""
 
 
 class ClusterClient:
     """One API server, accessed as one user."""
 
     def __init__(self, access: ServerAccess, patience_seconds: float = ANSWER_SECONDS) -> None:
-        """Make no request yet."""
+        """Prepare the client. It makes no request yet."""
         self._access = access
         self._patience_seconds = patience_seconds
         self.namespace = access.namespace
@@ -188,7 +192,7 @@ def _describe_request(verb: str, resource: Resource, namespace: str | None) -> s
 
 
 def _is_about_one_object(said: Mapping[str, Any]) -> bool:
-    """Return whether an answer says that one object is missing, not the whole kind."""
+    """Whether an answer means that one object is missing, not the whole kind."""
     return bool((said.get("details") or {}).get("name"))
 
 

@@ -1,4 +1,4 @@
-"""Connects to the cluster that the command line chooses."""
+"""Connects to the cluster that the command line's options choose."""
 
 import argparse
 

@@ -1,9 +1,9 @@
 """
 Sends one HTTP request and returns its answer, whatever its status.
 
-It follows no redirect: a pod may answer with one to any address, the API server passes it on, and
-the credentials would be sent there. A pod's answer may also be long or slow, so size and time are
-limited.
+It follows no redirects: the API server passes on the answers of pods, a pod may redirect to any
+address, and the credentials would be sent to this address. A pod's answer may also be long or slow,
+so size and time are limited.
 """
 
 import http.client
@@ -21,7 +21,7 @@ class TooLongError(ValueError):
 
 
 class FetchedAnswer(NamedTuple):
-    """An answer of any status."""
+    """An answer with any status."""
 
     status: int
     content: bytes
@@ -30,7 +30,7 @@ class FetchedAnswer(NamedTuple):
 
 
 class _AnyStatus(urllib.request.HTTPErrorProcessor):
-    """Passes on every answer; urllib follows redirects only if this class makes them errors."""
+    """Returns every answer as it is. So urllib neither follows redirects nor raises errors."""
 
     def http_response(
         self, request: urllib.request.Request, response: http.client.HTTPResponse
@@ -56,7 +56,7 @@ def fetch(
     seconds: float,
     most_bytes: int,
 ) -> FetchedAnswer:
-    """Send a request once; an answer that takes longer than `seconds` is an OSError."""
+    """Send a request once. If the answer takes longer than `seconds`, an OSError is raised."""
     until = time.monotonic() + seconds
     with by.open(request, timeout=seconds) as answer:
         content = _read_content(answer, until, seconds, most_bytes)
@@ -67,7 +67,7 @@ def fetch(
 def _read_content(
     answer: http.client.HTTPResponse, until: float, seconds: float, most_bytes: int
 ) -> bytes:
-    expected = answer.length  # None: read until the connection closes
+    expected = answer.length  # if None, read until the connection closes
     found = bytearray()
     while expected is None or len(found) < expected:
         piece = answer.read1(PIECE_BYTES)

@@ -19,7 +19,7 @@ from evenkeel.objects import DEFAULT_NAMESPACE
 
 
 class ClusterEntry(msgspec.Struct, frozen=True, rename="kebab"):
-    """The address of an API server and how to verify it."""
+    """The address of an API server, and how to verify its certificate."""
 
     server: str = ""
     certificate_authority: str | None = None
@@ -96,7 +96,7 @@ class _File(msgspec.Struct, frozen=True, rename="kebab"):
 
 @dataclass(slots=True)
 class Kubeconfig:
-    """All files merged. Each cluster and user has the folder of its file beside it."""
+    """All files merged. Each cluster and user is stored with the folder of its file."""
 
     current: str = ""
     contexts: dict[str, Context] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Kubeconfig:
 
 
 def read(named: str | None, environment: Mapping[str, str] = os.environ) -> Kubeconfig:
-    """Read the named file, otherwise those of KUBECONFIG, otherwise ~/.kube/config."""
+    """Read the named file, otherwise the files in KUBECONFIG, otherwise ~/.kube/config."""
     found = Kubeconfig()
     for path in _find_paths(named, environment):
         said = _read_file(path)

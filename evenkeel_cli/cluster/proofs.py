@@ -18,12 +18,12 @@ from evenkeel.cluster.api.api_errors import NoClusterError
 from evenkeel_cli.cluster.kubeconfig import ClusterEntry, Plugin, User
 
 PLUGIN_SECONDS = 120.0
-"""A plugin may ask a person to log in."""
+"""Time limit for a plugin. It is long, because a plugin may ask a person to log in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A certificate and key as PEM, and a token or a basic header."""
+    """Credentials: a certificate and key as PEM, a token, or a header for basic authentication."""
 
     certificate: str | None = None
     key: str | None = None
@@ -37,7 +37,7 @@ class Proof:
 
 
 def find_proof(user: User, cluster: ClusterEntry, folder: Path) -> Proof:
-    """Find the credentials of a user; relative paths start at `folder`."""
+    """Find the credentials of a user. Relative paths start at `folder`."""
     if user.exec is not None:
         return _run_plugin(user.exec, cluster, folder)
     try:
@@ -55,7 +55,7 @@ def find_proof(user: User, cluster: ClusterEntry, folder: Path) -> Proof:
 
 
 def read_data(data: str | None, path: str | None, folder: Path) -> str | None:
-    """Read data from the kubeconfig itself, in base64, or from a file that it names."""
+    """Read data that a kubeconfig contains in base64, or that is in a file that it names."""
     if data:
         return base64.b64decode(data).decode()
     return (folder / path).read_text() if path else None
@@ -84,7 +84,7 @@ def _run_plugin(plugin: Plugin, cluster: ClusterEntry, folder: Path) -> Proof:
         if plugin.provide_cluster_info:
             about["cluster"] = _describe_cluster(cluster, folder)
         info = {"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": about}
-        ended = subprocess.run(  # noqa: S603 a kubeconfig names it; kubectl runs it too
+        ended = subprocess.run(  # noqa: S603 a kubeconfig names the program, and kubectl runs it too
             [command, *(plugin.args or ())],
             env={**os.environ, **environment, "KUBERNETES_EXEC_INFO": json.dumps(info)},
             stdout=subprocess.PIPE,

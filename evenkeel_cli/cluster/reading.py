@@ -1,4 +1,4 @@
-"""Reads Topics and ConsumerGroups of a cluster, in the same form as those of a file."""
+"""Reads Topics and ConsumerGroups of a cluster, as the same types as those of a file."""
 
 from collections.abc import Sequence
 
@@ -30,18 +30,18 @@ def read_topics(cluster: ClusterClient, namespace: str | None) -> list[Topic]:
 
 
 def read_groups(cluster: ClusterClient, namespace: str | None) -> list[ConsumerGroup]:
-    """Read all groups with their whole assignments."""
+    """Read all groups, with the assignments from slices."""
     return [_complete(cluster, each) for each in read_outlines(cluster, namespace)]
 
 
 def read_outlines(cluster: ClusterClient, namespace: str | None) -> list[ConsumerGroup]:
-    """Read all groups, without the assignments that are too long for their status."""
+    """Read all groups, without assignments from slices."""
     found = cluster.list_objects(paths.GROUPS, namespace)
     return [manifests.read_group({**each, "kind": "ConsumerGroup"}) for each in found]
 
 
 def read_group(cluster: ClusterClient, key: Key) -> ConsumerGroup:
-    """Read one group; if it is missing, the error lists the existing ones."""
+    """Read one group. If it is missing, the error lists the existing groups."""
     try:
         document = cluster.get(paths.GROUPS, key)
     except NotFoundError as error:
@@ -58,13 +58,13 @@ def read_group(cluster: ClusterClient, key: Key) -> ConsumerGroup:
 def list_known(names: Sequence[str]) -> str:
     """Write a hint that lists the existing names."""
     if not names:
-        return "there is none; see -n and --context"
+        return "the namespace has none; see -n and --context"
     more = len(names) - MOST_NAMED
-    return "there are " + ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return "it has " + ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _complete(cluster: ClusterClient, found: ConsumerGroup) -> ConsumerGroup:
-    """Add the assignment that the status refers to; if it is missing, change nothing."""
+    """Add the assignments of all slices that the status names, if all slices exist."""
 
     def find(key: Key) -> list[Assigned] | None:
         try:

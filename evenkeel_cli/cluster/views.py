@@ -18,16 +18,16 @@ from evenkeel_cli.facts.measured import Measured
 from evenkeel_cli.facts.picture import Look
 
 LOOKS = 6
-"""Rates are averages over this many looks, because a batch may take longer than one pause."""
+"""Rates are averages over this number of reads, because a batch may take longer than one pause."""
 NOT_KNOWN = "lag by queue and rates are not known"
 
 
 class LiveView(Protocol):
-    """Something that is read and drawn repeatedly."""
+    """A view that is read and drawn repeatedly."""
 
     @property
     def gains_from_another_look(self) -> bool:
-        """Whether a second look shows more, such as rates."""
+        """Whether a second read shows more, such as rates."""
 
     def look(self) -> None:
         """Read the current state."""
@@ -36,16 +36,16 @@ class LiveView(Protocol):
         """Draw the state that was read last."""
 
     def describe(self) -> object:
-        """Return that state for JSON and YAML."""
+        """Return the state that was read last, for JSON and YAML."""
 
 
 class OfAll:
-    """All groups, of one namespace or of all."""
+    """The view of all groups, in one namespace or in all."""
 
     gains_from_another_look = False
 
     def __init__(self, cluster: ClusterClient, namespace: str | None) -> None:
-        """Read nothing yet."""
+        """Prepare the view. Nothing is read yet."""
         self._cluster = cluster
         self._namespace = namespace
         self._groups: list[ConsumerGroup] = []
@@ -63,15 +63,15 @@ class OfAll:
         return picture.draw_all(self._groups, everywhere=self._namespace is None)
 
     def describe(self) -> object:
-        """Return that state for JSON and YAML."""
+        """Return the state that was read last, for JSON and YAML."""
         return [picture.describe_group(group) for group in self._groups]
 
 
 class OfOne:
-    """One group."""
+    """The view of one group."""
 
     def __init__(self, cluster: ClusterClient, key: Key) -> None:
-        """Read nothing yet."""
+        """Prepare the view. Nothing is read yet."""
         self._cluster = cluster
         self._key = key
         self._seen: Look | None = None
@@ -79,7 +79,7 @@ class OfOne:
 
     @property
     def gains_from_another_look(self) -> bool:
-        """Whether a second look shows more, such as rates."""
+        """Whether a second read shows more, such as rates."""
         return self._look.measured is not None
 
     def look(self) -> None:
@@ -98,7 +98,7 @@ class OfOne:
         return picture.draw_one(self._look)
 
     def describe(self) -> object:
-        """Return that state for JSON and YAML."""
+        """Return the state that was read last, for JSON and YAML."""
         return picture.describe(self._look)
 
     @property
@@ -107,7 +107,7 @@ class OfOne:
         return self._seen
 
     def _measure(self, group: ConsumerGroup) -> tuple[Measured | None, str]:
-        """Read the driver's metrics; otherwise return why they are not known."""
+        """Read the driver's metrics. If that fails, return the reason."""
         if group.spec.job is None:
             return None, "lag by queue is known only for groups with a job"
         running = conditions.find(group.status.conditions, ConditionType.JOB_RUNNING)

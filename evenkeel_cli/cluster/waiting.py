@@ -1,4 +1,4 @@
-"""Polls a cluster until it shows something."""
+"""Polls a cluster until it is in an expected state."""
 
 import time
 from collections.abc import Callable
@@ -12,9 +12,9 @@ Value = TypeVar("Value")
 
 def poll(look: Callable[[], Value | None], seconds: float) -> Value | None:
     """
-    Call `look` until it returns something; return None after a timeout.
+    Call `look` until it returns a value other than None. Return None after `seconds`.
 
-    If the API server does not answer, it is asked again.
+    While the API server does not answer, `look` is called again.
     """
     deadline = time.monotonic() + seconds
     while True:

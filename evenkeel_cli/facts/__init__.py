@@ -1,1 +1,1 @@
-"""What commands know and say: pure, so that it can be tried without a cluster."""
+"""Pure parts of the commands: decisions and texts that need no cluster."""

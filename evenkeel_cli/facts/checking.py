@@ -1,4 +1,4 @@
-"""The small group that tests an operator, and the assignment that it must get. Pure."""
+"""Builds a small group that tests an operator, and checks the group's assignment. Pure."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def _make_object(kind: str, name: str, spec: Document) -> Document:
 
 
 def is_ready(found: ConsumerGroup) -> bool:
-    """Return whether the group is Ready for the current generation of its spec."""
+    """Whether the group is Ready for the current generation of its spec."""
     ready = conditions.find(found.status.conditions, ConditionType.READY)
     is_newest = found.status.observed_generation == found.head.generation
     return ready is not None and ready.holds and is_newest
@@ -52,7 +52,7 @@ def find_fault(found: ConsumerGroup, name: str) -> str:
     owned = {each.consumer: tuple(planning.read_owned(each)) for each in found.status.assignments}
     if owned == {consumer: wanted[consumer] for consumer in wanted}:
         return ""
-    return f"it must be {_format_shares(dict(wanted))}, but is {_format_shares(owned)}"
+    return f"expected {_format_shares(dict(wanted))}, found {_format_shares(owned)}"
 
 
 def describe_share(assigned: Assigned) -> str:

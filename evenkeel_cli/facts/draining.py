@@ -1,4 +1,4 @@
-"""Which pods of which groups are drained, and whether that is done. Pure."""
+"""Finds which pods of which groups are drained, and whether this is done. Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -15,7 +15,7 @@ MOST_NAMED = 20
 
 
 def find_readers(group: ConsumerGroup) -> dict[str, Assigned]:
-    """Map the pods that read queues, or the listed consumers, to their assignments."""
+    """Map names of pods that read queues, or of listed consumers, to their assignments."""
     found = group.status.assignments
     if group.spec.job is None and not planning.has_members(group):
         return {each.consumer: each for each in found}
@@ -25,7 +25,7 @@ def find_readers(group: ConsumerGroup) -> dict[str, Assigned]:
 def match_pods(
     groups: Sequence[ConsumerGroup], pods: Sequence[str], *, undo: bool
 ) -> list[tuple[ConsumerGroup, list[str]]]:
-    """Find the groups that have these pods; a pod that no group has is an error."""
+    """Find the groups of these pods. If a pod belongs to no group, raise an error."""
     found = [(group, [each for each in pods if _has(group, each, undo=undo)]) for group in groups]
     known = {each for _, some in found for each in some}
     for each in pods:
@@ -41,11 +41,11 @@ def _has(group: ConsumerGroup, pod: str, *, undo: bool) -> bool:
 def _describe_unknown(pod: str, groups: Sequence[ConsumerGroup], *, undo: bool) -> str:
     for group in groups:
         if pod == driver_name(group.head.key.name) and group.spec.job is not None:
-            return f"pod {pod} is the driver of {group}: use restart to restart it"
+            return f"pod {pod} is the driver of {group}: to restart it, use the command restart"
         slot = next((each for each in group.status.assignments if each.consumer == pod), None)
         if slot is not None:
             return (
-                f"{pod} is a slot of {group}, not a pod; its pod is {slot.pod or 'not there yet'}"
+                f"{pod} is a slot of {group}, not a pod; its pod is {slot.pod or 'not known yet'}"
             )
     names = {name for group in groups for name in find_readers(group)}
     if undo:
@@ -76,7 +76,7 @@ def describe_effect(group: ConsumerGroup, pod: str, *, undo: bool) -> str:
             f"{found.consumer} with its {_count_queues(found)}"
         )
     if find_readers(group).keys() <= group.to_drain | {pod}:
-        return "then all consumers are drained, so they keep their queues until others join"
+        return "now all consumers are drained, so they keep their queues until others join"
     return f"its {_count_queues(found)} go to other consumers, and it gets no new ones"
 
 
@@ -85,7 +85,7 @@ def _count_queues(assigned: Assigned) -> str:
 
 
 def is_done(group: ConsumerGroup, pods: Iterable[str], *, undo: bool) -> bool:
-    """Return whether the status shows that the pods are drained, or may get queues again."""
+    """Whether the status shows that the pods are drained, or that they may get queues again."""
     found = find_readers(group)
     if group.spec.job is not None:
         return undo or not found.keys() & set(pods)
@@ -94,7 +94,7 @@ def is_done(group: ConsumerGroup, pods: Iterable[str], *, undo: bool) -> bool:
 
 
 def explain_delay(group: ConsumerGroup) -> str:
-    """Return what the group's status says about why its pods are not drained."""
+    """Explain from the group's status why its pods are not drained yet."""
     drained = conditions.find(group.status.conditions, ConditionType.DRAINED)
     if drained is None or drained.holds:
         return requests.explain_delay(group)

@@ -1,5 +1,5 @@
 """
-Why queues have their owners, as far as objects and the engine show. Pure.
+Explains from objects and the engine why queues have their owners. Pure.
 
 A row is a range of queues with the same owner, the same last move and the same future.
 """
@@ -25,7 +25,7 @@ from lb_core.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Future:
-    """Where a queue goes at the next plan, or at a later one."""
+    """The owner that a queue gets in the next plan, or in a later one."""
 
     target: str | None
     reason: str
@@ -39,14 +39,14 @@ class Row:
     queues: QueueRange
     owner: Assigned | None
     told: Told | None
-    """Their last known move; the present owner may have got them later."""
+    """The last known move of the queues. A later move may have led to the present owner."""
     future: Future | None
-    """None: they stay."""
+    """None if the queues will stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All that is known about the owners of a group's queues."""
+    """Everything that is known about the owners of a group's queues."""
 
     group: ConsumerGroup
     rows: Sequence[Row]
@@ -62,7 +62,7 @@ class Explanation:
 def explain(
     group: ConsumerGroup, topics: Mapping[Key, Topic], past: Past, now: datetime
 ) -> Explanation:
-    """Collect all that is known."""
+    """Collect everything that is known about the owners of a group's queues."""
     foreseen, trouble = None, ""
     try:
         foreseen = foresight.foresee(group, topics, now)
@@ -72,13 +72,13 @@ def explain(
     rows = list(_make_rows(group, queues, past, _find_futures(foreseen)))
     try:
         members = people.sort_out(_list_members(group, now), _make_policy(group))
-    except AllocationError as error:  # the status was edited
+    except AllocationError as error:  # a user has edited the status
         raise EvenkeelError(f"{group}: its status cannot be read: {error}") from error
     return Explanation(group, rows, past, foreseen, trouble, members, now)
 
 
 def select_queue(explanation: Explanation, name: str) -> Explanation:
-    """Keep only the row of one queue, which is named as in `orders@broker-a/3`."""
+    """Keep only the row of one queue, whose name is written as `orders@broker-a/3`."""
     if _is_broadcast(explanation.group):
         raise EvenkeelError(f"{explanation.group} is Broadcasting: every consumer has every queue")
     source, _, number = name.rpartition("/")
@@ -107,7 +107,7 @@ def _is_broadcast(group: ConsumerGroup) -> bool:
 
 
 def _list_queues(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[QueueRange]:
-    """List all queues; if the Topics do not show them, those that have owners."""
+    """List all queues from the Topics. If that fails, list the queues that have owners."""
     try:
         return planning.list_queues(group, topics)
     except EvenkeelError:

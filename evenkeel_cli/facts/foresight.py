@@ -1,8 +1,8 @@
 """
-What the operator would plan next, computed only from objects of a cluster or a file. Pure.
+Computes the operator's next plan from the objects of a cluster or a file. Pure.
 
-It runs the operator's own decision. It ignores a pause, so that it shows what waits for the pause
-to end, and assumes that the job follows the newest assignment and has all its executors.
+It calls the operator's own code. It ignores a pause, to show which moves wait for the end of the
+pause. It assumes that the job follows the newest assignment and has all its executors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,15 +28,15 @@ from lb_core.model import Member
 from lb_core.plan import Plan
 
 NO_RATES = (
-    "weights: Rate needs rates that only the operator measures; here each queue counts as one, so "
+    "weights: Rate uses rates that only the operator measures; here each queue counts as one, so "
     "the operator may move other queues"
 )
-PAUSED_NOW = "it is paused: moves that are not forced wait until it is resumed"
+PAUSED_NOW = "the group is paused: moves that are not forced wait until it is resumed"
 
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """The plan, and notes about it."""
+    """The next plan, and notes for the user."""
 
     plan: Plan
     notes: Sequence[str] = ()
@@ -45,7 +45,7 @@ class Foresight:
 def foresee(
     group: ConsumerGroup, topics: Mapping[Key, Topic], now: datetime, executors: int | None = None
 ) -> Foresight:
-    """Plan as the operator would; `executors` overrides the number in the job's spec."""
+    """Plan as the operator would. `executors` overrides the number in the job's spec."""
     notes = [PAUSED_NOW] if findings.is_paused(group) else []
     if planning.uses_rates(group.spec.strategy):
         notes.append(NO_RATES)
@@ -76,7 +76,7 @@ def _set_executors(group: ConsumerGroup, executors: int | None) -> ConsumerGroup
 
 
 def _add_slots(group: ConsumerGroup, now: datetime) -> ConsumerGroup:
-    """Add missing slots, as the operator does before executors fill them."""
+    """Add missing slots, as the operator does before it starts executors."""
     known = {each.consumer for each in group.status.assignments}
     if group.spec.job is None or not known:
         return group
@@ -90,7 +90,7 @@ def _add_slots(group: ConsumerGroup, now: datetime) -> ConsumerGroup:
 
 
 def _make_seen(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> GroupSurroundings:
-    """Describe the world as the status shows it."""
+    """Build the surroundings of a group from its status and its topics."""
     claims = group.status.claims
     return GroupSurroundings(
         topics,
@@ -112,7 +112,7 @@ def _make_job(group: ConsumerGroup) -> JobSeen | None:
     filled = {
         each.consumer: SlotExecutor(each.executor or f"of {each.consumer}", each.pod, each.zone)
         for each in slots
-        # If no executor is there, none is taken as lost; missing executors count as present.
+        # If no slot has an executor, slots that never had one count as filled.
         if not (each.empty_since or (is_anybody_there and not each.executor))
         or planning.waits_for_its_first(each)
     }

@@ -1,4 +1,4 @@
-"""Lag by queue and rows by slot, from the metrics page of a job's driver. Pure."""
+"""Reads lag by queue and rows by slot from the metrics page of a job's driver. Pure."""
 
 import math
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ class Measured:
     """The metrics of a job at one time."""
 
     at: float
-    """The time in seconds of a monotonic clock."""
+    """The time of the measurement, in seconds of a monotonic clock."""
     lags: Mapping[Queue, int] = field(default_factory=dict)
     rows: Mapping[str, float] = field(default_factory=dict)
-    """By slot, all rows since the driver started."""
+    """The number of rows since the driver started, by slot."""
 
 
 def parse(page: str, at: float) -> Measured:
-    """Parse a metrics page and ignore other metrics."""
+    """Parse a metrics page. Other metrics are ignored."""
     found = Measured(at, lags := {}, rows := {})
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
@@ -37,12 +37,13 @@ def parse(page: str, at: float) -> Measured:
 
 
 def compute_rates(before: Measured, after: Measured) -> dict[str, float]:
-    """Compute rows per second by slot, between two times."""
+    """Compute rows per second by slot, between two measurements."""
     if after.at <= before.at:
         return {}
     seconds = after.at - before.at
     return {
         slot: (rows - known) / seconds
         for slot, rows in after.rows.items()
-        if (known := before.rows.get(slot, 0.0)) <= rows  # otherwise a new driver counts from 0
+        if (known := before.rows.get(slot, 0.0))
+        <= rows  # otherwise a new driver has begun to count from 0
     }

@@ -1,8 +1,8 @@
 """
-The last known move of each queue, read from the status and from Events. Pure.
+Reads the last known move of each queue from the status and from Events. Pure.
 
-The status knows the last rebalance, and Events know earlier ones for as long as the cluster keeps
-them. Both leave out moves of very large rebalances, and those of earlier versions name none.
+The status has the last rebalance. Events have earlier ones, as long as the cluster keeps them. Both
+leave out some moves of very large rebalances, and earlier versions did not record moves as data.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ class Told:
 
     at: str
     epoch: int | None
-    """None if it is no longer known."""
+    """The epoch of the move; None if it is no longer known."""
     trigger: str
     source: str
     target: str
@@ -31,12 +31,12 @@ class Told:
 
 
 class Past:
-    """All moves that are known."""
+    """All known moves of a group."""
 
     def __init__(self, status: GroupStatus, events: Iterable[Mapping[str, Any]] = ()) -> None:
         """Read the moves in a group's status and in the Events about it."""
         self.oldest = ""
-        """The time since which all moves are known; empty if there is none."""
+        """The time since which all moves are known; empty if there is no such time."""
         self._moves: dict[tuple[str, str], list[tuple[QueueRange, Told]]] = {}
         for each in sorted(_read_rebalances(status, events), key=lambda each: each.at):
             self.oldest = (self.oldest or each.at) if rebalances.is_complete(each) else ""

@@ -1,8 +1,8 @@
 """
-Draws groups: all of them as a table, or one with its consumers and a map of its queues. Pure.
+Draws all groups as a table, or one group with its consumers and a map of its queues. Pure.
 
-In the map, each queue is one character: the number of digits of its lag. So the map can also be
-read without colours.
+In the map, each queue is one character: the number of digits of its lag. So the map is readable
+without colours too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from mq_client import tables
 
 NOTHING, UNKNOWN = "·", "?"
 STYLES = ("dim", "green", "green", "yellow", "yellow")
-"""By the number of digits of a lag; longer lags are red."""
+"""Styles by the number of digits of a lag. Lags with more digits are red."""
 WORST = "red"
 LEGEND = (
     f"each character is a queue: {NOTHING} no lag, 1 less than 10 messages, 2 less than 100, "
@@ -36,11 +36,11 @@ Row = Mapping[str, Cell]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A group at one time."""
+    """The state of a group at one time."""
 
     group: ConsumerGroup
     measured: Measured | None = None
-    """From the driver of its job; None if that is not known."""
+    """The measurements of the job's driver; None if they are not known."""
     rates: Mapping[str, float] = field(default_factory=dict)
     """Rows per second, by consumer."""
     trouble: str = ""
@@ -124,7 +124,7 @@ def _describe_consumer(look: Look, assigned: Assigned) -> dict[str, object]:
 
 
 def _find_lag(look: Look) -> int | None:
-    """Return the lag as measured now, otherwise from the status."""
+    """Return the lag from the driver's measurements or, without them, from the status."""
     return look.group.status.lag if look.measured is None else sum(look.measured.lags.values())
 
 
@@ -197,7 +197,7 @@ def _describe_ready(group: ConsumerGroup) -> dict[str, Text]:
 
 
 def _draw_map(look: Look, assigned: Assigned) -> Iterator[Text]:
-    """Draw the queues of each topic and broker: name, ids, and one character per queue."""
+    """Draw a line per topic and broker: name, ids, and one character per queue."""
     for run in planning.read_owned(assigned):
         name = Text(tables.to_one_line(f"{run.topic}@{run.broker} {format_ids([run])}"))
         if look.measured is not None:
@@ -218,7 +218,7 @@ def draw_lag(lag: int | None) -> tuple[str, str]:
 
 
 def _align(columns: Sequence[str], rows: Sequence[Row]) -> list[Text]:
-    """Align columns under their names: numbers to the right, other cells to the left."""
+    """Format a table with headings: numbers right-aligned, other cells left-aligned."""
     texts = [[_make_cell(row[name]) for name in columns] for row in rows]
     names = [Text(name.upper(), "bold") for name in columns]
     widths = [max(cell.cell_len for cell in column) for column in zip(names, *texts, strict=True)]

@@ -1,4 +1,4 @@
-"""A plan as text for people, or as data for programs. Pure."""
+"""Formats a plan as text for people, or as data for programs. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -34,7 +34,7 @@ def describe(foresight: Foresight) -> dict[str, object]:
 
 
 def format_plan(name: str, foresight: Foresight) -> str:
-    """Write what moves in a group, and how balanced it is afterwards."""
+    """Write which queues of a group move, and how balanced the group is afterwards."""
     plan = foresight.plan
     rows = list(_make_rows(plan.moves))
     lines = [
@@ -43,11 +43,11 @@ def format_plan(name: str, foresight: Foresight) -> str:
     ]
     if plan.deferred:
         later = sum(move.size for move in plan.deferred)
-        lines.append(f"{later} more move later, because of maxMoves")
+        lines.append(f"{later} more queues move later, because of maxMoves")
     if plan.unowned:
         count = sum(map(len, plan.unowned.queues))
         lines.append(f"{count} queues have no owner: {plan.unowned.reason}")
-    lines.append(f"imbalance {plan.imbalance:.2f}, at best {plan.best_imbalance:.2f}")
+    lines.append(f"imbalance {plan.imbalance:.2f}, best possible {plan.best_imbalance:.2f}")
     lines += foresight.notes
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""The requests of people to a group: the annotation, and how the status shows it done. Pure."""
+"""Users' requests to a group: which annotation to set, and when the request is done. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup
 
 Seen = Callable[[ConsumerGroup], str | None]
-"""Returns what to print once the group's status shows it done; None before."""
+"""Returns the text to print if the group's status shows that the request is done, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotationRequest:
-    """One annotation to set, and what to print about it."""
+    """An annotation to set, and the texts to print about it."""
 
     annotation: str
     value: str | None
@@ -26,7 +26,7 @@ class AnnotationRequest:
     follows: str
     seen: Seen
     is_new: bool = True
-    """Whether the annotation must change."""
+    """Whether the request changes the annotation."""
 
 
 def rebalance(group: ConsumerGroup, moment: str) -> AnnotationRequest:
@@ -37,7 +37,7 @@ def rebalance(group: ConsumerGroup, moment: str) -> AnnotationRequest:
             return None
         last = now.status.last_rebalance
         if last is None or last == group.status.last_rebalance:
-            return f"{group} was planned, and no queue had to move"
+            return f"{group} was planned, and no queue moved"
         moved = f"{last.moved} queues moved: {rebalances.describe(last)}"
         return f"{group} was planned, epoch {now.status.epoch}; {moved}"
 
@@ -52,7 +52,7 @@ def pause(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     del moment
     is_new = group.head.annotations.get(names.PAUSED) != "true"
     return AnnotationRequest(
-        names.PAUSED, "true", f"{group} is paused" if is_new else f"{group} was paused already",
+        names.PAUSED, "true", f"{group} is paused" if is_new else f"{group} was already paused",
         "queues keep their owners, and only queues without an owner get one; resume ends the pause",
         lambda now: "the operator has seen the pause" if _is_paused(now) else None, is_new,
     )  # fmt: skip
@@ -69,7 +69,7 @@ def resume(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     return AnnotationRequest(
         names.PAUSED, None, f"{group} is resumed" if is_new else f"{group} was not paused",
         "the operator plans it immediately" if is_new else "nothing changes",
-        lambda now: None if _is_paused(now) else "the operator has seen that it is resumed",
+        lambda now: None if _is_paused(now) else "the operator has seen the end of the pause",
         is_new,
     )  # fmt: skip
 
@@ -110,12 +110,12 @@ def skip(group: ConsumerGroup, moment: str) -> AnnotationRequest:
 
 
 def explain_delay(group: ConsumerGroup) -> str:
-    """Return what the group's status says about why the request is not done."""
+    """Explain from the group's status why the request is not done yet."""
     ready = conditions.find(group.status.conditions, ConditionType.READY)
     if ready is None:
-        return "it has no status yet: check that the operator runs"
+        return "the group has no status yet: check that the operator runs"
     if ready.holds:
-        return "Ready is True, as if the operator had not seen it: check that the operator runs"
+        return "Ready is True as before the request: check that the operator runs"
     said = f" ({ready.message})" if ready.message else ""
     return f"Ready is {ready.status.value}, {ready.reason}{said}"
 
@@ -150,7 +150,7 @@ def _is_paused(group: ConsumerGroup) -> bool:
 
 
 def _identify_run(group: ConsumerGroup) -> tuple[str, str] | None:
-    """Identify a run of the job by its start and by the end of the run before."""
+    """Identify a run of the job by its start and by the end of the previous run."""
     running = _find_condition(group, ConditionType.JOB_RUNNING)
     if running is None or not running.holds:
         return None

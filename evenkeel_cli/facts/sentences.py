@@ -1,4 +1,4 @@
-"""An explanation as text for people, or as data for programs. Pure."""
+"""Formats an explanation as text for people, or as data for programs. Pure."""
 
 from collections.abc import Iterator
 
@@ -93,7 +93,7 @@ def _write_headline(group: ConsumerGroup) -> str:
 
 
 def _sort_by_owner(explained: Explanation) -> list[Row]:
-    """Sort by the status's order of owners; queues without an owner come first."""
+    """Sort by owner, in the order of the status. Queues without an owner come first."""
     places = {each.consumer: at for at, each in enumerate(explained.group.status.assignments)}
     return sorted(explained.rows, key=lambda row: places[row.owner.consumer] if row.owner else -1)
 
@@ -115,7 +115,7 @@ def _make_row(explained: Explanation, row: Row) -> dict[str, object]:
 
 
 def _tell_story(explained: Explanation, row: Row) -> tuple[str, str]:
-    """Write since when an owner has its queues, and why."""
+    """Describe since when an owner has its queues, and why."""
     told, now = row.told, explained.now
     if row.owner is None:
         return "-", _explain_unowned(explained)
@@ -137,7 +137,7 @@ def _name_queues(row: Row) -> str:
 
 
 def _answer_all(explained: Explanation, row: Row) -> Iterator[str]:
-    """Write everything about a queue, one sentence each."""
+    """Write everything that is known about a queue, one sentence for each fact."""
     if row.owner is None:
         yield f"{_name_queues(row)} has no owner: {_explain_unowned(explained)}."
     else:
@@ -174,7 +174,7 @@ def _tell_since(explained: Explanation, row: Row, owner: Assigned) -> str:
         return "This is its first owner: no queue of this group has moved yet."
     if oldest:
         age = words.format_age(oldest, now)
-        return f"It is in none of the moves that are still known; the first was {age} ago."
+        return f"No known move has moved it; the first known move was {age} ago."
     return "Its last move is no longer known."
 
 
@@ -187,7 +187,7 @@ def _explain_unowned(explained: Explanation) -> str:
 
 
 def _list_rules(explained: Explanation) -> list[str]:
-    """Write the strategy, the consumers that may own queues, and their loads."""
+    """Describe the strategy, the consumers that may own queues, and their loads."""
     group = explained.group
     if group.spec.message_model is MessageModel.BROADCASTING:
         return ["Broadcasting: every consumer has every queue, and no queue ever moves."]
@@ -202,7 +202,7 @@ def _list_rules(explained: Explanation) -> list[str]:
 
 
 def _describe_eligible(explained: Explanation) -> str:
-    if not _has_status(explained.group):  # the status lists the consumers
+    if not _has_status(explained.group):  # without it, the consumers are not known
         return ""
     people = explained.people
     others = [f"{name} {_explain_exclusion(explained, name)}" for name in people.members
@@ -243,7 +243,7 @@ def _describe_loads(explained: Explanation) -> str:
 
 
 def _describe_zone(explained: Explanation, row: Row) -> Iterator[str]:
-    """Write how zones affect the queue, if the strategy uses them and its zone is known."""
+    """Describe how zones affect the queue, if the strategy uses zones and the zone is known."""
     policy, zone = planning.build_policy(explained.group.spec.strategy), row.queues.zone
     has_zones = "zones" in strategies.find(policy.strategy).uses
     if not has_zones or policy.zones is Zones.IGNORE or not zone:
@@ -271,12 +271,12 @@ def _tell_next(explained: Explanation, row: Row) -> str:
     owner = row.owner.consumer if row.owner else None
     reason = words.explain_reason(future.reason, owner, future.target)
     if future.is_later:
-        return f"It goes to {target} in a later round, because of maxMoves; why: {reason}."
-    return f"The next plan would move it to {target}; why: {reason}."
+        return f"It will go to {target} in a later round, because of maxMoves; reason: {reason}."
+    return f"The next plan would move it to {target}; reason: {reason}."
 
 
 def _look_ahead(explained: Explanation) -> list[str]:
-    """Write what the next plan would do, and the last rebalance."""
+    """Describe the next plan and the last rebalance."""
     group = explained.group
     if group.spec.message_model is MessageModel.BROADCASTING:
         return []
@@ -299,7 +299,7 @@ def _look_ahead(explained: Explanation) -> list[str]:
 
 
 def _describe_plan(explained: Explanation) -> str:
-    """Write what the next plan would do with queues that have an owner, and with others."""
+    """Describe how many queues would move in the next plan, and how many would get an owner."""
     assert explained.foresight is not None
     moved = explained.foresight.plan.moved
     found = sum(

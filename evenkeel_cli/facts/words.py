@@ -1,4 +1,4 @@
-"""Writes parts of sentences: reasons, ages, lists, conditions and strategies. Pure."""
+"""Formats reasons, ages, lists, conditions and strategies as parts of sentences. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -40,7 +40,7 @@ _MEANINGS: Mapping[tuple[str, str], str] = {
 
 
 def format_age(moment: str, now: datetime) -> str:
-    """Write how much time has passed."""
+    """Write how much time has passed since a moment."""
     try:
         seconds = int(times.measure_since(moment, now))
     except (ValueError, TypeError):  # an Event may have any text here
@@ -57,7 +57,7 @@ def count(count: int, what: str) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Join names; count those beyond a few."""
+    """Join names. After the first few, only the number of the others is written."""
     more = len(names) - MOST_NAMED
     if more > 0:
         return f"{', '.join(names[:MOST_NAMED])} and {more} more"
@@ -65,17 +65,17 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def explain_reason(reason: str, source: str | None, target: str | None) -> str:
-    """Write why a queue moves or has moved."""
+    """Explain why a queue moves or has moved."""
     text = _REASONS.get(reason, f"reason {reason}")
     return text.format(source=source or "nobody", target=target or "nobody")
 
 
 def describe_strategy(chosen: StrategyChoice) -> str:
-    """Write the strategy and its settings."""
+    """Describe the strategy and its settings."""
     found = planning.find_strategy(chosen)
     return f"{found.title}: {found.describe(planning.build_policy(chosen))}"
 
 
 def explain_condition(condition: Condition) -> str:
-    """Return the message of a condition, otherwise what its reason means."""
+    """Return the message of a condition or, without one, the meaning of its reason."""
     return condition.message or _MEANINGS.get((condition.type, condition.reason), "")

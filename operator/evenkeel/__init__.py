@@ -1,3 +1,3 @@
-"""The operator and its command line; the only package that knows Kubernetes."""
+"""The operator. It runs in a cluster, or without Kubernetes on one machine."""
 
 __version__ = "0.1.0"

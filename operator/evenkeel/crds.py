@@ -1,9 +1,9 @@
 """
-Builds the CustomResourceDefinitions from the types; `make generate` writes them.
+Builds the CustomResourceDefinitions from types. `make generate` writes them to files.
 
-Kubernetes needs a structural schema: no references, no alternatives, and a type for each field. So
-the schema from msgspec is expanded, with the docstrings of fields as descriptions and the rules of
-types.
+Kubernetes needs a structural schema: without references and alternatives, and with a type for each
+field. So the schema of msgspec is expanded. The docstrings of fields become descriptions, and the
+rules of the types are added.
 """
 
 import ast
@@ -135,7 +135,7 @@ def render_yaml(kind: CrdKind) -> str:
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes equal values twice instead of YAML aliases."""
+    """Writes equal values twice, not as YAML aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -163,7 +163,7 @@ def _build_column(column: Column) -> Schema:
 
 @functools.cache
 def find_schema(kind: type[parts.Part]) -> Schema:
-    """Find the cached schema of a type; callers must not change it."""
+    """Return the schema of a type, from a cache. Callers must not change it."""
     return build_schema(kind)
 
 
@@ -178,7 +178,7 @@ def _expand(
     schema: Schema, components: Mapping[str, Schema], known: Mapping[str, type[parts.Part]]
 ) -> Schema:
     beside = {name: value for name, value in schema.items() if name not in ("$ref", "anyOf")}
-    if "anyOf" in schema:  # an optional value
+    if "anyOf" in schema:  # the field is optional
         (some,) = [each for each in schema["anyOf"] if each != {"type": "null"}]
         beside.pop("default", None)
         return _expand(some, components, known) | beside
@@ -186,7 +186,7 @@ def _expand(
         name = schema["$ref"].rpartition("/")[2]
         found = _expand(components[name], components, known)
         found = (_add_rules(found, known[name]) if name in known else found) | beside
-        if found.get("default") == {}:  # rules see this default
+        if found.get("default") == {}:  # rules are evaluated after this default is set
             found["default"] = {
                 field: each["default"]
                 for field, each in found["properties"].items()
@@ -211,7 +211,9 @@ def _expand(
     if inner := beside.get("additionalProperties"):
         beside["additionalProperties"] = _expand(inner, components, known)
     elif beside.get("type") == "object" and "properties" not in beside:
-        beside["x-kubernetes-preserve-unknown-fields"] = True  # else the API server would drop them
+        beside["x-kubernetes-preserve-unknown-fields"] = (
+            True  # otherwise the API server would drop unknown fields
+        )
     return beside
 
 

@@ -2,7 +2,7 @@
 
 
 class EvenkeelError(Exception):
-    """The base of all errors: the text says what happened, to which object, and what to do."""
+    """The base of all errors. The message names the object, what happened, and what to do."""
 
 
 class ManifestError(EvenkeelError):

@@ -1,7 +1,7 @@
 """
-Build the job file of a group (`contract.job_file`). Pure.
+Builds the job file of a group (`contract.job_file`). Pure.
 
-It is the same job in Kubernetes and without; only the places and Spark's settings differ.
+The file is the same with and without Kubernetes, except for paths and Spark's settings.
 """
 
 from collections.abc import Mapping
@@ -18,25 +18,25 @@ from evenkeel.objects import ConsumerGroup, Key, Topic
 
 MIB = 1024 * 1024
 LEAST_FETCH_MIB, MOST_FETCH_MIB = 16, 256
-"""Of what a task holds by default: less is slow, more is of no use."""
+"""Limits of a task's memory for messages by default: less would be slow, more would not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a job finds and leaves what."""
+    """The paths, secrets and cluster that a job file contains."""
 
     assignments: str
     report: str
     checkpoint: str
     files: Mapping[KeyRef, str] = field(default_factory=dict)
-    """The users' Python files."""
+    """The paths of the users' Python files."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Folders of the Secrets that sinks take options from, by the Secrets' names."""
+    """The folder of each Secret from which sinks read options, by the name of the Secret."""
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """Options of the source that must not be seen elsewhere."""
+    """Options of the source that contain credentials."""
     metrics_port: int | None = None
     cluster: JobCluster | None = None
-    """The ConsumerGroup that the driver follows; None if it follows files."""
+    """The ConsumerGroup that the driver follows; None if the driver follows files."""
 
 
 def build(
@@ -46,7 +46,7 @@ def build(
     spark: Mapping[str, str],
     executors: int,
 ) -> JobFile:
-    """Build a group's job. `spark` contains all of Spark's settings, with the user's."""
+    """Build a group's job file. `spark` contains all of Spark's settings, including the user's."""
     job = _job(group)
     return JobFile(
         name=group.group,
@@ -76,7 +76,7 @@ def list_refs(group: ConsumerGroup) -> list[KeyRef]:
 
 
 def list_secrets(group: ConsumerGroup) -> list[str]:
-    """List the Secrets that sinks of a job take options from."""
+    """List the Secrets from which the sinks of a job read options."""
     job = _job(group)
     sinks = (job.sink, job.dead_letter)
     return sorted({each.options_from.name for each in sinks if each and each.options_from})
@@ -96,7 +96,9 @@ def _source(group: ConsumerGroup, job: Job, topics: Mapping[Key, Topic]) -> dict
     if servers == {()}:
         raise ManifestError(f"{group}: a job needs topics with spec.nameServers to read from")
     if len(servers) > 1:
-        raise ManifestError(f"{group}: its topics are on different name servers; make a group each")
+        raise ManifestError(
+            f"{group}: its topics are on different name servers; create a group for each topic"
+        )
     most = job.max_messages_per_batch
     return _drop_none(
         {
@@ -115,7 +117,7 @@ def _source(group: ConsumerGroup, job: Job, topics: Mapping[Key, Topic]) -> dict
 
 
 def _fetch_bytes(job: Job) -> int:
-    """Tell what a task may hold: each core of an executor has a task, and Java most of the rest."""
+    """Compute the memory of a task for messages. Each core has a task; Java needs most memory."""
     if job.fetch_memory is not None:
         return max(1, quantities.parse_mib(job.fetch_memory)) * MIB
     part = quantities.parse_mib(job.executor.memory) // (16 * job.executor.cores)
@@ -125,7 +127,9 @@ def _fetch_bytes(job: Job) -> int:
 def _filter(group: ConsumerGroup) -> dict[str, str]:
     wanted = {each.filter or MessageFilter() for each in group.spec.topics}
     if len(wanted) > 1:
-        raise ManifestError(f"{group}: one job has one filter; give all its topics the same")
+        raise ManifestError(
+            f"{group}: a job can have only one filter; use the same filter for all its topics"
+        )
     (only,) = wanted
     return _drop_none({"tags": only.tags, "sqlFilter": only.sql})
 

@@ -1,7 +1,7 @@
 """
-Reads manifests: files of YAML documents, as for kubectl.
+Reads manifests: files with YAML documents, as for kubectl.
 
-Topics, ConsumerGroups, and the ConfigMaps and Secrets that they name are read; other kinds are
+It reads Topics and ConsumerGroups, and the ConfigMaps and Secrets that they name. Other kinds are
 skipped. Objects that an API server would refuse are refused.
 """
 
@@ -31,7 +31,7 @@ KINDS = {
     ("v1", "Secret"),
 }
 LIKENESS = 0.85
-"""From this similarity on, another API group counts as a misspelling of ours."""
+"""An API group with at least this similarity counts as a misspelling of Evenkeel's."""
 Document = Mapping[str, Any]
 Kind = TypeVar("Kind")
 
@@ -54,15 +54,15 @@ def read(path: Path) -> Manifests:
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ManifestError(f"{path} is no YAML: {error}") from error
+        raise ManifestError(f"{path} is not valid YAML: {error}") from error
     except RecursionError as error:
-        raise ManifestError(f"{path}: it is nested too deep") from error
+        raise ManifestError(f"{path}: it is nested too deeply") from error
     found = Manifests()
     seen = set()
     for document in documents:
         who = _read_identity(document, path)
         if who in seen:
-            raise ManifestError(f"{path}: there are two of {document['kind']} {who[1]}")
+            raise ManifestError(f"{path}: {document['kind']} {who[1]} occurs twice")
         seen.add(who)
         match document.get("kind"):
             case "Topic":
@@ -83,7 +83,7 @@ def read(path: Path) -> Manifests:
 
 
 def read_topic(document: Document) -> Topic:
-    """Read one object from a file or from the API server."""
+    """Convert a document from a file or the API server to an object."""
     spec, status = (
         _read_part(document, "spec", TopicSpec),
         _read_part(document, "status", TopicStatus),
@@ -92,7 +92,7 @@ def read_topic(document: Document) -> Topic:
 
 
 def read_group(document: Document) -> ConsumerGroup:
-    """Read one object from a file or from the API server."""
+    """Convert a document from a file or the API server to an object."""
     spec, status = (
         _read_part(document, "spec", GroupSpec),
         _read_part(document, "status", GroupStatus),
@@ -101,7 +101,7 @@ def read_group(document: Document) -> ConsumerGroup:
 
 
 class _Loader(yaml.SafeLoader):
-    """Keeps times as strings, as kubectl does."""
+    """Leaves times as strings, as kubectl does."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -111,7 +111,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def _list_objects(documents: list[Any], path: Path) -> Iterator[Document]:
-    """List the objects of known kinds, including those in objects of kind List."""
+    """List the objects of known kinds, including objects inside a List."""
     for document in documents:
         if isinstance(document, dict) and document.get("kind") == "List":
             items = document.get("items")
@@ -123,7 +123,7 @@ def _list_objects(documents: list[Any], path: Path) -> Iterator[Document]:
 
 
 def _refuse_strange_kind(document: Document, path: Path) -> None:
-    """Refuse a document without a kind, or with a misspelt apiVersion or kind of ours."""
+    """Refuse a document without a kind, or with a misspelt apiVersion or kind of Evenkeel."""
     version, kind = document.get("apiVersion"), document.get("kind")
     metadata = document.get("metadata")
     name = metadata.get("name", "") if isinstance(metadata, dict) else ""
@@ -131,10 +131,10 @@ def _refuse_strange_kind(document: Document, path: Path) -> None:
     if not kind:
         raise ManifestError(f"{who}: it has no kind")
     if not version and kind in OURS:
-        raise ManifestError(f"{who}: it has no apiVersion, as {API_VERSION}")
+        raise ManifestError(f"{who}: it has no apiVersion, such as {API_VERSION}")
     group = str(version).rpartition("/")[0]
     if kind in OURS and version != API_VERSION and _resembles_ours(group):
-        raise ManifestError(f"{who}: there is no apiVersion {version}, but {API_VERSION}")
+        raise ManifestError(f"{who}: there is no apiVersion {version}; use {API_VERSION}")
     if version == API_VERSION and kind not in OURS:
         meant = difflib.get_close_matches(str(kind).capitalize(), OURS, 1)
         hint = f"; {meant[0]} may be meant" if meant else ""
@@ -146,7 +146,7 @@ def _resembles_ours(group: str) -> bool:
 
 
 def _follow_rules(document: Document, kind: type[parts.Part]) -> None:
-    """Refuse an object that the API server would refuse although its types are right."""
+    """Refuse an object that breaks a rule of the schema, as the API server does."""
     if found := rules.find_faults(document.get("spec") or {}, kind, "spec"):
         raise ManifestError(
             f"{document['kind']} {document['metadata']['name']}: {'; '.join(found)}"
@@ -180,7 +180,7 @@ def _read_entries(document: Document, part: str) -> dict[str, str]:
 
 
 class _Metadata(msgspec.Struct):
-    """The metadata that is read, with the types of Kubernetes."""
+    """The metadata that is used, with Kubernetes' types."""
 
     name: parts.ObjectName
     namespace: parts.ObjectName | None = None

@@ -19,7 +19,7 @@ class Key(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Leave out the namespace `default`."""
+        """Show namespace and name, without the namespace `default`."""
         return self.name if self.namespace == DEFAULT_NAMESPACE else f"{self.namespace}/{self.name}"
 
 
@@ -29,23 +29,23 @@ class Head:
 
     key: Key
     generation: int = 0
-    """Grows with each change of the spec."""
+    """The generation of the object: it grows with each change of the spec."""
     version: str = ""
-    """The resource version: it changes with every write."""
+    """The resource version, which changes with every write."""
     created: str = ""
     uid: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
     is_going: bool = False
-    """Whether it is being deleted, and waits for finalizers."""
+    """Whether the object is being deleted and waits for finalizers."""
 
     @property
     def age_order(self) -> tuple[str, Key]:
-        """A sort key: oldest first."""
+        """A sort key that puts the oldest object first."""
         return self.created, self.key
 
     @property
     def origin(self) -> str:
-        """Identifies the object across clusters; the older of two has the lower origin."""
+        """Identifies the object across clusters. The older of two objects has the lower origin."""
         return f"{self.created}/{self.uid}"
 
 
@@ -61,7 +61,7 @@ class Topic:
 
     @property
     def topic(self) -> str:
-        """Its name in RocketMQ."""
+        """The name in RocketMQ."""
         return self.spec.topic or self.head.key.name
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class ConsumerGroup:
 
     @property
     def group(self) -> str:
-        """Its name in RocketMQ."""
+        """The name in RocketMQ."""
         return self.spec.group or self.head.key.name
 
     def find_key(self, name: str) -> Key:
@@ -95,13 +95,13 @@ class ConsumerGroup:
 
     @property
     def rebalance_asked(self) -> str:
-        """The value of a rebalance request that was not done yet; empty if there is none."""
+        """The value of a rebalance request that was not handled yet; empty if there is none."""
         asked = self.head.annotations.get(REBALANCE, "")
         return "" if asked == self.status.rebalanced_for else asked
 
     @property
     def to_drain(self) -> frozenset[str]:
-        """Names of the pods to drain on a user's request; some may be gone already."""
+        """The pods that a user wants to drain. Some may already be gone."""
         return frozenset(assignment.list_drained(self.head.annotations))
 
     def name_slot(self, number: int) -> str:

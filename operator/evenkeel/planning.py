@@ -1,7 +1,7 @@
 """
-Translates objects into the terms of the engine `lb_core`, and plans. Pure.
+Converts objects to the values of the engine `lb_core`, and plans. Pure.
 
-Strategies, zones and members are translated here, and a status into the previous plan.
+Strategies, zones and members are converted, and a status becomes the previous plan.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ from lb_core.plan import Plan
 from lb_core.policy import Policy, Zones, read_share
 
 MOST_LETTERS = 63
-"""The longest value of a label."""
+"""Maximum length of the value of a label."""
 MOST_POINTS = 100_000
 """Limit of all points on a hash ring: more would take too long to plan."""
 
@@ -41,31 +41,31 @@ class NotReadyError(ManifestError):
     """An object that a group needs is missing or not ready."""
 
     def __init__(self, reason: ConditionReason, message: str) -> None:
-        """`reason` becomes the reason of a condition."""
+        """Store the message, and the `reason` for the condition."""
         super().__init__(message)
         self.reason = reason
 
 
 def refuse_long_name(group: ConsumerGroup) -> None:
-    """Refuse a name that is too long for a label: the pods of a job have it as a label."""
+    """Refuse a name that is too long for a label, because the pods of a job have it as a label."""
     name = group.head.key.name
     if len(name) > MOST_LETTERS:
         raise ManifestError(
-            f"{group}: its name has {len(name)} letters, but labels hold at most {MOST_LETTERS}: "
-            "create it again with a shorter metadata.name and the same spec.group"
+            f"{group}: its name has {len(name)} characters, but a label at most {MOST_LETTERS}: "
+            "create the group again with a shorter metadata.name and the same spec.group"
         )
 
 
 def plan_group(
     group: ConsumerGroup, queues: Sequence[QueueRange], members: Sequence[Member], policy: Policy
 ) -> Plan:
-    """Plan a group, from the owners in its status."""
+    """Plan a group, starting from the owners in its status."""
     dealer = strategies.find(policy.strategy).dealer
     points = dealer.count_points(policy.config) * len(members) if dealer is not None else 0
     if points > MOST_POINTS:
         raise ManifestError(
             f"{group}: spec.strategy.consistentHash.virtualNodes for {len(members):,} consumers "
-            f"makes {points:,} points; at most {MOST_POINTS:,} are allowed; ask for fewer"
+            f"makes {points:,} points; at most {MOST_POINTS:,} are allowed; reduce virtualNodes"
         )
     try:
         return plan.plan(read_last_plan(group.status), queues, members, policy)
@@ -74,7 +74,7 @@ def plan_group(
 
 
 def list_queues(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[QueueRange]:
-    """List the readable queues; refuse more than can be planned in time."""
+    """List the readable queues. Refuse more queues than can be planned in time."""
     found = [each for key in group.topic_keys for each in _list_topic_queues(group, key, topics)]
     count, chosen = sum(map(len, found)), find_strategy(group.spec.strategy)
     most = chosen.most_queues
@@ -90,7 +90,7 @@ def list_queues(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[Queue
 def _list_topic_queues(
     group: ConsumerGroup, key: Key, topics: Mapping[Key, Topic]
 ) -> Iterator[QueueRange]:
-    """List the queues of one topic: from its spec's route, or as last read."""
+    """List the queues of one topic, from the route in its spec or in its status."""
     topic = topics.get(key)
     if topic is None:
         raise NotReadyError(
@@ -103,7 +103,7 @@ def _list_topic_queues(
             ConditionReason.ROUTE_UNKNOWN
             if topic.status.observed_generation
             else ConditionReason.ROUTE_PENDING,
-            f"{topic}: its queues are not known; set spec.route, or see its status for the reason",
+            f"{topic}: its queues are not known; set spec.route, or see the reason in its status",
         )
     for each in brokers:
         if each.perm is not Perm.WRITE and each.read_queues:
@@ -111,7 +111,7 @@ def _list_topic_queues(
 
 
 def find_unreadable(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> dict[str, list[str]]:
-    """Find topics that may be written but not read, with their brokers."""
+    """Find topics that clients may write but not read, with the brokers on which this is so."""
     found = [topics[key] for key in group.topic_keys if key in topics]
     named = {
         str(topic): [each.broker for each in _list_brokers(topic) if each.perm is Perm.WRITE]
@@ -126,7 +126,7 @@ def _list_brokers(topic: Topic) -> Sequence[BrokerQueues]:
 
 
 def has_members(group: ConsumerGroup) -> bool:
-    """Whether a group's consumers are members, which ask what they may read."""
+    """Whether a group's consumers are members, which ask a coordinator what they may read."""
     consumers = group.spec.consumers
     return consumers is not None and consumers.members is not None
 
@@ -145,7 +145,7 @@ def find_strategy(strategy: StrategyChoice) -> strategies.Strategy:
 
 
 def build_policy(strategy: StrategyChoice, grace_seconds: float = 0.0) -> Policy:
-    """Translate a strategy and its settings for the engine."""
+    """Convert a strategy and its settings to the engine's policy."""
     chosen = find_strategy(strategy)
     pinned = frozenset(strategy.pinned_consumers)
     policy = Policy(chosen.name, _build_config(strategy), pinned, grace_seconds=grace_seconds)
@@ -213,7 +213,7 @@ def _parse_owned(consumer: str, at: int, owned: OwnedQueues) -> list[QueueRange]
 
 
 def is_whole(status: GroupStatus) -> bool:
-    """Whether a status contains its assignments, and not only the names of slices."""
+    """Whether a status contains its assignments, not only the names of slices."""
     return bool(status.assignments) or not status.slices
 
 
@@ -225,7 +225,7 @@ def read_last_plan(status: GroupStatus) -> dict[str, list[QueueRange]] | None:
         raise NotReadyError(
             ConditionReason.SLICES_MISSING,
             f"the ConfigMaps of the assignment are missing: {', '.join(status.slices)}; "
-            "restore them, or empty status.slices to assign everything again",
+            "restore them, or clear status.slices to assign all queues again",
         )
     return {
         each.consumer: read_owned(each)
@@ -235,12 +235,12 @@ def read_last_plan(status: GroupStatus) -> dict[str, list[QueueRange]] | None:
 
 
 def waits_for_its_first(assigned: Assigned) -> bool:
-    """Whether this is a slot that was never filled and owns no queues."""
+    """Whether this slot was never filled and owns no queues."""
     return bool(assigned.empty_since) and not assigned.executor and not assigned.queues
 
 
 def split_entries(topic: str, broker: str, ids: str) -> Iterator[OwnedQueues]:
-    """Split ids into entries that are short enough for the schema; `read_owned` joins them."""
+    """Split ids into entries that are short enough for the schema. `read_owned` joins them."""
     while len(ids) > MOST_IDS:
         cut = ids.rindex(",", 0, MOST_IDS + 1)
         yield OwnedQueues(topic, broker, ids[:cut])
@@ -257,6 +257,6 @@ def read_owned(assigned: Assigned) -> list[QueueRange]:
     except AllocationError as error:
         raise NotReadyError(
             ConditionReason.STATUS_UNREADABLE,
-            f"status.assignments cannot be read: {error}; correct it, or empty it to assign "
-            "everything again",
+            f"status.assignments cannot be read: {error}; correct it, or clear it to assign "
+            "all queues again",
         ) from error

@@ -1,4 +1,4 @@
-"""Quantities of memory as in Kubernetes: 1500Mi, 1.5G."""
+"""Parses quantities of memory as in Kubernetes, such as 1500Mi or 1.5G."""
 
 import re
 
@@ -11,5 +11,5 @@ _MIB = {
 def parse_mib(quantity: str) -> int:
     """Parse a quantity to MiB, rounded down."""
     match = re.fullmatch(r"([0-9.]+)([a-zA-Z]*)", quantity)
-    assert match is not None  # the schema allows nothing else
+    assert match is not None  # the schema does not allow other strings
     return int(float(match[1]) * _MIB[match[2]])

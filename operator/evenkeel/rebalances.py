@@ -1,10 +1,10 @@
 """
-What a rebalance has moved: as data for the status, and in words for people. Pure.
+Records the moves of a rebalance as data for the status, and describes them in words. Pure.
 
-The data is bounded: each write of a status contains it, and each reader receives it. When one
-consumer joins or leaves the largest group (100,000 queues, 1,000 consumers), up to 100 queues move
-from or to 100 others: 100 moves of about 120 bytes, which fit. When nearly everything moves, the
-number of queues matters and no longer each of them.
+The size of the data is limited, because each write of a status contains it, and each reader
+receives it. If one consumer joins or leaves the largest group (100,000 queues, 1,000 consumers), up
+to 100 queues move between it and 100 other consumers. These are 100 moves of about 120 bytes, which
+fit. If nearly all queues move, only their number is of interest, not each queue.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,13 +29,13 @@ from lb_core.plan import Plan
 from lb_core.reasons import Reason
 
 MOST_BYTES = 16 * 1024
-"""Of all moves in a status, as JSON."""
+"""Maximum size of all moves in a status, as JSON."""
 MOST_WORDS = 4000
-"""Characters of the sentence in a status."""
+"""Maximum length of the description in a status."""
 
 
 def record(plan: Plan, at: str, epoch: int, trigger: str) -> LastRebalance:
-    """Record what a published plan has moved."""
+    """Record the moves of a published plan."""
     moves = list(_list_moves(plan))
     left_out = plan.moved - sum(map(_count, moves))
     words = _describe(moves, left_out, MOST_WORDS)
@@ -43,8 +43,8 @@ def record(plan: Plan, at: str, epoch: int, trigger: str) -> LastRebalance:
 
 
 def describe(rebalance: LastRebalance, most: int = MOST_WORDS) -> str:
-    """Write which queues moved from where to where, and why, in at most so many characters."""
-    if not rebalance.moves:  # an earlier version of the operator wrote it
+    """Describe the moves in up to `most` characters: old owner, new owner, reason and queues."""
+    if not rebalance.moves:  # an earlier version of the operator has written the status
         return rebalance.reason[:most]
     return _describe(rebalance.moves, rebalance.left_out, most)
 
@@ -55,12 +55,12 @@ def is_complete(rebalance: LastRebalance) -> bool:
 
 
 def list_ranges(move: QueueMove) -> list[QueueRange]:
-    """List the queues of a move; those that cannot be read are left out."""
+    """List the queues of a move. Queues that cannot be parsed are left out."""
     return [run for each in move.queues for run in _parse(each)]
 
 
 def _list_moves(plan: Plan) -> Iterator[QueueMove]:
-    """List moves until there is no room for more."""
+    """List moves until the maximum size is reached."""
     room = MOST_BYTES
     moves = (each for each in plan.moves if each.source is not None)
     for move in islice(moves, MOST_MOVES):
@@ -91,11 +91,11 @@ def _list_entries(move: Move) -> Iterator[OwnedQueues]:
 
 
 def _size(part: QueueMove | OwnedQueues) -> int:
-    return len(msgspec.json.encode(part)) + 1  # and a comma
+    return len(msgspec.json.encode(part)) + 1  # with a comma
 
 
 def _describe(moves: Sequence[QueueMove], left_out: int, most: int) -> str:
-    """Name the queues of each move while there is room, then only their number, then the rest."""
+    """Describe moves with their queues while there is room, then with numbers of queues only."""
     parts: list[str] = []
     room = most - len("; 100000 more queues")
     for move in moves:
@@ -124,5 +124,5 @@ def _count(move: QueueMove) -> int:
 def _parse(entry: OwnedQueues) -> list[QueueRange]:
     try:
         return parse_ids(entry.topic, entry.broker, entry.ids)
-    except AllocationError:  # the status was edited
+    except AllocationError:  # a user has edited the status
         return []

@@ -1,9 +1,9 @@
 """
-Finds errors in an object of a file that an API server would refuse although the types are right.
+Finds errors in an object of a file that have nothing to do with types.
 
-These are CEL rules of the schema, list entries with the same key, and invalid times. The schema
-and its defaults are those of `crds/`. Rules about changes are left out, because a file has no old
-version.
+An API server would find the same errors: broken CEL rules of the schema, list entries with the same
+key, and invalid times. Schema and defaults are those of `crds/`. Rules about changes are left out,
+because a file has no old version.
 """
 
 import functools
@@ -20,14 +20,14 @@ Holds = Callable[[Any], bool]
 
 
 def find_faults(spec: object, kind: type[Part], path: str) -> list[str]:
-    """List the path of each invalid value, and the reason."""
+    """List the path of each invalid value, with the reason."""
     found: list[str] = []
     _fill(spec, crds.find_schema(kind), path, found)
     return found
 
 
 def _fill(value: object, schema: Schema, path: str, found: list[str]) -> object:
-    """Fill in the defaults of a value, and collect its faults, innermost first."""
+    """Fill in the defaults of a value. Add its faults to `found`, those of inner values first."""
     if isinstance(value, dict) and "properties" in schema:
         value = _add_defaults(value, schema["properties"], path, found)
     elif isinstance(value, dict) and "additionalProperties" in schema:
@@ -40,7 +40,7 @@ def _fill(value: object, schema: Schema, path: str, found: list[str]) -> object:
         ]
         _note_duplicates(value, schema.get("x-kubernetes-list-map-keys", ()), path, found)
     elif schema.get("format") == "date-time" and not _is_moment(value):
-        found.append(f"{path}: {value!r} is no date and time")
+        found.append(f"{path}: {value!r} is not a date and time")
     found += [
         f"{path}: {rule['message']}"
         for rule in schema.get("x-kubernetes-validations", ())
@@ -52,7 +52,7 @@ def _fill(value: object, schema: Schema, path: str, found: list[str]) -> object:
 def _add_defaults(
     value: dict[str, Any], fields: Schema, path: str, found: list[str]
 ) -> dict[str, object]:
-    """Fill in defaults; null counts as not set, as for the API server."""
+    """Fill in defaults. Null counts as not set, as for the API server."""
     said = {name: each for name, each in value.items() if each is not None}
     defaults = {name: each["default"] for name, each in fields.items() if "default" in each}
     return {
@@ -67,7 +67,7 @@ def _note_duplicates(value: list[Any], keys: list[str], path: str, found: list[s
         who = tuple(str(each.get(key)) for key in keys)
         if who in seen:
             shown = ", ".join(f"{key} {each.get(key)}" for key in keys)
-            found.append(f"{path}[{number}]: there are two with {shown}")
+            found.append(f"{path}[{number}]: there are two entries with {shown}")
         seen.add(who)
 
 
@@ -81,7 +81,9 @@ def _is_moment(value: object) -> bool:
 
 @functools.cache
 def _compile_rule(rule: str) -> Holds:
-    from celpy.adapter import json_to_cel  # loaded only by commands that read files
+    from celpy.adapter import (
+        json_to_cel,
+    )  # imported here, because only commands that read files need it
     from celpy.evaluation import CELEvalError
 
     environment = _make_environment()
@@ -90,7 +92,7 @@ def _compile_rule(rule: str) -> Holds:
     def holds(value: Any) -> bool:
         try:
             return bool(program.evaluate({"self": json_to_cel(value)}))
-        except CELEvalError:  # such as a missing field
+        except CELEvalError:  # for example, a field is missing
             return False
 
     return holds

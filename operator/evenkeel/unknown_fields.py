@@ -1,7 +1,7 @@
 """
 Finds unknown fields in a file, so that a misspelt field is not ignored.
 
-In a cluster the API server does this.
+In a cluster the API server finds unknown fields.
 """
 
 import difflib

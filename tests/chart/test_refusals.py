@@ -177,7 +177,7 @@ CASES = {
     ),
     "a leader that gives up too late": (
         {"lease__deadline": "15"},
-        "lease.deadline (15) must be less than lease.duration (15): a leader must give up before "
+        "lease.deadline (15) must be less than lease.duration (15): a leader must step down before "
         "another one takes over",
     ),
     "a lease renewed too late": (

@@ -1,1 +1,1 @@
-"""In Kubernetes: objects from the API server, and jobs as pods."""
+"""The operator in Kubernetes: objects come from the API server, and jobs run as pods."""

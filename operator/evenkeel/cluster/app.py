@@ -34,11 +34,11 @@ from evenkeel.objects import DEFAULT_NAMESPACE, Key
 
 log = logging.getLogger("evenkeel")
 END_SECONDS = 20.0
-"""Time for a clean end; after that the process exits by force."""
+"""If a clean end takes longer than this, the process exits by force."""
 FAILED = 1
 KEPT_SECONDS = 0.1
 BORN_AT_ONCE = 20_000
-"""Allocations between garbage collections: most objects are short-lived."""
+"""Allocations between two garbage collections. Few are needed: most objects are short-lived."""
 LEASE = "evenkeel-operator"
 
 
@@ -58,14 +58,14 @@ class Options:
     """Options of the command line."""
 
     namespaces: Sequence[str] = ()
-    """Namespaces to watch; empty: all."""
+    """Namespaces to watch; if empty, all namespaces."""
     port: int = 8080
     image: str = ""
-    """Image of jobs that name none."""
+    """Image of jobs whose spec has none."""
     lease_namespace: str | None = None
     """Default: the namespace of the operator's own pod."""
     restarts_at_once: int = restart_turns.AT_ONCE
-    """How many drivers restart at a time for a reason of the operator, such as an upgrade."""
+    """How many drivers may restart at a time if no user has asked for it, as in an upgrade."""
     terms: LeaderTerms = LeaderTerms()  # noqa: RUF009 it is frozen
     allowed: Sequence[str] = ()
     """Patterns of name servers that Topics may name; empty: any."""
@@ -76,12 +76,14 @@ class Options:
 def start(options: Options) -> None:
     """Run the operator in this process until SIGTERM or Ctrl-C, with its log in JSON."""
     kopf.configure(log_format=kopf.LogFormat.JSON)
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # else one line per event
+    logging.getLogger("kopf.objects").setLevel(
+        logging.WARNING
+    )  # otherwise kopf logs a line per event
     asyncio.run(run(options))
 
 
 async def run(options: Options) -> None:
-    """Run until SIGTERM or Ctrl-C; then finish the work in progress and release the lease."""
+    """Run until SIGTERM or Ctrl-C. Then finish the work in progress and release the Lease."""
     gc.set_threshold(BORN_AT_ONCE)
     settings = _build_settings(options)
     info = api_client.find_connection(settings)
@@ -130,13 +132,16 @@ async def run(options: Options) -> None:
                 namespaces=options.namespaces,
                 stop_flag=enough,
             )
-            for number in (signal.SIGINT, signal.SIGTERM):  # kopf's would end watches first
+            for number in (
+                signal.SIGINT,
+                signal.SIGTERM,
+            ):  # kopf's own handlers would end watches first
                 asyncio.get_running_loop().add_signal_handler(number, stop.set)
             leading = asyncio.create_task(_lead(lease, operator, resync))
             told = asyncio.create_task(stop.wait())
             await asyncio.wait((*watches, leading, told), return_when=asyncio.FIRST_COMPLETED)
             why = next((_explain_end(task) for task in watches if task.done()), "")
-            if why:  # logged first, because the end may hang
+            if why:  # log it now, because the end may hang
                 log.error(why)
             with end_in_time():
                 told.cancel()
@@ -165,10 +170,10 @@ async def _cancel(task: asyncio.Task[None]) -> None:
 
 
 def _explain_end(ended: asyncio.Task[Any]) -> str:
-    """Explain why the watches have ended: one of kopf's tasks ended."""
+    """Explain why the watches have ended: name the task of kopf that ended, and its error."""
     error = None if ended.cancelled() else ended.exception()
     text = f"kopf's {ended.get_name()} has ended: {error!r}"
-    return f"the watches have ended, so that this process has to start anew: {text}"
+    return f"the watches have ended, so this process must restart: {text}"
 
 
 @contextlib.contextmanager
@@ -182,14 +187,14 @@ def end_in_time(seconds: float = END_SECONDS) -> Iterator[None]:
 
 
 def _end_by_force(seconds: float) -> None:
-    log.error("not everything has ended after %g s, so this process exits by force", seconds)
+    log.error("some work has not ended after %g s, so this process exits by force", seconds)
     os._exit(FAILED)
 
 
 async def _lead(lease: LeaderLease, operator: Operator, resync: Resync) -> None:
     await resync.begin()
     gc.collect()
-    gc.freeze()  # the cached objects stay: collecting them takes long
+    gc.freeze()  # the collector would visit all cached objects each time
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(resync.run())
         tasks.create_task(lease.keep(operator.begin, operator.end))
@@ -199,9 +204,9 @@ def _build_settings(options: Options) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     kopf_watches.keep_hands_off(settings)
     kopf_watches.be_patient(settings)
-    settings.scanning.disabled = bool(options.namespaces)  # scanning needs rights in all namespaces
-    settings.watching.chunk_size = A_PAGE  # else all pods of a cluster are in memory at once,
-    settings.queueing.idle_timeout = KEPT_SECONDS  # and stay there for this long
+    settings.scanning.disabled = bool(options.namespaces)  # scanning needs cluster-wide rights
+    settings.watching.chunk_size = A_PAGE  # otherwise all pods of a cluster are in memory at once
+    settings.queueing.idle_timeout = KEPT_SECONDS  # and kopf keeps them for this time
     settings.watching.label_selectors["", "v1", "configmaps"] = GROUP_LABEL
     return settings
 

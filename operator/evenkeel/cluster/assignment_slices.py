@@ -1,5 +1,5 @@
 """
-Cuts assignments that are too long for a status into ConfigMaps. Pure.
+Splits assignments that are too long for a status into ConfigMaps. Pure.
 
 The status then names these ConfigMaps, the slices, which never change. The name of a slice contains
 the epoch and a hash of its content, so that two contents never have the same name, even after a
@@ -22,11 +22,11 @@ from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key
 
 MOST_BYTES = 512 * 1024
-"""Limit of assignments in a status or a slice; etcd accepts 1.5 MiB for an object."""
+"""Limit for the assignments in a status or a slice. etcd accepts objects of up to 1.5 MiB."""
 
 
 def cut_assignments(group: ConsumerGroup, status: GroupStatus) -> list[Document]:
-    """Build the slices for a group's next status; none if it fits."""
+    """Build the slices for a group's next status; none if the status can hold the assignments."""
     texts = [msgspec.json.encode(each) for each in status.assignments]
     if len(texts) <= MOST_ASSIGNED and sum(map(len, texts)) <= MOST_BYTES:
         return []
@@ -34,7 +34,7 @@ def cut_assignments(group: ConsumerGroup, status: GroupStatus) -> list[Document]
 
 
 def name_slices(status: GroupStatus, slices: Iterable[Document]) -> GroupStatus:
-    """Replace the assignments of a status by the names of slices, if there are any."""
+    """Replace the assignments of a status by the names of the slices, if there are slices."""
     found = [each["metadata"]["name"] for each in slices]
     kept = [] if found else status.assignments
     return msgspec.structs.replace(status, assignments=kept, slices=found)
@@ -43,7 +43,7 @@ def name_slices(status: GroupStatus, slices: Iterable[Document]) -> GroupStatus:
 def join_slices(
     group: ConsumerGroup, find: Callable[[Key], list[Assigned] | None]
 ) -> ConsumerGroup:
-    """Add the assignments of all slices to a group's status, if all slices are found."""
+    """Add the assignments of all slices to a group's status. None if a slice is missing."""
     if not group.status.slices:
         return group
     assignments: list[Assigned] = []

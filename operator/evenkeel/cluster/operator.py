@@ -1,4 +1,4 @@
-"""The operator: it caches all watched objects, and reconciles them while it leads."""
+"""The operator caches all watched objects, and reconciles them while it leads."""
 
 import asyncio
 import logging
@@ -47,7 +47,7 @@ class Operator:
         place: Place | None = None,
     ) -> None:
         """
-        Watch nothing yet.
+        Prepare the operator. Watches call it later.
 
         `image` is the image of jobs that name none. Zones are read from nodes, which can be watched
         only if all namespaces are. `place` is where members find the leader; None: there are none.
@@ -83,7 +83,7 @@ class Operator:
         """The last labels of each pod, to find its groups after it is gone."""
 
     async def begin(self) -> None:
-        """Start to reconcile."""
+        """Begin to reconcile."""
         self.loop = Loop(self.world)
         self.world.event_writer.start()
         if self._place is not None:
@@ -180,7 +180,7 @@ class Operator:
             self.loop.group_changed(key)
 
     def _pod_changed(self, key: Key) -> None:
-        """Note a change of the groups that the pod belongs to, or belonged to."""
+        """Note a change of all groups to which the pod belongs or belonged."""
         pod = self.cache.pods.get(key)
         before = self._labels.pop(key, {})
         if pod is not None:
@@ -209,7 +209,7 @@ class Operator:
             coordination.suspect(group, pod.key.name, datetime.fromisoformat(pod.last_end))
 
     def _config_map_changed(self, key: Key) -> None:
-        """Note a change of the group that a ConfigMap belongs to; a deleted one has no effect."""
+        """Note a change of the group to which a ConfigMap belongs. Deletion has no effect."""
         found = self.cache.config_maps.get(key)
         if found is not None:
             self._group_changed(Key(key.namespace, found.group))

@@ -18,7 +18,7 @@ class ProcessMetrics(Collector):
     """Metrics of API calls and of this process, made at each scrape."""
 
     def __init__(self, api: Api, resync: Resync, restart_turns: RestartTurns) -> None:
-        """Read the counters of these objects."""
+        """Store the objects whose counters are read at each scrape."""
         self._restart_turns = restart_turns
         self._api = api
         self._resync = resync
@@ -31,17 +31,17 @@ class ProcessMetrics(Collector):
         )
         yield CounterMetricFamily(
             f"{PREFIX}watch_missed_changes",
-            "Changes that only a list has shown",
+            "Changes that a list showed and a watch did not report",
             self._resync.missed,
         )
         yield GaugeMetricFamily(
             f"{PREFIX}list_age_seconds",
-            "Time since the oldest of the last successful lists",
+            "Age of the last successful list that is the oldest of all kinds",
             self._resync.age,
         )
         refused = GaugeMetricFamily(
             f"{PREFIX}namespace_refused",
-            "1 if lists are refused in this namespace, so that nothing is decided there",
+            "1 if the operator may not list objects in this namespace, so it decides nothing there",
             labels=["namespace"],
         )
         for namespace, is_refused in self._resync.scopes.list_refused().items():
@@ -49,7 +49,7 @@ class ProcessMetrics(Collector):
         yield refused
         yield GaugeMetricFamily(
             f"{PREFIX}restarts_waiting",
-            "Jobs that keep an older image or pod until their turn to restart",
+            "Jobs that wait for their restart after an upgrade",
             self._restart_turns.waiting,
         )
         yield GaugeMetricFamily(

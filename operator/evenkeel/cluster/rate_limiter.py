@@ -1,8 +1,8 @@
 """
-Limits how often the same message is repeated. Pure: the caller passes the time in.
+Limits how often the same message is repeated. Pure: the caller passes the time.
 
-A message passes a few times in a row; after that it passes once a minute, with the number of times
-it was suppressed since.
+A message passes a few times in a row. After that it passes once a minute, with the number of times
+that it was suppressed in between.
 """
 
 from collections.abc import Hashable
@@ -12,12 +12,12 @@ AT_ONCE = 10
 REFILL_SECONDS = 60.0
 """Time until one more message may pass."""
 MOST_KEPT = 10_000
-"""Messages that are remembered; the one that was idle longest goes first."""
+"""How many messages are remembered. The message that was idle longest is dropped first."""
 
 
 @dataclass(slots=True)
 class _Told:
-    """The budget of one message."""
+    """How often one message may still pass, and how often it was suppressed."""
 
     room: float
     at: float
@@ -28,13 +28,13 @@ class RateLimiter:
     """Remembers which messages have passed."""
 
     def __init__(self) -> None:
-        """Start without any messages."""
+        """Begin without any messages."""
         self._told: dict[Hashable, _Told] = {}
 
     def let_through(self, what: Hashable, now: float) -> int | None:
-        """Return how often it was suppressed since it last passed; None: suppress it too."""
+        """Return how often it was suppressed since it last passed; None: suppress it now."""
         found = self._told.pop(what, None) or _Told(AT_ONCE, now)
-        self._told[what] = found  # moved to the end
+        self._told[what] = found  # it moves to the end of the dictionary
         if len(self._told) > MOST_KEPT:
             del self._told[next(iter(self._told))]
         found.room = min(AT_ONCE, found.room + (now - found.at) / REFILL_SECONDS)

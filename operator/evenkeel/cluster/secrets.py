@@ -1,8 +1,8 @@
 """
-Caches Secrets for a short time, because each reconcile of a topic or group needs them.
+Caches Secrets for a short time, because reconciles of topics and groups need them often.
 
-They cannot be watched: that would need the right to read all Secrets. So a new password is used
-within `KEPT_SECONDS`, and missing Secrets are read again sooner.
+The operator does not watch Secrets, because it would need the right to read all of them. So a new
+password is used within `KEPT_SECONDS`. Missing Secrets are read again sooner.
 """
 
 import asyncio
@@ -17,29 +17,29 @@ from evenkeel.objects import Key
 
 KEPT_SECONDS = 60.0
 MISSING_SECONDS = 5.0
-"""For Secrets that are missing, forbidden or incomplete."""
+"""How long an answer is kept if the Secret is missing, forbidden or incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """An answer, or a request in flight."""
+    """The answer for one Secret, or the request in flight."""
 
     answer: asyncio.Task[Document]
     until: float
 
 
 class Secrets:
-    """The Secrets that were read recently."""
+    """Secrets that were read recently."""
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
-        """Read nothing yet."""
+        """Begin without any Secrets."""
         self._api = api
         self._clock = clock
         self._read: dict[Key, _Read] = {}
         self._cleared_at = clock()
 
     async def get(self, key: Key) -> Document:
-        """Read a Secret; requests in parallel share one answer."""
+        """Read a Secret. Parallel requests for the same Secret share one answer."""
         now = self._clock()
         self._clear(now)
         found = self._read.get(key)

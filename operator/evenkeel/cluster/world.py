@@ -1,4 +1,4 @@
-"""The world of a Kubernetes cluster: reads from the cache, writes to the API server."""
+"""The world of a Kubernetes cluster: it reads from the cache, and writes to the API server."""
 
 import base64
 import contextlib
@@ -59,10 +59,10 @@ class _DriverIdentity:
     """The identity that a group's driver must have, cached because it takes long to compute."""
 
     basis: object
-    """What it was computed from."""
+    """The values from which it was computed."""
     identity: str
     wish: str
-    """What the user asks for, as far as it needs a new driver."""
+    """Fingerprint of the user's settings for the driver."""
 
 
 class ClusterWorld:
@@ -75,7 +75,7 @@ class ClusterWorld:
         image: str,
         restarts_at_once: int = restart_turns.AT_ONCE,
     ) -> None:
-        """Write nothing yet. `image` is the image of jobs that name none."""
+        """Prepare the world. `image` is the image of jobs whose spec has none."""
         self._image = image
         self.restart_turns = RestartTurns(restarts_at_once, self._is_away)
         self._identities: dict[Key, _DriverIdentity] = {}
@@ -85,7 +85,7 @@ class ClusterWorld:
         self._secrets = Secrets(api)
         self.event_writer = EventWriter(api)
         self.allowed: Sequence[str] = ()
-        """Patterns of name servers that Topics may name; empty: any."""
+        """Patterns of name servers that Topics may name; if empty, any name server is allowed."""
         self.topic_written: Callable[[Key], None] = lambda key: None
         self.group_written: Callable[[Key], None] = lambda key: None
         self.fence = Fence()
@@ -149,7 +149,7 @@ class ClusterWorld:
         )
 
     def compute_identity(self, group: ConsumerGroup) -> str:
-        """Fingerprint that the group's driver must have now."""
+        """Compute the fingerprint that the group's driver must have now."""
         key, wanted = group.head.key, self._find_identity(group)
         return self.restart_turns.choose_identity(
             key, wanted.identity, wanted.wish, self.observe_driver(key)
@@ -163,9 +163,11 @@ class ClusterWorld:
         )
 
     def _find_identity(self, group: ConsumerGroup) -> _DriverIdentity:
-        """Find the identity that the driver must have after all restarts, from the cache."""
+        """Find the identity that the driver must have after its restart; it is cached."""
         if not (self._image or (group.spec.job and group.spec.job.image)):
-            raise ManifestError(f"{group}: give spec.job.image, for the operator has no --image")
+            raise ManifestError(
+                f"{group}: set spec.job.image, because the operator was started without --image"
+            )
         topics = self._find_topics(group)
         said = (group.spec, group.head.annotations, [each.spec for each in topics.values()])
         known = self._identities.get(group.head.key)
@@ -183,7 +185,7 @@ class ClusterWorld:
         self._cache.forget(key)
 
     async def start_driver(self, group: ConsumerGroup) -> None:
-        """Create all objects of a job; the driver's pod is the last."""
+        """Create all objects of a job. The driver's pod is created last."""
         await driver_start.start_driver(self._api, group, self._find_topics(group), self._image)
 
     async def stop_driver(self, group: ConsumerGroup) -> None:
@@ -191,7 +193,7 @@ class ClusterWorld:
         await self._delete_driver(group)
 
     async def clear_driver(self, group: ConsumerGroup) -> None:
-        """Remove a driver that has ended, and release its Lease if the driver could not."""
+        """Remove a driver that has ended, and release its Lease if the driver did not."""
         pod = self._cache.pods.get(_find_driver_key(group))
         ending = pod.driver.ending if pod is not None and pod.driver is not None else None
         if pod is not None and ending is not None and ending.is_certain:
@@ -199,14 +201,14 @@ class ClusterWorld:
         await self._delete_driver(group, grace_seconds=0)
 
     async def _delete_driver(self, group: ConsumerGroup, grace_seconds: int | None = None) -> None:
-        """Delete the cached driver, and no later one of its name."""
+        """Delete the pod of the cached driver, but not a later pod of the same name."""
         key = _find_driver_key(group)
         uid = self._cache.pods.find_uid(key)
         if uid is not None:
             await self._api.delete(paths.build_path(paths.PODS, key), uid, grace_seconds)
 
     async def give_up_driver(self, group: ConsumerGroup) -> None:
-        """Remove by force a driver whose state is unknown, once its Lease has expired."""
+        """If the driver's Lease has expired, remove the driver by force: its state is unknown."""
         key = _find_driver_key(group)
         pod = self._cache.pods.get(key)
         if pod is not None and await self._expiry.take_back(group, pod.uid):
@@ -240,7 +242,7 @@ class ClusterWorld:
             found.context()
         except (ssl.SSLError, ValueError) as error:
             self._secrets.doubt(Key(topic.head.key.namespace, name))
-            text = f"{topic}: ca.crt of Secret {name} holds no certificates in PEM: {error}"
+            text = f"{topic}: ca.crt of Secret {name} contains no certificates in PEM: {error}"
             raise NotReadyError(ConditionReason.SECRET_INCOMPLETE, text) from error
         return found
 
@@ -249,7 +251,7 @@ class ClusterWorld:
         self.fence.count_seconds_left()
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
-        """Replace a topic's status, unless the object has changed meanwhile."""
+        """Replace a topic's status, unless the object has changed in the meantime."""
         answer = await self._write_status(paths.TOPICS, topic, status)
         if answer is not None and self._cache.topics.take(answer):
             self.topic_written(topic.head.key)
@@ -257,7 +259,7 @@ class ClusterWorld:
     async def write_group(
         self, group: ConsumerGroup, status: GroupStatus, happened: Sequence[Notice]
     ) -> None:
-        """Replace a group's status, unless the object has changed meanwhile."""
+        """Replace a group's status, unless the object has changed in the meantime."""
         written = status
         if planning.is_whole(status):
             cut = assignment_slices.cut_assignments(group, status)
@@ -277,7 +279,7 @@ class ClusterWorld:
     async def _make_slices(
         self, group: ConsumerGroup, status: GroupStatus, cut: Sequence[Document]
     ) -> None:
-        """Create slices and let the driver read them, before a status names them."""
+        """Create slices and give the driver the right to read them, before a status names them."""
         place = paths.build_list_path(paths.CONFIG_MAPS, group.head.key.namespace)
         for each in cut:
             if self._cache.config_maps.get(group.find_key(each["metadata"]["name"])) is None:
@@ -290,7 +292,7 @@ class ClusterWorld:
 
     async def _clear_slices(self, group: ConsumerGroup, written: GroupStatus) -> None:
         """
-        Delete slices that the written status does not name; readers of older ones read again.
+        Delete slices that the written status does not name. Readers of deleted slices start again.
 
         A slice of a later epoch belongs to a newer leader, whose status may not name it yet.
         """
@@ -306,7 +308,7 @@ class ClusterWorld:
         found: Topic | ConsumerGroup,
         status: TopicStatus | GroupStatus,
     ) -> Document | None:
-        """Write a status; None if the object has changed, because it is reconciled again then."""
+        """Write a status. Return None if the object has changed; it will be reconciled again."""
         key = found.head.key
         document = {
             "apiVersion": API_VERSION,
@@ -337,7 +339,7 @@ class ClusterWorld:
         if told != found.status.conditions:
             kept = msgspec.structs.replace(found.status, conditions=told)
             if isinstance(kept, GroupStatus) and kept.slices:
-                kept = msgspec.structs.replace(kept, assignments=[])  # the slices have them
+                kept = msgspec.structs.replace(kept, assignments=[])  # the slices contain them
             await self._api.replace(place, {**document, "status": msgspec.to_builtins(kept)})
 
     async def _read_secret(self, topic: Topic, name: str, *entries: str) -> dict[str, str]:
@@ -349,7 +351,7 @@ class ClusterWorld:
                 ConditionReason.SECRET_NOT_FOUND, f"{topic}: there is no Secret {key}"
             ) from error
         except ForbiddenError as error:
-            text = f"{topic}: the operator may not read its Secret: {error}"
+            text = f"{topic}: the operator has no right to read its Secret: {error}"
             raise NotReadyError(ConditionReason.SECRET_FORBIDDEN, text) from error
         data: dict[str, str] = found.get("data") or {}
         if missing := sorted(entry for entry in entries if not data.get(entry)):
@@ -362,7 +364,7 @@ class ClusterWorld:
             return {entry: base64.b64decode(data[entry]).decode() for entry in entries}
         except ValueError as error:
             self._secrets.doubt(key)
-            text = f"{topic}: Secret {key}: {' or '.join(entries)} is no text: {error}"
+            text = f"{topic}: Secret {key}: {' or '.join(entries)} is not text: {error}"
             raise NotReadyError(ConditionReason.SECRET_INCOMPLETE, text) from error
 
 
@@ -371,9 +373,9 @@ def _find_driver_key(group: ConsumerGroup) -> Key:
 
 
 def _build_refusal(found: Topic | ConsumerGroup, error: ApiError) -> list[Condition]:
-    """Build the old conditions, and a Ready condition that says why nothing is published."""
+    """Build the old conditions, with a Ready condition that explains why nothing is published."""
     old = found.status.conditions
-    text = f"what follows cannot be published: {error}"
+    text = f"the new status cannot be published: {error}"
     ready = Finding(ConditionType.READY, False, ConditionReason.STATUS_REFUSED, text)
     written = conditions.merge(old, [ready], found.head.generation, datetime.now(UTC))
     return [*written, *(each for each in old if each.type != ConditionType.READY)]

@@ -1,1 +1,1 @@
-"""The control loop: what is seen, what follows, and when. It knows neither Kubernetes nor files."""
+"""The control loop. It observes objects and decides; it knows neither Kubernetes nor files."""

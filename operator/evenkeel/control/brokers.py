@@ -1,7 +1,7 @@
 """
-Requests to RocketMQ: all topics and groups of a cluster share one client.
+Requests to RocketMQ. All topics and groups of a RocketMQ cluster share one client.
 
-Changed credentials get a new client. A client that is no longer used is closed.
+If credentials change, a new client is opened. A client that is no longer used is closed.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from mq_client.aio import Client
 from mq_client.values import GroupMember, Lag
 
 ANSWER_SECONDS = 10.0
-"""Time limit for all servers that must be asked about a topic."""
+"""Time limit for the answers of all servers to a question about a topic."""
 IDLE_SECONDS = 300.0
 """A client that is idle for this long is closed."""
 Value = TypeVar("Value")
@@ -37,11 +37,11 @@ class Trust:
     """Which certificates to trust in TLS connections."""
 
     authorities: str | None = None
-    """Certificates in PEM; None: those of the system."""
+    """Certificates in PEM; None for those of the system."""
     anybody: bool = False
 
     def context(self) -> ssl.SSLContext:
-        """The same as an `ssl.SSLContext`."""
+        """These settings as an `ssl.SSLContext`."""
         return _make_context(self.authorities, anybody=self.anybody)
 
 
@@ -61,7 +61,7 @@ class ClusterAddress:
     name_servers: tuple[str, ...]
     credentials: Credentials | None = None
     trust: Trust | None = None
-    """None: no TLS."""
+    """None without TLS."""
 
 
 @dataclass(slots=True)
@@ -73,10 +73,10 @@ class _OpenClient:
 
 
 class Brokers:
-    """The clients of all RocketMQ clusters that objects name."""
+    """The clients of all RocketMQ clusters that objects refer to."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Open no connection yet."""
+        """Begin without any clients."""
         self._clock = clock
         self._clients: dict[ClusterAddress, _OpenClient] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -86,14 +86,15 @@ class Brokers:
     async def fetch_route(
         self, cluster: ClusterAddress, topic: str
     ) -> list[BrokerQueues] | ReadFailure:
-        """Fetch the route of a topic, or return why it could not be read."""
+        """Fetch the route of a topic. If it cannot be read, return the reason."""
         silent = errors.NoNameServerError(f"no name server has answered for {ANSWER_SECONDS:g} s")
         try:
             route = await _wait(self._client(cluster).find_route(topic, max_age=0), silent)
         except errors.TopicUnknownError as error:
             self.requests["unknown"] += 1
             return ReadFailure(
-                ConditionReason.TOPIC_UNKNOWN, f"{error}; create it, or let spec.provision do so"
+                ConditionReason.TOPIC_UNKNOWN,
+                f"{error}; create the topic, or let spec.provision create it",
             )
         except errors.MqError as error:
             self.requests["failed"] += 1
@@ -104,7 +105,7 @@ class Brokers:
     async def provision(
         self, cluster: ClusterAddress, task: TopicWish
     ) -> StepOutcome | ReadFailure:
-        """Take the next step to provision a topic, or return why it cannot be tried."""
+        """Take the next step to provision a topic. If that is impossible now, return the reason."""
         client = self._client(cluster)
         try:
             return await _wait(
@@ -145,7 +146,7 @@ class Brokers:
         return found.client
 
     def _close_idle(self) -> None:
-        """Close idle clients. No request takes this long, so none is in flight."""
+        """Close idle clients. No request takes as long as the idle time, so none is in flight."""
         before = self._clock() - IDLE_SECONDS
         for cluster in [key for key, each in self._clients.items() if each.used_at < before]:
             closing = asyncio.create_task(self._clients.pop(cluster).client.close())
@@ -154,7 +155,7 @@ class Brokers:
 
 
 async def _wait(answer: Awaitable[Value], silent: errors.MqError) -> Value:
-    """Wait for an answer; raise `silent` after the time limit."""
+    """Wait for an answer. Raise `silent` after the time limit."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             return await answer

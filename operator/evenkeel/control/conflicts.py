@@ -1,4 +1,4 @@
-"""Why an object must wait for another one."""
+"""The type for conflicts between two objects."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from contract.conditions import ConditionReason
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why an object must not act: another one already does the same."""
+    """Why an object must not act: another object, or another client, already does the same."""
 
     reason: ConditionReason
     message: str
     stops: bool = True
-    """Whether it stops a running job; if not, it only prevents a start."""
+    """Whether the conflict stops a running job. If not, it only prevents a start."""

@@ -1,9 +1,9 @@
 """
-The control loop: observe an object and its surroundings, decide, publish, and repeat.
+The control loop observes an object and its surroundings, decides, publishes, and repeats.
 
-A group is reconciled when it, one of its topics or its job's report has changed, and at least every
-`rebalance.interval`; a topic every `refreshInterval`. All state that matters is in the objects, so
-the process can be restarted at any time.
+A group is reconciled when the group, one of its topics or its job's report has changed, and at
+least once per `rebalance.interval`. A topic is reconciled once per `refreshInterval`. All important
+state is in the objects, so the process can be restarted at any time.
 """
 
 import asyncio
@@ -42,9 +42,9 @@ from evenkeel.planning import NotReadyError
 
 MOST_DEBOUNCE_SECONDS = 2.0
 LEAST_SECONDS = 0.1
-"""The shortest time between two reconciles that nothing has triggered."""
+"""Minimum time between two reconciles without a change."""
 WAITING = WorkPace(at_once=256)
-"""For work that waits for RocketMQ: a slow cluster must not delay the others."""
+"""For work that waits for RocketMQ. It is high, so that a slow cluster does not delay others."""
 
 
 def _read_clock() -> datetime:
@@ -52,7 +52,7 @@ def _read_clock() -> datetime:
 
 
 def _shorten(seconds: float) -> float:
-    """Shorten a period at random, so that objects do not stay in step."""
+    """Shorten an interval at random, so that objects are not all reconciled at the same time."""
     return max(seconds, LEAST_SECONDS) * random.uniform(0.8, 1.0)  # noqa: S311 nothing secret
 
 
@@ -62,19 +62,19 @@ def _choose_interval(group: ConsumerGroup) -> float:
 
 @dataclass(slots=True)
 class _TopicNotes:
-    """What the loop remembers of one topic."""
+    """What the loop remembers about one topic."""
 
     spec: TopicSpec
-    """The last spec: a change of the status alone needs no reconcile."""
+    """The last spec. If only the status changes, no reconcile is needed."""
     quiet: Quiet = field(default_factory=Quiet)
-    """How long its closing queues have received no messages."""
+    """For how long the closing queues have received no messages."""
 
 
 class Loop:
     """Reconciles all topics and groups of a world."""
 
     def __init__(self, world: World, clock: Clock = _read_clock) -> None:
-        """Start without any objects: the world reports them."""
+        """Begin without any objects. The world reports them later."""
         self._world = world
         self._clock = clock
         self._brokers = Brokers()
@@ -86,7 +86,7 @@ class Loop:
         self.moved = MoveCounts()
         self._topic_notes: dict[Key, _TopicNotes] = {}
         self._settled: dict[Key, GroupView] = {}
-        """The last view of each group that needed no action, if time alone changes nothing."""
+        """The last view of each group for which nothing is to do until something changes."""
         self._users = TopicUsers()
 
     def topic_changed(self, key: Key) -> None:
@@ -101,14 +101,16 @@ class Loop:
         elif known is None:
             self._topic_notes[key] = _TopicNotes(topic.spec)
             self._topics.touch(key)
-        elif known.spec != topic.spec:  # not only a status that this loop has written itself
+        elif (
+            known.spec != topic.spec
+        ):  # otherwise only the status has changed, which this loop has written
             known.spec = topic.spec
             self._topics.touch(key)
         for user in self._users.list_groups(key):
             self.group_changed(user)
 
     def group_changed(self, key: Key) -> None:
-        """Note that a group, or its pods or driver, was created, changed or deleted."""
+        """Note that a group, its driver or one of its pods was created, changed or deleted."""
         group = self._world.find_group(key)
         self._users.note(key, group.topic_keys if group else ())
         for other in self._observer.note_change(key, group):
@@ -129,7 +131,7 @@ class Loop:
 
     @property
     def name_server_requests(self) -> Mapping[str, int]:
-        """Route requests by outcome."""
+        """The number of route requests by outcome."""
         return self._brokers.requests
 
     @property
@@ -162,7 +164,7 @@ class Loop:
         return _shorten(decision.look_again_seconds)
 
     async def _observe_topic(self, topic: Topic, conflict: Conflict | None) -> Sight:
-        """Take the next provisioning step if there is one, then read the route."""
+        """Take the next provisioning step, if there is one. Then read the route."""
         if topic.spec.route is not None:
             return Sight(topic.spec.route)
         try:
@@ -177,7 +179,7 @@ class Loop:
                 cluster, self._build_wish(topic, spec, notes.quiet)
             )
         else:
-            notes.quiet = Quiet()  # messages may arrive in its queues meanwhile
+            notes.quiet = Quiet()  # messages may arrive in its queues in the meantime
         return Sight(await self._brokers.fetch_route(cluster, topic.topic), outcome, conflict)
 
     def _build_wish(self, topic: Topic, spec: Provision, quiet: Quiet) -> TopicWish:
@@ -190,7 +192,7 @@ class Loop:
         return TopicWish(topic.topic, goal, list_readers, quiet, refuse)
 
     def _find_rest(self, key: Key) -> float | None:
-        """Return when to look again, if nothing has changed since no action was needed."""
+        """Return after how many seconds to look again, if the last view needs no action."""
         group, last = self._world.find_group(key), self._settled.get(key)
         if (
             group is None
@@ -224,14 +226,14 @@ class Loop:
         return min([_choose_interval(group), *(each for each in soon if each is not None)])
 
     def _note_moves(self, group: ConsumerGroup, decision: group_status.GroupDecision) -> None:
-        """Count the moves, if the status was written: a conflict means that it was not."""
+        """Count the moves if the status was written. After a write conflict it was not."""
         written = self._world.find_group(group.head.key)
         is_published = written is not None and written.status.moved == decision.status.moved
         if decision.plan and is_published and decision.status.moved > group.status.moved:
             self.moved.note(decision.plan)
 
     async def _act(self, action: Action, group: ConsumerGroup, conflict: Conflict | None) -> None:
-        """Act on the driver. It starts only with a published plan and a known list of readers."""
+        """Act on the driver. Start it only if a plan is published and the readers are known."""
         is_known = group.status.epoch > 0 and self._observer.knows_readers(group)
         match action:
             case Action.START if is_known and conflict is None:

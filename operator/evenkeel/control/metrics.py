@@ -1,7 +1,7 @@
 """
-Prometheus metrics of topics and groups, made at each scrape.
+Prometheus metrics of topics and groups, which are made at each scrape.
 
-So the series of a deleted object disappear with it. The figures of an object are computed once and
+So if an object is deleted, its series disappear. The figures of an object are computed once and
 cached until it changes. Metrics are yielded one by one, so that other tasks can run in between.
 """
 
@@ -24,9 +24,12 @@ from evenkeel.objects import ConsumerGroup, Key, Topic
 
 LABELS = ("namespace", "name")
 MOST_IDS = 200
-"""Most characters of queue ids in a label."""
+"""Maximum length of the queue ids in a label."""
 OUTCOMES = ("answered", "unknown", "failed")
-"""Outcomes of name server requests, exposed from the start so that increases are seen."""
+"""
+Outcomes of name server requests. Each has a series from the start, so that Prometheus sees the
+first increase.
+"""
 _GROUPS = {
     "queues": "Queues of all topics of the group",
     "consumers": "Consumers that may own queues",
@@ -42,9 +45,9 @@ _GROUPS = {
     "job_running": "1 if the job's driver runs and has executors",
     "job_slots": "Slots of the job: the number of executors that it should have",
     "job_trigger_seconds": "Interval between batches; only for streaming jobs",
-    "ready_reason": "Always 1; the reason of the group's condition Ready",
-    "info": "Always 1; RocketMQ group, strategy and kind of consumers",
-    "owned_queues": "Queues of a consumer per topic and broker",
+    "ready_reason": "Always 1; the label has the reason of the group's condition Ready",
+    "info": "Always 1; labels have RocketMQ group, strategy and kind of consumers",
+    "owned_queues": "Queues that a consumer owns, per topic and broker",
     "last_rebalance_timestamp_seconds": "Unix time of the last rebalance that moved queues",
 }
 _MORE_LABELS = {
@@ -75,10 +78,10 @@ class ObjectMetrics(Collector):
         lags: Callable[[], Mapping[Key, int]] = dict,
     ) -> None:
         """
-        All are asked at each scrape.
+        Store the functions that return topics, groups and lags at each scrape.
 
-        Lags are what this process has measured while it leads. The lag of a status is not shown in
-        their place: it may be hours old, and two replicas would contradict each other.
+        This process measures lags while it leads. The lag in a status is not shown: it may be hours
+        old, and two replicas would show different values.
         """
         self._topics = topics
         self._groups = groups
@@ -106,7 +109,7 @@ class ObjectMetrics(Collector):
         yield from self._collect_topics()
 
     def _compute_figures(self) -> list[_GroupFigures]:
-        """Compute figures of changed groups; a group with an invalid status is left out."""
+        """Compute the figures of changed groups. A group with an invalid status is left out."""
         before, self._known = self._known, {}
         for group in self._groups():
             known = before.get(group.head.key)
@@ -122,7 +125,7 @@ class ObjectMetrics(Collector):
         read = _build_gauge("topic_read_queues", "Readable queues on all brokers")
         write = _build_gauge("topic_write_queues", "Writable queues on all brokers")
         ready = _build_gauge("topic_ready", "1 if the route is known")
-        text = "Always 1; the reason of the topic's condition Ready"
+        text = "Always 1; the label has the reason of the topic's condition Ready"
         why = _build_gauge("topic_ready_reason", text, ("reason",))
         for topic in self._topics():
             key, status = topic.head.key, topic.status
@@ -137,7 +140,7 @@ class LoopMetrics(Collector):
     """Metrics of the control loop."""
 
     def __init__(self, loop: Callable[[], Loop | None]) -> None:
-        """`loop` is called at each scrape; it returns None while another replica leads."""
+        """Store `loop`. It is called at each scrape, and returns None if another replica leads."""
         self._loop = loop
 
     def collect(self) -> Iterable[Metric]:
@@ -223,7 +226,7 @@ def _read_figures(group: ConsumerGroup) -> Figures:
 
 
 def _list_owned(assigned: Assigned) -> Iterator[tuple[tuple[str, ...], float]]:
-    """List what a consumer owns; a consumer without queues has one row of 0."""
+    """List the numbers of a consumer's queues. A consumer without queues has one row with 0."""
     if not assigned.queues:
         yield (assigned.consumer, "", "", ""), 0
     for part in assigned.queues:
@@ -233,13 +236,13 @@ def _list_owned(assigned: Assigned) -> Iterator[tuple[tuple[str, ...], float]]:
 
 
 def _count_unowned(status: GroupStatus, owned: float) -> float:
-    """Count the queues without an owner, while the group should run."""
+    """Count the queues without an owner, if the group should run."""
     assigned = conditions.find(status.conditions, ConditionType.ASSIGNED)
     if assigned is None or assigned.reason == ConditionReason.NOT_RUNNING:
         return 0
     if not planning.is_whole(status):
-        return 0  # unknown until the slices are read
-    return max(0, status.queues - owned)  # a broadcast group owns each queue several times
+        return 0  # unknown, because the slices are not read yet
+    return max(0, status.queues - owned)  # with Broadcasting each queue has several owners
 
 
 def _name_mode(group: ConsumerGroup) -> str:

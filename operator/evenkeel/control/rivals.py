@@ -1,8 +1,9 @@
 """
-Finds objects that would do the same at the brokers: the first one to claim a topic wins. Pure.
+Finds objects that would do the same work at the brokers, and decides which of them may. Pure.
 
-The claims of an object are in its status. An object that comes to name a claimed topic later has to
-wait, even if it is older. If neither object has a claim yet, the older one wins.
+The claims of an object are in its status. The first object to claim a topic wins. An object that
+names the topic later must wait, even if it is older. If neither object has a claim yet, the older
+one wins.
 """
 
 from collections import defaultdict
@@ -21,10 +22,10 @@ Value = TypeVar("Value", ConsumerGroup, Topic)
 
 
 class Claim(NamedTuple):
-    """What an object claims."""
+    """The things at the brokers that an object claims."""
 
     name: str
-    """Its name in RocketMQ: only objects with the same name can be rivals."""
+    """The name in RocketMQ. Only objects with the same name can be rivals."""
     about: object
     """Everything else that decides whether two objects are rivals."""
 
@@ -33,13 +34,13 @@ class Rivals(Generic[Value]):
     """All objects of a kind, by their name in RocketMQ."""
 
     def __init__(self, claim: Callable[[Value], Claim | None]) -> None:
-        """Start without any objects."""
+        """Begin without any objects."""
         self._claim: Callable[[Value], Claim | None] = claim
         self._by_name: dict[str, dict[Key, Value]] = defaultdict(dict)
         self._claims: dict[Key, Claim] = {}
 
     def note_change(self, key: Key, found: Value | None) -> set[Key]:
-        """Note that an object has changed or is gone; return the others that this may affect."""
+        """Note that an object has changed or is gone. Return the others that this may affect."""
         concerned: set[Key] = set()
         old, new = self._claims.pop(key, None), self._claim(found) if found is not None else None
         if old is not None:
@@ -56,7 +57,7 @@ class Rivals(Generic[Value]):
         return concerned - {key}
 
     def list_others(self, found: Value) -> list[Value]:
-        """List the other objects of the same name, oldest first."""
+        """List the other objects with the same name, oldest first."""
         claim = self._claim(found)
         same = self._by_name.get(claim.name, {}) if claim else {}
         return sorted(
@@ -66,12 +67,12 @@ class Rivals(Generic[Value]):
 
 
 def build_group_claim(group: ConsumerGroup) -> Claim:
-    """Claim a RocketMQ group and its topics."""
+    """Build the claim of a group: its name in RocketMQ and its topics."""
     return Claim(group.group, (group.spec.topics, group.status.claims))
 
 
 def build_topic_claim(topic: Topic) -> Claim | None:
-    """Claim the topic that an object provisions; None if it only reads the route."""
+    """Build the claim of an object that provisions a topic; None if it only reads the route."""
     place = topic_keys.build_key(topic)
     return Claim(place.topic, (place, topic.status.claims)) if topic.spec.provision else None
 
@@ -79,7 +80,7 @@ def build_topic_claim(topic: Topic) -> Claim | None:
 def find_group_conflict(
     group: ConsumerGroup, others: Iterable[ConsumerGroup], topics: Topics
 ) -> Conflict | None:
-    """Find another group that reads one of the topics under the same name, and was first."""
+    """Find another group that reads a topic under the same RocketMQ name and was first."""
     ours = topic_keys.list_keys(group, topics.get)
     for other in others:
         theirs = topic_keys.list_keys(other, topics.get)
@@ -94,7 +95,7 @@ def find_group_conflict(
         if shared:
             return Conflict(
                 ConditionReason.OLDER_GROUP,
-                f"{other} already reads {', '.join(shared)} as {group.group!r}, and was first: "
+                f"{other} already reads {', '.join(shared)} as {group.group!r} and was first: "
                 "delete one of the two, or choose another spec.group",
             )
     return None
@@ -117,7 +118,7 @@ def find_topic_conflict(topic: Topic, others: Iterable[Topic]) -> Conflict | Non
 def update_group_claims(
     group: ConsumerGroup, rival: Conflict | None, topics: Topics
 ) -> list[TopicClaim]:
-    """List the topics that a group has claimed. With a rival it gets no new claims."""
+    """List the topics that a group claims. While it has a rival, it gets no new claims."""
     before = {each.name: each for each in group.status.claims}
     found = []
     for key in group.topic_keys:
@@ -132,7 +133,7 @@ def update_group_claims(
 
 
 def update_topic_claims(topic: Topic, rival: Conflict | None) -> list[str]:
-    """List the name servers at which this object has claimed its topic."""
+    """List the name servers at which this object claims its topic."""
     if topic.spec.provision is None:
         return []
     return _claim(topic_keys.build_key(topic), _list_held(topic), rival)

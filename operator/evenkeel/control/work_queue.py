@@ -1,12 +1,12 @@
 """
-A work queue: one task at a time works on a key, and a slow or failing key delays no other.
+A queue of keys to work on. One task at a time works on a key, and no key delays another one.
 
-The first `touch` of an idle key starts work at once. Touches within `debounce` of the last work are
-combined. Failed work is retried with growing pauses; work that exceeds its time limit has failed.
-Work returns after how many seconds to repeat it; a touch starts it earlier.
+The first `touch` of an idle key starts its work at once. Touches within `debounce` after the last
+work are combined. Failed work is retried with growing pauses. Work that exceeds its time limit has
+failed. Work returns after how many seconds it must be repeated; a touch repeats it earlier.
 
-Repeats are cheap: `rests` checks first whether there is anything to do. They are due on whole
-seconds, so the process wakes up once for many keys.
+Repeats are cheap: `rests` first checks whether there is anything to do. Repeats are due on whole
+seconds, so that the process wakes up once for many keys.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from mq_client.errors import MqError
 
 K = TypeVar("K", bound=Hashable)
 Do = Callable[[K], Awaitable[float | None]]
-"""Works on a key; returns after how many seconds to repeat it, or None."""
+"""Works on a key. Returns after how many seconds to repeat the work, or None."""
 Rests = Callable[[K], float | None]
-"""Returns after how many seconds to look again, or None if there is work to do."""
+"""Returns after how many seconds to check again, or None if there is work to do."""
 log = logging.getLogger("evenkeel")
 
 
@@ -36,7 +36,7 @@ class WorkPace:
     first_pause: float = 1.0
     longest_pause: float = 60.0
     at_once: int = 16
-    """Keys that are worked on in parallel."""
+    """Maximum number of keys that are worked on in parallel."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class _State:
     was_touched: bool = False
     failures: int = 0
     waiting_since: float | None = None
-    """When its work was due, until it begins; it may be in the future."""
+    """When the work is due, perhaps in the past. None if none is due, or after it has begun."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class WorkQueue(Generic[K]):
     def __init__(
         self, do: Do[K], pace: WorkPace | None = None, rests: Rests[K] = lambda key: None
     ) -> None:
-        """Start empty."""
+        """Begin empty."""
         self._do = do
         self._rests = rests
         self._pace = pace or WorkPace()
@@ -79,7 +79,7 @@ class WorkQueue(Generic[K]):
         self.counts = WorkCounts()
 
     def list_waits(self) -> list[float]:
-        """List for how many seconds each due key has been waiting."""
+        """List for each due key how many seconds it has waited."""
         now = time.monotonic()
         since = (each.waiting_since for each in self._states.values())
         return [now - each for each in since if each is not None and each <= now]
@@ -137,7 +137,7 @@ class WorkQueue(Generic[K]):
     def _glance(self, key: K) -> float | None:
         try:
             return self._rests(key)
-        except Exception:  # noqa: BLE001 the work fails as well, and its error is logged
+        except Exception:  # noqa: BLE001 the work will fail too, and its error is logged
             return None
 
     async def _work(self, key: K, state: _State) -> None:
@@ -162,11 +162,13 @@ class WorkQueue(Generic[K]):
             async with asyncio.timeout(self._pace.limit_seconds):
                 again = await self._do(key)
         except TimeoutError:
-            log.warning("%s: the work took longer than %g s", key, self._pace.limit_seconds)
+            log.warning("%s: a reconcile took longer than %g s", key, self._pace.limit_seconds)
         except (EvenkeelError, MqError, OSError) as error:
             log.warning("%s: %s", key, error)
-        except Exception:  # the other keys must go on
-            log.exception("%s: this is a defect of Evenkeel; the object is retried", key)
+        except Exception:  # work on other keys must continue
+            log.exception(
+                "%s: this is a defect of Evenkeel; the object is reconciled again later", key
+            )
         else:
             state.failures = 0
             return again

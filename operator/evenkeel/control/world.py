@@ -1,7 +1,7 @@
 """
-The interface between the control loop and its world: a Kubernetes cluster, or a file.
+The interface of the control loop to its world, which is a Kubernetes cluster or a file.
 
-Reads are answered from memory and cost nothing; writes go to the API server or the file.
+Reads come from memory, so they are fast. Writes go to the API server or the file.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ class World(Protocol):
         """Explain why a namespace cannot be observed completely; None if it can."""
 
     def list_pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
-        """List the pods that `podSelector` selects; None if they are unknown."""
+        """List the pods that `podSelector` selects, or the members; None if they are unknown."""
 
     def list_live(self, group: ConsumerGroup) -> Sequence[LiveMember] | None:
         """List the members that have a session; None as long as that is unknown."""
@@ -46,21 +46,21 @@ class World(Protocol):
         """Observe the driver of a group's job."""
 
     def compute_identity(self, group: ConsumerGroup) -> str:
-        """Fingerprint of the driver; a change restarts it."""
+        """Compute the fingerprint of the group's driver. A change restarts the driver."""
 
     async def find_cluster(self, topic: Topic) -> ClusterAddress:
         """Find the address and the credentials of a topic's cluster."""
 
     def refuse_unless_leading(self) -> None:
-        """Raise if another replica may lead; checked before writes that no server refuses."""
+        """Raise if another replica may lead. Brokers do not check this, as an API server does."""
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
-        """Replace a topic's status, unless the object has changed meanwhile."""
+        """Replace a topic's status, unless the object has changed in the meantime."""
 
     async def write_group(
         self, group: ConsumerGroup, status: GroupStatus, happened: Sequence[Notice]
     ) -> None:
-        """Replace a group's status, unless the object has changed meanwhile."""
+        """Replace a group's status, unless the object has changed in the meantime."""
 
     async def start_driver(self, group: ConsumerGroup) -> None:
         """Start the driver of a group's job."""
@@ -72,4 +72,4 @@ class World(Protocol):
         """Remove a driver that has ended."""
 
     async def give_up_driver(self, group: ConsumerGroup) -> None:
-        """Remove a driver whose state is unknown, once it cannot be running any more."""
+        """Remove a driver whose state is unknown, if it can no longer be running."""

@@ -1,1 +1,1 @@
-"""Without Kubernetes: objects from a file, and jobs as processes."""
+"""The operator without Kubernetes: objects come from a file, and jobs run as processes."""

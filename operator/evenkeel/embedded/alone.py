@@ -1,8 +1,8 @@
 """
-Locks that prevent two `evenkeel run` with the same state folder or the same file.
+Locks that prevent two `evenkeel run` from using the same state folder or the same file.
 
-Two processes would start drivers for the same groups, which would read everything twice. The
-kernel releases a lock when its process ends in any way.
+Both would start drivers for the same groups, so all messages would be read twice. However a process
+ends, the kernel releases its locks.
 """
 
 import contextlib
@@ -22,17 +22,19 @@ class NotAloneError(EvenkeelError):
 
 @contextlib.contextmanager
 def hold_locks(file: Path, folder: Path) -> Iterator[None]:
-    """Hold both locks in the block; raise an error with the other process if one is taken."""
+    """Hold both locks while the block runs. If one is taken, the error names the other process."""
     folder.mkdir(parents=True, exist_ok=True)
     with (
-        _hold_lock(folder / ".lock", f"the state folder {folder}", "give another one by --state"),
-        _hold_lock(_find_lock(file), f"the file {file}", "end that one first"),
+        _hold_lock(
+            folder / ".lock", f"the state folder {folder}", "choose another one with --state"
+        ),
+        _hold_lock(_find_lock(file), f"the file {file}", "end that process first"),
     ):
         yield
 
 
 def _find_lock(file: Path) -> Path:
-    """Find the lock of a file, outside its folder: the folder may not be writable."""
+    """Find the path of a file's lock. It is not in the file's folder, which may be read-only."""
     name = hashlib.sha256(os.fsencode(file.resolve())).hexdigest()[:16]
     return Path(tempfile.gettempdir(), f"evenkeel-run-{name}.lock")
 
@@ -49,7 +51,7 @@ def _hold_lock(path: Path, what: str, advice: str) -> Iterator[None]:
         except BlockingIOError as error:
             who = os.pread(lock, 32, 0).decode(errors="replace").strip()
             raise NotAloneError(
-                f"another evenkeel run already runs {what}, process {who or 'unknown'}; {advice}"
+                f"another evenkeel run already uses {what}, process {who or 'unknown'}; {advice}"
             ) from error
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)

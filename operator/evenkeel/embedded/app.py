@@ -18,12 +18,12 @@ from evenkeel.members import server
 from evenkeel.members.doors import TokenDoor
 
 LOOK_SECONDS = 0.25
-TOKEN = "members.token"  # noqa: S105 it names the file
+TOKEN = "members.token"  # noqa: S105 the name of a file
 log = logging.getLogger("evenkeel")
 
 
 async def run(file: Path, folder: Path, members_port: int) -> None:
-    """Run until Ctrl-C or SIGTERM, then finish the batches in progress."""
+    """Run until Ctrl-C or SIGTERM. Then finish the batches in progress."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -38,7 +38,7 @@ async def run(file: Path, folder: Path, members_port: int) -> None:
 async def run_world(
     file: Path, folder: Path, screen: Screen, members_port: int = 0
 ) -> AsyncIterator[FileWorld]:
-    """Run for as long as this lasts. Port 0 is any free one."""
+    """Run while the block runs. Port 0 means any free port."""
     with hold_locks(file, folder):
         async with _start(FileWorld(file, folder, screen.hear), screen) as world:
             serving = asyncio.create_task(_serve_members(world, folder, screen, members_port))
@@ -66,10 +66,10 @@ async def _start(world: FileWorld, screen: Screen) -> AsyncIterator[FileWorld]:
 
 
 async def _serve_members(world: FileWorld, folder: Path, screen: Screen, port: int) -> None:
-    """Answer members from the moment when a group has some."""
+    """Wait until a group has `spec.consumers.members`, then answer members."""
     await world.coordination.needed.wait()
     token = folder / TOKEN
-    if not token.exists():  # members that run already know the one of last time
+    if not token.exists():  # members that still run know the token of the last run
         driver.write_private(token, secrets.token_urlsafe())
     try:
         listening = server.open_port(port)
@@ -85,6 +85,6 @@ async def _keep_looking(world: FileWorld) -> None:
     while True:
         try:
             world.look()
-        except Exception:  # jobs continue, and the next edit is read
-            log.exception("this is a defect of Evenkeel; the file is looked at again")
+        except Exception:  # jobs continue, and the next change of the file is read
+            log.exception("this is a defect of Evenkeel; the file is read again later")
         await asyncio.sleep(LOOK_SECONDS)

@@ -1,7 +1,7 @@
 """
-A job's driver as a child process, with Spark's local-cluster for executors.
+Runs a job's driver as a child process, with executors in Spark's local-cluster mode.
 
-The driver, its JVM and its executors end with this process in any case.
+However this process ends, the driver, its JVM and its executors end too.
 """
 
 import asyncio
@@ -39,11 +39,11 @@ from evenkeel.control.jobs.states import (
 from evenkeel.errors import EvenkeelError
 
 SPARE = 1
-"""Spare executors of a local cluster: it cannot grow after its start."""
+"""Number of spare executors. They are needed because a local cluster cannot grow later."""
 STOP_SECONDS = 60.0
 RATE_SECONDS = 5.0
 HEAP_SHARE = 0.6
-"""Share of an executor's memory for the heap; the rest is for Python and the JVM."""
+"""Share of an executor's memory for the heap. Python and the rest of the JVM use the other part."""
 LEAST_HEAP_MIB = 480
 _LIBC = ctypes.CDLL(None)
 _SET_SIGNAL_AT_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
@@ -54,16 +54,16 @@ class MissingToolError(EvenkeelError):
 
 
 class EmbeddedDriver:
-    """One job's driver. After it has ended and was cleared, it can be started again."""
+    """One job's driver. After it has ended, `clear` makes it ready for another start."""
 
     def __init__(self, folder: Path, changed: Callable[[], None]) -> None:
-        """Start nothing yet. `changed` is called when `seen` has changed."""
+        """Prepare the driver without a process. `changed` is called when `seen` has changed."""
         self.folder = folder
         self.seen = ABSENT
         self.workers = 0
         """The number of workers of the local cluster."""
         self._rows: deque[tuple[float, Mapping[str, int]]] = deque()
-        """Rows that each slot has pulled, from the last reports."""
+        """The times of the last reports, and the rows that each slot had pulled by then."""
         self._changed = changed
         self._process: asyncio.subprocess.Process | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -71,16 +71,16 @@ class EmbeddedDriver:
 
     @property
     def pid(self) -> int | None:
-        """The process id while it runs."""
+        """The process id while the driver runs."""
         return self._process.pid if self._process else None
 
     @property
     def log(self) -> Path:
-        """Its log file."""
+        """The driver's log file."""
         return self.folder / "log"
 
     def choose_executor_count(self, executors: int) -> int:
-        """Choose the number of workers: as before if they are enough, else with spares."""
+        """Choose the number of workers: as before if that is enough, otherwise with spares."""
         return self.workers if executors <= self.workers else executors + SPARE
 
     async def start(self, job: JobFile, identity: str) -> None:
@@ -92,7 +92,7 @@ class EmbeddedDriver:
         file = self.folder / names.JOB
         master = {"spark.master": _build_master(self.workers, job.spark)}
         whole = msgspec.structs.replace(job, spark=master | job.spark)
-        write_private(file, job_file.encode(whole))  # it holds the credentials
+        write_private(file, job_file.encode(whole))  # it contains the credentials
         with self.log.open("ab") as log_file:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "spark_jobs.pipeline", str(file),
@@ -123,7 +123,7 @@ class EmbeddedDriver:
             await asyncio.wait([self._watch])
 
     def look(self) -> None:
-        """Read the report if it is new."""
+        """Read the report if it has changed."""
         path = self.folder / names.REPORT
         if self._process is None:
             return
@@ -142,7 +142,7 @@ class EmbeddedDriver:
                 self._see(replace(seen, skipped=found.skipped))
 
     def rate(self, slot: str) -> float:
-        """Measure how many rows a second a slot has pulled recently."""
+        """Compute how many rows a second a slot has pulled recently."""
         now = time.monotonic()
         while len(self._rows) > 1 and now - self._rows[0][0] > RATE_SECONDS:
             self._rows.popleft()
@@ -162,7 +162,7 @@ class EmbeddedDriver:
         self._see(DriverSeen(DriverState.ENDED, identity, ending=ending, skipped=last.skipped))
 
     def _read_last_report(self) -> DriverReport:
-        """Read the driver's last report; an empty one if there is none."""
+        """Read the driver's last report; an empty report if there is none."""
         with contextlib.suppress(OSError, ValueError):
             return contract_report.read((self.folder / names.REPORT).read_bytes())
         return DriverReport()
@@ -189,9 +189,9 @@ def build_settings(executor: Process, workers: int) -> dict[str, str]:
 
 
 def refuse_if_missing() -> None:
-    """Raise an error that says what must be installed."""
+    """Raise an error if a required tool is missing. It tells how to install the tool."""
     if importlib.util.find_spec("pyspark") is None:
-        raise MissingToolError("jobs need PySpark here: pip install 'evenkeel[spark]'")
+        raise MissingToolError("jobs need PySpark: pip install 'evenkeel[spark]'")
     home = os.environ.get("JAVA_HOME")
     if not (home and (Path(home) / "bin" / "java").exists()) and shutil.which("java") is None:
         raise MissingToolError(
@@ -218,7 +218,7 @@ def _build_master(workers: int, spark: Mapping[str, str]) -> str:
 
 
 def _find_packages() -> str:
-    """Find the folder of our packages, for the executors' Python."""
+    """Find the folder that contains Evenkeel's packages, for the executors' Python."""
     found = importlib.util.find_spec("spark_jobs")
     assert found is not None
     assert found.origin is not None
@@ -230,7 +230,7 @@ def _build_environment() -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": _find_packages(),
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_SCALA_VERSION": "2.13",  # executors find their jars with it
+        "SPARK_SCALA_VERSION": "2.13",  # executors need it to find their jars
     }
 
 
@@ -239,7 +239,7 @@ def _die_with_parent() -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that no other user can read, even if it existed before."""
+    """Write a file that no other user can read, even if the file existed before."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600, exist_ok=False)
     path.write_text(text, encoding="utf-8")

@@ -24,10 +24,10 @@ REFRESHES_A_SECOND = 4
 
 
 class Screen:
-    """A live picture on a terminal; elsewhere one line for each notice."""
+    """Shows a live picture on a terminal, or one line for each notice elsewhere."""
 
     def __init__(self, console: Console | None = None) -> None:
-        """Show nothing yet."""
+        """Prepare the output."""
         self._console = console or Console()
         if not self._console.is_terminal:
             self._console.width = LOG_WIDTH
@@ -59,7 +59,7 @@ class Screen:
             logger.removeHandler(handler)
 
     def show(self) -> None:
-        """Print the current owners, if there is no live picture."""
+        """Print the current owners, unless a live picture shows them."""
         if not self._console.is_terminal:
             self._console.print(self._tables(), Text())
 
@@ -75,7 +75,7 @@ class Screen:
             self._console.print(line, soft_wrap=True)
 
     def _draw(self) -> RenderableType:
-        """Draw all groups, with the last lines below."""
+        """Draw all groups, and below them the last lines of output."""
         return Group(self._tables(), Text(), *self._lines)
 
     def _draw_group(self, world: FileWorld, group: objects.ConsumerGroup) -> RenderableType:

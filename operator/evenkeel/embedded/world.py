@@ -1,7 +1,7 @@
 """
-A world without Kubernetes: a file of manifests, which can be edited at any time.
+The world without Kubernetes is a file of manifests. Users can edit the file at any time.
 
-Statuses are kept in memory and in a file, with which the next run continues the epochs.
+Statuses are kept in memory, and in a file from which the next run reads the last epochs.
 """
 
 import hashlib
@@ -64,12 +64,12 @@ class FileWorld:
         self._kept = _read_status(folder / "status.json")
 
     def attach(self, loop: Loop) -> None:
-        """Read the file, and report changes to this loop from now on."""
+        """Read the file, and from now on report changes to this loop."""
         self._loop = loop
         self._read_file()
 
     def look(self) -> None:
-        """Read the file and the reports if they have changed."""
+        """Read the file and the drivers' reports again if they have changed."""
         try:
             self._read_file()
         except ManifestError as error:
@@ -90,7 +90,7 @@ class FileWorld:
         return self._objects.groups.values()
 
     def explain_unseen(self, namespace: str) -> str | None:
-        """Everything can be observed here."""
+        """Return None, because everything can be observed."""
         return None
 
     def list_pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
@@ -127,7 +127,7 @@ class FileWorld:
         return ClusterAddress(tuple(topic.spec.name_servers or ()), credentials)
 
     def refuse_unless_leading(self) -> None:
-        """There is no other replica here."""
+        """Do nothing, because there is no other replica."""
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status."""
@@ -153,7 +153,7 @@ class FileWorld:
             self._note_change(key, Loop.group_changed)
 
     def compute_identity(self, group: ConsumerGroup) -> str:
-        """Fingerprint of the driver; a change restarts it."""
+        """Compute the fingerprint of the group's driver. A change restarts the driver."""
         return _hash_job(self._build_job(group, self._prepare_driver(group.head.key)))
 
     async def start_driver(self, group: ConsumerGroup) -> None:
@@ -172,7 +172,7 @@ class FileWorld:
         self._prepare_driver(group.head.key).clear()
 
     async def give_up_driver(self, group: ConsumerGroup) -> None:
-        """Do nothing: the state of a process is always known."""
+        """Do nothing, because the state of a process is always known."""
 
     async def close(self) -> None:
         """End all jobs after their batches."""
@@ -181,7 +181,7 @@ class FileWorld:
             await each.end()
 
     def _prepare_driver(self, key: Key) -> EmbeddedDriver:
-        """Find the driver of a group, or create one that is not started."""
+        """Find the driver of a group. If there is none, create it without starting it."""
         found = self._drivers.get(key)
         if found is None:
             folder = self._folder / key.namespace / key.name
@@ -191,14 +191,14 @@ class FileWorld:
         return found
 
     def _publish(self, key: Key) -> None:
-        """Write the newest assignment for the job, if there is one."""
+        """Write the newest assignment to the job's file, if the group has a job."""
         if key in self._drivers:
             group = self._objects.groups[key]
             found = assignment.make_file(group.status, group.to_drain)
             driver.write_atomically(self._drivers[key].folder / names.ASSIGNMENT, found)
 
     def _coordinate(self, key: Key) -> None:
-        """Tell the group's members, if it has any, the newest assignment."""
+        """Pass the newest assignment to the coordinator, if the group has members."""
         group = self._objects.groups.get(key)
         if group is None:
             self.coordination.forget(key)
@@ -215,9 +215,7 @@ class FileWorld:
         job = group.spec.job
         assert job is not None
         if job.checkpoint.url is None:
-            raise ManifestError(
-                f"{group}: there are no claims without Kubernetes; give spec.job.checkpoint.url"
-            )
+            raise ManifestError(f"{group}: claims need Kubernetes; set spec.job.checkpoint.url")
         topics = self._objects.topics
         places = Places(
             str(folder / names.ASSIGNMENT),
@@ -234,7 +232,7 @@ class FileWorld:
         spark = driver.build_settings(job.executor, workers) | job.spark_conf
         if RESTART in group.head.annotations:
             spark["spark.evenkeel.restart"] = group.head.annotations[RESTART]
-        # The assignment says how many executors there are, without a restart.
+        # The number of executors comes from the assignment, so a change needs no restart.
         return job_file.build(group, topics, places, spark, workers - driver.SPARE)
 
     def _write_python_file(self, group: ConsumerGroup, ref: KeyRef, folder: Path) -> str:
@@ -247,7 +245,7 @@ class FileWorld:
         return str(path)
 
     def _write_options(self, group: ConsumerGroup, name: str, folder: Path) -> str:
-        """Write a Secret to files, as in a volume of a pod."""
+        """Write the entries of a Secret to files, as a volume of a pod would have them."""
         key = group.find_key(name)
         if key not in self._objects.secrets:
             raise ManifestError(f"{group}: there is no Secret {key}, which a sink names")
@@ -273,7 +271,7 @@ class FileWorld:
         return {name: found[name] for name in ("accessKey", "secretKey")}
 
     def _read_file(self) -> None:
-        """Read a changed file; statuses stay, and a changed spec gets a new generation."""
+        """Read a changed file. Statuses are kept, and a changed spec gets a new generation."""
         stamp = self._file_stamp()
         if stamp == self._stamp:
             return
@@ -305,7 +303,7 @@ class FileWorld:
         try:
             facts = self._file.stat()
         except OSError:
-            return None  # reading it raises the reason
+            return None  # the attempt to read it raises an error with the reason
         return facts.st_mtime_ns, facts.st_ino
 
     def _keep_status(self, found: Any, old: Any) -> Any:
@@ -329,7 +327,9 @@ def _read_status(path: Path) -> dict[tuple[str, str], Any]:
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError) as error:
-        raise ManifestError(f"{path} cannot be read: {error}; epochs go on from it") from error
+        raise ManifestError(
+            f"{path} cannot be read: {error}; it contains the last epochs"
+        ) from error
     return {(each["kind"], each["name"]): each for each in found}
 
 

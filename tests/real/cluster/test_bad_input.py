@@ -159,7 +159,7 @@ def test_what_cannot_be_planned_is_told_in_the_status(
     asked: dict[str, tuple[Document, str]] = {
         "huge": ({**huge, **static}, "have 256,000 queues"),
         "bad-ids": ({**small, **static, "strategy": config}, "config.queues.a[0].ids: "),
-        "b" * 253: ({**small, "job": job}, "its name has 253 letters"),
+        "b" * 253: ({**small, "job": job}, "its name has 253 characters"),
     }
     for name, (spec, _) in asked.items():
         namespace.make("ConsumerGroup", name, spec)

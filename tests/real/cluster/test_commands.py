@@ -98,7 +98,7 @@ def test_it_explains_who_owns_what_since_which_epoch(place: Namespace, run: Run)
 def test_a_plan_says_what_the_next_rebalance_would_move(place: Namespace, run: Run) -> None:
     pods(place, "planned", "pl-a", "pl-b")
     assert run("plan", "planned") == (
-        NOTHING_MOVES, "commands/planned: 0 queues move\nimbalance 1.00, at best 1.00\n"
+        NOTHING_MOVES, "commands/planned: 0 queues move\nimbalance 1.00, best possible 1.00\n"
     )  # fmt: skip
     run("pause", "planned", "--wait")
     place.pod("pl-c", {"app": "planned"})
@@ -106,7 +106,7 @@ def test_a_plan_says_what_the_next_rebalance_would_move(place: Namespace, run: R
     code, shown = run("plan", "planned")
     assert code == SOMETHING_MOVES
     assert "2 queues move" in shown
-    assert "it is paused" in shown
+    assert "the group is paused" in shown
 
 
 def test_top_shows_all_groups_and_each_with_its_queues(place: Namespace, run: Run) -> None:

@@ -140,7 +140,7 @@ def test_a_group_names_brokers_that_may_not_be_read_until_they_may_be_again(
     )
     assert count_loads(lost) == {"a": 4}
     assert message(lost, "Assigned") == (
-        "the permission to read is missing, so messages there are not read: "
+        "the perm lacks READ, so no messages are read on: "
         f"Topic {namespace.name}/orders on broker-b"
     )
     client.put_topics([written], on=["broker-b"])

@@ -103,7 +103,7 @@ def test_a_status_whose_slices_are_gone_waits_and_says_how_to_go_on(
             GROUPS, "many", lambda it: read_condition(it, "Ready") == ("False", "SlicesMissing"), 60
         )
         assert lost["slices"] == first["slices"]
-        assert "empty status.slices to assign everything again" in json.dumps(lost["conditions"])
+        assert "clear status.slices to assign all queues again" in json.dumps(lost["conditions"])
         path = namespace.path(GROUPS, "many", "status")
         namespace.patch(path, {"status": {"slices": None}})
         again = namespace.until(GROUPS, "many", lambda it: is_sliced(it, 2), 60)

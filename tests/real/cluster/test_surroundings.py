@@ -97,7 +97,7 @@ def test_executors_that_the_api_server_would_refuse_are_told_of_before_the_job_s
         return {"podTemplate": {"spec": {"tolerations": [toleration]}}}
 
     namespace.make("ConsumerGroup", "billing", job(executor=executor("Sometimes")))
-    told(namespace, "its executors would be refused", "tolerations[0].operator", "Sometimes")
+    told(namespace, "the API server refuses its executors", "tolerations[0].operator", "Sometimes")
     assert not has_driver(namespace)
     namespace.change(GROUPS, "billing", {"spec": job(executor=executor("Exists"))})
     wait_for(lambda: has_driver(namespace), bool)

@@ -49,12 +49,13 @@ def test_what_an_api_server_refuses_is_refused(tmp_path: Path, kind: CrdKind, sp
         (
             CONSUMER_GROUP,
             {**GROUP, "topics": [{"name": "a"}, {"name": "a"}]},
-            "ConsumerGroup x: spec.topics[1]: there are two with name a",
+            "ConsumerGroup x: spec.topics[1]: there are two entries with name a",
         ),
         (
             CONSUMER_GROUP,
             of_job(startFrom="Timestamp", startTimestamp="2026-02-30T08:00:00Z"),
-            "ConsumerGroup x: spec.job.startTimestamp: '2026-02-30T08:00:00Z' is no date and time",
+            "ConsumerGroup x: spec.job.startTimestamp: '2026-02-30T08:00:00Z' is not a date and "
+            "time",
         ),
     ],
 )
@@ -71,10 +72,10 @@ def test_the_place_and_the_reason_are_named(
     [
         (
             {"apiVersion": "evenkeel.dev/v1"},
-            "Topic x: there is no apiVersion evenkeel.dev/v1, but evenkeel.dev/v1alpha1",
+            "Topic x: there is no apiVersion evenkeel.dev/v1; use evenkeel.dev/v1alpha1",
         ),
         ({"apiVersion": "evenkel.dev/v1alpha1"}, "Topic x: there is no apiVersion evenkel.dev/v1a"),
-        ({"apiVersion": None}, "Topic x: it has no apiVersion, as evenkeel.dev/v1alpha1"),
+        ({"apiVersion": None}, "Topic x: it has no apiVersion, such as evenkeel.dev/v1alpha1"),
         ({"kind": "topic"}, "topic x: there is no kind topic in evenkeel.dev/v1alpha1; Topic may"),
         ({"kind": None}, "x: it has no kind"),
     ],

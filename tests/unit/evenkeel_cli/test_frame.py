@@ -109,7 +109,7 @@ def test_a_cluster_that_is_not_there_is_one_sentence() -> None:
     )
     ended = run("top", KUBECONFIG="", HOME="/nowhere")
     assert ended.stderr.startswith(
-        "evenkeel: no cluster is chosen: give --kubeconfig, set KUBECONFIG, "
+        "evenkeel: no cluster is chosen: use --kubeconfig, set KUBECONFIG, "
     )
 
 

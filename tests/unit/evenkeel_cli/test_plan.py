@@ -91,7 +91,7 @@ def test_nothing_moves_where_all_is_well(
     path = written(tmp_path, topic(), group(HALVES))
     code, shown = run(capsys, "-f", str(path))
     assert code == NOTHING_MOVES
-    assert shown == "billing: 0 queues move\nimbalance 1.00, at best 1.00\n"
+    assert shown == "billing: 0 queues move\nimbalance 1.00, best possible 1.00\n"
 
 
 def test_one_more_executor_shows_what_would_move_and_why(
@@ -105,7 +105,7 @@ def test_one_more_executor_shows_what_would_move_and_why(
         "TOPIC   BROKER    QUEUES  FROM       TO         WHY",
         "orders  broker-a  3       billing-0  billing-2  joined",
         "orders  broker-b  3       billing-1  billing-2  joined",
-        "imbalance 1.12, at best 1.12",
+        "imbalance 1.12, best possible 1.12",
     ]
 
 
@@ -158,7 +158,7 @@ def test_one_group_of_several_may_be_named(
     code, shown = run(capsys, "nobody", "other", "-f", str(path))
     assert (code, shown) == (
         FAILED,
-        f"evenkeel: there is no ConsumerGroup nobody in {path}: there are billing, other\n",
+        f"evenkeel: there is no ConsumerGroup nobody in {path}: it has billing, other\n",
     )
 
 
@@ -180,7 +180,9 @@ def test_what_waits_for_the_end_of_a_pause_is_planned_and_the_pause_is_said(
     path = written(tmp_path, topic(), paused)
     code, shown = run(capsys, "-f", str(path), "--executors", "3")
     assert code == SOMETHING_MOVES
-    assert shown.endswith("it is paused: moves that are not forced wait until it is resumed\n")
+    assert shown.endswith(
+        "the group is paused: moves that are not forced wait until it is resumed\n"
+    )
 
 
 def test_pods_that_are_to_be_emptied_get_nothing_back(tmp_path: Path) -> None:
@@ -215,7 +217,7 @@ def test_what_kubectl_gives_is_read_from_a_pipe(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a: [", "is no YAML"),
+        ("a: [", "is not valid YAML"),
         (yaml.safe_dump({**HEAD, "kind": "Topic"}), "a Topic has no metadata.name"),
         (
             yaml.safe_dump(topic(route=3)),
@@ -234,7 +236,7 @@ def test_what_kubectl_gives_is_read_from_a_pipe(
             "Topic orders: there is no field spec.route[0].queues",
         ),
         (yaml.safe_dump(group()), "ConsumerGroup billing: there is no Topic orders"),
-        (yaml.safe_dump_all([group(), group()]), "there are two of ConsumerGroup billing"),
+        (yaml.safe_dump_all([group(), group()]), "ConsumerGroup billing occurs twice"),
         (yaml.safe_dump({**HEAD, "kind": ["Topic"]}), "there is no kind ['Topic'] in evenkeel.dev"),
         (yaml.safe_dump({"kind": "List", "items": 5}), "there is no ConsumerGroup in"),
         ("[" * 3000, "it is nested too deep"),

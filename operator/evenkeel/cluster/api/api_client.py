@@ -1,7 +1,7 @@
 """
-The operator's client of the Kubernetes API: JSON in, JSON out, with time limits and typed errors.
+The operator's client of the Kubernetes API, with time limits and typed errors.
 
-kopf watches objects; all other reads and all writes are made here.
+kopf watches objects; this client does all other reads and all writes.
 """
 
 import asyncio
@@ -55,26 +55,28 @@ def find_connection(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:
         found = kopf.login_with_service_account(settings=settings)
         found = found or kopf.login_with_kubeconfig(settings=settings)
     except KeyError as error:
-        text = f"the kubeconfig cannot be used: it names {error}, which is not in it"
+        text = f"the kubeconfig cannot be used: it refers to {error}, which it does not contain"
         raise NoClusterError(text) from error
     except yaml.YAMLError as error:
         why = kubeconfig_checks.describe_yaml_error(error)
-        raise NoClusterError(f"the kubeconfig cannot be used: it is no YAML: {why}") from error
+        raise NoClusterError(
+            f"the kubeconfig cannot be used: it is not valid YAML: {why}"
+        ) from error
     except (OSError, ValueError, kopf.LoginError) as error:
         raise NoClusterError(f"the kubeconfig cannot be used: {error}") from error
     if found is None:
         raise NoClusterError(
-            "there is no cluster: this is no pod with a service account, and neither KUBECONFIG "
-            "nor ~/.kube/config names one"
+            "no cluster is configured: this is not a pod with a service account, and KUBECONFIG "
+            "and ~/.kube/config name no cluster"
         )
     if not kubeconfig_checks.is_address(found.server):
         raise NoClusterError(
-            f"the kubeconfig cannot be used: its server {found.server!r} is no address such as "
+            f"the kubeconfig cannot be used: its server {found.server!r} is not an address such as "
             "https://10.0.0.1:6443"
         )
     if found.token and not kubeconfig_checks.is_token(found.token):
         raise NoClusterError(
-            "the kubeconfig or service account cannot be used: its token holds characters that no "
+            "the kubeconfig or service account cannot be used: its token has characters that no "
             "token has, such as a line break"
         )
     return found
@@ -103,7 +105,7 @@ class ApiRequest:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The media types that are sent and accepted."""
+        """Headers with the media types of the body and of the answer."""
         sent = {} if self.body is None else {"Content-Type": self.kind}
         return {"Accept": self.accept, **sent}
 
@@ -115,9 +117,9 @@ class Api:
         self, connect: Callable[[], kopf.ConnectionInfo], fence: Fence | None = None
     ) -> None:
         """
-        Open no connection yet. `connect` is called again now and then, because tokens change.
+        Prepare the client without a connection. `connect` is called again later: tokens change.
 
-        Writes need an open fence, except those of `ask_unfenced`.
+        Writes need an open fence, except those by `ask_unfenced`.
         """
         self._fence = fence or Fence()
         self._connect = connect
@@ -146,7 +148,7 @@ class Api:
             await self._session.close()
 
     async def refuse_strangers(self) -> None:
-        """Raise if the server is not an API server; one that does not answer yet is accepted."""
+        """Raise if the server is not an API server. A server that does not answer is accepted."""
         try:
             found = await self.get("/api")
         except (NotFoundError, NotAnApiServerError) as error:
@@ -165,7 +167,7 @@ class Api:
         return await self._send(Whole, ApiRequest("GET", path, query=query))
 
     async def get_heads(self, path: str, query: Mapping[str, str]) -> Heads:
-        """Read one page of a list, only the metadata: it is much smaller."""
+        """Read one page of a list with only the metadata of objects, which is much smaller."""
         return await self._send(Heads, ApiRequest("GET", path, query=query, accept=HEADS_ONLY))
 
     async def create(self, path: str, document: Document) -> Document:
@@ -181,16 +183,16 @@ class Api:
         return await self.ask(ApiRequest("PUT", path, document))
 
     async def merge(self, path: str, document: Document) -> Document:
-        """Change these fields of an object."""
+        """Change the given fields of an object."""
         return await self.ask(ApiRequest("PATCH", path, document, MERGE))
 
     async def apply(self, path: str, document: Document) -> Document:
-        """Apply these fields to an object, as their only manager."""
+        """Set the given fields of an object by server-side apply, even if others manage them."""
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return await self.ask(ApiRequest("PATCH", path, document, APPLY, query))
 
     async def delete(self, path: str, uid: str, grace_seconds: int | None = None) -> None:
-        """Delete the object with this uid; idempotent."""
+        """Delete the object with this uid. If it is already gone, nothing happens."""
         options: Document = {"preconditions": {"uid": uid}}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
@@ -198,7 +200,7 @@ class Api:
             await self.ask(ApiRequest("DELETE", path, options))
 
     async def ask(self, request: ApiRequest) -> Document:
-        """Send a request. Writes need the lead, and must be answered before the lead ends."""
+        """Send a request. Only the leader may write, and a write must end before its lead ends."""
         seconds = ANSWER_SECONDS if request.method == "GET" else self._fence.count_seconds_left()
         try:
             async with asyncio.timeout(min(seconds, ANSWER_SECONDS)):
@@ -207,7 +209,7 @@ class Api:
             raise AwayError(f"the API server does not answer {request} in time") from error
 
     async def ask_unfenced(self, request: ApiRequest) -> Document:
-        """Send a request without the lead: for the Lease itself, and for harmless writes."""
+        """Send a request even if this process does not lead: for the Lease, or harmless writes."""
         return await self._send(Document, request)
 
     async def _send(self, wanted: type[Kind], request: ApiRequest) -> Kind:
@@ -232,14 +234,14 @@ class Api:
             to = answer.headers.get("Location", "")
             raise NotAnApiServerError(
                 f"the answer to {request} is a redirect to {to[:200]!r}, which is not "
-                "followed: it comes from something else than an API server"
+                "followed: it does not come from an API server"
             )
         kind_of_error = _ERRORS.get(answer.status, ApiError)
         raise kind_of_error(f"{request}: {_read_message(content, answer.status)}")
 
     def _build_stranger_error(self) -> NoClusterError:
         return NoClusterError(
-            f"what answers at {self._info.server} is no API server: see whether the kubeconfig "
+            f"the server at {self._info.server} is not an API server: see whether the kubeconfig "
             "has the right address"
         )
 
@@ -252,9 +254,9 @@ class Api:
 def _read(content: bytes, wanted: type[Kind], asked: str) -> Kind:
     try:
         return msgspec.json.decode(content, type=wanted)
-    except msgspec.DecodeError as error:  # such as from a proxy
+    except msgspec.DecodeError as error:  # for example, a proxy has answered
         raise NotAnApiServerError(
-            f"the answer to {asked} is none of an API server: {error}"
+            f"the answer to {asked} does not come from an API server: {error}"
         ) from error
 
 

@@ -4,7 +4,7 @@ from evenkeel.errors import EvenkeelError
 
 
 class NoClusterError(EvenkeelError):
-    """No kubeconfig says how to reach a cluster, or it is invalid."""
+    """There is no kubeconfig, or it is invalid, or its server is not an API server."""
 
 
 class AwayError(EvenkeelError):
@@ -20,7 +20,7 @@ class ApiError(EvenkeelError):
 
 
 class ConflictError(ApiError):
-    """The object has changed since it was read, or exists already."""
+    """The object has changed since it was read, or it already exists."""
 
 
 class NotFoundError(ApiError):

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import yaml
 
 TOKEN = re.compile("[!-~]+")
-"""Characters that a header can carry: an error about others would show the token."""
+"""The characters that a header may contain. With others, an error would show the token."""
 
 
 def is_address(server: str) -> bool:
@@ -14,7 +14,7 @@ def is_address(server: str) -> bool:
     try:
         found = urlsplit(server)
         return found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
-    except ValueError:  # such as a port that is no number
+    except ValueError:  # for example, the port is not a number
         return False
 
 
@@ -22,7 +22,7 @@ def describe_yaml_error(error: yaml.YAMLError) -> str:
     """Describe a YAML error in one line, without the error's own text: it quotes secrets."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"{error.problem}, in line {error.problem_mark.line + 1}"
-    return "it holds characters that YAML does not allow"
+    return "it contains characters that YAML does not allow"
 
 
 def is_token(text: str) -> bool:

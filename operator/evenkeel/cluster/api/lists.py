@@ -1,4 +1,4 @@
-"""Lists, page by page: of whole objects, or only of their metadata, which is much faster."""
+"""Pages of lists, with whole objects or only with their metadata, which is much faster."""
 
 from typing import Any, Generic, TypeVar
 
@@ -44,7 +44,7 @@ class Page(msgspec.Struct, Generic[Item]):
 
     metadata: _ListMetadata
     items: list[Item] | None = None
-    """None: there are no such objects."""
+    """None if there are no such objects."""
 
 
 Whole = Page[dict[str, Any]]

@@ -35,7 +35,7 @@ def build_path(resource: Resource, key: Key) -> str:
 
 
 def build_path_of(document: Mapping[str, Any]) -> str:
-    """Build the path of an object from its own document."""
+    """Build the path of an object from its document."""
     group, _, version = document["apiVersion"].rpartition("/")
     kind = document["kind"].lower()
     plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"

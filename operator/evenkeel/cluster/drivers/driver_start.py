@@ -1,8 +1,8 @@
 """
-Starts a job: creates all its objects, once everything that the job names exists.
+Starts a job: creates all its objects, if all objects that its spec refers to exist.
 
-A pod that can never run is not created: it would stay pending without a message, or Spark would
-request the same executor for ever and only the driver's log would say why.
+Without this check, the driver's pod would stay pending without a message, or Spark would request
+the same executor for ever, and only the driver's log would tell why.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ from evenkeel.errors import EvenkeelError, ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
 
 MOST_PREFIX = 58
-"""How many letters of `generateName` the API server uses."""
+"""How many characters of `generateName` the API server uses."""
 RANDOM = "bcdfghjklmnpqrstvwxz2456789"
-"""The letters of its random suffix."""
+"""The characters of the random suffix that the API server appends."""
 
 
 async def start_driver(
     api: Api, group: ConsumerGroup, topics: Mapping[Key, Topic], image: str
 ) -> None:
-    """Create all objects; the driver's pod is the last."""
+    """Create all objects of a job. The driver's pod is created last."""
     wanted = job_objects.build_job_objects(group, topics, image)
     await _refuse_missing_objects(api, group)
     for each in wanted.objects:
@@ -41,7 +41,7 @@ async def start_driver(
 
 
 async def free_lease(api: Api, group: ConsumerGroup, holder: str) -> None:
-    """Release the Lease of a driver that has ended, so the next driver need not wait for it."""
+    """Release the Lease of a driver that has ended, so that the next driver need not wait."""
     path = paths.build_path(paths.LEASES, group.find_key(names.name_driver(group)))
     with contextlib.suppress(NotFoundError, ConflictError):
         found = await api.get(path)
@@ -50,7 +50,7 @@ async def free_lease(api: Api, group: ConsumerGroup, holder: str) -> None:
 
 
 async def refuse_unless_ours(api: Api, group: ConsumerGroup, wanted: Document) -> None:
-    """Refuse to replace an object of the same name that is not owned by this group."""
+    """Refuse to replace an object of the same name that this group does not own."""
     try:
         found = await api.get(paths.build_path_of(wanted))
     except NotFoundError:
@@ -58,8 +58,8 @@ async def refuse_unless_ours(api: Api, group: ConsumerGroup, wanted: Document) -
     owners = found["metadata"].get("ownerReferences") or ()
     if group.head.uid not in [each["uid"] for each in owners]:
         raise ManifestError(
-            f"{group}: there is a {wanted['kind']} {wanted['metadata']['name']} already, which "
-            "is not of this group; delete or rename one of the two"
+            f"{group}: there already is a {wanted['kind']} {wanted['metadata']['name']}, which "
+            "does not belong to this group; delete or rename one of the two"
         )
 
 
@@ -84,7 +84,7 @@ async def _find_named(
         return await api.get(paths.build_path(resource, group.find_key(name)))
     except NotFoundError as error:
         raise ManifestError(
-            f"{group}: there is no {kind} {group.find_key(name)}, which its job names; make it, "
+            f"{group}: there is no {kind} {group.find_key(name)}, which its job names; create it, "
             "or correct spec.job"
         ) from error
 
@@ -96,15 +96,15 @@ async def _try_executor(api: Api, group: ConsumerGroup, pod: Document) -> None:
     except ApiError as error:
         why = mask_random_name(str(error), pod["metadata"]["generateName"])
         raise EvenkeelError(
-            f"{group}: its executors would be refused; see spec.job.executor: {why}"
+            f"{group}: the API server refuses its executors; see spec.job.executor: {why}"
         ) from error
 
 
 def mask_random_name(text: str, prefix: str) -> str:
     """
-    Remove the random suffix from the name of a refused object.
+    Replace the random suffix in the name of a refused object.
 
-    Otherwise each attempt would have a different message, and the status would be written each
+    Otherwise the message would differ after each attempt, and the status would be written each
     time.
     """
     return re.sub(f"({re.escape(prefix[:MOST_PREFIX])})[{RANDOM}]{{5}}(?![a-z0-9])", r"\1*", text)

@@ -1,8 +1,9 @@
 """
 Decides when the Lease of a driver whose state is unknown has expired.
 
-A driver that cannot renew its Lease ends before the Lease expires. Clocks of machines differ, so a
-Lease counts as expired after this process has seen it unchanged for its whole duration.
+A driver that cannot renew its Lease ends before the Lease expires. Clocks of machines differ, so
+the times in a Lease are not compared with this machine's clock: a Lease counts as expired after
+this process has seen it unchanged for its whole duration.
 """
 
 import time
@@ -16,34 +17,36 @@ from evenkeel.cluster.manifest import names
 from evenkeel.objects import ConsumerGroup, Key
 
 HOLDS_SECONDS = 30.0
-"""Duration of a Lease that has none."""
+"""Duration of a Lease that does not contain its duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SeenLease:
-    """A version of a Lease, and since when it is the newest one."""
+    """A version of a Lease, and when this process first saw it."""
 
     version: str
     since: float
 
 
 class LeaseExpiry:
-    """The last seen Lease of each group; read only while its driver is to be given up."""
+    """The last seen Leases of groups. A Lease is read only while the driver's state is unknown."""
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start without any Leases."""
+        """Begin without any Leases."""
         self._api = api
         self._clock = clock
         self._seen: dict[Key, _SeenLease] = {}
-        """The Lease of each group."""
+        """The last seen Lease of each group."""
 
     async def take_back(self, group: ConsumerGroup, holder: str) -> bool:
-        """Take an expired Lease from its holder; return whether the holder no longer has it."""
+        """Take an expired Lease from its holder. Return whether the holder no longer has it."""
         path = paths.build_path(paths.LEASES, group.find_key(names.name_driver(group)))
         try:
             found = await self._api.get(path)
         except NotFoundError:
-            return self._is_old(group.head.key, holder, HOLDS_SECONDS)  # it cannot be renewed
+            return self._is_old(
+                group.head.key, holder, HOLDS_SECONDS
+            )  # it is gone, so the driver cannot renew it
         spec, version = found["spec"], found["metadata"]["resourceVersion"]
         if spec.get("holderIdentity") != holder:
             return True
@@ -52,7 +55,7 @@ class LeaseExpiry:
             return False
         try:
             await self._api.replace(path, {**found, "spec": {**spec, "holderIdentity": ""}})
-        except ConflictError:  # it was renewed at the last moment
+        except ConflictError:  # the driver renewed it at the last moment
             return False
         return True
 

@@ -1,12 +1,13 @@
 """
 Limits how many drivers restart at a time when no user asked for it. Pure.
 
-An upgrade of the chart changes the identity of drivers: the default image, or how this version of
-the operator builds pods. If all drivers restarted at once, all jobs would stop at once, with an
-untested image. So only a few restart at a time, and the next one starts when one of them runs
-again. A job that does not come back keeps its turn, so a broken image stops only these few jobs.
+An upgrade of the chart may change the pods of all drivers: the default image changes, or the new
+operator builds pods in another way. If all drivers restarted at once, all jobs would stop at once,
+perhaps with a broken image. So only a few restart at a time, and the next one restarts when one of
+them runs again. A job that does not run again keeps its turn, so a broken image stops only these
+few jobs.
 
-Jobs that a user has changed restart at once, and so do jobs that do not run.
+This limit does not apply to jobs that a user has changed, nor to jobs that do not run.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ OF_NO_RESTART = ("rebalance", "strategy", "suspend")
 
 
 def hash_wish(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> str:
-    """Fingerprint of what a user asks for; a change needs a new driver."""
+    """Compute a fingerprint of the user's settings for a driver. A change needs a new driver."""
     spec = msgspec.to_builtins(group.spec)
     kept = {key: each for key, each in spec.items() if key not in OF_NO_RESTART}
     kept["job"] = {**(kept.get("job") or {}), "executors": None}
@@ -36,10 +37,10 @@ def hash_wish(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> str:
 
 
 class RestartTurns:
-    """Which groups may restart now."""
+    """Decides which groups may restart now."""
 
     def __init__(self, at_once: int, is_away: Callable[[Key], bool]) -> None:
-        """Start without turns. `is_away` says whether a restarted group does not run again yet."""
+        """Begin without turns. `is_away` tells whether a restarted group does not run again yet."""
         self._at_once = at_once
         self._is_away = is_away
         self._turns: set[Key] = set()
@@ -52,11 +53,11 @@ class RestartTurns:
 
     @property
     def restarting(self) -> int:
-        """How many groups have a turn."""
+        """How many groups restart now."""
         return len(self._turns)
 
     def choose_identity(self, key: Key, wanted: str, wish: str, driver: DriverSeen) -> str:
-        """Choose the identity that a driver must have now: the old one until it has a turn."""
+        """Choose the identity that a driver must have now: the old one until it may restart."""
         self._waiting.discard(key)
         is_at_work = driver.state is DriverState.RUNNING and driver.identity != wanted
         if not is_at_work or driver.asked not in ("", wish) or self._has_turn(key):
@@ -65,7 +66,7 @@ class RestartTurns:
         return driver.identity
 
     def forget(self, key: Key) -> None:
-        """Drop a deleted group."""
+        """Drop the state of a deleted group."""
         self._waiting.discard(key)
         self._turns.discard(key)
 
@@ -77,7 +78,7 @@ class RestartTurns:
 
 
 def is_away(group: ConsumerGroup | None, driver: DriverSeen, wanted: str) -> bool:
-    """Whether a restarting job should run again and does not yet."""
+    """Whether a restarting job does not run again yet, although it should."""
     job = group.spec.job if group is not None else None
     if group is None or job is None or not job.executors or group.spec.suspend:
         return False

@@ -22,7 +22,7 @@ def build_event(group: ConsumerGroup, what: Notice) -> dict[str, Any]:
         "generateName": f"{key.name[:200]}.",
         "namespace": key.namespace,
     }
-    if what.rebalance is not None:  # `evenkeel explain` reads it
+    if what.rebalance is not None:  # `evenkeel explain` reads this annotation
         text = msgspec.json.encode(what.rebalance).decode()
         metadata["annotations"] = {LAST_REBALANCE: text}
     return {

@@ -1,8 +1,8 @@
 """
-Writes Events of Kubernetes in the background, one after the other.
+Writes Events of Kubernetes in the background, one by one.
 
-The status matters more and says the same, so no work waits for an Event, and an Event that cannot
-be written is only logged.
+The status contains the same information and is more important. So no work waits for an Event, and
+an Event that cannot be written is only logged.
 """
 
 import asyncio
@@ -22,26 +22,26 @@ from evenkeel.objects import ConsumerGroup
 log = logging.getLogger("evenkeel")
 MOST_WAITING = 2000
 LAST_SECONDS = 2.0
-"""Time for the waiting Events at the end."""
+"""Time limit for writing the waiting Events when the operator ends."""
 
 
 class EventWriter:
     """Writes Events while it runs."""
 
     def __init__(self, api: Api) -> None:
-        """Write nothing yet."""
+        """Prepare the writer. It writes after `start`."""
         self._api = api
         self._waiting: asyncio.Queue[tuple[ConsumerGroup, Notice]] = asyncio.Queue(MOST_WAITING)
         self._task: asyncio.Task[None] | None = None
         self._brake = RateLimiter()
 
     def announce(self, group: ConsumerGroup, what: Notice) -> None:
-        """Queue an Event, unless too many of the same reason were written for this group."""
+        """Queue an Event, unless this group has had too many Events with the same reason."""
         held = self._brake.let_through((group.head.uid, what.reason), time.monotonic())
         if held is None:
             return
         if held:
-            text = f"{what.message} ({held} more of this reason were held back)"
+            text = f"{what.message} ({held} more Events with this reason were suppressed)"
             what = replace(what, message=text)
         try:
             self._waiting.put_nowait((group, what))
@@ -54,7 +54,7 @@ class EventWriter:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Write the waiting Events within a time limit, and stop."""
+        """Write the waiting Events within a time limit, then stop."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_SECONDS):
                 await self._waiting.join()

@@ -1,1 +1,1 @@
-"""Which replica of the operator leads."""
+"""Decides which replica of the operator leads."""

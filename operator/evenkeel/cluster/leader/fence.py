@@ -1,9 +1,10 @@
 """
-Limits until when a leader may start a write.
+Limits the time in which a leader may write.
 
-A Lease prevents two leaders, but not a former leader that was paused in the middle of its work. So
-each write checks the fence first, and gets the time that is left until another replica may lead.
-The clock also advances while the machine sleeps.
+A Lease ensures that there is one leader, but a process that was paused in the middle of its work
+may not know that it no longer leads. So each write first checks the fence. The fence also tells how
+much time is left before another replica may lead, which is the time limit of the write. The clock
+advances even while the machine sleeps.
 """
 
 import math
@@ -20,17 +21,17 @@ class LostLeadError(EvenkeelError):
 
 
 def read_clock() -> float:
-    """Read a clock that cannot be set and also advances while the machine sleeps."""
+    """Read a clock that cannot be set, and that advances even while the machine sleeps."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 class Fence:
-    """Open until it is closed; a Lease opens it for a limited time."""
+    """Allows writes while it is open. A Lease opens it for a limited time."""
 
     def __init__(self, clock: Clock = read_clock) -> None:
-        """Start open: without a Lease it stays open."""
+        """Begin open. Without a Lease the fence stays open."""
         self._clock = clock
         self._last_begin = math.inf
         self._end = math.inf
@@ -48,8 +49,8 @@ class Fence:
         return self._clock() < self._last_begin
 
     def count_seconds_left(self) -> float:
-        """Return how long work that starts now may take; raise if none may start."""
+        """Return how long work that starts now may take. Raise if no work may start."""
         found = self._clock()
         if found >= self._last_begin:
-            raise LostLeadError("the write is not made because this process no longer leads")
+            raise LostLeadError("the write was not made because this process no longer leads")
         return self._end - found

@@ -1,9 +1,10 @@
 """
-Leader election with a Lease, as in the controllers of Kubernetes.
+Leader election with a Lease, as in Kubernetes' own controllers.
 
-The election of the client library is not used: it relies on the wall clock, which may jump, gives
-up at the first broken connection, has no time limit for requests, and does not release the lease.
-Here a lease expires when this process has seen it unchanged for its whole duration.
+The election of the client library is not used: it relies on the wall clock, which may jump; it
+gives up at the first broken connection; its requests have no time limit; and it does not release
+the Lease. Here a Lease counts as expired after this process has seen it unchanged for its whole
+duration.
 """
 
 import asyncio
@@ -26,10 +27,10 @@ log = logging.getLogger("evenkeel")
 
 
 class LeaderLease:
-    """One candidate for the lead."""
+    """One candidate for leadership."""
 
     def __init__(self, api: Api, key: Key, identity: str, terms: LeaderTerms, own: Fence) -> None:
-        """Make no request yet. The fence is open while this candidate leads."""
+        """Prepare the candidate. Its fence is open while it leads."""
         self._fence = own
         own.close()
         self._api = api
@@ -45,7 +46,7 @@ class LeaderLease:
     async def keep(
         self, begin: Callable[[], Awaitable[None]], end: Callable[[], Awaitable[None]]
     ) -> None:
-        """Lead whenever possible, until cancelled; then release the lease."""
+        """Lead whenever possible, until cancelled. Then release the Lease."""
         try:
             while True:
                 renewed = fence.read_clock()
@@ -87,13 +88,13 @@ class LeaderLease:
         self._fence.open(renewed + self._terms.deadline, renewed + self._terms.duration)
 
     async def _stop(self, end: Callable[[], Awaitable[None]]) -> None:
-        """Finish the work in progress while the lease allows it, and start no more."""
+        """Start no more work, and finish the work in progress before the Lease expires."""
         self.is_leading = False
         await end()
         self._fence.close()
 
     async def _try_to_take(self) -> bool:
-        """Take or renew the lease, if it is free or ours."""
+        """Take the Lease if it is free, or renew it if this candidate holds it."""
         try:
             async with asyncio.timeout(self._terms.deadline):
                 return await self._take()

@@ -1,10 +1,10 @@
-"""How long the operator's Lease holds. Pure: the command line checks it without a cluster."""
+"""The times of the operator's Lease. Pure: the command line checks them without a cluster."""
 
 import math
 from dataclasses import dataclass
 
 LONGEST = 3600
-"""Seconds. After a leader dies, nobody leads until its Lease has run out."""
+"""In seconds. After a leader dies, no replica leads until its Lease has expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class LeaderTerms:
 
 
 def find_fault(terms: LeaderTerms) -> str:
-    """Return what is wrong with the terms, by the same rules as the chart; empty if nothing is."""
+    """Explain what is wrong with the terms, by the chart's rules; empty if they are valid."""
     if not all(map(math.isfinite, (terms.duration, terms.deadline, terms.period))):
         return "--lease-duration, --lease-deadline and --lease-period must be numbers of seconds"
     if not 1 <= terms.duration <= LONGEST:
@@ -28,12 +28,12 @@ def find_fault(terms: LeaderTerms) -> str:
     if terms.deadline >= terms.duration:
         return (
             f"--lease-deadline {terms.deadline:g} must be less than --lease-duration "
-            f"{terms.duration:g}: a leader must give up before another one takes over"
+            f"{terms.duration:g}: a leader must step down before another one takes over"
         )
     if terms.period >= terms.deadline:
         return (
             f"--lease-period {terms.period:g} must be less than --lease-deadline "
-            f"{terms.deadline:g}: else the Lease cannot be renewed in time"
+            f"{terms.deadline:g}: otherwise the Lease cannot be renewed in time"
         )
     if terms.period <= 0:
         return f"--lease-period {terms.period:g} must be more than 0"

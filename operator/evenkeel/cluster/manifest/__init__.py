@@ -1,1 +1,1 @@
-"""The Kubernetes objects of a group's job, as pure functions. `whole` puts them together."""
+"""Pure functions that build the Kubernetes objects of a group's job. Start with `job_objects`."""

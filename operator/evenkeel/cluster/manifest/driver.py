@@ -11,7 +11,10 @@ from evenkeel.cluster.manifest.pods import WantedPods
 
 _JOB, _FILES, _OPTIONS = "evenkeel-job", "evenkeel-files", "evenkeel-options"
 _FROM_THE_POD = {POD_UID: "metadata.uid", "SPARK_LOCAL_HOSTNAME": "status.podIP"}
-"""Spark listens on the second, and executors connect to it: a pod's name has no DNS record."""
+"""
+Environment variables from the pod's own fields. Spark listens on SPARK_LOCAL_HOSTNAME, which is an
+address, because executors cannot resolve the name of a pod.
+"""
 _PORTS = {
     "driver": pod_paths.DRIVER_PORT,
     "blocks": pod_paths.BLOCKS_PORT,
@@ -20,7 +23,7 @@ _PORTS = {
 
 
 def build_pod(wanted: WantedPods) -> Document:
-    """Build the pod, without the annotation with the fingerprint."""
+    """Build the driver's pod, without the annotation that contains its fingerprint."""
     has_state = wanted.job.checkpoint.persistent_volume_claim is not None
     ours: Document = {
         "metadata": pods.build_metadata(wanted, "driver"),
@@ -85,7 +88,7 @@ def _build_env(name: str, field: str) -> Document:
 
 
 def _list_sources(refs: list[KeyRef]) -> list[dict[str, Any]]:
-    """List the users' files as volume sources, in a folder for each ConfigMap."""
+    """List the users' files as volume sources, with a folder for each ConfigMap."""
     return [
         {
             "configMap": {

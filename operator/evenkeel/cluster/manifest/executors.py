@@ -1,8 +1,8 @@
 """
 Builds the template from which Spark creates executors' pods.
 
-Spark adds name, image, resources, environment and local folders to it, calls the image with the
-argument `executor`, and lets the driver's pod own them.
+Spark adds name, image, resources, environment and local folders, calls the image with the argument
+`executor`, and makes the driver's pod the owner of each executor's pod.
 """
 
 from evenkeel.cluster.manifest import pod_paths, pod_templates, pods
@@ -11,7 +11,7 @@ from evenkeel.cluster.manifest.pods import WantedPods
 
 
 def build_template(wanted: WantedPods) -> Document:
-    """Build it. Executors mount the claim only if a sink writes to it: it may not be shared."""
+    """Build the template. It mounts the claim only if a sink writes there."""
     job = wanted.job
     has_state = job.checkpoint.persistent_volume_claim is not None and any(
         sink is not None and pod_paths.is_state(sink.path) for sink in (job.sink, job.dead_letter)
@@ -20,7 +20,7 @@ def build_template(wanted: WantedPods) -> Document:
         "metadata": pods.build_metadata(wanted, "executor"),
         "spec": {
             **pods.build_spec(wanted, has_state=has_state),
-            "automountServiceAccountToken": False,  # they never call the API
+            "automountServiceAccountToken": False,  # executors never call the API
         },
     }
     path = f"{wanted.group}: spec.job.executor.podTemplate"

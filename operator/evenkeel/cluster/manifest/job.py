@@ -1,4 +1,4 @@
-"""The job file of a driver in Kubernetes."""
+"""Builds the job file of a driver in Kubernetes."""
 
 from collections.abc import Mapping
 
@@ -17,9 +17,9 @@ from evenkeel.objects import Key, Topic
 
 def build(wanted: WantedPods, topics: Mapping[Key, Topic], executor: Document) -> JobFile:
     """
-    Build it; `executor` is the template of executors.
+    Build the job file. `executor` is the pod template of executors.
 
-    A scheduled job starts without executors: the driver requests them if there is something to
+    A scheduled job starts without executors. The driver requests them if there are messages to
     read.
     """
     count = max(wanted.job.executors, 1)
@@ -44,6 +44,6 @@ def build(wanted: WantedPods, topics: Mapping[Key, Topic], executor: Document) -
 
 
 def reset_what_may_change(job: JobFile) -> JobFile:
-    """Reset what may change while a driver runs: the number of executors, and the object's uid."""
+    """Reset the fields that may change while a driver runs: number of executors, and origin."""
     spark = {name: value for name, value in job.spark.items() if name != spark_settings.INSTANCES}
     return msgspec.structs.replace(job, executors=1, origin="", spark=spark)

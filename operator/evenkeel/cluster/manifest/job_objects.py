@@ -30,17 +30,17 @@ class JobObjects:
     """The objects of a job."""
 
     objects: list[Document]
-    """In the order of their creation; the driver's pod is the last."""
+    """All objects in the order of their creation. The driver's pod is the last one."""
     executor: Document
-    """An executor's pod as Spark creates it, to check whether it would be refused."""
+    """An executor's pod as Spark will create it, to check whether the API server accepts it."""
 
 
 def build_job_objects(group: ConsumerGroup, topics: Mapping[Key, Topic], image: str) -> JobObjects:
     """
-    Build all objects of a job; `image` is the image of jobs that name none.
+    Build all objects of a job. `image` is the image of jobs whose spec has none.
 
-    All objects can be used for server-side apply, and the driver writes none of their fields. An
-    invalid job is a `ManifestError`.
+    All objects can be used for server-side apply: the driver writes none of their fields. An
+    invalid job raises a `ManifestError`.
     """
     made = _build(group, topics, image)
     return JobObjects(_list_objects(group, made), _build_executor(group, made))
@@ -66,7 +66,7 @@ def _list_objects(group: ConsumerGroup, made: "_Built") -> list[Document]:
 
 
 def compute_restart_hash(group: ConsumerGroup, topics: Mapping[Key, Topic], image: str) -> str:
-    """Fingerprint of the driver; a change restarts it. The pod's annotation has the current one."""
+    """Compute the driver's fingerprint. If the pod's annotation differs, the job restarts."""
     return _build(group, topics, image).restart_hash
 
 

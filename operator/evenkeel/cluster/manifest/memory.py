@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from evenkeel import quantities
 
 LEAST_HEAP_MIB = 480
-"""Spark needs 450; Java does not count all of its heap."""
+"""Minimum heap. Spark needs 450 MiB, and Java reports less than the whole heap."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySplit:
-    """Both parts in MiB; together they are the container's memory."""
+    """The two parts of a container's memory, in MiB."""
 
     heap: int
     rest: int
@@ -20,14 +20,14 @@ class TooLittleError(ValueError):
     """The heap would be too small for Spark."""
 
     def __init__(self, heap: int, needed: int) -> None:
-        """Keep the heap that there would be, and the memory that the container needs."""
+        """Store the heap that would result, and the memory that the container needs."""
         super().__init__(heap, needed)
         self.heap = heap
         self.needed = needed
 
 
 def split(quantity: str, factor: float) -> MemorySplit:
-    """Split with a rest of `factor` times the heap, as Spark computes its overhead."""
+    """Split memory. The rest is `factor` times the heap, as in Spark's computation of overhead."""
     whole = quantities.parse_mib(quantity)
     heap = int(whole / (1 + factor))
     if heap < LEAST_HEAP_MIB:

@@ -26,7 +26,7 @@ def build_labels(group: ConsumerGroup) -> dict[str, str]:
 
 
 def build_metadata(group: ConsumerGroup, name: str) -> Document:
-    """Build the metadata of an object that is owned by the group and deleted with it."""
+    """Build the metadata of an object that the group owns, so that it is deleted with the group."""
     owner = {
         "apiVersion": names.API_VERSION,
         "kind": "ConsumerGroup",

@@ -1,9 +1,8 @@
 """
 Builds the NetworkPolicy of a job: only pods of the same group reach Spark's ports.
 
-All other ports stay open, because a template may add containers with ports. Pods in the network of
-their node have no address that a policy could select; then Spark's ports stay open, and only
-Spark's secret protects them.
+All other ports stay open, because a template may add containers with ports. A policy cannot select
+pods with `hostNetwork`; then Spark's ports stay open, and only Spark's secret protects them.
 """
 
 from collections.abc import Iterable

@@ -6,7 +6,10 @@ from evenkeel.objects import ConsumerGroup
 
 JOB = "/etc/evenkeel"
 EXECUTOR_TEMPLATE = "executor.json"
-"""JSON is also YAML, and all parsers agree on it: "12e4" stays a string."""
+"""
+The file with the executors' template. It is JSON, in which all YAML parsers agree: "12e4" is a
+string.
+"""
 FILES = "/etc/evenkeel-files"
 """The users' Python files, with a folder for each ConfigMap."""
 OPTIONS = "/etc/evenkeel-options"
@@ -14,7 +17,7 @@ OPTIONS = "/etc/evenkeel-options"
 AUTHORITIES = "/etc/evenkeel-tls"
 AUTHORITIES_FILE = "ca.crt"
 STATE = "/state"
-"""The claim of `spec.job.checkpoint`."""
+"""Where the claim of `spec.job.checkpoint` is mounted."""
 WORK = "/work"
 """The working directory of the processes."""
 TMP = "/tmp"  # noqa: S108 a volume of the pod's own
@@ -34,11 +37,11 @@ def find_options(secret: str) -> str:
 
 
 def find_checkpoint(group: ConsumerGroup, job: Job) -> str:
-    """Find the URL of the checkpoint; one claim may hold checkpoints of several groups."""
+    """Find the URL of the checkpoint. A claim may hold the checkpoints of several groups."""
     return job.checkpoint.url or f"file://{STATE}/checkpoints/{group.head.key.name}"
 
 
 def is_state(path: str | None) -> bool:
-    """Whether a path is in the claim."""
+    """Whether a path lies in the claim."""
     plain = "/" + (path or "").removeprefix("file:").lstrip("/")
     return path is not None and f"{plain}/".startswith(f"{STATE}/")

@@ -1,9 +1,9 @@
 """
-Merges a user's pod template with what a job needs.
+Merges a user's pod template with the settings that a job needs.
 
 Objects are merged field by field, and the job's values win. Lists of named items are merged by
-name: containers are merged like objects, and other items of the job replace the user's. All other
-lists of the job replace the user's. Null counts as not set.
+name: containers of the same name are merged like objects, and for other items the job's item wins.
+In all other cases the job's list replaces the user's list. Null counts as not set.
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ _ACCOUNT = (
 _REFUSED = {"serviceAccountName": _ACCOUNT, "serviceAccount": _ACCOUNT}
 _REFUSED_IN_OURS = {
     "image": "use spec.job.image",
-    "command": "the operator sets what runs here",
-    "args": "the operator sets what runs here",
+    "command": "the operator sets the command",
+    "args": "the operator sets the arguments",
     "lifecycle": "Spark and the operator control how these pods end",
 }
 
@@ -37,7 +37,7 @@ _REFUSED_IN_OURS = {
 def merge_pod(
     template: PodTemplate | None, defaults: Document, needed: Document, path: str
 ) -> Document:
-    """Merge metadata and spec of a pod: defaults, then the user's, then the job's."""
+    """Merge metadata and spec: the user's values override defaults, the job's override both."""
     users: Document = {}
     if template is not None:
         users = {"metadata": template.metadata, "spec": template.spec}
@@ -87,10 +87,10 @@ def _index(items: Any, kind: str, path: str) -> dict[Any, Any]:
     for each in items:
         value = each.get(first) if isinstance(each, dict) else None
         if not isinstance(value, (str, int)):
-            raise ManifestError(f"{path} holds an item without a {first}")
+            raise ManifestError(f"{path} contains an item without a {first}")
         name = (value, *(str(each.get(field)) for field in more))
         if name in found:
-            raise ManifestError(f"{path} holds two with {first} {value}")
+            raise ManifestError(f"{path} contains two items with {first} {value}")
         found[name] = each
     return found
 
@@ -98,7 +98,9 @@ def _index(items: Any, kind: str, path: str) -> dict[Any, Any]:
 def _refuse(users: Document, path: str) -> None:
     for name, value in users["metadata"].items():
         if name not in ("labels", "annotations") and value is not None:
-            raise ManifestError(f"{path}.metadata takes labels and annotations, and not {name}")
+            raise ManifestError(
+                f"{path}.metadata may contain labels and annotations, but not {name}"
+            )
     for name, why in _REFUSED.items():
         if users["spec"].get(name):
             raise ManifestError(f"{path}.spec.{name}: {why}")

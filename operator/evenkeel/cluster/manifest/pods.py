@@ -14,7 +14,7 @@ STATE_VOLUME = "evenkeel-state"
 BEYOND_FETCH_SECONDS = 90
 """Time after the fetch deadline to write a batch, and for the driver to report it."""
 STATE_GROUP = 185
-"""Default group of the claim's files; any number would do."""
+"""Default group of the files in the claim. The number has no meaning."""
 _RESTRICTED = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -26,7 +26,7 @@ _WRITABLE = {"evenkeel-tmp": pod_paths.TMP, "evenkeel-work": pod_paths.WORK}
 
 @dataclass(frozen=True, slots=True)
 class WantedPods:
-    """A job, and what its pods are built from."""
+    """A job, with everything from which its pods are built."""
 
     group: ConsumerGroup
     job: Job
@@ -60,7 +60,7 @@ def build_metadata(wanted: WantedPods, role: str) -> Document:
 
 
 def build_spec(wanted: WantedPods, *, has_state: bool) -> Document:
-    """Build the spec that both need."""
+    """Build the part of the spec that drivers and executors share."""
     container = {
         "name": pod_templates.CONTAINER,
         "workingDir": pod_paths.WORK,

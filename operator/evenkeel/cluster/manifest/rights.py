@@ -1,8 +1,8 @@
 """
 Builds the driver's service account and its role.
 
-Spark needs only pods: `spark_settings` turns off everything else. All other rights are for single
-objects by name.
+Spark needs rights only for pods, because `spark_settings` turns off everything else. All other
+rights are for single objects by name.
 """
 
 from contract.kinds import parts
@@ -21,7 +21,7 @@ def build_rights(group: ConsumerGroup) -> list[Document]:
         "apiVersion": "v1",
         "kind": "ServiceAccount",
         "metadata": names.build_metadata(group, name),
-        "automountServiceAccountToken": False,  # the driver's pod asks for it
+        "automountServiceAccountToken": False,  # the driver's pod mounts it
     }
     binding: Document = {
         "apiVersion": f"{_RBAC}/v1",
@@ -36,7 +36,7 @@ def build_rights(group: ConsumerGroup) -> list[Document]:
 
 
 def build_role(group: ConsumerGroup) -> Document:
-    """Build the role alone: it changes with the names of the slices."""
+    """Build only the role, which changes with the names of the slices."""
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "Role",

@@ -1,4 +1,4 @@
-"""How a job reaches RocketMQ: the credentials and TLS settings of its topics."""
+"""Finds how a job connects to RocketMQ: the credentials and TLS settings of its topics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ _ENVIRONMENT = {ACCESS_KEY: "accessKey", SECRET_KEY: "secretKey"}
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """What a process needs besides the name servers. It holds names of Secrets, no content."""
+    """Credentials and TLS settings of a process, as names of Secrets without their content."""
 
     secret: str | None
     tls: Tls | None
 
     @property
     def option(self) -> str | None:
-        """The TLS option of the source; None: no TLS."""
+        """The TLS option of the source; None without TLS."""
         if self.tls is None:
             return None
         return (
@@ -42,7 +42,7 @@ class ClusterAccess:
 
     @property
     def volumes(self) -> list[Document]:
-        """The volume with the certificates of the Secret, without its other entries."""
+        """The volume with the certificates from the Secret, without the Secret's other entries."""
         if self._authorities is None:
             return []
         items = [{"key": pod_paths.AUTHORITIES_FILE, "path": pod_paths.AUTHORITIES_FILE}]
@@ -66,14 +66,14 @@ def find_access(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> ClusterAcc
     for topic in found:
         if topic.spec.tls is not None and topic.spec.tls.insecure_skip_verify:
             raise ManifestError(
-                f"{topic}: spec.tls.insecureSkipVerify cannot be used for jobs, here {group}: "
-                "give spec.tls.caSecretRef"
+                f"{topic}: spec.tls.insecureSkipVerify cannot be used with the job of {group}: "
+                "set spec.tls.caSecretRef"
             )
     ways = {(topic.spec.credentials_secret_ref, topic.spec.tls) for topic in found}
     if len(ways) > 1:
         raise ManifestError(
-            f"{group}: its topics differ in credentialsSecretRef or tls, and one job has one of "
-            "each: make them the same, or make a group each"
+            f"{group}: its topics differ in credentialsSecretRef or tls, but a job has only one of "
+            "each: make them equal, or create a group for each topic"
         )
     ((secret, tls),) = ways
     return ClusterAccess(secret.name if secret else None, tls)
@@ -81,5 +81,7 @@ def find_access(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> ClusterAcc
 
 def _find_topic(group: ConsumerGroup, topics: Mapping[Key, Topic], key: Key) -> Topic:
     if key not in topics:
-        raise ManifestError(f"{group}: there is no Topic {key}; make it, or leave it out")
+        raise ManifestError(
+            f"{group}: there is no Topic {key}; create it, or remove it from spec.topics"
+        )
     return topics[key]

@@ -1,4 +1,4 @@
-"""Spark's settings for a driver that is a pod and creates executors as pods."""
+"""Builds Spark's settings for a driver that runs in a pod and creates executors as pods."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,10 @@ from evenkeel.errors import ManifestError
 
 INSTANCES = "spark.executor.instances"
 _OVERHEAD = {"driver": 1.1, "executor": 0.65}
-"""Memory outside the heap: the driver also runs Python that plans, and the user's Python."""
+"""
+Memory outside the heap, relative to the heap. The driver also runs the planning in Python and the
+user's Python code.
+"""
 _PLACE = "the operator sets where driver and executors run"
 _RIGHTS = "the driver may only access pods"
 _PINNING = "queues stay with their executors only with the operator's setting"
@@ -54,11 +57,11 @@ REFUSED = {
     "spark.speculation": _PINNING,
     "spark.task.cpus": _PINNING,
 }
-"""Settings that `spec.job.sparkConf` must not contain, and why; `*` matches any ending."""
+"""Settings that `spec.job.sparkConf` must not contain, with the reason. `*` matches any ending."""
 
 
 def build_settings(wanted: WantedPods, executor: Document) -> dict[str, str]:
-    """Build Spark's settings; the user's `sparkConf` wins. `executor` is the pod template."""
+    """Build Spark's settings. The user's `sparkConf` overrides. `executor` is the pod template."""
     users = wanted.job.spark_conf
     _refuse(wanted, users)
     cores = str(wanted.job.executor.cores)
@@ -99,7 +102,7 @@ def build_settings(wanted: WantedPods, executor: Document) -> dict[str, str]:
 
 
 def _copy_from_template(template: Document) -> dict[str, str]:
-    """Copy into settings what Spark does not take from the template."""
+    """Copy the fields that Spark does not read from the template into settings."""
     policy = pod_templates.find_container(template)["imagePullPolicy"]
     return {
         "spark.kubernetes.container.image.pullPolicy": str(policy),
@@ -128,14 +131,14 @@ def _split(wanted: WantedPods, who: str, process: Process) -> MemorySplit:
     factor = _OVERHEAD[who] if text is None else _parse_factor(text)
     if factor is None:
         raise ManifestError(
-            f"{wanted.group}: spec.job.sparkConf.{key}: {text!r} is no number above 0, as in '0.4'"
+            f"{wanted.group}: spec.job.sparkConf.{key}: {text!r} is not a number above 0, as '0.4'"
         )
     try:
         return memory.split(process.memory, factor)
     except memory.TooLittleError as error:
         raise ManifestError(
-            f"{wanted.group}: spec.job.{who}.memory {process.memory} leaves {error.heap} MiB to "
-            f"Java, and Spark needs {memory.LEAST_HEAP_MIB}: give at least {error.needed}Mi"
+            f"{wanted.group}: spec.job.{who}.memory {process.memory} leaves {error.heap} MiB for "
+            f"Java, but Spark needs {memory.LEAST_HEAP_MIB}: set at least {error.needed}Mi"
         ) from error
 
 

@@ -1,10 +1,10 @@
 """
 A minimal HTTP server for kubelets and Prometheus.
 
-Each connection carries one short request without a body and gets one answer; everything else is
-refused with one line. If there are too many connections, the longest-idle one is closed for the
-newest; accepted requests are always answered. So a client of the port can do little harm, and
-learns nothing about the server.
+A connection may send one short request without a body, and gets one answer. Everything else is
+refused with one line. If there are too many connections, a new one closes the one that has been
+idle longest; accepted requests are always answered. So clients can do little harm, and learn
+nothing about the server.
 """
 
 import asyncio
@@ -20,14 +20,17 @@ from http import HTTPStatus
 
 log = logging.getLogger("evenkeel")
 MOST_CONNECTIONS = 256
-"""More than all honest clients open at once."""
+"""Maximum number of connections: more than all honest clients need."""
 HEAD_BYTES = 8192
 """Limit of a request: its first line and its headers."""
 HEAD_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
-"""Time for the client to read the answer; Prometheus does not wait longer either."""
+"""Time limit for sending the answer. Prometheus does not wait longer either."""
 LINGER_SECONDS = 1.0
-"""Time for the client to close first: data that it still sends would reset the connection."""
+"""
+How long the server waits for the client to close the connection. If the server closed it while the
+client still sends, the client would not get the whole answer.
+"""
 PIECE_BYTES = 65536
 METHODS = ("GET", "HEAD")
 _LINE = re.compile(rb"([A-Za-z]+) (/[!-~]*) HTTP/1\.[01]")
@@ -52,7 +55,7 @@ class RefusedRequestError(Exception):
     """A request that is refused."""
 
     def __init__(self, status: HTTPStatus, why: str, **headers: str) -> None:
-        """Make the answer from the reason."""
+        """Build the answer from the reason."""
         super().__init__(why)
         self.answer = build_line(why, status, **headers)
 
@@ -63,21 +66,21 @@ def build_line(text: str, status: HTTPStatus = HTTPStatus.OK, **headers: str) ->
 
 
 class _Stage(IntEnum):
-    """Progress of a connection. The lowest stage is closed first, and the oldest of a stage."""
+    """The progress of a connection. Connections in a lower stage are closed first, oldest first."""
 
     ASKS = 0
-    """Its request is not complete."""
+    """The request is not complete."""
     ENDS = 1
-    """It has its answer and is not closed by the client."""
+    """The answer is sent, and the client has not closed the connection."""
     TAKES = 2
-    """Its answer is being sent."""
+    """The answer is being sent."""
     WAITS = 3
-    """Its page is being made; it is never closed for another."""
+    """The answer is being made. The connection is never closed for a new one."""
 
 
 @dataclass(slots=True)
 class _Connection:
-    """A connection that is served now."""
+    """An open connection."""
 
     task: asyncio.Task[None]
     stage: _Stage = _Stage.ASKS
@@ -87,15 +90,15 @@ class HttpServer:
     """Answers all connections."""
 
     def __init__(self, pages: Mapping[str, Page]) -> None:
-        """Each page is made at each request."""
+        """Store the functions that make the pages; each is called at each request."""
         self._pages = pages
         self._connections: dict[StreamWriter, _Connection] = {}
-        """The connections that are served now, oldest first."""
+        """The open connections, oldest first."""
 
     def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Serve one connection from now on."""
         if len(self._connections) >= MOST_CONNECTIONS and not self._make_room():
-            answer = build_line("too many ask at once", HTTPStatus.SERVICE_UNAVAILABLE)
+            answer = build_line("too many connections", HTTPStatus.SERVICE_UNAVAILABLE)
             writer.write(_build_head(answer) + answer.body)
             writer.close()
             return
@@ -140,9 +143,9 @@ class HttpServer:
         except RefusedRequestError as refused:
             answer = refused.answer
         except Exception:
-            log.exception("a request is not answered; this is a defect of Evenkeel")
+            log.exception("a request was not answered; this is a defect of Evenkeel")
             answer = build_line("this is a defect of Evenkeel", HTTPStatus.INTERNAL_SERVER_ERROR)
-        with contextlib.suppress(OSError, TimeoutError):  # it is gone, or does not read
+        with contextlib.suppress(OSError, TimeoutError):  # the client is gone, or does not read
             async with asyncio.timeout(ANSWER_SECONDS):
                 self._set_stage(_Stage.TAKES, writer)
                 await _send(writer, _build_head(answer))
@@ -153,7 +156,7 @@ class HttpServer:
     def _find_page(self, method: str, path: str, headers: Mapping[str, str]) -> Page:
         if path not in self._pages:
             raise RefusedRequestError(
-                HTTPStatus.NOT_FOUND, f"there are only {', '.join(self._pages)}"
+                HTTPStatus.NOT_FOUND, f"the only paths are {', '.join(self._pages)}"
             )
         if method not in METHODS:
             allowed = ", ".join(METHODS)
@@ -162,7 +165,7 @@ class HttpServer:
             )
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
             raise RefusedRequestError(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "no request has a body here"
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request must not have a body"
             )
         return self._pages[path]
 
@@ -177,7 +180,7 @@ async def _read_head(reader: StreamReader) -> bytes:
     except asyncio.IncompleteReadError as error:
         if not error.partial:
             return b""
-        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "this is half a request") from None
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "the request is incomplete") from None
     except OSError:  # the client is gone
         return b""
     except asyncio.LimitOverrunError:
@@ -196,12 +199,12 @@ def _parse_head(asked: bytes) -> tuple[str, str, dict[str, str]]:
     begin = _LINE.fullmatch(first)
     headers = [_HEADER.fullmatch(each) for each in rest]
     if begin is None or None in headers:
-        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "this is no request by HTTP/1.1")
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "this is not an HTTP/1.1 request")
     pairs = [
         (each[1].decode().lower(), each[2].decode("latin-1").strip()) for each in headers if each
     ]
     if len({value for name, value in pairs if name == "content-length"}) > 1:
-        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "this has more than one length")
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "the request has more than one length")
     return begin[1].decode(), begin[2].decode(), dict(pairs)
 
 

@@ -25,10 +25,10 @@ async def serve(
     why_not_ready: Callable[[], str],
     why_sick: Callable[[], str],
 ) -> AsyncIterator[None]:
-    """Serve while the block runs. An empty reason means healthy or ready."""
+    """Serve while the block runs. The functions return reasons; empty means healthy or ready."""
 
     async def health() -> HttpAnswer:
-        # An answer shows that the event loop runs.
+        # Any answer already shows that the event loop runs.
         return _answer_probe(why_sick())
 
     async def readiness() -> HttpAnswer:
@@ -66,10 +66,10 @@ def _answer_probe(trouble: str) -> HttpAnswer:
 
 class _Scrapes:
     """
-    Renders metrics; requests in parallel share one result.
+    Renders metrics. Parallel requests share one result.
 
     Metrics are collected on the event loop, one by one, so that other tasks can run in between.
-    Rendering takes longer, and is done in a thread.
+    They are rendered in a thread, because that takes longer.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -79,7 +79,9 @@ class _Scrapes:
     async def answer(self) -> HttpAnswer:
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
-        text = await asyncio.shield(self._writing)  # a cancelled request cancels only itself
+        text = await asyncio.shield(
+            self._writing
+        )  # a cancelled request must not cancel the rendering
         return HttpAnswer(text, kind=CONTENT_TYPE_PLAIN_0_0_4)
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ class ConfigMap:
 
     key: Key
     group: str
-    """The group that it belongs to."""
+    """The name of the group to which it belongs."""
     report: str | None
     """The driver's report."""
     slice: list[Assigned] | None
@@ -27,7 +27,7 @@ class ConfigMap:
 
 @dataclass(frozen=True, slots=True)
 class _WholeGroup:
-    """A group whose status names slices, as it was read and with the assignments of its slices."""
+    """A group whose status names slices: as it was read, and with the assignments of the slices."""
 
     read: ConsumerGroup
     whole: ConsumerGroup
@@ -37,7 +37,7 @@ class ClusterCache:
     """All cached objects of a cluster."""
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Begin empty."""
         self.topics: ObjectCache[Topic] = ObjectCache(manifests.read_topic)
         self.groups: ObjectCache[ConsumerGroup] = ObjectCache(manifests.read_group)
         self.pods: ObjectCache[Pod] = ObjectCache(pods.read, lambda pod: pod.labels.items())
@@ -54,7 +54,7 @@ class ClusterCache:
         return None if found is None else self._join_slices(found)
 
     def list_groups(self) -> list[ConsumerGroup]:
-        """List all groups, as `group` finds them."""
+        """List all groups, each as from `find_group`."""
         return [self._join_slices(each) for each in self.groups.list_values()]
 
     def find_report(self, driver: Key) -> str | None:

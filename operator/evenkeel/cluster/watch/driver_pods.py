@@ -11,11 +11,11 @@ from evenkeel.control.jobs.states import DriverSeen, DriverState, Ending
 
 Body = Mapping[str, Any]
 KILLED = 137
-"""The exit code that is assumed if none is known."""
+"""The exit code that is assumed if the real one is unknown."""
 LOST = "ContainerStatusUnknown"
-"""A kubelet's reason for a container that it cannot find any more."""
+"""The reason that a kubelet gives for a container that it can no longer find."""
 GATES = "ReadinessGatesNotReady"
-"""A kubelet's reason for a pod that waits for its readiness gates."""
+"""The reason that a kubelet gives for a pod that waits for its readiness gates."""
 
 
 def read(body: Body) -> DriverSeen | None:
@@ -55,8 +55,8 @@ def _is_silent(status: Body) -> bool:
     """
     Whether the pod's node no longer answers.
 
-    Then the control plane sets Ready to False or Unknown, and ContainersReady stays as the kubelet
-    last wrote it.
+    If so, the control plane has set Ready to False or Unknown, but ContainersReady is still as the
+    kubelet wrote it.
     """
     if status.get("phase") == "Unknown":
         return True
@@ -67,7 +67,7 @@ def _is_silent(status: Body) -> bool:
 
 
 def _read_ending(status: Body) -> Ending | None:
-    """Read how the pod ended, or the main container while a sidecar still runs; None if not."""
+    """Read how the pod ended, or its main container if a sidecar still runs. None: it runs."""
     ended: Body = _find_state(status).get("terminated") or {}
     if not ended and status.get("phase") not in ("Succeeded", "Failed"):
         return None
@@ -101,12 +101,12 @@ def _measure_run(begun: str | None, ended: str) -> float:
 
 
 def explain_waiting(status: Body) -> str:
-    """Explain what a pending pod waits for, as the kubelet and the scheduler report it."""
+    """Explain what a pending pod waits for, in the words of the kubelet and the scheduler."""
     for each in status.get("containerStatuses") or ():
         found = (each.get("state") or {}).get("waiting") or {}
         if found.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             return f"does not start: {found['reason']}: {found.get('message', '')}".strip(": ")
     for each in status.get("conditions") or ():
         if each["type"] == "PodScheduled" and each["status"] == "False":
-            return f"is on no node: {each.get('message', each.get('reason', ''))}"
+            return f"has no node: {each.get('message', each.get('reason', ''))}"
     return ""

@@ -17,7 +17,7 @@ def add_report(
     executors: Iterable[Pod],
     zone: Callable[[str], str | None],
 ) -> DriverSeen:
-    """Add the driver's report; an executor whose pod is gone fills no slot."""
+    """Add the driver's report. An executor whose pod is gone does not fill its slot any more."""
     seen = driver.driver
     assert seen is not None
     if seen.state is DriverState.STARTING:
@@ -31,7 +31,7 @@ def add_report(
         found = contract_report.read(text)
     except msgspec.DecodeError as error:
         return replace(seen, message=f"the driver's report cannot be read: {error}")
-    if found.driver != driver.uid:  # from an earlier driver
+    if found.driver != driver.uid:  # the report of an earlier driver
         return seen
     seen = replace(seen, skipped=found.skipped)
     if seen.ending is not None:
@@ -43,7 +43,7 @@ def add_report(
         for slot, seat in (found.slots or {}).items()
         if (pod := by_id.get(seat.executor)) is not None and not pod.is_going
     }
-    # A stopping executor ends after its batch; only then does Spark request the next one.
+    # A stopping executor ends after its batch, and only then does Spark request a new one.
     alive = {name for name, pod in by_id.items() if name and not pod.has_ended}
     coming = frozenset(alive - {seat.executor for seat in slots.values()})
     report = Report(found.adopted_epoch, slots, found.pinned, found.error, coming)
@@ -51,6 +51,6 @@ def add_report(
 
 
 def _explain_waiting(executors: Iterable[Pod]) -> str:
-    """Explain why one executor does not run; the others usually have the same reason."""
+    """Explain why one executor does not run. The others usually have the same reason."""
     waits = [f"executor {pod.key.name} {pod.waits}" for pod in executors if pod.waits]
     return min(waits, default="")

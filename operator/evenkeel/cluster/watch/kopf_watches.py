@@ -1,10 +1,10 @@
 """
-Watches objects with kopf, which never writes to them.
+Watches objects with kopf, which is configured to never write to them.
 
-By default kopf copies each object to compare it with annotations that it writes, and removes the
-finalizer that all kopf operators share. A minute of 403 or 5xx answers would end a watch and with
-it all others, because kopf gives up after nine attempts. Here each watch retries for ever. Other
-errors, such as an invalid answer, still end all watches, and then this process has to end.
+By default kopf compares each object with a copy that it stores in an annotation, and removes the
+finalizer that all kopf operators share. It also gives up after nine attempts, so a minute of 403 or
+5xx answers would end a watch and with it all others. Here each watch retries for ever. Other
+errors, such as an invalid answer, still end all watches, and then this process must end.
 """
 
 import logging
@@ -21,14 +21,14 @@ from evenkeel.cluster.watch.scopes import WatchedKind
 from evenkeel.objects import read_head
 
 FINALIZER = f"{parts.GROUP}/nothing"
-WATCH_SECONDS = 20  # the API server takes whole ones only
+WATCH_SECONDS = 20  # the API server accepts only whole seconds
 """
 How long one watch request lasts before it is renewed.
 
-A short time detects connections on which packets are lost silently.
+With a short time, a connection on which packets are silently lost is detected soon.
 """
 SILENT_SECONDS = WATCH_SECONDS + 4.0
-"""If a watch has not ended by then, the API server does not answer."""
+"""If a watch request lasts longer than this, the API server does not answer."""
 REQUEST_SECONDS = 15.0
 CONNECT_SECONDS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 4.0
@@ -36,7 +36,7 @@ NUMBER = re.compile(r"[0-9]+")
 
 
 class EndlessPauses:
-    """Growing pauses between attempts, without end; each watch has its own."""
+    """Endless growing pauses between attempts. Each watch iterates by itself."""
 
     def __init__(self, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
         """Set the first and the longest pause."""
@@ -44,7 +44,7 @@ class EndlessPauses:
         self._longest = longest
 
     def __iter__(self) -> Iterator[float]:
-        """Start again with the first pause."""
+        """Begin with the first pause."""
         pause = self._first
         while True:
             yield pause * random.uniform(0.8, 1)  # noqa: S311 nothing secret
@@ -55,18 +55,18 @@ class RepeatFilter(logging.Filter):
     """Suppresses repeated log lines: endless retries would fill the log."""
 
     def __init__(self) -> None:
-        """Start without any lines."""
+        """Begin without any lines."""
         super().__init__()
         self._brake = RateLimiter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Lines that differ only in numbers count as equal."""
+        """Suppress a line that repeats too often. Lines that differ only in numbers are equal."""
         text = NUMBER.sub("", record.getMessage())
         return self._brake.let_through(text, record.created) is not None
 
 
 def be_patient(settings: kopf.OperatorSettings) -> None:
-    """Let watches retry for ever after errors, refusals and time-outs."""
+    """Make watches retry for ever after errors, refusals and timeouts."""
     settings.networking.error_backoffs = EndlessPauses()
     settings.networking.request_timeout = REQUEST_SECONDS
     settings.networking.connect_timeout = CONNECT_SECONDS
@@ -80,20 +80,20 @@ def be_patient(settings: kopf.OperatorSettings) -> None:
 
 
 def keep_hands_off(settings: kopf.OperatorSettings) -> None:
-    """Let kopf write nothing."""
+    """Make kopf write nothing."""
     settings.posting.enabled = False
     settings.persistence.finalizer = FINALIZER
     settings.persistence.diffbase_storage = _NoDiffs()
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
-    """Stores nothing, so there is nothing to compare."""
+    """Stores no copies of objects, so kopf compares nothing."""
 
     def build(self, **_: Any) -> kopf.BodyEssence:
         return kopf.BodyEssence({})
 
     def fetch(self, **_: Any) -> None:
-        """Find nothing."""
+        """Return no copy."""
 
     def store(self, **_: Any) -> None:
         """Write nothing."""

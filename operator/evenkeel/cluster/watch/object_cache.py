@@ -1,7 +1,8 @@
 """
 Caches the newest version of each object of one kind.
 
-Versions arrive in any order: this process caches its own writes before the watch reports them.
+Versions may arrive in any order, because this process caches its own writes before the watch
+reports them.
 """
 
 import logging
@@ -18,7 +19,7 @@ Value = TypeVar("Value")
 
 
 class _Version(NamedTuple):
-    """What orders the versions of an object; small, because there are many."""
+    """The fields that order the versions of an object. It is small, because there are many."""
 
     uid: str
     created: str
@@ -42,7 +43,7 @@ class ObjectCache(Generic[Value]):
         read: Callable[[Body], Value],
         marks: Callable[[Value], Iterable[Hashable]] = lambda value: (),
     ) -> None:
-        """Start empty. Objects can be found by their marks."""
+        """Begin empty. Objects can be found by their marks."""
         self._read = read
         self._marks = marks
         self._entries: dict[Key, _Entry[Value]] = {}
@@ -50,12 +51,12 @@ class ObjectCache(Generic[Value]):
         """Keys by namespace and mark."""
 
     def get(self, key: Key) -> Value | None:
-        """Find an object; None if there is none, or none that can be read."""
+        """Find an object; None if it does not exist or cannot be read."""
         found = self._entries.get(key)
         return None if found is None else found.value
 
     def take(self, body: Body) -> bool:
-        """Cache an object unless a newer version is cached; return whether it was."""
+        """Cache an object, unless a newer version is cached. Return whether it was cached."""
         found = read_head(body["metadata"])
         if not self.is_behind(found):
             return False
@@ -63,12 +64,12 @@ class ObjectCache(Generic[Value]):
         entry = self._entries[found.key] = _Entry[Value](_read_version(found))
         try:
             self._fill(found.key, entry, self._read(body))
-        except ManifestError as error:  # it was valid in another version of the schema
+        except ManifestError as error:  # it was stored under another version of the schema
             log.error("%s; the object is ignored until it is corrected", error)
         return True
 
     def drop(self, key: Key, uid: str | None = None) -> None:
-        """Drop an object, unless it was created again meanwhile."""
+        """Drop an object, unless it was created again in the meantime."""
         found = self._entries.get(key)
         if found is not None and uid in (None, found.version.uid):
             self._remove(key)
@@ -108,7 +109,7 @@ class ObjectCache(Generic[Value]):
             self._marked.setdefault((key.namespace, mark), set()).add(key)
 
     def _remove(self, key: Key) -> None:
-        """Remove an entry and all that is kept under its key."""
+        """Remove an entry, and everything that is indexed under its key."""
         entry = self._entries.pop(key, None)
         if entry is None or entry.value is None:
             return
@@ -120,7 +121,7 @@ class ObjectCache(Generic[Value]):
 
 
 def _read_version(found: Head) -> _Version:
-    """Read a version. API servers on etcd use growing numbers, though any text is valid."""
+    """Read a version. API servers with etcd use growing numbers, though any text is valid."""
     number = int(found.version) if found.version.isdigit() else 0
     return _Version(found.uid, found.created, number)
 

@@ -12,13 +12,13 @@ class PodSelectors:
     """The pod selectors of all groups."""
 
     def __init__(self) -> None:
-        """Start without any selectors."""
+        """Begin without any selectors."""
         self._wanted: dict[Key, Labels] = {}
         self._filed: dict[tuple[str, tuple[str, str]], set[Key]] = defaultdict(set)
         """Groups by namespace and the first label of their selector."""
 
     def note(self, group: Key, wanted: Labels | None) -> None:
-        """Note the selector of a group; None: it selects no pods."""
+        """Store the selector of a group; None if the group selects no pods."""
         old = self._wanted.pop(group, None)
         if old is not None:
             place = group.namespace, min(old.items())

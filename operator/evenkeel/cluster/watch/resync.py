@@ -2,12 +2,12 @@
 Lists all objects regularly, and compares the lists with the cache.
 
 kopf does not report objects that were deleted while a watch was down, and a watch can fail
-silently. So a change that the watch has not reported some seconds after a list showed it is taken
-from the list, and counted. If watches miss changes round after round, the process reports itself
-unhealthy and is restarted.
+silently. So if a list shows a change and the watch does not report it within some seconds, the
+change is taken from the list and counted as missed. If watches miss changes round after round, the
+process reports that it is unhealthy, and is restarted.
 
-Between these comparisons it lists a single object, to check whether lists work. A failed list is
-retried soon. Each kind in each namespace is listed separately, so none delays another.
+Between these comparisons, single objects are listed to check whether lists work. A failed list is
+retried soon. Each kind in each namespace is listed separately, so a slow list delays no other.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ log = logging.getLogger("evenkeel")
 Ask = Callable[[str, Mapping[str, str]], Awaitable[Page[Item]]]
 A_PAGE = 500
 FIRST_AT_ONCE = 4
-"""Lists of whole objects in parallel; limited because they take memory."""
+"""Maximum number of parallel lists of whole objects, to limit the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +41,25 @@ class ResyncPace:
     again: float = 5.0
     """Pause before a failed list is retried."""
     first_again: float = 1.0
-    """The same for the first list."""
+    """Pause before a failed first list is retried."""
     late: float = 10.0
-    """A change that the watch has not reported by then counts as missed."""
+    """If the watch has not reported a listed change after this time, the change was missed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    """An object on which the list and the watch do not agree."""
+    """An object for which list and watch differ."""
 
     known_uid: str | None
-    """The uid that the watch had reported before the list; None if it had reported no object."""
+    """The uid that the watch had reported before the list; None if it had reported none."""
     listed: Head | None
-    """The object in the list, newer than the watch reported; None if it is not in the list."""
+    """The object in the list, if newer than in the watch; None if the object is not in the list."""
 
     def is_missed(self, cache: ObjectCache[Any], now: Head) -> bool:
         """
-        Whether the watch has still not reported what the first list had.
+        Whether the watch has still not reported the version that the first list had.
 
-        The watch may not have reported changes since then: many objects change all the time.
+        Later changes do not count, because many objects change all the time.
         """
         before = self.listed
         return before is not None and before.uid == now.uid and cache.is_behind(before)
@@ -79,7 +79,7 @@ class Resync:
         namespaces: Sequence[str | None],
         pace: ResyncPace | None = None,
     ) -> None:
-        """List nothing yet."""
+        """Prepare the lists without starting them."""
         self._api = api
         self._pace = pace or ResyncPace()
         self._alarm = asyncio.Event()
@@ -89,7 +89,7 @@ class Resync:
 
     @property
     def age(self) -> float:
-        """Seconds since the last successful list request of the scope that waits longest."""
+        """Seconds since the last successful list of the scope for which that is longest ago."""
         return self.scopes.measure_age(time.monotonic())
 
     @property
@@ -98,14 +98,14 @@ class Resync:
         return self.scopes.explain_sick(time.monotonic())
 
     def look_now(self) -> None:
-        """Check the lists at once, because another request was not answered."""
+        """Check immediately whether lists work, because another request was not answered."""
         self._alarm.set()
 
     async def begin(self) -> None:
         """
-        List everything for the first time; retry until it works.
+        List everything for the first time, and retry until it succeeds.
 
-        A namespace without rights is left out for now. Cluster-wide kinds are waited for: without
+        A namespace without rights is left out for now. Cluster-wide kinds must be listed: without
         the zones of nodes, queues would move.
         """
         room = asyncio.Semaphore(FIRST_AT_ONCE)
@@ -120,7 +120,7 @@ class Resync:
                 tasks.create_task(self._follow(scope))
 
     async def compare(self, kind: WatchedKind) -> int:
-        """Compare once; return how many changes the watch has missed."""
+        """Compare once. Return how many changes the watch has missed."""
         return sum([await self._compare(each) for each in self.scopes.list_of_kind(kind)])
 
     async def _list_first(self, scope: Scope, room: asyncio.Semaphore) -> None:
@@ -158,12 +158,14 @@ class Resync:
         self._alarm.clear()  # all waiting tasks are awake
 
     async def _try_to_list(self, scope: Scope, work: Awaitable[None]) -> bool:
-        """Run a list; return whether it succeeded."""
+        """Run a list. Return whether it succeeded."""
         try:
             await work
         except EvenkeelError as error:
             if scope.note_error(error):
-                log.warning("the %s cannot be listed, which is retried: %s", scope, scope.trouble)
+                log.warning(
+                    "the %s cannot be listed; the list is retried: %s", scope, scope.trouble
+                )
                 self._tell_all(scope)
             return False
         if scope.note_list(time.monotonic()):
@@ -217,7 +219,7 @@ class Resync:
         return len(missed)
 
     async def _find_suspects(self, scope: Scope) -> dict[Key, _Suspect]:
-        """List the scope, and find what the list and the watch do not agree on."""
+        """List the scope, and find objects for which list and watch differ."""
         known = scope.list_uids()
         gone = dict(known)
         suspects = {}

@@ -1,9 +1,9 @@
 """
-What is listed and watched: each scope is one kind of objects in one namespace, or in all.
+Scopes of lists and watches: a scope is one kind of objects, in one namespace or in all.
 
-A scope that cannot be listed does not affect the others. If a right is missing, the cache of its
-namespace may be wrong, so nothing is decided there until it can be listed again. While the API
-server is away, the cache stays valid.
+A scope that cannot be listed does not affect the others. If a right is missing, the cache of the
+namespace may be wrong, so nothing is decided there until it can be listed again. If the API server
+does not answer, the cache is still used.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +20,11 @@ STALE_SECONDS = 300.0
 """
 A process whose lists are older than this is restarted.
 
-This is longer than an upgrade of an API server takes: a restart would not bring it back, and
-repeated restarts have growing pauses.
+It is longer than an upgrade of an API server takes. During an upgrade, a restart would not help,
+and the pauses between repeated restarts grow.
 """
 SICK_ROUNDS = 3
-"""So many comparisons in a row with missed changes make the process unhealthy."""
+"""After this number of consecutive comparisons with missed changes, the process is unhealthy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class WatchedKind:
     changed: Callable[[Key], None]
     is_namespaced: bool = True
     label: str = ""
-    """Only objects with this label."""
+    """Only objects with this label are listed."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class Scope:
     """One kind in one namespace, or in all."""
 
     def __init__(self, kind: WatchedKind, namespace: str | None, now: float) -> None:
-        """Start as not listed."""
+        """Begin as not listed."""
         self.kind = kind
         self.namespace = namespace if kind.is_namespaced else None
         self.is_listed = False
@@ -74,7 +74,7 @@ class Scope:
 
     @property
     def may_be_left_out(self) -> bool:
-        """Whether the others can work without it: it is one namespace without rights."""
+        """Whether the other scopes can be used without it: it is one namespace without rights."""
         return self.is_refused and self.namespace is not None
 
     def list_uids(self) -> dict[Key, str]:
@@ -85,14 +85,14 @@ class Scope:
         return {key: uid for key, uid in known.items() if key.namespace == self.namespace}
 
     def note_list(self, now: float) -> bool:
-        """Note a successful list; return whether the list before had failed."""
+        """Note a successful list. Return whether the previous list had failed."""
         is_back = bool(self.trouble)
         self.is_listed, self.seen_at = True, now
         self.trouble, self.is_refused = "", False
         return is_back
 
     def note_error(self, error: EvenkeelError) -> bool:
-        """Note a failed list; return whether the reason is new."""
+        """Note a failed list. Return whether the reason is new."""
         before = self.trouble
         self.trouble = str(error)
         if isinstance(error, NotFoundError):
@@ -107,7 +107,7 @@ class Scopes:
     def __init__(
         self, kinds: Sequence[WatchedKind], namespaces: Sequence[str | None], now: float
     ) -> None:
-        """Start with no scope listed."""
+        """Begin with no scope listed."""
         self.all = [
             Scope(kind, namespace, now)
             for kind in kinds
@@ -127,7 +127,7 @@ class Scopes:
         return None
 
     def list_refused(self) -> dict[str, bool]:
-        """List whether rights are missing in each namespace; "" is the whole cluster."""
+        """Return for each namespace whether rights are missing there; "" is the whole cluster."""
         found: dict[str, bool] = {}
         for each in self.all:
             name = each.namespace or ""
@@ -135,13 +135,13 @@ class Scopes:
         return found
 
     def measure_age(self, now: float) -> float:
-        """Measure the age of the oldest last list, in seconds, without forbidden scopes."""
+        """Return the age in seconds of the oldest last list, without forbidden scopes."""
         return now - min(each.seen_at for each in self._list_expected())
 
     def explain_not_ready(self) -> str:
-        """Explain what cannot be listed now; empty if everything can."""
+        """Explain which scopes cannot be listed now; empty if all can."""
         if not all(each.is_listed or each.may_be_left_out for each in self.all):
-            return "not everything was listed yet"
+            return "some objects have not been listed yet"
         for each in self._list_expected():
             if each.trouble:
                 return f"the {each} cannot be listed: {each.trouble}"
@@ -156,5 +156,5 @@ class Scopes:
         return f"the last list is {age:.0f} s old" if age > STALE_SECONDS else ""
 
     def _list_expected(self) -> list[Scope]:
-        """Leave out forbidden scopes, unless all are forbidden."""
+        """List the scopes that are not forbidden; all scopes if all are forbidden."""
         return [each for each in self.all if not each.is_refused] or self.all

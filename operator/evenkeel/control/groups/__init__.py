@@ -1,1 +1,1 @@
-"""What follows for a ConsumerGroup object."""
+"""Observes ConsumerGroups and decides their next status."""

@@ -1,9 +1,9 @@
 """
-Plan a group with the moves that are allowed now. Pure.
+Plans a group with the moves that are allowed now. Pure.
 
-While a group is paused, only forced moves are allowed; also while its job has not adopted the
-newest assignment yet, if the strategy can limit moves. Draining a consumer and a rebalance on
-request also work while the group is paused.
+While a group is paused, only forced moves are allowed. The same holds while its job has not adopted
+the newest assignment yet, if the strategy can limit moves. To drain a consumer and to request a
+rebalance also works while the group is paused.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def plan_allowed_moves(
     if group.rebalance_asked:
         policy = replace(policy, max_moves=None, min_gain=0.0)
     elif findings.is_paused(group):
-        # The default strategy, because the group's own may move more than the forced moves.
+        # Use the default strategy: the group's strategy may not limit its plan to forced moves.
         calm = Policy(pinned=policy.pinned, max_moves=0, grace_seconds=grace)
         return _plan_forced_moves(group, queues, members, calm)
     elif is_behind and "max_moves" in strategies.find(policy.strategy).uses:
@@ -48,7 +48,7 @@ def plan_allowed_moves(
 def _plan_forced_moves(
     group: ConsumerGroup, queues: Sequence[QueueRange], members: Sequence[Member], calm: Policy
 ) -> Plan:
-    """Allow forced moves, and the moves that empty consumers which a user wants to drain."""
+    """Plan only forced moves, and moves away from consumers that a user wants to drain."""
     plan = planning.plan_group(group, queues, members, calm)
     leaving = group.to_drain
     if planning.has_members(group):

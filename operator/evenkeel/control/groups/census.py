@@ -1,9 +1,10 @@
 """
-What brokers report about a group: its lag and its members. Pure.
+Reads what brokers report about a group: its lag and its members. Pure.
 
-A driver's client id ends with the origin of its ConsumerGroup object. So drivers of different
-objects can be told apart in all clusters. If two objects use the same RocketMQ group, the older one
-continues, as it does when one operator sees both.
+A driver's client id ends with the origin of its ConsumerGroup object, so the drivers of different
+objects can be distinguished, even of objects in different Kubernetes clusters. If two objects use
+the same RocketMQ group, the older one continues. This is also the rule if one operator manages
+both.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,13 +26,13 @@ class Census:
 
     lags: Sequence[Lag] = ()
     members: Sequence[GroupMember] | None = None
-    """None: the brokers have not reported them yet, or need not be asked."""
+    """None if the brokers have not reported the members yet, or need not be asked."""
     places: frozenset[TopicKey] = frozenset()
-    """The topics whose brokers have reported members."""
+    """The topics whose brokers have reported their members."""
 
     @property
     def lag(self) -> int:
-        """The lag in messages."""
+        """The total lag in messages."""
         return sum(each.messages for each in self.lags)
 
 
@@ -39,10 +40,10 @@ def find_conflict(
     group: ConsumerGroup, census: Census | None, *, has_driver: bool
 ) -> Conflict | None:
     """
-    Find members of the group that are not its own driver; a job must be the only reader.
+    Find members of the group that are not its own driver. A job must be the only reader.
 
-    If the group has a driver, one driver without an origin is taken for it: earlier versions did
-    not send an origin.
+    If the group has a driver, one member that is a driver without an origin counts as this driver,
+    because earlier versions did not send an origin.
     """
     job = group.spec.job
     if job is None or census is None or census.members is None:
@@ -58,21 +59,21 @@ def find_conflict(
         ConditionReason.FOREIGN_CONSUMERS,
         f"{_list_names(others)} also read as {group.group!r}, so messages would be read twice: "
         "stop them, choose another spec.group, or set spec.job.allowForeignConsumers",
-        stops=False,  # another client that joins must not be able to stop the job
+        stops=False,  # otherwise any client that joins could stop the job
     )
 
 
 def _judge_drivers(group: ConsumerGroup, drivers: Sequence[GroupMember]) -> Conflict:
-    """Judge drivers of other objects; the driver of the oldest object continues."""
+    """Decide whether this group waits for drivers of other objects: the oldest object continues."""
     origins = [client_ids.find_origin(each.client_id) for each in drivers]
     is_younger = any(origin and origin < group.head.origin for origin in origins)
-    goes_on = "this one is older"
+    goes_on = "this group is older and continues"
     if is_younger:
-        goes_on = "this group waits because the other one is older"
+        goes_on = "this group waits, because the other one is older"
     return Conflict(
         ConditionReason.OTHER_DRIVER,
         f"{_list_names(drivers)} read as {group.group!r} for another ConsumerGroup, in another "
-        f"cluster or by another name of the name servers; {goes_on}: delete one of the two, or "
+        f"cluster or through other name servers; {goes_on}: delete one of the two, or "
         "choose another spec.group",
         stops=is_younger,
     )
@@ -90,7 +91,7 @@ def _is_driver(group: ConsumerGroup, member: GroupMember) -> bool:
 
 
 def _drop_unnamed_driver(members: Sequence[GroupMember], group: ConsumerGroup) -> list[GroupMember]:
-    """Leave out the first driver without an origin."""
+    """Remove the first driver without an origin from the list."""
     drivers = [each for each in members if _is_driver(group, each)]
     bare = [each for each in drivers if not client_ids.find_origin(each.client_id)]
     return [each for each in members if each not in bare[:1]]

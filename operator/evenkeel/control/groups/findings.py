@@ -1,4 +1,4 @@
-"""Checks the state of a group, one finding for each condition. Pure."""
+"""Checks the state of a group, and makes a finding for each condition. Pure."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def check_group(group: ConsumerGroup, seen: GroupSurroundings, plan: Plan) -> li
 def check_broadcast(
     group: ConsumerGroup, seen: GroupSurroundings, *, has_readers: bool
 ) -> list[Finding]:
-    """Check a group in Broadcasting, where each consumer reads all queues."""
+    """Check a group with message model Broadcasting, in which each consumer reads all queues."""
     assigned = _check_conflicted(seen)
     if assigned is None and not has_readers:
         text = "there are no consumers"
@@ -57,7 +57,7 @@ def report_problem(
     group: ConsumerGroup, seen: GroupSurroundings, reason: ConditionReason, message: str
 ) -> list[Finding]:
     """Report why a group cannot be planned now."""
-    kept = "the assignment stays as it was" if group.status.epoch else "nothing was assigned yet"
+    kept = "the assignment does not change" if group.status.epoch else "nothing was assigned yet"
     holds = None if group.status.epoch else False
     assigned = Finding(ConditionType.ASSIGNED, holds, reason, kept)
     job = check_job(group, seen)
@@ -81,12 +81,12 @@ def _check_assigned(group: ConsumerGroup, seen: GroupSurroundings, plan: Plan) -
 
 
 def _check_unreadable(group: ConsumerGroup, seen: GroupSurroundings) -> Finding | None:
-    """Find queues that may be written but not read."""
+    """Find queues to which clients may write, but from which they may not read."""
     found = planning.find_unreadable(group, seen.topics)
     if not found:
         return None
     where = "; ".join(f"{topic} on {', '.join(brokers)}" for topic, brokers in found.items())
-    text = f"the permission to read is missing, so messages there are not read: {where}"
+    text = f"the perm lacks READ, so no messages are read on: {where}"
     return Finding(ConditionType.ASSIGNED, False, ConditionReason.NOT_READABLE, text)
 
 
@@ -133,7 +133,7 @@ def _check_balanced(group: ConsumerGroup, plan: Plan) -> Finding:
 
 def _check_paused(group: ConsumerGroup) -> list[Finding]:
     if is_paused(group):
-        text = "only queues without an owner get one"
+        text = "only queues without an owner get a new owner"
         return [Finding(ConditionType.PAUSED, True, ConditionReason.ASKED, text)]
     said = group.head.annotations.get(PAUSED, "false")
     if said != "false":
@@ -145,7 +145,7 @@ def _check_paused(group: ConsumerGroup) -> list[Finding]:
 def check_drained(
     group: ConsumerGroup, seen: GroupSurroundings, assignments: Sequence[Assigned]
 ) -> list[Finding]:
-    """Check whether the pods to drain are empty; no finding if there are none."""
+    """Check whether the pods to drain still own queues; no finding without such pods."""
     if not group.to_drain:
         return []
     busy = _count_owned(assignments) if group.spec.job is None else _find_slots(seen)
@@ -153,7 +153,7 @@ def check_drained(
     if left:
         return [Finding(ConditionType.DRAINED, False, ConditionReason.DRAINING, "; ".join(left))]
     names = ", ".join(sorted(group.to_drain))
-    text = f"nothing is read by {names}"
+    text = f"no queues are read by {names}"
     return [Finding(ConditionType.DRAINED, True, ConditionReason.EMPTY, text)]
 
 
@@ -173,7 +173,7 @@ def _find_slots(seen: GroupSurroundings) -> dict[str, str]:
 
 
 def _explain_off(group: ConsumerGroup, seen: GroupSurroundings) -> str | None:
-    """Explain why the job is off, if that is intended."""
+    """Explain why the job does not run, if that is intended."""
     if group.spec.job is None:
         return None
     if group.spec.suspend:

@@ -1,8 +1,9 @@
 """
-Decides the next status of a group, and which Events to write. Pure.
+Decides the next status of a group, and the Events to write. Pure.
 
-Deciding is idempotent: with its own result as input it returns the same status, and nothing is
-written. If something cannot be observed or planned, the assignment stays and the conditions say so.
+To decide is idempotent: from its own result it decides the same status again, so nothing is
+written. If something cannot be observed or planned, the assignment stays, and a condition gives the
+reason.
 """
 
 from collections.abc import Sequence
@@ -47,20 +48,20 @@ from lb_core.plan import Plan
 MOST_TEXT = 4000
 MOST_OF_AN_EVENT = 1000
 MOST_PLACES = 100_000
-"""Limit of queue entries in an assignment: with the longest names it can be written in time."""
+"""Limit of queue entries in an assignment. Up to it, an assignment can be written in time."""
 PASSING = (ConditionReason.STARTING, ConditionReason.ROUTE_PENDING, ConditionReason.JOB_ENDS)
-"""Reasons that are normal while a group starts or changes; they get no Event."""
+"""Reasons that are normal while a group starts or changes. No Events are written for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to tell the user; an Event in Kubernetes."""
+    """A message to the user. In Kubernetes it becomes an Event."""
 
     reason: str
     message: str
     is_warning: bool = False
     rebalance: LastRebalance | None = None
-    """What it tells of, for programs."""
+    """The rebalance that the message describes, as data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class GroupDecision:
     status: GroupStatus
     happened: Sequence[Notice] = ()
     look_again_seconds: float | None = None
-    """When to decide again even if nothing changes, such as at the end of a grace."""
+    """When to decide again even if nothing changes, for example at the end of a grace."""
     plan: Plan | None = None
     """None if the group could not be planned."""
 
@@ -109,7 +110,7 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
     elif seen.job is not None:
         raise planning.NotReadyError(
             ConditionReason.JOB_ENDS,
-            f"{group}: the driver of its former job still runs; consumers get queues when it has "
+            f"{group}: the driver of its former job still runs; consumers get queues after it has "
             "ended",
         )
     queues = planning.list_queues(group, seen.topics)
@@ -123,7 +124,8 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
     plan = allowed_moves.plan_allowed_moves(group, seen, queues, taken.members, is_behind=is_behind)
     assignments = taken.list_assignments(plan)
     _refuse_too_long(group, assignments)
-    # A job whose checkpoint is older than this object follows only epochs above its own.
+    # The job's checkpoint may have a higher epoch than this object, which may be new. A job only
+    # follows epochs above its own.
     has_changed = (
         _collect_shares(assignments) != _collect_shares(kept.assignments) or adopted > kept.epoch
     )
@@ -166,7 +168,7 @@ def _broadcast(
     members: Sequence[Member],
     now: datetime,
 ) -> GroupDecision:
-    """Give every queue to each consumer: nothing is planned, and nothing moves."""
+    """Assign all queues to each consumer. Nothing is planned, and no queue moves."""
     kept = group.status
     everything = [OwnedQueues(each.topic, each.broker, format_ids([each])) for each in queues]
     has_others = not all(each.draining for each in members)
@@ -203,7 +205,7 @@ def replace_status(status: GroupStatus, **changes: object) -> GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Participants:
-    """The consumers of a group, and for a job their slots."""
+    """The consumers of a group and, for a job, its slots."""
 
     members: Sequence[Member]
     slots: dict[str, JobSlot]
@@ -216,7 +218,7 @@ class _Participants:
             report = seen.job.report if seen.job else None
             found = update_slots(group, job.executors, report, now)
             return cls(found.members, dict(found.by_name))
-        if seen.conflict is not None:  # else consumers would read messages twice
+        if seen.conflict is not None:  # otherwise messages would be read twice
             return cls((), {})
         if planning.has_members(group):
             return cls._find_live(group, seen, now)
@@ -225,7 +227,7 @@ class _Participants:
         if members is None:
             raise planning.NotReadyError(
                 ConditionReason.PODS_UNKNOWN,
-                f"{group}: its pods could not be listed, which is retried",
+                f"{group}: its pods could not be listed; the list is retried",
             )
         return cls([replace(each, draining=each.id in group.to_drain) for each in members], {})
 
@@ -244,7 +246,7 @@ class _Participants:
         return cls(found.members, dict(found.by_name), found.look_again_seconds)
 
     def list_assignments(self, plan: Plan) -> list[Assigned]:
-        """List the assignments of a plan, without slots that are drained."""
+        """List the assignments of a plan, without drained slots."""
         by_id = {member.id: member for member in self.members}
         found = []
         for name in plan.assignment:
@@ -274,12 +276,12 @@ def _find_adopted(status: GroupStatus, job: JobSeen | None) -> int:
 
 
 def _collect_shares(assignments: Sequence[Assigned]) -> dict[str, list[OwnedQueues]]:
-    """Collect the queues of each consumer: a change of these is a new epoch."""
+    """Collect the queues of each consumer. If they change, there is a new epoch."""
     return {each.consumer: each.queues for each in assignments}
 
 
 def _refuse_too_long(group: ConsumerGroup, assignments: Sequence[Assigned]) -> None:
-    """Refuse assignments that are too long for the status, before the API server does."""
+    """Refuse assignments that the API server would refuse because they are too long."""
     for each in assignments:
         if len(each.queues) > MOST_OWNED:
             raise ManifestError(
@@ -287,7 +289,7 @@ def _refuse_too_long(group: ConsumerGroup, assignments: Sequence[Assigned]) -> N
                 f"status can hold {MOST_OWNED:,}; give the group fewer topics"
             )
     count = sum(len(each.queues) for each in assignments)
-    if count > MOST_PLACES:  # only Broadcasting can have so many
+    if count > MOST_PLACES:  # only a group with Broadcasting can have so many
         raise ManifestError(
             f"{group}: {len(assignments):,} consumers would have {count:,} entries of queues; "
             f"{MOST_PLACES:,} can be published; give the group fewer topics or consumers"
@@ -308,7 +310,7 @@ def _finish(
     happened: Sequence[Notice] = (),
     lag: int | None = None,
 ) -> GroupDecision:
-    """Complete a status with conditions, generation and lag."""
+    """Add conditions, generation and lag to a status."""
     generation = group.head.generation
     status = replace_status(
         status,
@@ -334,7 +336,9 @@ def _find_new_skip(
 
 def _announce_skip(decision: GroupDecision, skip: LastSkip) -> GroupDecision:
     """Add a notice about the messages that the job has skipped."""
-    text = f"{skip.messages} messages were skipped as requested: {skip.lost or 'none was lost'}"
+    text = (
+        f"{skip.messages} messages were skipped as requested: {skip.lost or 'no message was lost'}"
+    )
     heard = Notice("Skipped", text[:MOST_OF_AN_EVENT], is_warning=bool(skip.lost))
     return replace(decision, happened=[*decision.happened, heard])
 

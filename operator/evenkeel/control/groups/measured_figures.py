@@ -1,4 +1,4 @@
-"""Decide when a change of a measured figure is worth a write of the status. Pure."""
+"""Decides when a changed measurement, such as the lag, is written to the status. Pure."""
 
 import msgspec
 
@@ -7,10 +7,10 @@ from contract.kinds.groups import GroupStatus
 
 def set_lag(old: GroupStatus, new: GroupStatus, lag: int | None) -> GroupStatus:
     """
-    Set the lag in the new status, or return the old status if only measured figures have changed.
+    Set the lag in the new status. Return the old status if only measurements have changed.
 
-    A change of the lag alone is written if its number of digits changes. A change of the imbalance
-    alone is never written: with weights by rate it changes all the time.
+    If only the lag changes, the status is written when the lag's number of digits changes. If only
+    the imbalance changes, the status is not written: with weights by rate it changes all the time.
     """
     lag = old.lag if lag is None else lag
     measured = {"imbalance": old.imbalance, "best_imbalance": old.best_imbalance}

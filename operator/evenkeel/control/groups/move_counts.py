@@ -11,7 +11,7 @@ class MoveCounts:
     """Queues that have moved since this process became the leader."""
 
     def __init__(self) -> None:
-        """Start at zero for each reason."""
+        """Begin at zero for each reason."""
         self._counts = Counter({reason.value: 0 for reason in reasons.FOR_MOVES})
 
     def note(self, plan: Plan) -> None:
@@ -22,5 +22,5 @@ class MoveCounts:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Moved queues by reason."""
+        """The number of moved queues by reason."""
         return self._counts

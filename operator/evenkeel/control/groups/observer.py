@@ -32,14 +32,14 @@ from mq_client.values import GroupMember, Lag
 
 CENSUS_SECONDS = 30.0
 SOON_SECONDS = 5.0
-"""While other clients are members of the group."""
+"""When to ask the brokers again while other clients are members of the group."""
 Clock = Callable[[], datetime]
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group and everything that a decision about it depends on, except the clock."""
+    """A group, with everything but the time that a decision about the group depends on."""
 
     group: ConsumerGroup
     drive: Drive | None
@@ -48,7 +48,7 @@ class GroupView:
 
 @dataclass(slots=True)
 class _GroupNotes:
-    """What the observer remembers of one group."""
+    """What the observer remembers about one group."""
 
     census: Census | None = None
     """The last answers of the brokers."""
@@ -63,7 +63,7 @@ class GroupObserver:
     """Observes groups, and remembers the answers of brokers."""
 
     def __init__(self, world: World, clock: Clock, brokers: Brokers) -> None:
-        """Start without any groups."""
+        """Begin without any groups."""
         self._world = world
         self._clock = clock
         self._brokers = brokers
@@ -71,7 +71,7 @@ class GroupObserver:
         self._notes: dict[Key, _GroupNotes] = {}
 
     def note_change(self, key: Key, group: ConsumerGroup | None) -> set[Key]:
-        """Note that a group has changed or is gone; return the other groups that this affects."""
+        """Note that a group has changed or is gone. Return the other groups that this affects."""
         if group is None:
             self._notes.pop(key, None)
         else:
@@ -95,7 +95,7 @@ class GroupObserver:
         return {key: census.lag for key, census in found.items() if census and census.lags}
 
     def note_start_error(self, group: ConsumerGroup, error: str | None) -> None:
-        """Note why the driver could not be started, for the next view; None clears it."""
+        """Note why the driver could not be started, for the next view. None clears the reason."""
         self._find_notes(group).start_error = error
 
     def view(self, group: ConsumerGroup) -> GroupView:
@@ -110,7 +110,7 @@ class GroupObserver:
         return GroupView(group, drive, replace(seen, claims=claims))
 
     def _explain_start(self, group: ConsumerGroup, job: JobSeen) -> JobSeen:
-        """Add the reason why the driver does not start yet, if there is one."""
+        """If the driver could not start, add the reason."""
         notes = self._find_notes(group)
         if not self.knows_readers(group):
             why = notes.census_error
@@ -156,7 +156,7 @@ class GroupObserver:
         return census.find_conflict(group, self._find_notes(group).census, has_driver=has_driver)
 
     def _decide_drive(self, group: ConsumerGroup, conflict: Conflict | None) -> Drive | None:
-        """Decide what to do with the driver; None if there is neither a job nor a driver."""
+        """Decide what to do with the driver. None if there is neither a job nor a driver."""
         now, driver = self._clock(), self._world.observe_driver(group.head.key)
         if group.spec.job is None:
             if driver.state is DriverState.ABSENT:
@@ -172,7 +172,9 @@ class GroupObserver:
         except ManifestError as error:
             wanted = Refused(str(error))
         drive = driver_actions.decide(driver, wanted, turn.record, now)
-        if turn.record != group.status.job:  # a run's start is written before the driver starts
+        if (
+            turn.record != group.status.job
+        ):  # the start of a run is written before the driver starts
             drive = replace(drive, action=Action.NOTHING)
         if turn.next_at is None or drive.job.state is not JobState.ENDED:
             return drive
@@ -181,14 +183,16 @@ class GroupObserver:
 
     async def ask_brokers(self, group: ConsumerGroup) -> bool:
         """
-        Ask brokers for the lag and the members of a group; return whether the answers have changed.
+        Ask brokers for the lag and the members of a group. Return whether the answers have changed.
 
         If brokers cannot answer, the last answers are kept.
         """
         key, asked, notes = group.head.key, self._list_asked(group), self._find_notes(group)
         before = (notes.census, notes.census_error)
         found, census_error = notes.census or Census(), None
-        with contextlib.suppress(MqError, NotReadyError):  # the conditions of the Topic report that
+        with contextlib.suppress(
+            MqError, NotReadyError
+        ):  # the conditions of the Topic report these errors
             found = replace(found, lags=await self._fetch_lags(group, asked))
         if group.spec.job is not None:
             try:
@@ -197,7 +201,7 @@ class GroupObserver:
                 found = replace(found, members=members, places=where)
             except (MqError, NotReadyError) as error:
                 census_error = str(error)
-        if self._world.find_group(key) is None:  # it was deleted meanwhile
+        if self._world.find_group(key) is None:  # the group was deleted in the meantime
             return False
         notes = self._find_notes(group)
         notes.census, notes.census_error = found, census_error
@@ -205,11 +209,11 @@ class GroupObserver:
         return (found, census_error) != before
 
     def _find_notes(self, group: ConsumerGroup) -> _GroupNotes:
-        """Find the notes of a group; those of a deleted group are not kept."""
+        """Find the notes of a group. Notes of a deleted group are not stored."""
         return self._notes.get(group.head.key) or _GroupNotes()
 
     def ask_again_seconds(self, group: ConsumerGroup) -> float | None:
-        """Return when to ask again; None: when a topic changes."""
+        """Return after how many seconds to ask again; None: only after a topic has changed."""
         if not self._list_asked(group):
             return None
         is_calm = self._find_other_readers(group) is None and self.knows_readers(group)
@@ -233,13 +237,13 @@ class GroupObserver:
         return tuple(sorted(found, key=lambda each: each.client_id))
 
     def _list_asked(self, group: ConsumerGroup) -> list[Topic]:
-        """List the group's topics whose brokers can be asked: those without `spec.route`."""
+        """List the group's topics without `spec.route`: only their brokers can be asked."""
         found = [self._world.find_topic(key) for key in group.topic_keys]
         return [each for each in found if each is not None and each.spec.route is None]
 
 
 async def _gather(asked: Iterable[Coroutine[Any, Any, Value]]) -> list[Value]:
-    """Run in parallel; when all have ended, raise the first error if there is one."""
+    """Run all in parallel. After all have ended, raise the first error, if there is one."""
     found = await asyncio.gather(*asked, return_exceptions=True)
     for each in found:
         if isinstance(each, BaseException):

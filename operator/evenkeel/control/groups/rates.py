@@ -1,4 +1,4 @@
-"""Measures how many messages a second arrive on each queue, from broker offsets. Pure."""
+"""Computes from broker offsets how many messages a second arrive on each queue. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,9 +7,9 @@ from lb_core import model
 from mq_client.values import Lag
 
 HALF_LIFE_SECONDS = 120.0
-"""After this time a measurement counts half: bursts must not move queues."""
+"""After this time a measurement has half its weight: bursts must not move queues."""
 LEAST = 1.0
-"""Rate of an idle queue: with 0, one consumer could get all idle queues."""
+"""The rate of an idle queue. If it were 0, one consumer could get all idle queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Rates:
 
 
 def update_rates(before: Rates, lags: Sequence[Lag], at: float) -> Rates:
-    """Add a measurement at the time `at` of a monotonic clock."""
+    """Add a measurement. `at` is its time on a monotonic clock."""
     offsets = {model.Queue(*each.queue): each.broker_offset for each in lags}
     passed = at - before.at
     if passed <= 0 or not before.offsets:

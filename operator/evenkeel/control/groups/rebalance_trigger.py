@@ -1,4 +1,4 @@
-"""Find what triggered a rebalance, by comparing the old status with the next one. Pure."""
+"""Finds what triggered a rebalance, by comparing the old status with the next one. Pure."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from lb_core.model import QueueRange
 
 
 def find_trigger(group: ConsumerGroup, status: GroupStatus, queues: Sequence[QueueRange]) -> str:
-    """Name the trigger; `status` is the next status."""
+    """Return the name of the trigger. `status` is the next status."""
     old = group.status
     if group.rebalance_asked:
         return "Asked"

@@ -1,7 +1,8 @@
 """
-What is observed around a group. A decision depends on this, on the group and on the clock.
+The surroundings of a group: its topics, consumers, job and rivals.
 
-None always means unknown, never empty.
+A decision depends on the group, its surroundings and the time. None always means unknown, never
+empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,11 @@ from lb_core.model import Member
 
 @dataclass(frozen=True, slots=True)
 class GroupSurroundings:
-    """What is observed around a group."""
+    """Everything that is observed for a group."""
 
     topics: Mapping[Key, Topic]
     job: JobSeen | None = None
-    """None: there is no job, and no driver of an earlier job."""
+    """None if there is no job, and no driver of an earlier job."""
     pods: Sequence[Member] | None = None
     """The pods that `podSelector` selects."""
     live: Sequence[LiveMember] | None = None
@@ -38,5 +39,5 @@ class GroupSurroundings:
     claims: Sequence[TopicClaim] = ()
     """The topics that the group has claimed."""
     unseen: str | None = None
-    """Why the namespace cannot be observed: a right is missing."""
+    """Why the namespace cannot be observed, for example because a right is missing."""
     skipped: SkipReport | None = None

@@ -1,1 +1,1 @@
-"""When the driver of a group's job runs, and what its slots are."""
+"""Decides when the driver of a group's job runs, and computes the job's slots."""

@@ -1,9 +1,9 @@
 """
 Decides when a job's driver starts, stops and restarts. Pure.
 
-The inputs are the observed driver and the identity that it must have, if it must run. How the last
-driver ended is written to the status before that driver is removed, so it is known after a restart
-of the operator.
+The inputs are the observed driver and the identity that it must have, if it must run. Before an
+ended driver is removed, its ending is written to the status, so it is known after a restart of the
+operator.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from evenkeel.control.jobs.states import DriverSeen, DriverState, Ending, JobSee
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 STEADY_SECONDS = 600.0
-"""After a run of at least this length, pauses start again from the first."""
+"""After a run of at least this length, the next pause is the shortest again."""
 LATE_SECONDS = 10.0
-"""A driver counts as lost this long after the time by which it must have ended."""
+"""A driver that has not ended this long after its time limit counts as lost."""
 GIVE_UP_SECONDS = 5.0
-"""Until the next attempt."""
+"""Time until the next attempt to remove a driver whose state is unknown."""
 
 
 class Action(Enum):
@@ -36,7 +36,7 @@ class Action(Enum):
     CLEAR = "clear"
     """Remove a driver that has ended."""
     GIVE_UP = "give up"
-    """Remove a driver whose state is unknown, once it cannot be running any more."""
+    """Remove a driver whose state is unknown, after it can no longer be running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Refused:
 
 
 Wanted = str | Refused | None
-"""The identity that the driver must have; None: no driver must run."""
+"""The identity that the driver must have; None if no driver must run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def decide(driver: DriverSeen, wanted: Wanted, record: JobRecord | None, now: da
     """Decide what to do with a driver, and the state of its job."""
     if driver.state is not DriverState.ENDED and _is_lost(driver, now):
         text = (
-            "the state of the driver is unknown, such as after its node was lost; another one "
+            "the state of the driver is unknown, for example after its node was lost; a new one "
             "starts when its Lease has expired"
         )
         lost = JobSeen(JobState.BACKING_OFF, text, driver.report, record)
@@ -94,14 +94,14 @@ def _decide_absent(wanted: Wanted, record: JobRecord | None, now: datetime) -> D
         times.measure_since(last.ended_at, now) if last.ended_at else 0.0
     )
     if last.ended_at and left > 0:
-        text = f"{last.message}; failure {last.failures} in a row; it is restarted automatically"
+        text = f"{last.message}; failure {last.failures} in a row; the driver will be restarted"
         seen = JobSeen(JobState.BACKING_OFF, text, record=record)
         return replace(_do_nothing(seen), look_again_seconds=left)
     return Drive(Action.START, JobSeen(JobState.STARTING, "the driver starts", record=record))
 
 
 def _compute_pause(last: JobRecord, wanted: str) -> float:
-    """Compute the pause after a driver's end; a new identity starts at once."""
+    """Compute the pause after a driver's end. A driver with a new identity starts at once."""
     if not last.failures or last.identity != wanted:
         return 0.0
     return min(FIRST_PAUSE * 2.0 ** min(last.failures - 1, 30), LONGEST_PAUSE)
@@ -109,7 +109,9 @@ def _compute_pause(last: JobRecord, wanted: str) -> float:
 
 def _decide_running(driver: DriverSeen, wanted: Wanted, record: JobRecord | None) -> Drive:
     if wanted is None or (isinstance(wanted, str) and wanted != driver.identity):
-        return Drive(Action.STOP, _describe_running(driver, "it ends after its batch", record))
+        return Drive(
+            Action.STOP, _describe_running(driver, "the driver ends after its batch", record)
+        )
     message = wanted.message if isinstance(wanted, Refused) else driver.message
     return _do_nothing(_describe_running(driver, message, record))
 
@@ -120,7 +122,7 @@ def _is_lost(driver: DriverSeen, now: datetime) -> bool:
 
 
 def _decide_stopping(driver: DriverSeen, record: JobRecord | None, now: datetime) -> Drive:
-    found = _do_nothing(_describe_running(driver, "it ends after its batch", record))
+    found = _do_nothing(_describe_running(driver, "the driver ends after its batch", record))
     if not driver.ends_by:
         return found
     left = (datetime.fromisoformat(driver.ends_by) - now).total_seconds() + LATE_SECONDS
@@ -131,12 +133,12 @@ def _describe_running(driver: DriverSeen, message: str, record: JobRecord | None
     report = driver.report
     if report is not None and report.slots:
         return JobSeen(JobState.RUNNING, message, report, record)
-    error = report.error if report is not None else None  # why no slot is filled yet
+    error = report.error if report is not None else None  # it explains why no slot is filled yet
     return JobSeen(JobState.STARTING, message or error or "", report, record)
 
 
 def _decide_ended(driver: DriverSeen, wanted: Wanted, record: JobRecord | None) -> Drive:
-    """Record how the driver ended; once that is written, remove the driver."""
+    """Record how the driver ended. After the record is written, remove the driver."""
     assert driver.ending is not None
     last = record or JobRecord()
     written = _record_ending(driver, driver.ending, last, is_done=wanted == driver.identity)
@@ -154,7 +156,7 @@ def _decide_ended(driver: DriverSeen, wanted: Wanted, record: JobRecord | None) 
 def _record_ending(
     driver: DriverSeen, ending: Ending, last: JobRecord, *, is_done: bool
 ) -> JobRecord:
-    """Record an end. A scheduled run is over unless it failed or was stopped."""
+    """Record an ending. A scheduled run is complete unless it failed or was stopped."""
     if last.ended_at == ending.at:
         return last
     is_failure = ending.code != exit_codes.DONE

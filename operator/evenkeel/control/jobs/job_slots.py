@@ -1,8 +1,8 @@
 """
 Computes a job's slots from its status and its driver's report. Pure.
 
-The status is the only memory: which executor fills a slot, since when it is empty, and whether it
-is draining.
+Only the status stores which executor fills a slot, since when a slot is empty, and whether it is
+draining.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class JobSlot:
 
     name: str
     seat: SlotExecutor
-    """The executor that fills it, or filled it last."""
+    """The executor that fills the slot, or filled it last."""
     empty_since: str
     is_draining: bool
 
@@ -43,7 +43,7 @@ def update_slots(
     """
     Update which executor fills which slot, and how many slots there are.
 
-    Without a report no executor counts as lost, because no driver could report it.
+    Without a report no executor counts as lost, because only the driver can report this.
     """
     known = {each.consumer: each for each in group.status.assignments
              if group.read_slot(each.consumer) is not None}  # fmt: skip
@@ -71,10 +71,10 @@ def update_slots(
 
 def _find_entitled(known: Mapping[str, Assigned], report: Report | None) -> set[str] | None:
     """
-    Name the slots that may own queues although no executor has been seen in them.
+    Return the slots that may own queues although no executor is known to have filled them.
 
-    Slots of the first plan own queues before they are filled. Without a report, slots with a
-    last executor keep their queues.
+    None means all slots: in the first plan, slots own queues before they are filled. Without a
+    report, slots keep their queues if an executor has filled them before.
     """
     owners = {name for name, each in known.items() if each.queues}
     if not owners:
@@ -83,7 +83,7 @@ def _find_entitled(known: Mapping[str, Assigned], report: Report | None) -> set[
 
 
 def _drop_grace(member: Member) -> Member:
-    """Drop the grace of a draining slot: no executor will return to it."""
+    """End the grace of a draining slot, because no executor will fill it again."""
     return replace(member, lost_for_seconds=None) if member.draining else member
 
 

@@ -1,8 +1,8 @@
 """
 Decides when a scheduled job runs. Pure.
 
-The start of a run is written to the status before its driver starts, so a restart of the operator
-neither loses a run nor starts it twice. Only the latest missed start is caught up.
+The start of a run is written to the status before its driver starts, so if the operator restarts,
+no run is lost or started twice. If several starts were missed, only the latest one is caught up.
 """
 
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup
 
 FIELDS = 5
-"""The library also accepts a field for seconds, which CronJobs do not have."""
+"""Number of fields of a cron expression, as in CronJobs. The library would accept seconds too."""
 A_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTurn:
-    """Whether a run is in progress, and if not, when the next one starts."""
+    """Whether a run is in progress and, if not, when the next one starts."""
 
     record: JobRecord | None
     """The record of runs for the status."""
     next_at: datetime | None = None
-    """When the next run starts; None while one is in progress."""
+    """When the next run starts; None while a run is in progress."""
 
     @property
     def is_on(self) -> bool:
@@ -39,7 +39,7 @@ class ScheduleTurn:
 
 
 def find_turn(group: ConsumerGroup, now: datetime, *, may_begin: bool) -> ScheduleTurn:
-    """Find the current run, or start one that is due; without a schedule a job always runs."""
+    """Find the current run, or start one that is due. Without a schedule a job always runs."""
     schedule = group.spec.job.schedule if group.spec.job else None
     record = group.status.job
     if schedule is None:
@@ -56,7 +56,7 @@ def find_turn(group: ConsumerGroup, now: datetime, *, may_begin: bool) -> Schedu
 def _find_due(
     group: ConsumerGroup, schedule: Schedule, since: str, now: datetime
 ) -> datetime | None:
-    """Find the latest start after `since`, unless the deadline for it has passed."""
+    """Find the latest start after `since`, unless its deadline has passed."""
     last = next(_list_starts(group, schedule, now + A_SECOND, is_backwards=True))
     if not since or last <= datetime.fromisoformat(since):
         return None
@@ -69,18 +69,18 @@ def _find_due(
 def _list_starts(
     group: ConsumerGroup, schedule: Schedule, moment: datetime, *, is_backwards: bool = False
 ) -> CronSim:
-    """List the starts after a moment, or backwards before it."""
+    """List the starts after a moment, or those before it in reverse order."""
     if len(schedule.cron.split()) != FIELDS:
         raise ManifestError(
-            f"{group}: spec.job.schedule.cron: {schedule.cron!r} has not five fields: minute, "
-            "hour, day, month, weekday, as in '*/10 * * * *'"
+            f"{group}: spec.job.schedule.cron: {schedule.cron!r} does not have five "
+            "fields: minute, hour, day, month, weekday, as in '*/10 * * * *'"
         )
     try:
         local = moment.astimezone(ZoneInfo(schedule.time_zone))
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ManifestError(
-            f"{group}: spec.job.schedule.timeZone: there is no {schedule.time_zone!r}; "
-            "give a name as Europe/Berlin"
+            f"{group}: spec.job.schedule.timeZone: there is no time zone {schedule.time_zone!r}; "
+            "use a name such as Europe/Berlin"
         ) from error
     try:
         return CronSim(schedule.cron, local, reverse=is_backwards)
@@ -91,5 +91,5 @@ def _list_starts(
 
 
 def describe_wait(moment: datetime) -> str:
-    """Say when the next run starts."""
+    """Describe when the next run starts."""
     return f"the next run begins at {times.format_time(moment.astimezone(UTC))}"

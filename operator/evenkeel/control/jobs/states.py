@@ -1,4 +1,4 @@
-"""States of a job and its driver, as the operator sees them."""
+"""The states of a job and its driver, as the operator observes them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Report:
     is_pinned: bool = False
     error: str | None = None
     coming: frozenset[str] = frozenset()
-    """Ids of executors that are starting, or ending to be replaced, and have not failed."""
+    """Ids of executors that are starting, or that are ending and will be replaced."""
 
 
 class DriverState(Enum):
@@ -37,9 +37,9 @@ class DriverState(Enum):
     STARTING = "Starting"
     RUNNING = "Running"
     STOPPING = "Stopping"
-    """It ends after its batch."""
+    """The driver ends after its batch."""
     ENDED = "Ended"
-    """It has ended and was not removed yet."""
+    """The driver has ended, and has not been removed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Ending:
     ran_seconds: float
     message: str = ""
     is_certain: bool = True
-    """True if it is known to be dead; False if presumed."""
+    """True if the driver is known to be dead; False if this is only assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +60,20 @@ class DriverSeen:
 
     state: DriverState
     identity: str = ""
-    """The fingerprint with which it was started."""
+    """The fingerprint with which the driver was started."""
     message: str = ""
     report: Report | None = None
     ending: Ending | None = None
     skipped: SkipReport | None = None
-    """What this driver has skipped."""
+    """The lost messages that this driver has skipped."""
     is_silent: bool = False
-    """Whether its state is unknown, such as after its node was lost."""
+    """Whether the driver's state is unknown, for example because its node was lost."""
     ends_by: str = ""
-    """When it must have ended, once it is stopping."""
+    """For a stopping driver, the time by which it must end."""
     image: str = ""
-    """Its image, if known."""
+    """The driver's image, if known."""
     asked: str = ""
-    """Fingerprint of what the user asked for when it was started."""
+    """Fingerprint of the user's settings when the driver was started."""
 
 
 ABSENT = DriverSeen(DriverState.ABSENT)
@@ -86,9 +86,9 @@ class JobState(Enum):
     STARTING = ConditionReason.STARTING
     BACKING_OFF = ConditionReason.BACKING_OFF
     FAILED = ConditionReason.FAILED
-    """It does not start again before the user changes something."""
+    """The job does not start again before the user changes something."""
     ENDED = ConditionReason.ENDED
-    """It must not run now: it is suspended, or between two runs."""
+    """The job must not run now: it is suspended, or between two runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,6 @@ class JobSeen:
     state: JobState
     message: str = ""
     report: Report | None = None
-    """The running driver's report; None before its first one."""
+    """The report of the running driver; None before its first report."""
     record: JobRecord | None = None
     """How the last driver ended, and the current run."""

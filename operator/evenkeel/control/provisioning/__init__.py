@@ -1,1 +1,1 @@
-"""Makes and resizes topics at their brokers."""
+"""Creates topics at brokers, and changes their numbers of queues."""

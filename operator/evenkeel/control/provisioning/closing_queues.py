@@ -1,9 +1,9 @@
 """
-Finds closing queues that are drained: all groups have read them, and no producer writes. Pure.
+Finds closing queues that all groups have read and no producer writes any more. Pure.
 
-Producers learn that a queue is closed with their next route request, and until then the broker
-accepts their messages. So a queue counts as drained only after its end offset has not changed for
-longer than the interval of these requests.
+A producer learns at its next route request that a queue is closed. Until then the broker accepts
+its messages. So a queue counts as drained only if all groups have read it and its end offset has
+not changed for longer than the interval of these requests.
 """
 
 from collections import defaultdict
@@ -15,16 +15,16 @@ from lb_core.model import QueueRange
 from mq_client.values import MessageQueue, Offsets
 
 ROUTE_AGE_SECONDS = 30.0
-"""How often clients ask for routes."""
+"""Interval at which clients ask for routes."""
 QUIET_SECONDS = ROUTE_AGE_SECONDS + 5.0
 
 Committed = Mapping[tuple[str, MessageQueue], int | None]
-"""The committed offset of each group on each queue; None if it never committed."""
+"""The committed offset of each group on each queue; None if the group never committed one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _QueueEnd:
-    """The end offset of a queue, and since when it is the same."""
+    """The end offset of a queue, and since when it has not changed."""
 
     offset: int
     since: float
@@ -32,17 +32,17 @@ class _QueueEnd:
 
 class Quiet:
     """
-    Since when the closing queues of one topic have received no messages.
+    Remembers since when the closing queues of one topic have received no messages.
 
-    This is kept in memory only: after a restart of the operator, the wait begins again.
+    This is only in memory: after a restart of the operator, the wait begins again.
     """
 
     def __init__(self) -> None:
-        """Start without any queues."""
+        """Begin without any queues."""
         self._ends: dict[MessageQueue, _QueueEnd] = {}
 
     def note(self, ends: Mapping[MessageQueue, int], now: float) -> set[MessageQueue]:
-        """Note the end offsets of all closing queues; return those that are quiet long enough."""
+        """Note the end offsets of closing queues. Return those that are quiet for long enough."""
         self._ends = {queue: self._end_of(queue, offset, now) for queue, offset in ends.items()}
         return {queue for queue, end in self._ends.items() if now - end.since >= QUIET_SECONDS}
 
@@ -53,23 +53,23 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Which closing queues are drained, and what the others wait for."""
+    """The closing queues that are drained, and what the others wait for."""
 
     drained: Mapping[str, set[int]]
-    """Queue ids by broker."""
+    """Ids of drained queues, by broker."""
     waits: tuple[str, ...]
-    """What is waited for; the text does not change while the state does not."""
+    """Why queues are not drained yet. The text changes only if the state changes."""
 
 
 def list_filled(offsets: Mapping[MessageQueue, Offsets]) -> list[MessageQueue]:
-    """List the queues that hold messages: only their committed offsets matter."""
+    """List the queues that contain messages. Only their committed offsets matter."""
     return [queue for queue, held in offsets.items() if held.max > held.min]
 
 
 def measure_drain(
     offsets: Mapping[MessageQueue, Offsets], committed: Committed, quiet: set[MessageQueue]
 ) -> Drain:
-    """Find drained queues from their offsets and what each group has read."""
+    """Find drained queues, from their offsets and the offsets that each group has committed."""
     behind: dict[str, set[MessageQueue]] = defaultdict(set)
     for (group, queue), offset in committed.items():
         if (offset or 0) < offsets[queue].max:
@@ -84,7 +84,7 @@ def measure_drain(
     ]
     if loud := offsets.keys() - quiet:
         waits.append(
-            f"{_format_queues(loud)} may be written to until producers have asked for the new "
+            f"producers may write to {_format_queues(loud)} until they have asked for the new "
             f"route, which they do every {ROUTE_AGE_SECONDS:g} s"
         )
     return Drain(dict(drained), tuple(waits))

@@ -1,7 +1,7 @@
 """
-The requests to all brokers for one provisioning step of a topic.
+Sends the requests to all brokers for one provisioning step of a topic.
 
-A broker that fails at any point keeps what it has, and the others continue.
+If a broker fails at any point, its queues do not change, and the step continues on the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,14 +31,14 @@ class TopicWish:
     topic: str
     goal: QueueCounts
     readers: Callable[[], Sequence[str]]
-    """Names groups that brokers may not know yet; called only if queues close."""
+    """Returns groups that brokers may not know yet. It is called only if queues close."""
     quiet: Quiet
     refuse: Callable[[], None] = lambda: None
-    """Raises if writes are no longer allowed."""
+    """Raises an error if writes are no longer allowed."""
 
 
 def take_step(directory: Directory, task: TopicWish) -> Flow[StepOutcome]:
-    """Read the topic on all brokers, plan a step, and write it."""
+    """Read the topic's settings on all brokers, plan a step, and write it."""
     masters = yield from _find_masters(directory)
     there = yield from masters.ask({name: GetSettings(task.topic) for name in masters.names})
     route = {name: found.counts if found else None for name, found in there.items()}
@@ -51,13 +51,13 @@ def take_step(directory: Directory, task: TopicWish) -> Flow[StepOutcome]:
         name: PutSettings(task.topic, counts, there[name]) for name, counts in decided.puts.items()
     }
     if puts:
-        task.refuse()  # brokers accept writes from any replica
+        task.refuse()  # brokers would accept a write from any replica
     yield from masters.ask(puts)
     return StepOutcome(decided, tuple(route), drain.waits, masters.failed)
 
 
 def _find_masters(directory: Directory) -> Flow["_Masters"]:
-    """Find the masters of all brokers; a broker without a known master has failed."""
+    """Find the masters of all brokers. A broker without a known master counts as failed."""
     known = (yield from routing.list_brokers(directory)).brokers
     if not known:
         raise errors.NoBrokerError("the name server knows no broker now")
@@ -68,11 +68,11 @@ def _find_masters(directory: Directory) -> Flow["_Masters"]:
 def _find_master(addresses: Mapping[int, str]) -> "_Master":
     if MASTER_ID in addresses:
         return _Master(addresses[MASTER_ID])
-    return _Master("", errors.NoBrokerError("the name server knows no master of it now"))
+    return _Master("", errors.NoBrokerError("the name server knows no master of this broker now"))
 
 
 def _ask_readers(masters: "_Masters", task: TopicWish, having: Sequence[str]) -> Flow[set[str]]:
-    """Ask all brokers for the groups that read the topic; most have no ConsumerGroup object."""
+    """Ask all brokers for the groups that read the topic. Many have no ConsumerGroup object."""
     told = yield from masters.ask({name: GetReaders(task.topic) for name in having})
     return {group for found in told.values() for group in found} | set(task.readers())
 
@@ -80,7 +80,7 @@ def _ask_readers(masters: "_Masters", task: TopicWish, having: Sequence[str]) ->
 def _ask_drain(
     masters: "_Masters", task: TopicWish, closing: Mapping[str, range], readers: Sequence[str]
 ) -> Flow[Drain]:
-    """Ask for the offsets of closing queues, and what each group has committed."""
+    """Ask for the offsets of closing queues, and for the committed offsets of each group."""
     told = yield from masters.ask({name: GetTopicOffsets(task.topic) for name in closing})
     offsets = {
         queue: found
@@ -100,7 +100,7 @@ class _Master:
 
     address: str
     error: errors.MqError | None = None
-    """Why it gets no more requests."""
+    """Why this master gets no more requests."""
 
 
 class _Masters:
@@ -123,7 +123,7 @@ class _Masters:
         return {name: error for name, error in found if error is not None}
 
     def ask(self, requests: Mapping[str, Request[Value]]) -> Flow[dict[str, Value]]:
-        """Send requests to brokers in parallel; return the answers of those that did not fail."""
+        """Send requests to brokers in parallel. Return the answers of those that did not fail."""
         asked = [name for name in requests if self._masters[name].error is None]
         answers = yield from self._send([(name, requests[name]) for name in asked])
         found = {}
@@ -137,7 +137,7 @@ class _Masters:
     def ask_committed(
         self, groups: Sequence[str], queues: Sequence[MessageQueue]
     ) -> Flow[Committed]:
-        """Ask for the committed offsets of groups; queues of failed brokers are left out."""
+        """Ask for the committed offsets of groups. Queues of failed brokers are left out."""
         pairs = [(group, queue) for group in groups for queue in queues]
         answers = yield from self._send(
             [(queue.broker, GetOffset(group, queue.topic, queue.id)) for group, queue in pairs]

@@ -1,4 +1,4 @@
-"""The condition `Provisioned` of a topic. Pure."""
+"""Makes the condition `Provisioned` of a topic. Pure."""
 
 from collections.abc import Sequence
 
@@ -15,12 +15,12 @@ TYPE = ConditionType.PROVISIONED
 
 
 def check_provisioned(topic: Topic, outcome: StepOutcome, is_shown: bool) -> Finding:
-    """Report what was changed, what is waited for, and which brokers failed."""
+    """Report the changes, why queues are not drained yet, and which brokers failed."""
     away, refused = _list_unavailable(outcome), _list_refusals(outcome)
     said = [*refused, *away, *_list_changes(topic, outcome), *outcome.waits]
     is_settled = not outcome.step.puts and not outcome.step.closing
     if is_settled and not is_shown:
-        said.append("the name server does not show it yet")
+        said.append("the name server does not show the change yet")
     text = f"{topic}: {'; '.join(said)}" if said else ""
     if refused:
         return Finding(TYPE, False, ConditionReason.REFUSED, text)
@@ -34,7 +34,7 @@ def check_provisioned(topic: Topic, outcome: StepOutcome, is_shown: bool) -> Fin
 
 
 def is_shown(spec: api.Provision, outcome: StepOutcome, route: Sequence[api.BrokerQueues]) -> bool:
-    """Whether the name server's route shows what the brokers have."""
+    """Whether the name server's route already has the queues that the brokers have."""
     asked = (spec.read_queues, spec.write_queues)
     told = {each.broker: (each.read_queues, each.write_queues) for each in route}
     return all(told.get(name) == asked for name in outcome.brokers if name not in outcome.failed)
@@ -42,7 +42,7 @@ def is_shown(spec: api.Provision, outcome: StepOutcome, route: Sequence[api.Brok
 
 def _list_refusals(outcome: StepOutcome) -> list[str]:
     return [
-        f"{name} refuses: {error}; correct spec.provision, or let these credentials do it"
+        f"{name} refuses: {error}; correct spec.provision, or give these credentials the right"
         for name, error in outcome.failed.items()
         if not isinstance(error, errors.UnavailableError)
     ]
@@ -57,16 +57,16 @@ def _list_unavailable(outcome: StepOutcome) -> list[str]:
 
 
 def _list_changes(topic: Topic, outcome: StepOutcome) -> list[str]:
-    """List what was written in this step, and which queues close."""
+    """List the changes of this step, and which queues close."""
     step = outcome.step
     done = [name for name in step.puts if name not in outcome.failed]
     made = [name for name in done if name in step.made]
     changed = [name for name in done if name not in step.made and name not in step.closing]
     said = []
     if made:
-        said.append(f"it is created on {', '.join(made)}")
+        said.append(f"the topic is created on {', '.join(made)}")
     if changed:
-        said.append(f"its queues are changed on {', '.join(changed)}")
+        said.append(f"the numbers of queues are changed on {', '.join(changed)}")
     closing = [
         QueueRange(topic.topic, name, ids.start, ids.stop)
         for name, ids in step.closing.items()

@@ -1,9 +1,9 @@
 """
-Plans the next step to give a topic the queues in its spec. Pure.
+Plans the next step towards the numbers of queues in a topic's spec. Pure.
 
-Queues are added at once. They are removed in two steps: first they are closed for writes; when they
-are drained, they are closed for reads too. Each broker is handled by itself, so an unreachable
-broker does not delay the others.
+Queues are added at once. They are removed in two steps: first they are closed for writes, and when
+they are drained they are closed for reads too. Each broker is handled independently, so an
+unreachable broker does not delay the others.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _BITS = {api.Perm.READ_WRITE: READ | WRITE, api.Perm.READ: READ, api.Perm.WRITE:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """The queues of a topic on one broker: as they are, or as they must be."""
+    """The current or the desired numbers of queues of a topic on one broker."""
 
     read_queues: int
     write_queues: int
@@ -27,23 +27,23 @@ class QueueCounts:
 
 
 Route = Mapping[str, QueueCounts | None]
-"""What the reachable brokers have, by name; None if the topic is missing."""
+"""The queues on each reachable broker; None if the broker does not have the topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStep:
-    """What to write now, and which queues are closing."""
+    """The changes to write now, and the queues that are closing."""
 
     puts: Mapping[str, QueueCounts] = field(default_factory=dict)
-    """What to write, by broker."""
+    """The numbers to write, by broker."""
     made: tuple[str, ...] = ()
     """Brokers where the topic is new."""
     closing: Mapping[str, range] = field(default_factory=dict)
-    """Queues of each broker that have to be removed."""
+    """The queues of each broker that must be removed."""
 
 
 def build_goal(spec: api.Provision) -> QueueCounts:
-    """Translate a spec into RocketMQ's terms."""
+    """Translate a spec into RocketMQ's settings."""
     return QueueCounts(spec.read_queues, spec.write_queues, _BITS[spec.perm])
 
 
@@ -62,9 +62,9 @@ def plan_step(
     goal: QueueCounts, route: Route, drained: Mapping[str, AbstractSet[int]]
 ) -> TopicStep:
     """
-    Plan what to write now.
+    Plan the changes to write now.
 
-    `drained` holds the ids of drained queues by broker; all other queues stay readable.
+    `drained` contains the ids of drained queues by broker. All other queues stay readable.
     """
     closed = {
         broker
@@ -108,15 +108,15 @@ class StepOutcome:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a change is in progress; failed brokers are retried at the next refresh."""
+        """Whether a change is in progress. Failed brokers are retried at the next refresh."""
         return bool((self.step.puts.keys() | self.step.closing.keys()) - self.failed.keys())
 
 
 def find_fault(spec: api.Provision) -> str | None:
-    """Return why a spec cannot be provisioned; None if it can."""
+    """Explain why a spec cannot be provisioned; None if it can."""
     if spec.read_queues >= spec.write_queues:
         return None
     return (
         f"spec.provision asks for {spec.write_queues} writable and {spec.read_queues} readable "
-        "queues, so nobody could read all that is written; ask for at least as many readable ones"
+        "queues, so some messages could not be read; set readQueues to at least writeQueues"
     )

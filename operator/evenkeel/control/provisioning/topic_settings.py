@@ -1,7 +1,7 @@
 """
-A topic's settings on one broker: read completely, and written back with new queue counts.
+Reads all settings of a topic on one broker, and writes them back with new numbers of queues.
 
-So all other settings stay: its order, its flags and its attributes.
+So order, flags and attributes of the topic do not change.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class GetSettings(Request[Settings | None]):
-    """Read a topic's settings from a broker; None: it has no such topic."""
+    """Read a topic's settings from a broker. None: the broker does not have the topic."""
 
     code: ClassVar[int] = 351
     name: ClassVar[str] = "GET_TOPIC_CONFIG"
@@ -35,7 +35,7 @@ class GetSettings(Request[Settings | None]):
     topic: str
 
     def read(self, answer: Frame) -> Settings | None:
-        """Read the queue counts and keep the rest."""
+        """Read the numbers of queues, and keep the other settings."""
         if answer.code == TOPIC_UNKNOWN:
             return None
         body = parse_body(answer)
@@ -45,7 +45,7 @@ class GetSettings(Request[Settings | None]):
 
 @dataclass(frozen=True, slots=True)
 class PutSettings(Done):
-    """Write the queue counts of a topic on a broker; creates the topic if it is missing."""
+    """Write the numbers of queues of a topic on a broker. This creates a missing topic."""
 
     code: ClassVar[int] = 18
     name: ClassVar[str] = "UPDATE_AND_CREATE_TOPIC_LIST"
@@ -54,11 +54,11 @@ class PutSettings(Done):
     old: Settings | None
 
     def list_fields(self) -> dict[str, str]:
-        """Say all in the body."""
+        """Leave the header empty, because everything is in the body."""
         return {}
 
     def encode_body(self) -> bytes:
-        """Describe the topic; brokers keep the attributes that are not named."""
+        """Encode the topic's settings. Brokers keep attributes that are not in the body."""
         told = self.old.told if self.old else _NEW
         counts = {
             "readQueueNums": self.counts.read_queues,

@@ -1,1 +1,1 @@
-"""What follows for a Topic object."""
+"""Observes Topics and decides their next status."""

@@ -1,9 +1,9 @@
 """
-Which name servers Topics may name. Pure.
+Checks whether Topics name only allowed name servers. Pure.
 
-The operator connects to the name servers that a Topic names, from its own place in the network. If
-not every user who may create Topics should choose these addresses, a list of patterns limits them.
-The broker addresses that an allowed name server returns are trusted.
+The operator connects to the name servers that a Topic names, from its own place in the network. A
+list of patterns can limit which addresses users who may create Topics can choose. Addresses of
+brokers that an allowed name server returns are trusted.
 """
 
 import fnmatch
@@ -28,20 +28,20 @@ def check_pattern(pattern: str) -> str:
     is_port = port == "*" or (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16)
     if not is_port or not (is_network or is_address or is_name):
         raise ManifestError(
-            f"{pattern!r} allows no name server: use a pattern such as mq.example:9876, "
+            f"{pattern!r} matches no name server: use a pattern such as mq.example:9876, "
             "*.mq.svc:9876, 10.0.0.0/8:9876 or [fd00::/8]:*"
         )
     return pattern.lower()
 
 
 def refuse_others(topic: Topic, patterns: Sequence[str]) -> None:
-    """Refuse a topic that names other servers; without patterns all are allowed."""
+    """Refuse a topic with a name server that no pattern matches, if there are patterns."""
     for server in topic.spec.name_servers or () if patterns else ():
         if not is_allowed(server, patterns):
             raise NotReadyError(
                 ConditionReason.NAME_SERVER_NOT_ALLOWED,
-                f"{topic}: the operator may not connect to {server}: name another one, or have "
-                "it added to the operator's --allow-name-servers",
+                f"{topic}: the operator may not connect to {server}: use another one, or add "
+                "this one to the operator's --allow-name-servers",
             )
 
 
@@ -69,7 +69,7 @@ def _matches(host: str, port: str, wanted: str, wanted_port: str) -> bool:
 
 
 def _parse_network(host: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """Parse a network; an address is a network of one address."""
+    """Parse a network. A single address is a network too."""
     try:
         return ipaddress.ip_network(host.removeprefix("[").removesuffix("]"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Identifies topics across clusters: by name and name servers. Pure."""
+"""Identifies topics across clusters by their name and name servers. Pure."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -13,14 +13,14 @@ class TopicKey(NamedTuple):
 
     topic: str
     told_by: frozenset[str]
-    """Addresses of its name servers, or the object whose spec has the route."""
+    """The addresses of its name servers, or the object whose spec contains its route."""
 
     def is_also(self, other: "TopicKey") -> bool:
-        """Whether both are the same topic: one shared address is enough."""
+        """Whether both are the same topic. One shared address is enough."""
         return bool(self.find_shared(other))
 
     def find_shared(self, other: "TopicKey") -> frozenset[str]:
-        """Find the shared name servers; none if the topics differ."""
+        """Find the shared name servers; empty if the topics differ."""
         return self.told_by & other.told_by if self.topic == other.topic else frozenset()
 
 

@@ -19,15 +19,15 @@ from evenkeel.objects import Topic
 from mq_client import values
 
 SOON_SECONDS = 2.0
-"""Until the next look while a change is in progress."""
+"""Interval of reconciles while a change is in progress."""
 MOST_ZONE = 253
 """The longest zone name in a status, as in Kubernetes."""
 AWAY_SECONDS = 600.0
 """
 How long queues keep their owners after their broker leaves the route.
 
-A broker that crashed is back in seconds or, with much to recover, in minutes. Moving its queues,
-and moving them back later, would be needless.
+A broker that crashed is back within seconds or, if it must recover much data, minutes. It would be
+needless to move its queues, and later move them back.
 """
 
 
@@ -41,11 +41,11 @@ class ReadFailure:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What is observed of a topic."""
+    """Everything that is observed for a topic."""
 
     route: Sequence[BrokerQueues] | ReadFailure
     provisioned: StepOutcome | ReadFailure | None = None
-    """The result of `spec.provision`; None if it is not followed."""
+    """The result of the last provisioning step; None if the topic is not provisioned."""
     conflict: Conflict | None = None
 
 
@@ -58,7 +58,7 @@ class TopicDecision:
 
 
 def decide(topic: Topic, sight: Sight, now: datetime) -> TopicDecision:
-    """Decide the next status. If the route could not be read, the last one stays."""
+    """Decide the next status. If the route could not be read, the last route is kept."""
     status = topic.status
     if not isinstance(sight.route, ReadFailure):
         away = _find_away(topic, sight.route, now)
@@ -91,9 +91,9 @@ def decide(topic: Topic, sight: Sight, now: datetime) -> TopicDecision:
 
 
 def _find_away(topic: Topic, route: Sequence[BrokerQueues], now: datetime) -> list[AwayBroker]:
-    """List brokers that were there and are not, and not for long enough to be given up."""
+    """List brokers that left the route less than `AWAY_SECONDS` ago."""
     if topic.status.observed_generation != topic.head.generation:
-        return []  # it may be other name servers now, or another topic
+        return []  # the spec may name other name servers now, or another topic
     known = {each.broker: each.since for each in topic.status.away}
     missing = {each.broker for each in topic.status.brokers} - {each.broker for each in route}
     found = [AwayBroker(name, known.get(name, times.format_time(now))) for name in sorted(missing)]
@@ -101,14 +101,14 @@ def _find_away(topic: Topic, route: Sequence[BrokerQueues], now: datetime) -> li
 
 
 def choose_provision(topic: Topic, conflict: Conflict | None) -> Provision | None:
-    """Return what to provision; None if the brokers must not be changed."""
+    """Return the settings to provision; None if the brokers must not be changed."""
     spec = topic.spec.provision
     is_good = spec is not None and conflict is None and steps.find_fault(spec) is None
     return spec if is_good else None
 
 
 def _check_provisioned(topic: Topic, sight: Sight) -> list[Finding]:
-    """Check how far `spec.provision` is done, if there is one."""
+    """Check the progress of `spec.provision`, if there is one."""
     spec = topic.spec.provision
     if spec is None or sight.conflict is not None:
         return []

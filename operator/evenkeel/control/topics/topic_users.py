@@ -1,4 +1,4 @@
-"""Which groups name a topic, so that a change of the topic reaches its groups."""
+"""Indexes which groups name a topic, so that groups are reconciled when a topic changes."""
 
 from collections.abc import Collection
 
@@ -9,14 +9,14 @@ class TopicUsers:
     """The groups that name each topic."""
 
     def __init__(self) -> None:
-        """Start without any groups."""
+        """Begin without any groups."""
         self._topics: dict[Key, frozenset[Key]] = {}
         """The topics of each group."""
         self._groups: dict[Key, set[Key]] = {}
-        """The groups of each topic; the topic itself may not exist."""
+        """The groups of each topic. The topic itself need not exist."""
 
     def note(self, group: Key, topics: Collection[Key]) -> None:
-        """Note which topics a group names; none if the group is gone."""
+        """Note which topics a group names: no topics if the group is gone."""
         new = frozenset(topics)
         old = self._topics.pop(group, frozenset())
         if new:

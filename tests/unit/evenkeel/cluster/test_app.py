@@ -16,5 +16,5 @@ def test_what_hangs_at_the_end_is_ended_by_force_with_an_exit_code_and_a_line_in
     done = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert done.stderr == (
-        "ERROR not everything has ended after 0.2 s, so this process exits by force\n"
+        "ERROR some work has not ended after 0.2 s, so this process exits by force\n"
     )

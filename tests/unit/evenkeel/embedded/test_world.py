@@ -128,7 +128,9 @@ def test_two_runs_of_one_folder_or_one_file_are_kept_apart(tmp_path: Path) -> No
     file, other = tmp_path / "billing.yaml", tmp_path / "other.yaml"
     (tmp_path / "link.yaml").symlink_to(file)
     with hold_locks(file, tmp_path / "state"):
-        _refused(other, tmp_path / "state", f"process {os.getpid()}; give another one by --state")
+        _refused(
+            other, tmp_path / "state", f"process {os.getpid()}; choose another one with --state"
+        )
         _refused(
             tmp_path / "link.yaml",
             tmp_path / "x",

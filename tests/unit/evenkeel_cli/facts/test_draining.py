@@ -39,7 +39,10 @@ def test_a_list_names_its_consumers_itself() -> None:
             "nobody",
             "has a pod nobody; the pods that read are: billing-exec-1, billing-exec-2, pod-a",
         ),
-        ("billing-driver", "is the driver of ConsumerGroup billing: use restart to restart it"),
+        (
+            "billing-driver",
+            "is the driver of ConsumerGroup billing: to restart it, use the command restart",
+        ),
         ("billing-0", "a slot of ConsumerGroup billing, not a pod; its pod is billing-exec-1"),
     ],
 )
@@ -73,7 +76,7 @@ def test_what_becomes_of_a_pod_is_said() -> None:
         "its 4 queues go to other consumers, and it gets no new ones"
     )
     assert draining.describe_effect(annotated(PODS, drain="pod-b"), "pod-a", undo=False).startswith(
-        "then all consumers are drained, so they keep their queues"
+        "now all consumers are drained, so they keep their queues"
     )
     assert draining.describe_effect(OF_A_JOB, "billing-exec-2", undo=False) == (
         "executor 2 ends after its batch, and a new one takes billing-1 with its 4 queues"

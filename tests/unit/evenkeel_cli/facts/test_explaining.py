@@ -193,7 +193,7 @@ def test_what_the_next_plan_would_move_is_said_of_the_group_and_of_the_queue() -
     shown = sentences.explain_group(explained(found, 1))
     assert "In the next plan, 2 queues would move." in shown
     assert "to c: joined" in shown
-    assert "The next plan would move it to c; why: c joined." in of_queue(
+    assert "The next plan would move it to c; reason: c joined." in of_queue(
         explained(found, 1), "orders@broker-a/3"
     )
 
@@ -208,7 +208,10 @@ def test_what_waits_for_maxmoves_is_said_to_come_later() -> None:
         for row in rows
         for line in sentences.explain_queue(explained(found, 2), row).split("\n")
     ]
-    assert "It goes to c in a later round, because of maxMoves; why: to balance the loads." in shown
+    assert (
+        "It will go to c in a later round, because of maxMoves; reason: to balance the loads."
+        in shown
+    )
 
 
 def test_queues_that_nobody_owns_are_said_to_be_so_and_why() -> None:
@@ -262,12 +265,12 @@ def test_a_pause_is_told_and_what_it_holds_back_is_foreseen() -> None:
     found = after(paused, members("a", "b", "c"), members("a", "b", "c", "d"))
     shown = sentences.explain_group(explained(found, 2))
     assert "In the next plan, 2 queues would move." in shown
-    assert "it is paused: moves that are not forced wait until it is resumed" in shown
+    assert "the group is paused: moves that are not forced wait until it is resumed" in shown
 
 
 def test_rates_that_only_the_operator_knows_are_said_to_be_unknown() -> None:
     found = after(group(strategy={"sticky": {"weights": "Rate"}}), members("a", "b"))
-    assert "weights: Rate needs rates that only the operator measures" in sentences.explain_group(
+    assert "weights: Rate uses rates that only the operator measures" in sentences.explain_group(
         explained(found, 1)
     )
 

@@ -34,7 +34,7 @@ def test_a_rebalance_is_done_when_the_status_names_it() -> None:
     assert (request.annotation, request.value) == (names.REBALANCE, NOW)
     assert request.seen(TWO) is None
     asked = after(annotated(TWO, rebalance=NOW), members("a", "b"))
-    assert request.seen(asked) == "ConsumerGroup billing was planned, and no queue had to move"
+    assert request.seen(asked) == "ConsumerGroup billing was planned, and no queue moved"
     moved = after(annotated(TWO, rebalance=NOW), members("a", "b", "c"))
     said = request.seen(moved)
     assert said is not None
@@ -53,7 +53,7 @@ def test_a_pause_is_done_when_the_condition_says_so() -> None:
 def test_who_pauses_what_is_paused_writes_nothing() -> None:
     request = requests.pause(annotated(TWO, paused="true"), NOW)
     assert not request.is_new
-    assert request.did == "ConsumerGroup billing was paused already"
+    assert request.did == "ConsumerGroup billing was already paused"
 
 
 def test_a_word_that_does_not_pause_is_replaced() -> None:

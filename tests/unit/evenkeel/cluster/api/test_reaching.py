@@ -46,10 +46,10 @@ def kubeconfig(folder: Path, server: str, token: str) -> Path:
 @pytest.mark.parametrize(
     ("server", "token", "complaint"),
     [
-        ("nonsense", "a", "its server 'nonsense' is no address"),
-        ("https://a:b", "a", "its server 'https://a:b' is no address"),
-        ("https://a", "SEK\nRIT", "its token holds characters that no token has"),
-        ("https://a", "\u0441\u0435\u043a\u0440\u0435\u0442", "its token holds characters"),
+        ("nonsense", "a", "its server 'nonsense' is not an address"),
+        ("https://a:b", "a", "its server 'https://a:b' is not an address"),
+        ("https://a", "SEK\nRIT", "its token has characters that no token has"),
+        ("https://a", "\u0441\u0435\u043a\u0440\u0435\u0442", "its token has characters"),
     ],
 )
 def test_what_cannot_reach_a_server_is_refused_and_no_token_is_shown(
@@ -114,7 +114,7 @@ async def greet(server: str) -> None:
 def test_what_is_no_api_server_is_refused(status: int, text: bytes) -> None:
     with (
         answering(status, text) as server,
-        pytest.raises(NoClusterError, match=f"what answers at {server} is no API server"),
+        pytest.raises(NoClusterError, match=f"the server at {server} is not an API server"),
     ):
         asyncio.run(greet(server))
 
@@ -158,6 +158,6 @@ def test_an_operator_that_finds_another_server_ends_with_a_sentence(tmp_path: Pa
         )
     assert (ended.returncode, ended.stderr) == (
         1,
-        f"evenkeel: what answers at {server} is no API server: see whether the kubeconfig has the "
-        "right address\n",
+        f"evenkeel: the server at {server} is not an API server: see whether the kubeconfig has "
+        "the right address\n",
     )

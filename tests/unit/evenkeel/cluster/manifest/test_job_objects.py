@@ -348,7 +348,7 @@ def test_the_overhead_factor_of_the_user_shares_the_same_memory() -> None:
 @pytest.mark.parametrize("text", ["much", "0", "-1", "nan", "inf"])
 def test_an_overhead_factor_that_is_none_is_refused(text: str) -> None:
     group = a_group(sparkConf={"spark.driver.memoryOverheadFactor": text})
-    assert f"spark.driver.memoryOverheadFactor: '{text}' is no number" in refused(group)
+    assert f"spark.driver.memoryOverheadFactor: '{text}' is not a number" in refused(group)
 
 
 @pytest.mark.parametrize("who", ["driver", "executor"])
@@ -390,7 +390,7 @@ def test_slices_can_be_read_by_the_names_that_the_status_gives() -> None:
 
 def test_a_name_that_makes_no_label_is_refused() -> None:
     objects(a_group(name="b" * 63))
-    assert "its name has 64 letters" in refused(a_group(name="b" * 64))
+    assert "its name has 64 characters" in refused(a_group(name="b" * 64))
 
 
 def test_a_group_without_a_job_is_refused() -> None:

@@ -172,11 +172,14 @@ def test_the_users_own_template_stays_as_it_is() -> None:
         ({"containers": [{"name": "main", "command": ["x"]}]}, "command of main: "),
         ({"containers": [{"name": "main", "args": ["x"]}]}, "args of main: "),
         ({"containers": [{"name": "main", "lifecycle": {"x": {}}}]}, "lifecycle of main: "),
-        ({"containers": [{"image": "x"}]}, ".spec.containers holds an item without a name"),
-        ({"containers": [{"name": "a"}, {"name": "a"}]}, ".spec.containers holds two with name a"),
+        ({"containers": [{"image": "x"}]}, ".spec.containers contains an item without a name"),
+        (
+            {"containers": [{"name": "a"}, {"name": "a"}]},
+            ".spec.containers contains two items with name a",
+        ),
         ({"containers": {}}, ".spec.containers is not a list"),
         ({"containers": "x"}, ".spec.containers is not a list"),
-        ({"containers": ["x"]}, ".spec.containers holds an item without a name"),
+        ({"containers": ["x"]}, ".spec.containers contains an item without a name"),
         ({"volumes": {"name": "x"}}, ".spec.volumes is not a list"),
         ({"containers": [{"name": "main", "env": {"A": "b"}}]}, ".env is not a list"),
         ({"containers": [{"name": "main", "volumeMounts": [{}]}]}, "without a mountPath"),
@@ -197,7 +200,7 @@ def test_a_template_that_cannot_be_is_refused_and_named(
 
 def test_metadata_of_a_template_is_labels_and_annotations() -> None:
     text = refused(templated("driver", {}, name="mine"))
-    assert text.endswith("podTemplate.metadata takes labels and annotations, and not name")
+    assert text.endswith("podTemplate.metadata may contain labels and annotations, but not name")
     for name in ("labels", "annotations"):
         assert f"metadata.{name} is not an object" in refused(
             templated("driver", {}, **{name: "x"})

@@ -76,7 +76,7 @@ def executor(number: int, owner: str = UID, **status: Any) -> pods.Pod:
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        ({"conditions": NO_NODE}, "is on no node: too few cores"),
+        ({"conditions": NO_NODE}, "has no node: too few cores"),
         ({"containerStatuses": NO_IMAGE}, "does not start: ErrImagePull: no"),
     ],
 )

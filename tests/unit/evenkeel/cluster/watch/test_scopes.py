@@ -158,7 +158,7 @@ def test_rights_on_nodes_are_waited_for_as_queues_would_move_without_zones() -> 
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await found.begin()
-        assert found.scopes.explain_not_ready() == "not everything was listed yet"
+        assert found.scopes.explain_not_ready() == "some objects have not been listed yet"
         assert found.scopes.explain_unseen(A) is None
 
     asyncio.run(body())

@@ -293,7 +293,9 @@ def test_what_a_job_has_passed_over_is_told_once_and_kept() -> None:
     assert again.status == first.status
     assert skipping(None, first.status).status.last_skip == kept
     nothing = skipping(SkipReport("tuesday", 0, ""), first.status)
-    assert skip_events(nothing) == [("0 messages were skipped as requested: none was lost", False)]
+    assert skip_events(nothing) == [
+        ("0 messages were skipped as requested: no message was lost", False)
+    ]
 
 
 def test_what_a_job_has_passed_over_is_told_also_where_nothing_can_be_planned() -> None:

@@ -279,7 +279,7 @@ def test_new_queues_are_no_moves_and_say_that_the_route_changed() -> None:
     assert decision.status.moved == 0
 
 
-UNREADABLE = "the permission to read is missing, so messages there are not read: Topic orders"
+UNREADABLE = "the perm lacks READ, so no messages are read on: Topic orders"
 
 
 @pytest.mark.parametrize(

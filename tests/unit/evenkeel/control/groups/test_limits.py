@@ -169,4 +169,4 @@ def test_a_group_with_a_job_whose_name_is_too_long_for_labels_is_refused() -> No
     assert decision.status.assignments == []
     ready = conditions.find(decision.status.conditions, ConditionType.READY)
     assert ready is not None
-    assert "its name has 253 letters" in ready.message
+    assert "its name has 253 characters" in ready.message

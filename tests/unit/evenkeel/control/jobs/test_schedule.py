@@ -101,12 +101,12 @@ def test_an_hour_that_the_clock_leaves_out_leaves_no_run_out() -> None:
 @pytest.mark.parametrize(
     ("cron", "zone", "said"),
     [
-        ("10 10 10 10", "UTC", "has not five fields"),
-        ("*/5 * * * * *", "UTC", "has not five fields"),
+        ("10 10 10 10", "UTC", "does not have five fields"),
+        ("*/5 * * * * *", "UTC", "does not have five fields"),
         ("61 * * * *", "UTC", "'61 * * * *': Bad minute"),
         ("a b c d e", "UTC", "'a b c d e': "),
         ("0 0 30 2 *", "UTC", "'0 0 30 2 *': Bad day-of-month"),
-        ("* * * * *", "Mars/Olympus", "there is no 'Mars/Olympus'"),
+        ("* * * * *", "Mars/Olympus", "there is no time zone 'Mars/Olympus'"),
         ("* * * * *", "../../etc/passwd", "there is no '../../etc/passwd'"),
     ],
 )

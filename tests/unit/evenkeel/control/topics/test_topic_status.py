@@ -85,7 +85,7 @@ def test_a_topic_that_is_as_asked_is_looked_at_when_its_route_is() -> None:
 
 def test_a_topic_that_was_made_now_is_looked_at_again_soon() -> None:
     decision = said(StepOutcome(TopicStep({A: COUNTS}, (A,)), (A,)), MISSING)
-    made = ("False", "Creating", "Topic orders: it is created on broker-a")
+    made = ("False", "Creating", "Topic orders: the topic is created on broker-a")
     assert condition(decision, "Provisioned") == made
     assert condition(decision, "Ready") == made
     assert decision.look_again_seconds == SOON_SECONDS
@@ -94,7 +94,7 @@ def test_a_topic_that_was_made_now_is_looked_at_again_soon() -> None:
 def test_a_topic_that_the_name_server_does_not_show_yet_is_still_being_made() -> None:
     decision = said(StepOutcome(TopicStep(), (A, B)), SHOWN)
     assert condition(decision, "Provisioned") == (
-        "False", "Creating", "Topic orders: the name server does not show it yet",
+        "False", "Creating", "Topic orders: the name server does not show the change yet",
     )  # fmt: skip
     assert decision.look_again_seconds == SOON_SECONDS
 
