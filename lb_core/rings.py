@@ -47,7 +47,7 @@ class QueueKind:
 
 @dataclass(frozen=True, slots=True)
 class RingEdge:
-    """`consumer` gives up to `amount` queues of one kind for as many of another, at `cost` each."""
+    """`consumer` can exchange up to `amount` queues of one kind for another, at `cost` each."""
 
     cost: int
     give: int

@@ -18,7 +18,7 @@ from mq_client.rows import Rows
 
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
 LATEST_MS = (2**63 - 1) // 1_000_000
-"""The latest time that pandas and numpy accept, in 2262. The earliest is as far before 1970."""
+"""The latest time that pandas and numpy accept, in 2262. The earliest one is in 1677."""
 SCHEMA = pa.schema(
     [
         pa.field(name, kind, nullable=kind == TIMESTAMP)

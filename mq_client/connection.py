@@ -118,7 +118,7 @@ class Connection(Generic[Waiter]):
 
 
 def _reply(frame: Frame) -> bytes:
-    """Answer that a peer's request is unknown, if the peer waits for an answer."""
+    """Reply that a peer's request is unknown, if the peer waits for an answer."""
     if frame.is_one_way:
         return b""
     remark = f"this client does not answer requests of code {frame.code}"

@@ -74,8 +74,8 @@ class BeyondEndError(errors.MqError):
         """Name the offsets and the end."""
         super().__init__(
             f"{position.queue}: offsets {position.next} to {position.stop}, exclusive, were "
-            f"requested, but the queue ends at {end}: begin there or before, or give no stop to "
-            "wait for messages; if it was longer before, the topic was created again, or its "
+            f"requested, but the queue ends at {end}: begin there or before, or omit the stop to "
+            "wait for messages; if the queue was longer, the topic was created again, or its "
             "broker lost messages"
         )
         self.queue = position.queue

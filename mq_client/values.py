@@ -133,7 +133,7 @@ class PullStatus(Enum):
     NOTHING_MATCHED = 20
     """No message up to `next_offset` passes the filter: continue there immediately."""
     OFFSET_MOVED = 21
-    """The requested offset does not exist. `next_offset` is the nearest one that does."""
+    """The requested offset does not exist. `next_offset` is the nearest existing offset."""
 
 
 @dataclass(frozen=True, slots=True)

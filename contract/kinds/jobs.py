@@ -140,7 +140,7 @@ class Job(Part, frozen=True):
     allow_foreign_consumers: bool = False
     """Run even if clients that do not belong to Evenkeel read in the same group."""
     transform: Transform | None = None
-    """How rows are transformed. Default: not at all."""
+    """How rows are transformed. By default they are not transformed."""
     dead_letter: Sink | None = None
     """Where to write rows for which the transform has set the column _error."""
     driver: DriverProcess = DriverProcess()

@@ -180,7 +180,7 @@ class Engine:
 
     @property
     def _is_led(self) -> bool:
-        """Whether another thread leads. A thread that already leads may call it too."""
+        """Whether another thread leads. If this thread itself leads, the answer is False."""
         return self._leader.holds.locked() and self._leader.thread != threading.get_ident()
 
     def _lead(self, until: float) -> None:

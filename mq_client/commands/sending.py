@@ -38,7 +38,7 @@ class Send(Request[Stored]):
         return self.queue.id
 
     def list_fields(self) -> dict[str, str]:
-        """List the fields under the short names of this request's second version."""
+        """List the fields under short names, as in RocketMQ's second version of this request."""
         return {
             "a": self.group,
             "b": self.queue.topic,

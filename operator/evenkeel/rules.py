@@ -1,5 +1,5 @@
 """
-Finds errors in an object of a file that have nothing to do with types.
+Finds errors in objects of a file, other than wrong types.
 
 An API server would find the same errors: broken CEL rules of the schema, list entries with the same
 key, and invalid times. Schema and defaults are those of `crds/`. Rules about changes are left out,

@@ -36,7 +36,7 @@ class ProcessMetrics(Collector):
         )
         yield GaugeMetricFamily(
             f"{PREFIX}list_age_seconds",
-            "Age of the last successful list that is the oldest of all kinds",
+            "Largest age of the last successful list of any kind of objects",
             self._resync.age,
         )
         refused = GaugeMetricFamily(

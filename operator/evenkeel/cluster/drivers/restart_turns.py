@@ -40,7 +40,7 @@ class RestartTurns:
     """Decides which groups may restart now."""
 
     def __init__(self, at_once: int, is_away: Callable[[Key], bool]) -> None:
-        """Begin without turns. `is_away` tells whether a restarted group does not run again yet."""
+        """Begin without turns. `is_away` tells whether a restarted group still does not run."""
         self._at_once = at_once
         self._is_away = is_away
         self._turns: set[Key] = set()

@@ -36,7 +36,7 @@ NUMBER = re.compile(r"[0-9]+")
 
 
 class EndlessPauses:
-    """Endless growing pauses between attempts. Each watch iterates by itself."""
+    """Endless growing pauses between attempts. Each watch has its own iterator."""
 
     def __init__(self, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
         """Set the first and the longest pause."""

@@ -89,7 +89,7 @@ class Resync:
 
     @property
     def age(self) -> float:
-        """Seconds since the last successful list of the scope for which that is longest ago."""
+        """The largest age of a scope's last successful list, in seconds."""
         return self.scopes.measure_age(time.monotonic())
 
     @property

@@ -135,7 +135,7 @@ class Scopes:
         return found
 
     def measure_age(self, now: float) -> float:
-        """Return the age in seconds of the oldest last list, without forbidden scopes."""
+        """Return the largest age of a last list in seconds; forbidden scopes do not count."""
         return now - min(each.seen_at for each in self._list_expected())
 
     def explain_not_ready(self) -> str:

@@ -1,9 +1,9 @@
 """
 Plans a group with the moves that are allowed now. Pure.
 
-While a group is paused, only forced moves are allowed. The same holds while its job has not adopted
-the newest assignment yet, if the strategy can limit moves. To drain a consumer and to request a
-rebalance also works while the group is paused.
+While a group is paused, or its job has not adopted the newest assignment yet, only forced moves are
+allowed. The latter is only possible if the strategy can limit moves. To drain a consumer and to
+request a rebalance also works while the group is paused.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """
 Decides the next status of a group, and the Events to write. Pure.
 
-To decide is idempotent: from its own result it decides the same status again, so nothing is
+Decisions are idempotent: a decision from the decided status is the same status, so nothing is
 written. If something cannot be observed or planned, the assignment stays, and a condition gives the
 reason.
 """

@@ -34,7 +34,7 @@ class Quiet:
     """
     Remembers since when the closing queues of one topic have received no messages.
 
-    This is only in memory: after a restart of the operator, the wait begins again.
+    The times are only in memory: after a restart of the operator, the wait begins again.
     """
 
     def __init__(self) -> None:

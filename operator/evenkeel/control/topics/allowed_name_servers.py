@@ -2,8 +2,8 @@
 Checks whether Topics name only allowed name servers. Pure.
 
 The operator connects to the name servers that a Topic names, from its own place in the network. A
-list of patterns can limit which addresses users who may create Topics can choose. Addresses of
-brokers that an allowed name server returns are trusted.
+list of patterns can limit which addresses a Topic may contain. Addresses of brokers that an allowed
+name server returns are trusted.
 """
 
 import fnmatch
