@@ -44,7 +44,7 @@ class DriverReport(BareReport, frozen=True, rename="camel"):
     slots: Mapping[str, Filler] | None = None
     """The executors of the filled slots; None in the report of a job that cannot start."""
     pinned: bool = False
-    """Whether Spark runs tasks at their locations, as far as seen."""
+    """Whether Spark was observed to run tasks at their locations."""
     rows: Mapping[str, int] = {}
     """The number of rows by slot."""
     bytes: int = 0

@@ -90,7 +90,7 @@ def write_ids(queues: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], s
 
 
 def read_ids(entries: Iterable[WrittenIds]) -> Iterator[tuple[str, str, int]]:
-    """Read queues that were written by topic and broker, each a topic, a broker and an id."""
+    """Convert ids by topic and broker back to queues, each (topic, broker, id)."""
     ranges = [each for entry in entries for each in parse_ids(entry.topic, entry.broker, entry.ids)]
     count = sum(map(len, ranges))
     if count > MOST_QUEUES:

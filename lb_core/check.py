@@ -27,8 +27,8 @@ def refuse_bad(queues: Inventory, before: Holdings, outcome: Outcome, free: Runs
     """
     Raise an error unless the outcome contains each queue of `before` and of `free` exactly once.
 
-    `before` must be valid: it was checked when it was made. To see that it left no queue out, owned
-    and unowned queues are counted: together they must be all queues.
+    `before` must be valid: it was checked when it was made. To check that no queue is missing,
+    owned and unowned queues are counted: the sum must be the number of all queues.
     """
     after, unowned = outcome.holdings, outcome.unowned
     plus: list[range] = [*unowned]

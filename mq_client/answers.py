@@ -44,7 +44,7 @@ MEANINGS: dict[tuple[PullStatus, str | None], Meaning] = {
     # The requested offset is the queue's end. A slave whose master is up answers 20.
     (_NEW, "OFFSET_OVERFLOW_ONE"): Meaning.NOTHING_YET,
     (_MATCHED, "OFFSET_OVERFLOW_ONE"): Meaning.NOTHING_YET,
-    # No message was ever written to the queue: 19 for offset 0, otherwise 21.
+    # No message was ever written to the queue. The code is 19 for offset 0, otherwise 21.
     (_NEW, "NO_MESSAGE_IN_QUEUE"): Meaning.NOTHING_YET,
     (_MOVED, "NO_MESSAGE_IN_QUEUE"): Meaning.BEYOND_END,
     (_MATCHED, "NO_MESSAGE_IN_QUEUE"): Meaning.BEYOND_END,
@@ -55,7 +55,8 @@ MEANINGS: dict[tuple[PullStatus, str | None], Meaning] = {
     # The index file of these offsets is missing. The next offset is the start of the next file.
     (_NEW, "OFFSET_FOUND_NULL"): Meaning.GONE,
     (_MATCHED, "OFFSET_FOUND_NULL"): Meaning.GONE,
-    # The filter rejected all messages. Without a filter, the index has a gap or is unreadable.
+    # The filter rejected all messages. If there was no filter, the index has a gap or is
+    # unreadable.
     (_MATCHED, "NO_MATCHED_MESSAGE"): Meaning.PASSED_OVER,
     # The commit-log file is deleted. The broker corrects the queue's minimum 10 s later or more.
     (_MATCHED, "MESSAGE_WAS_REMOVING"): Meaning.GONE,
