@@ -134,7 +134,7 @@ def test_two_runs_of_one_folder_or_one_file_are_kept_apart(tmp_path: Path) -> No
         _refused(
             tmp_path / "link.yaml",
             tmp_path / "x",
-            r"another evenkeel run already runs .*link\.yaml",
+            r"another evenkeel run already uses .*link\.yaml",
         )
         with hold_locks(other, tmp_path / "x"):
             pass

@@ -229,7 +229,7 @@ def test_a_job_shows_its_executors_and_slots_that_are_empty() -> None:
         "orders@broker-a 0 belongs to billing-0 (executor 1, pod billing-exec-1)."
     )
     assert of_queue(explained(found, 1.5), "orders@broker-b/0")[0] == (
-        "orders@broker-b 0 belongs to billing-1, a slot without an executor: the other executors "
+        "orders@broker-b 0 belongs to billing-1, a slot without an executor: other executors "
         "read its queues."
     )
 

@@ -126,6 +126,6 @@ def test_why_something_is_not_done_is_what_ready_says() -> None:
     assert "check that the operator runs" in requests.explain_delay(TWO)
     stuck = after(group(), None)
     assert requests.explain_delay(stuck) == (
-        "Ready is False, PodsUnknown (ConsumerGroup billing: its pods could not be listed, "
-        "which is retried)"
+        "Ready is False, PodsUnknown (ConsumerGroup billing: its pods could not be listed; "
+        "the list is retried)"
     )

@@ -107,7 +107,7 @@ def test_an_hour_that_the_clock_leaves_out_leaves_no_run_out() -> None:
         ("a b c d e", "UTC", "'a b c d e': "),
         ("0 0 30 2 *", "UTC", "'0 0 30 2 *': Bad day-of-month"),
         ("* * * * *", "Mars/Olympus", "there is no time zone 'Mars/Olympus'"),
-        ("* * * * *", "../../etc/passwd", "there is no '../../etc/passwd'"),
+        ("* * * * *", "../../etc/passwd", "there is no time zone '../../etc/passwd'"),
     ],
 )
 def test_a_schedule_that_cannot_be_read_is_told(cron: str, zone: str, said: str) -> None:
