@@ -97,7 +97,7 @@ def test_a_status_that_the_api_server_refuses_is_told_in_its_stead(
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"accessKey": b"a", "secretKey": b"\xff"}, "is no text"),
+        ({"accessKey": b"a", "secretKey": b"\xff"}, "is not text"),
         ({"accessKey": b"", "secretKey": b"x"}, "has no accessKey"),
     ],
     ids=["bytes", "empty"],
@@ -124,7 +124,7 @@ def test_authorities_that_are_none_are_named(
     status = namespace.until(
         "topics", "orders", lambda it: read_condition(it, "Ready") == ("False", "SecretIncomplete")
     )
-    assert "holds no certificates" in status["conditions"][0]["message"]
+    assert "contains no certificates" in status["conditions"][0]["message"]
 
 
 def test_a_status_that_somebody_broke_takes_no_metrics_of_others_away(

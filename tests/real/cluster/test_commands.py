@@ -308,7 +308,7 @@ def test_a_check_that_nobody_answers_fails_and_leaves_nothing_behind(
 ) -> None:
     where = ["-n", namespace.name, "--kubeconfig", str(kubernetes.admin.kubeconfig)]
     assert frame.main(["check", "--timeout", "500ms", *where]) == FAILED
-    assert "was not ready after 0.5 s: it has no status yet" in capsys.readouterr().err
+    assert "was not ready after 0.5 s: the group has no status yet" in capsys.readouterr().err
     assert left(namespace) == []
 
 
