@@ -8,7 +8,7 @@ from evenkeel_cli import grammar, saying
 from evenkeel_cli.codes import FAILED, INTERRUPTED
 
 OURS = ("contract", "coordinator", "evenkeel", "evenkeel_cli", "lb_core", "mq_client", "spark_jobs")
-"""If one of these is missing, the installation is broken; it is not a missing extra."""
+"""Evenkeel's packages. If one cannot be imported, the installation is broken."""
 ASKED_BY_SHELLS = "__complete"
 EXTRAS = {"operator": "operator", "run": "operator,spark"}
 """The extras that these commands need. All other commands need `cli`."""

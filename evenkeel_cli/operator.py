@@ -89,7 +89,7 @@ def _operator(options: argparse.Namespace) -> int:
         options.refuse(fault)
     if bool(options.members_service) != bool(options.members_address):
         options.refuse("give both --members-service and --members-address, or neither")
-    from evenkeel.cluster import app  # needs kopf and aiohttp, which no other command needs
+    from evenkeel.cluster import app  # only this command needs kopf and aiohttp
 
     members = None
     if options.members_service:

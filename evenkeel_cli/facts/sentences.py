@@ -155,7 +155,7 @@ def _describe_owner(owner: Assigned, group: ConsumerGroup) -> str:
     if owner.empty_since:
         has_members = planning.has_members(group)
         without, others = ("a member", "members") if has_members else ("an executor", "executors")
-        return f"{owner.consumer}, a slot without {without}: the other {others} read its queues"
+        return f"{owner.consumer}, a slot without {without}: other {others} read its queues"
     return owner.consumer + (f" ({', '.join(said)})" if said else "")
 
 

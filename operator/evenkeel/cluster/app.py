@@ -68,9 +68,9 @@ class Options:
     """How many drivers may restart at a time if no user has asked for it, as in an upgrade."""
     terms: LeaderTerms = LeaderTerms()  # noqa: RUF009 it is frozen
     allowed: Sequence[str] = ()
-    """Patterns of name servers that Topics may name; empty: any."""
+    """Patterns of name servers that Topics may name; if empty, any name server is allowed."""
     members: MembersOptions | None = None
-    """None: members of groups are not served."""
+    """None if the operator does not serve members of groups."""
 
 
 def start(options: Options) -> None:
@@ -115,7 +115,7 @@ async def run(options: Options) -> None:
         registry.register(ProcessMetrics(client, resync, operator.world.restart_turns))
         handlers = kopf_watches.register(operator.kinds)
         _log_in(handlers, settings)
-        # A restarted container has the same identity, and continues with its own lease.
+        # A restarted container has the same identity, so it can still renew its old Lease.
         identity = f"{socket.gethostname()}_{os.getpid()}"
         lease = LeaderLease(client, Key(where, LEASE), identity, options.terms, fence)
         lease.in_trouble = resync.look_now

@@ -49,8 +49,9 @@ class Operator:
         """
         Prepare the operator. Watches call it later.
 
-        `image` is the image of jobs that name none. Zones are read from nodes, which can be watched
-        only if all namespaces are. `place` is where members find the leader; None: there are none.
+        `image` is the image of jobs whose spec has none. Zones come from nodes, which can be
+        watched only if the operator watches all namespaces. `place` is where members find the
+        leader; None without members.
         """
         self._api = api
         self._place = place

@@ -30,9 +30,9 @@ class Pod:
     waits: str
     """Why it does not start, if there is a problem."""
     driver: DriverSeen | None
-    """The driver in it, if it is a driver's pod."""
+    """The driver that runs in it, if it is a driver's pod."""
     last_end: str
-    """When a container of it ended last, by the kubelet's clock; empty if none has."""
+    """When a container of the pod last ended, by the kubelet's clock; empty if none has ended."""
 
 
 def read(body: Mapping[str, Any]) -> Pod:

@@ -158,7 +158,7 @@ def check_drained(
 
 
 def _count_owned(assignments: Sequence[Assigned]) -> dict[str, str]:
-    """Describe how many queues each consumer owns, if any; by its pod, if it fills a slot."""
+    """Describe how many queues each consumer owns, by its pod if it fills a slot."""
     counts = {
         each.pod or each.consumer: sum(map(len, planning.read_owned(each))) for each in assignments
     }

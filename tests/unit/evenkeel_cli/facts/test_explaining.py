@@ -248,7 +248,7 @@ def test_members_are_shown_by_the_slots_that_they_fill_and_lent_queues_are_told(
         "orders@broker-a 0 belongs to billing-0 (pod pod-a)."
     )
     assert of_queue(its, "orders@broker-b/0")[0] == (
-        "orders@broker-b 0 belongs to billing-1, a slot without a member: the other members "
+        "orders@broker-b 0 belongs to billing-1, a slot without a member: other members "
         "read its queues."
     )
     assert "4 queues are read by others" in sentences.explain_group(its)
