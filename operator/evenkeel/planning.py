@@ -168,7 +168,7 @@ def uses_rates(strategy: StrategyChoice) -> bool:
 
 
 def _build_config(strategy: StrategyChoice) -> dict[str, object]:
-    """Translate the settings of the chosen strategy for the engine."""
+    """Convert the settings of the chosen strategy to the engine's settings."""
     chosen = find_strategy(strategy)
     if chosen.is_sticky:
         return {}  # its settings are fields of the policy
