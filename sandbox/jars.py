@@ -79,14 +79,21 @@ def fetch_classpath(*coordinates: str) -> str:
     return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")))
 
 
-def compile_sources(sources: Sequence[Path], libraries: str) -> Path:
-    """Compile Java files against a class path; return the folder of the classes."""
+def compile_sources(sources: Sequence[Path], libraries: str, *, release: int | None = None) -> Path:
+    """
+    Compile Java files against a class path; return the folder of the classes.
+
+    `release` is the Java that they must run on; by default, the compiler's own.
+    """
     compiler = find_javac()
     if compiler is None:
         raise NoJavaError("no Java compiler: install a JDK 17 or newer, a runtime is not enough")
     texts = (source.read_text(encoding="utf-8") for source in sorted(sources))
-    folder = find_cache() / "classes" / digest(str(compiler), libraries, *texts)
-    command = [str(compiler), "-encoding", "UTF-8", "-cp", libraries]
+    options = ["-encoding", "UTF-8", "-cp", libraries]
+    if release is not None:
+        options += ["--release", str(release)]
+    folder = find_cache() / "classes" / digest(str(compiler), *options, *texts)
+    command = [str(compiler), *options]
     names = ", ".join(source.name for source in sources)
     make_once(
         folder, f"classes of {names}", lambda place: run(*command, "-d", place, *sorted(sources))

@@ -20,6 +20,18 @@ GROUP = "shop/billing"
 _KEY, _TOPIC_KEY = Key("shop", "billing"), Key("shop", "orders")
 
 
+class _Noting(Coordination):
+    """Notes who leaves."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda key: None)
+        self.left: list[str] = []
+
+    def leave(self, key: Key, member: str, session: str) -> None:
+        super().leave(key, member, session)
+        self.left.append(member)
+
+
 @dataclass
 class Coordinator:
     """Coordinates the group `GROUP` until the block ends."""
@@ -36,11 +48,17 @@ class Coordinator:
     _ready: threading.Event = field(default_factory=threading.Event)
     _end: asyncio.Event = field(default_factory=asyncio.Event)
     _thread: threading.Thread | None = None
-    _coordination: Coordination | None = None
+    _coordination: _Noting | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def left(self) -> list[str]:
+        """The members that have left, in their order."""
+        assert self._coordination is not None
+        return self._coordination.left
 
     def publish(self, owners: Mapping[str, Sequence[tuple[str, str]]]) -> None:
         """Publish an assignment: for each member its brokers and queue ids."""
@@ -71,13 +89,18 @@ class Coordinator:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._thread is not None
-        self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(10)
+        self.stop()
         self._loop.close()
 
+    def stop(self) -> None:
+        """Answer nobody any more."""
+        assert self._thread is not None
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._end.set)
+            self._thread.join(10)
+
     async def _serve(self) -> None:
-        self._coordination = Coordination(lambda key: None)
+        self._coordination = _Noting()
         async with server.serve(
             self._coordination, TokenDoor(TOKEN), server.open_port(0)
         ) as self.port:

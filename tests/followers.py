@@ -1,5 +1,6 @@
 """Followers in processes of their own, which a test starts, freezes and kills."""
 
+import abc
 import os
 import subprocess
 import sys
@@ -13,28 +14,31 @@ ROOT = Path(__file__).parents[1]
 
 
 @dataclass
-class Followers:
-    """Members of the group of a coordinator. The handler is a module in the folder."""
+class Members(abc.ABC):
+    """Members of the group of a coordinator, each a process."""
 
     coordinator: Coordinator
     folder: Path
-    handler: str
-    """As the command line takes it: `module:function`."""
-    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    running: dict[str, subprocess.Popen[bytes]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        (self.folder / "token").write_text(coordinating.TOKEN)
+        self.token_file.write_text(coordinating.TOKEN)
+
+    @property
+    def token_file(self) -> Path:
+        return self.folder / "token"
+
+    @abc.abstractmethod
+    def make_command(self, name: str) -> list[str]:
+        """Make the command that starts a member."""
 
     def start(self, name: str, *more: str, **env: str) -> subprocess.Popen[bytes]:
-        command = [
-            sys.executable, "-m", "follower", self.handler,
-            "--coordinator", self.coordinator.url, "--group", coordinating.GROUP,
-            "--member", name, "--token-file", str(self.folder / "token"), *more,
-        ]  # fmt: skip
         path = os.pathsep.join(map(str, (self.folder, ROOT)))
         env = {**os.environ, "NAME": name, "PYTHONPATH": path, **env}
         with self.log(name).open("ab") as log:
-            self.running[name] = subprocess.Popen(command, env=env, stderr=log)
+            self.running[name] = subprocess.Popen(
+                [*self.make_command(name), *more], env=env, stderr=log
+            )
         return self.running[name]
 
     def log(self, name: str) -> Path:
@@ -47,3 +51,18 @@ class Followers:
         for each in self.running.values():
             each.kill()
             each.wait()
+
+
+@dataclass
+class Followers(Members):
+    """Members in Python. The handler is a module in the folder."""
+
+    handler: str
+    """As the command line takes it: `module:function`."""
+
+    def make_command(self, name: str) -> list[str]:
+        return [
+            sys.executable, "-m", "follower", self.handler,
+            "--coordinator", self.coordinator.url, "--group", coordinating.GROUP,
+            "--member", name, "--token-file", str(self.token_file),
+        ]  # fmt: skip

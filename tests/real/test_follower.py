@@ -4,7 +4,6 @@ Followers in separate processes on real brokers: they join, leave, are killed an
 Messages are numbered, and each handled message is a line in a file.
 """
 
-import collections
 import contextlib
 import logging
 import os
@@ -15,10 +14,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -33,11 +30,11 @@ from sandbox import rocketmq
 from sandbox.waiting import wait_for
 from tests.coordinating import Coordinator
 from tests.followers import ROOT, Followers
+from tests.real import members
+from tests.real.members import BOTH, SOON_SECONDS, Line, Scene, read_by
 
 log = logging.getLogger(__name__)
 SESSION_SECONDS = 2.0
-SOON_SECONDS = 2.0
-"""A queue is read again within a session's length plus this time."""
 HANDLER = """
 import os, time
 
@@ -61,84 +58,6 @@ def handle(messages):
 """
 
 
-class Line(NamedTuple):
-    """A message that was handled."""
-
-    member: str
-    at: float
-    broker: str
-    queue: int
-    offset: int
-    number: int
-
-
-class Scene:
-    """A coordinator, and followers with their output."""
-
-    def __init__(self, coordinator: Coordinator, client: Client, folder: Path) -> None:
-        self.coordinator = coordinator
-        self.client = client
-        self.folder = folder
-        self.out = folder / "handled"
-        self.followers = Followers(coordinator, folder, "handler_of_test:handle")
-        self.sent = 0
-        self.queues = [
-            MessageQueue(coordinator.topic, broker, each)
-            for broker in ("broker-a", "broker-b")
-            for each in range(2)
-        ]
-        (folder / "handler_of_test.py").write_text(HANDLER)
-
-    def start(self, name: str, *more: str) -> subprocess.Popen[bytes]:
-        return self.followers.start(name, *more, OUT=str(self.out))
-
-    def log(self, name: str) -> Path:
-        return self.followers.log(name)
-
-    def lines(self) -> list[Line]:
-        if not self.out.exists():
-            return []
-        found = [line.split() for line in self.out.read_text().splitlines(keepends=True)
-                 if line.endswith("\n")]  # fmt: skip
-        return [
-            Line(member, float(at), broker, int(queue), int(offset), int(number))
-            for member, at, broker, queue, offset, number in found
-        ]
-
-    def numbers(self) -> list[int]:
-        return [line.number for line in self.lines()]
-
-    def send(self, count: int) -> None:
-        """Send the next numbers to all queues in turn."""
-        for queue in self.queues:
-            mine = [
-                Message(queue.topic, str(each).encode())
-                for each in range(self.sent, self.sent + count)
-                if self.queues[each % len(self.queues)] == queue
-            ]
-            if mine:
-                self.client.send(mine, To(queue))
-        self.sent += count
-
-    def wait_for(self, is_so: Callable[[list[Line]], bool]) -> list[Line]:
-        found = wait_for(self.lines, is_so, pause_seconds=0.05)
-        assert is_so(found), self.followers.logs()
-        return found
-
-    def wait_for_all(self) -> list[Line]:
-        return self.wait_for(lambda lines: len({line.number for line in lines}) == self.sent)
-
-    def twice(self) -> list[Line]:
-        """List the lines of numbers that were handled before."""
-        seen: set[int] = set()
-        found = []
-        for line in self.lines():
-            if line.number in seen:
-                found.append(line)
-            seen.add(line.number)
-        return found
-
-
 @pytest.fixture
 def scene(
     rocketmq: rocketmq.RocketMq, client: Client, topic: str, group: str, tmp_path: Path
@@ -146,25 +65,10 @@ def scene(
     """A group without members."""
     address = rocketmq.name_server.address
     with Coordinator(address, topic, group, f"{SESSION_SECONDS:g}s") as coordinator:
-        found = Scene(coordinator, client, tmp_path)
+        (tmp_path / "handler_of_test.py").write_text(HANDLER)
+        found = Scene(client, Followers(coordinator, tmp_path, "handler_of_test:handle"))
         yield found
         found.followers.kill()
-
-
-BOTH = {"a": [("broker-a", "0-1")], "b": [("broker-b", "0-1")]}
-
-
-def read_by(lines: Sequence[Line], member: str) -> list[Line]:
-    return [line for line in lines if line.member == member]
-
-
-def assert_order_is_kept(lines: Sequence[Line]) -> None:
-    """Check that offsets only grow in the lines of one member and queue."""
-    by_queue: dict[tuple[str, str, int], list[int]] = collections.defaultdict(list)
-    for line in lines:
-        by_queue[line.member, line.broker, line.queue].append(line.offset)
-    for offsets in by_queue.values():
-        assert offsets == sorted(offsets)
 
 
 def now() -> float:
@@ -184,7 +88,7 @@ def test_nothing_is_lost_when_a_follower_is_killed_and_one_joins(scene: Scene) -
     scene.start("c")
     scene.send(1000)
     lines = scene.wait_for_all()
-    assert_order_is_kept(lines)
+    members.assert_order_is_kept(lines)
     in_flight = {
         line.number for line in read_by(lines, "b") if killed_at - line.at < COMMIT_SECONDS + 0.5
     }
@@ -199,44 +103,26 @@ def test_nothing_comes_twice_when_queues_move_and_followers_leave(scene: Scene) 
     scene.coordinator.publish(BOTH)
     scene.start("a")
     leaving = scene.start("b")
-    wait_for(lambda: read(scene.log("b")), lambda said: "holds 2 queues" in said)
+    wait_for(lambda: members.read(scene.log("b")), lambda said: "holds 2 queues" in said)
     scene.send(1000)
     scene.wait_for(lambda lines: len(lines) > 100)
     moved_at = now()
     scene.coordinator.publish({"a": BOTH["b"], "b": BOTH["a"]})
-    scene.wait_for(lambda lines: len(takeovers(lines, moved_at)) == len(scene.queues))
+    scene.wait_for(lambda lines: len(members.takeovers(lines, moved_at)) == len(scene.queues))
     leaving.terminate()
     assert leaving.wait(15) == 0
     left_at = now()
     scene.send(1000)
     lines = scene.wait_for_all()
     assert scene.twice() == []
-    for each in by_queue(lines).values():
+    for each in members.by_queue(lines).values():
         offsets = [line.offset for line in each]
         assert offsets == sorted(offsets)  # whichever member read it
     log.info(
         "moved: standstills %s s; left: the other goes on after %.3f s",
-        ", ".join(f"{seconds:.3f}" for seconds in takeovers(lines, moved_at).values()),
+        ", ".join(f"{seconds:.3f}" for seconds in members.takeovers(lines, moved_at).values()),
         min(line.at for line in lines if line.broker == "broker-a" and line.at > left_at) - left_at,
     )
-
-
-def by_queue(lines: Sequence[Line]) -> dict[tuple[str, int], list[Line]]:
-    """Return the lines of each queue, in the order of time."""
-    found: dict[tuple[str, int], list[Line]] = collections.defaultdict(list)
-    for line in lines:
-        found[line.broker, line.queue].append(line)
-    return found
-
-
-def takeovers(lines: Sequence[Line], since: float) -> dict[tuple[str, int], float]:
-    """Measure how long each queue stood still before another member took it over."""
-    found: dict[tuple[str, int], float] = {}
-    for queue, each in by_queue(lines).items():
-        for before, after in pairwise(each):
-            if before.member != after.member and after.at > since:
-                found.setdefault(queue, after.at - before.at)
-    return found
 
 
 def test_a_follower_that_is_frozen_loses_its_queues_and_changes_nothing_later(
@@ -246,9 +132,9 @@ def test_a_follower_that_is_frozen_loses_its_queues_and_changes_nothing_later(
     scene.start("a")
     frozen = scene.start("b")
     end = threading.Event()
-    stream = threading.Thread(target=keep_sending, args=[scene, end])
+    stream = threading.Thread(target=members.keep_sending, args=[scene, end])
     stream.start()
-    offsets = Offsets(scene)
+    offsets = members.Offsets(scene)
     try:
         scene.wait_for(lambda lines: len(read_by(lines, "b")) > 200)
         frozen.send_signal(signal.SIGSTOP)
@@ -328,7 +214,7 @@ def test_a_process_that_ends_in_a_handler_loses_nothing_and_stops_no_queue(scene
     lines = scene.wait_for_all()
     again = scene.twice()
     assert len(again) < 8  # the messages of the call that failed
-    assert_order_is_kept([line for line in lines if line not in again])
+    members.assert_order_is_kept([line for line in lines if line not in again])
     assert "the handler's process ended with code 3" in scene.log("a").read_text()
     processes = find_children(follower.pid)
     assert len(processes) == 2
@@ -366,37 +252,6 @@ def read_topic(client: Client, topic: str) -> list[StoredMessage]:
     ]
 
 
-def keep_sending(scene: Scene, end: threading.Event) -> None:
-    while not end.wait(0.05):
-        scene.send(20)
-
-
-class Offsets:
-    """Watches the group's committed offsets, which must never go back."""
-
-    def __init__(self, scene: Scene) -> None:
-        self.backwards: list[tuple[MessageQueue, int, int]] = []
-        self._scene = scene
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        last: dict[MessageQueue, int] = {}
-        while not self._end.wait(0.02):
-            for queue in self._scene.queues:
-                offset = self._scene.client.find_committed(self._scene.coordinator.group, queue)
-                if offset is None:
-                    continue
-                if offset < last.get(queue, 0):
-                    self.backwards.append((queue, last[queue], offset))
-                last[queue] = offset
-
-
 def test_the_page_works_as_it_stands(
     rocketmq: rocketmq.RocketMq, client: Client, tmp_path: Path
 ) -> None:
@@ -430,9 +285,9 @@ def test_the_page_works_as_it_stands(
 
         begin("run", [*run, "--members-port", str(port)])
         assert wait_for((tmp_path / ".evenkeel/members.token").exists, bool)
-        members = [begin(name, follow) for name in ("one", "two")]
+        followers = [begin(name, follow) for name in ("one", "two")]
         outputs = [tmp_path / "one", tmp_path / "two"]
-        wait_for(lambda: [read(each) for each in outputs],
+        wait_for(lambda: [members.read(each) for each in outputs],
                    lambda found: all("holds 2 queues" in each for each in found))  # fmt: skip
         for broker in ("broker-a", "broker-b"):
             for number in range(2):
@@ -440,14 +295,10 @@ def test_the_page_works_as_it_stands(
                 client.send([Message("orders", b"order %d" % each) for each in range(5)], to)
         found = wait_for(
             # Two threads print, and their lines may run into each other.
-            lambda: [re.findall(r"b'order \d'", read(each)) for each in outputs],
+            lambda: [re.findall(r"b'order \d'", members.read(each)) for each in outputs],
             lambda found: sum(map(len, found)) >= 20,
         )  # fmt: skip
-        assert [len(each) for each in found] == [10, 10], [read(each) for each in outputs]
-        for each in members:
+        assert [len(each) for each in found] == [10, 10], [members.read(each) for each in outputs]
+        for each in followers:
             each.terminate()
-        assert [each.wait(15) for each in members] == [0, 0]
-
-
-def read(path: Path) -> str:
-    return path.read_text("utf-8") if path.exists() else ""
+        assert [each.wait(15) for each in followers] == [0, 0]

@@ -139,6 +139,17 @@ def test_a_runtime_without_a_compiler_is_named(programs: Path, tmp_path: Path) -
         jars.compile_sources([source], "")
 
 
+def test_classes_for_an_older_java_are_compiled_apart(programs: Path, tmp_path: Path) -> None:
+    program(programs, "java", "")
+    log = program(programs, "javac", '#!/bin/sh\necho "$@" >> {log}\n')
+    source = tmp_path / "Nothing.java"
+    source.write_text("class Nothing {}")
+    assert jars.compile_sources([source], "") != jars.compile_sources([source], "", release=8)
+    own, older = log.read_text().splitlines()
+    assert "--release" not in own
+    assert "--release 8" in older
+
+
 def test_java_home_comes_before_path(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,30 @@
+package dev.evenkeel.rocketmq;
+
+import java.util.Set;
+import org.apache.rocketmq.common.message.MessageQueue;
+
+/** A request of a member. */
+final class Ask {
+    final String session;
+    final int number;
+    final long revision;
+    final Set<MessageQueue> holds;
+    final double waitSeconds;
+    final double limitSeconds;
+
+    Ask(String session, int number, long revision, Set<MessageQueue> holds,
+            double waitSeconds, double limitSeconds) {
+        this.session = session;
+        this.number = number;
+        this.revision = revision;
+        this.holds = holds;
+        this.waitSeconds = waitSeconds;
+        this.limitSeconds = limitSeconds;
+    }
+
+    String write() {
+        return "{\"session\":" + Json.quote(session) + ",\"number\":" + number
+                + ",\"revision\":" + revision + ",\"holds\":" + QueueIds.write(holds)
+                + ",\"waitSeconds\":" + waitSeconds + "}";
+    }
+}

@@ -1,0 +1,162 @@
+package dev.evenkeel.rocketmq;
+
+import java.util.Collections;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.store.OffsetStore;
+import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
+import org.apache.rocketmq.client.consumer.store.RemoteBrokerOffsetStore;
+import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.exception.RemotingException;
+
+/**
+ * Commits only what is held, and looks at the clock before it does.
+ *
+ * <p>Each commit waits for the broker's answer, one after the other, so none overtakes another.
+ */
+final class FollowedOffsets implements OffsetStore {
+    private static final long UNREADABLE = -2;
+
+    private final DefaultMQPushConsumer consumer;
+    private final DefaultMQPushConsumerImpl client;
+    private final Member member;
+    private final AwakeClock clock;
+    private final Troubles troubles;
+    private final Following following;
+    private final Map<MessageQueue, Long> committed = new ConcurrentHashMap<>();
+    private volatile RemoteBrokerOffsetStore brokers;
+
+    FollowedOffsets(DefaultMQPushConsumer consumer, Member member, AwakeClock clock,
+            Troubles troubles, Following following) {
+        this.consumer = consumer;
+        this.client = consumer.getDefaultMQPushConsumerImpl();
+        this.member = member;
+        this.clock = clock;
+        this.troubles = troubles;
+        this.following = following;
+    }
+
+    /** The client calls it when it starts, before it reads anything. */
+    @Override
+    public void load() throws MQClientException {
+        brokers = new RemoteBrokerOffsetStore(
+                client.getmQClientFactory(), consumer.getConsumerGroup());
+        brokers.load();
+        following.begin();
+    }
+
+    @Override
+    public void updateOffset(MessageQueue queue, long offset, boolean increaseOnly) {
+        if (member.noteDone(queue, offset) || !increaseOnly) {
+            brokers.updateOffset(queue, offset, increaseOnly);
+        }
+    }
+
+    /** The client of 5 calls it when the broker has other messages than the offset says. */
+    @Override
+    public void updateAndFreezeOffset(MessageQueue queue, long offset) {
+        brokers.updateAndFreezeOffset(queue, offset);
+    }
+
+    /**
+     * Says from where to read a queue that is held.
+     *
+     * <p>The client asks for what is in memory only to send it with a pull. The broker would commit
+     * it, and nobody could look at the clock then. So the answer is that there is nothing.
+     */
+    @Override
+    public long readOffset(MessageQueue queue, ReadOffsetType type) {
+        if (type == ReadOffsetType.READ_FROM_MEMORY) {
+            return -1;
+        }
+        if (type != ReadOffsetType.READ_FROM_STORE) {
+            return brokers.readOffset(queue, type);
+        }
+        Holding holding = member.find(queue);
+        if (holding == null) {
+            return UNREADABLE;
+        }
+        long offset = brokers.readOffset(queue, type);
+        if (offset <= UNREADABLE || !member.noteBegin(holding, Math.max(0, offset), clock.now())) {
+            return UNREADABLE;
+        }
+        committed.put(queue, offset);
+        return offset;
+    }
+
+    /** The client calls it from time to time, and when it is shut down: then it holds its lock. */
+    @Override
+    public void persistAll(Set<MessageQueue> queues) {
+        if (Thread.holdsLock(client)) {
+            following.leave();
+        }
+    }
+
+    @Override
+    public void persist(MessageQueue queue) {
+        Holding holding = member.find(queue);
+        if (holding != null && !holding.isLeaving()) {
+            commitProgress(holding);
+        }
+    }
+
+    @Override
+    public void removeOffset(MessageQueue queue) {
+        brokers.removeOffset(queue);
+    }
+
+    @Override
+    public Map<MessageQueue, Long> cloneOffsetTable(String topic) {
+        return brokers.cloneOffsetTable(topic);
+    }
+
+    @Override
+    public void updateConsumeOffsetToBroker(MessageQueue queue, long offset, boolean isOneway)
+            throws RemotingException, MQBrokerException, InterruptedException, MQClientException {
+        if (member.mayCommit(member.find(queue), clock.now())) {
+            brokers.updateConsumeOffsetToBroker(queue, offset, isOneway);
+        }
+    }
+
+    void commitProgress() {
+        member.listReading(clock.now()).forEach(this::commitProgress);
+    }
+
+    private void commitProgress(Holding holding) {
+        commit(holding, findProgress(holding.queue));
+    }
+
+    /** What the client counts as done; -1 if it does not know. */
+    long findProgress(MessageQueue queue) {
+        return brokers.readOffset(queue, ReadOffsetType.READ_FROM_MEMORY);
+    }
+
+    /** Commits an offset unless it is committed; false if that failed. */
+    synchronized boolean commit(Holding holding, long offset) {
+        Long before = committed.get(holding.queue);
+        if (offset < 0 || (before != null && before == offset)) {
+            return true;
+        }
+        if (!member.mayCommit(holding, clock.now())) {
+            return false;
+        }
+        try {
+            brokers.updateConsumeOffsetToBroker(holding.queue, offset, false);
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+            return false;
+        } catch (RemotingException | MQBrokerException | MQClientException error) {
+            troubles.say(holding.queue, QueueIds.show(Collections.singleton(holding.queue))
+                    + ": offset " + offset + " cannot be committed, trying again: " + error);
+            return false;
+        }
+        troubles.clear(holding.queue);
+        committed.put(holding.queue, offset);
+        return true;
+    }
+}

@@ -1,0 +1,394 @@
+package dev.evenkeel.rocketmq;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.UUID;
+import java.util.logging.Logger;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+
+/**
+ * The rules of a member: what it may read, and what it tells the coordinator.
+ *
+ * <p>It does no I/O and knows no clock; times are seconds of an {@link AwakeClock}. The rules are
+ * those of {@code follower/core.py}:
+ *
+ * <ul>
+ *   <li>A queue is held from the answer that grants it until what is in flight is finished and
+ *       committed. Then the coordinator is told at once.
+ *   <li>A new request replaces one that still waits. Only the answer to the newest counts.
+ *   <li>A session lasts from when the last request that was answered was <em>sent</em>, less a
+ *       margin. When it is over, everything is dropped before anything else is done.
+ *   <li>While a member keeps reading through an outage, its session does not end by time.
+ * </ul>
+ *
+ * <p>The coordinator knows nothing of retry topics. Their queues are held in the same way, but by
+ * RocketMQ's own rule.
+ */
+final class Member {
+    static final double MARGIN = 0.05;
+    static final double PAUSE_SECONDS = 0.5;
+    static final double MOST_PAUSE_SECONDS = 5.0;
+    /** Reasons that pass by themselves. For any other one, somebody must change something. */
+    private static final Set<String> PASSING = new HashSet<>(Arrays.asList("AnotherSession",
+            "SessionOver", "Stale", "UnknownRevision", "ReleaseOverdue", "NotLeading"));
+    private static final double POLLS = 0.3;
+    private static final double FIRST_LIMIT_SECONDS = 5.0;
+    private static final double RELEASE_AGAIN_SECONDS = 0.2;
+    private static final double DRAIN_SECONDS = 30.0;
+    private static final String RETRY = "%RETRY%";
+    private static final Logger log = Logger.getLogger("dev.evenkeel.rocketmq");
+
+    private final ConsumerQueues queues;
+    private final Map<MessageQueue, Holding> holdings = new HashMap<>();
+    private Answer terms;
+    private boolean isStopping;
+    private boolean hasNews;
+    /** Requests in a row that were refused for a reason that does not pass by itself. */
+    private int denials;
+
+    private String session;
+    private int number;
+    private long revision;
+    private Ask newest;
+    private double sentAt;
+    /** When to send the next request; infinite while an answer is awaited. */
+    private double askAt;
+    /** The end of the session; NaN before its first answer. */
+    private double until;
+
+    Member(ConsumerQueues queues) {
+        this.queues = queues;
+        beginSession(0);
+    }
+
+    static boolean isRetry(MessageQueue queue) {
+        return queue.getTopic().startsWith(RETRY);
+    }
+
+    private void beginSession(double now) {
+        session = UUID.randomUUID().toString();
+        number = 0;
+        revision = 0;
+        newest = null;
+        until = Double.NaN;
+        askAt = now;
+        hasNews = true;
+    }
+
+    /** Lets time pass; returns when time alone changes something. */
+    synchronized double tick(double now) {
+        dropIfOver(now);
+        return Double.isNaN(until) || keepsReading() ? askAt : Math.min(askAt, until);
+    }
+
+    /** Takes the request that is due, or null. */
+    synchronized Ask takeAsk(double now) {
+        dropIfOver(now);
+        if (now < askAt || (isStopping && holdings.isEmpty())) {
+            return null;
+        }
+        number++;
+        sentAt = now;
+        askAt = Double.POSITIVE_INFINITY;
+        double poll = terms == null ? 0 : POLLS * terms.sessionSeconds;
+        newest = new Ask(session, number, revision, holds(), number == 1 ? 0 : poll,
+                terms == null ? FIRST_LIMIT_SECONDS : 2 * poll);
+        return newest;
+    }
+
+    synchronized void hearAnswer(Ask ask, Answer answer, double now) {
+        dropIfOver(now);
+        if (ask != newest) {
+            return;
+        }
+        boolean isFirst = Double.isNaN(until);
+        terms = answer;
+        double end = sentAt + answer.sessionSeconds * (1 - MARGIN);
+        until = isFirst ? end : Math.max(until, end);
+        askAt = now;
+        if (now >= until) { // heard too late: others may have these queues by now
+            dropIfOver(now);
+            return;
+        }
+        denials = 0;
+        revision = answer.revision;
+        if (isFirst) {
+            log.info("the session began");
+        }
+        Set<MessageQueue> before = holds();
+        if (!isStopping) {
+            answer.grants.forEach(this::hold);
+        }
+        for (Holding each : holdings.values()) {
+            if (!isRetry(each.queue) && !answer.grants.contains(each.queue)) {
+                leave(each, now + answer.drainSeconds);
+            }
+        }
+        if (isFirst || !before.equals(holds())) {
+            hasNews = true;
+            log.info("holds " + QueueIds.show(holds()));
+        }
+        notifyAll();
+    }
+
+    synchronized void hearRefusal(Ask ask, String reason, double now) {
+        dropIfOver(now);
+        if (ask != newest) {
+            return;
+        }
+        boolean isReplaced =
+                reason.equals("AnotherSession") && !Double.isNaN(until) && now >= until;
+        if (isReplaced || reason.equals("SessionOver") || reason.equals("UnknownRevision")) {
+            dropAll("the coordinator has ended the session");
+            beginSession(now);
+        }
+        denials = PASSING.contains(reason) ? 0 : denials + 1;
+        askAt = now + Math.min(MOST_PAUSE_SECONDS, PAUSE_SECONDS * Math.pow(2, denials));
+    }
+
+    synchronized void hearFailure(Ask ask, double now) {
+        dropIfOver(now);
+        if (ask == newest) {
+            askAt = now + PAUSE_SECONDS;
+        }
+    }
+
+    /** Whether the client may begin to read a queue. */
+    synchronized boolean mayRead(MessageQueue queue, double now) {
+        dropIfOver(now);
+        Holding holding = holdings.get(queue);
+        return holding != null && !holding.isLeaving();
+    }
+
+    /** Holds these queues of a retry topic and no others; returns those that may be read. */
+    synchronized List<MessageQueue> holdRetries(
+            String topic, Collection<MessageQueue> wanted, double now) {
+        dropIfOver(now);
+        List<MessageQueue> found = new ArrayList<>();
+        if (!Double.isNaN(until) && !isStopping) {
+            wanted.forEach(this::hold);
+        }
+        for (Holding each : holdings.values()) {
+            if (!each.queue.getTopic().equals(topic)) {
+                continue;
+            }
+            if (!wanted.contains(each.queue)) {
+                leave(each, now + terms.drainSeconds);
+            } else if (!each.isLeaving()) {
+                found.add(each.queue);
+            }
+        }
+        return found;
+    }
+
+    synchronized Holding find(MessageQueue queue) {
+        return holdings.get(queue);
+    }
+
+    /** Notes where reading begins; false if the queue is held no more. */
+    synchronized boolean noteBegin(Holding holding, long offset, double now) {
+        dropIfOver(now);
+        holding.beginsAt = offset;
+        return !holding.isOver && !holding.isLeaving();
+    }
+
+    /** Begins a call of the listener; null if it may not begin. */
+    synchronized Holding begin(MessageQueue queue, long offset, double now) {
+        dropIfOver(now);
+        Holding holding = holdings.get(queue);
+        if (holding == null || !holding.mayBegin(offset)) {
+            dropStray(queue);
+            return null;
+        }
+        holding.running++;
+        return holding;
+    }
+
+    /** Ends a call of the listener that has handled these messages. */
+    synchronized void end(Holding holding, List<MessageExt> handled) {
+        holding.running--;
+        for (MessageExt each : handled) {
+            if (each.getQueueOffset() == holding.gapAt) {
+                holding.gapAt = -1;
+            }
+            holding.done.put(each.getQueueOffset(), each);
+            holding.handledTo = Math.max(holding.handledTo, each.getQueueOffset() + 1);
+        }
+        notifyAll();
+    }
+
+    synchronized boolean isLeaving(Holding holding, double now) {
+        dropIfOver(now);
+        return holding.isLeaving() && !holding.isOver;
+    }
+
+    /** Notes what the client counts as done; false if it must be forgotten. */
+    synchronized boolean noteDone(MessageQueue queue, long offset) {
+        Holding holding = holdings.get(queue);
+        if (holding == null || holding.beginsAt < 0 || offset < holding.beginsAt) {
+            return false;
+        }
+        holding.done.headMap(offset).clear();
+        return true;
+    }
+
+    synchronized boolean mayCommit(Holding holding, double now) {
+        dropIfOver(now);
+        return holding != null && !holding.isOver;
+    }
+
+    /** The holdings whose progress is committed from time to time. */
+    synchronized List<Holding> listReading(double now) {
+        dropIfOver(now);
+        List<Holding> found = new ArrayList<>();
+        for (Holding each : holdings.values()) {
+            if (!each.isLeaving() && each.beginsAt >= 0) {
+                found.add(each);
+            }
+        }
+        return found;
+    }
+
+    /** Takes the queues that can be released now. */
+    synchronized List<Holding> takeReleases(double now) {
+        dropIfOver(now);
+        List<Holding> found = new ArrayList<>();
+        for (Holding each : holdings.values()) {
+            if (each.isDue(now)) {
+                each.isReleasing = true;
+                found.add(each);
+            }
+        }
+        return found;
+    }
+
+    synchronized List<MessageExt> listDone(Holding holding) {
+        return new ArrayList<>(holding.done.values());
+    }
+
+    /** Begins to handle a message that was passed over while later ones were handled. */
+    synchronized void beginGap(Holding holding, MessageExt message) {
+        holding.running++;
+        holding.gapAt = message.getQueueOffset();
+        holding.isReleasing = false;
+    }
+
+    /** Ends a holding whose last offset is committed, or cannot be in its time. */
+    synchronized void noteReleased(Holding holding, boolean isCommitted, double now) {
+        holding.isReleasing = false;
+        holding.releaseAt = now + RELEASE_AGAIN_SECONDS;
+        if (holding.isOver || !(isCommitted || now >= holding.leaveBy)) {
+            return;
+        }
+        holding.isOver = true;
+        holdings.remove(holding.queue);
+        askAt = now;
+        if (!isRetry(holding.queue)) {
+            log.info("holds " + QueueIds.show(holds()));
+        }
+        notifyAll();
+    }
+
+    /** Stops what the client reads without holding it: it may have decided before it knew. */
+    synchronized void dropStrays(double now) {
+        dropIfOver(now);
+        for (MessageQueue each : queues.list()) {
+            if (!holdings.containsKey(each)) {
+                dropStray(each);
+            }
+        }
+    }
+
+    /** Whether the client does not read yet what it may, or something has changed. */
+    synchronized boolean takeNews() {
+        boolean found = hasNews;
+        hasNews = false;
+        return found;
+    }
+
+    synchronized boolean isLacking() {
+        for (Holding each : holdings.values()) {
+            if (!each.isLeaving() && !queues.has(each.queue)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Begins nothing new and releases everything. */
+    synchronized void stop(double now) {
+        dropIfOver(now);
+        isStopping = true;
+        double drain = terms == null ? DRAIN_SECONDS : terms.drainSeconds;
+        holdings.values().forEach(each -> leave(each, now + drain));
+        notifyAll();
+    }
+
+    synchronized boolean isEmpty() {
+        return holdings.isEmpty();
+    }
+
+    /** The session that has been answered, or null. */
+    synchronized String findSession() {
+        return Double.isNaN(until) ? null : session;
+    }
+
+    private void hold(MessageQueue queue) {
+        if (!holdings.containsKey(queue)) {
+            dropStray(queue);
+            holdings.put(queue, new Holding(queue));
+        }
+    }
+
+    private void leave(Holding holding, double leaveBy) {
+        if (!holding.isLeaving()) {
+            holding.leaveBy = leaveBy;
+            holding.left = queues.drop(holding.queue);
+        }
+    }
+
+    private Set<MessageQueue> holds() {
+        Set<MessageQueue> found = new HashSet<>(holdings.keySet());
+        found.removeIf(Member::isRetry);
+        return found;
+    }
+
+    private boolean keepsReading() {
+        return terms != null && terms.keepsReading;
+    }
+
+    private boolean mayAct(double now) {
+        return Double.isNaN(until) || now < until || keepsReading();
+    }
+
+    private void dropIfOver(double now) {
+        if (!mayAct(now)) {
+            dropAll("the session is over: no request was answered in time");
+            beginSession(now);
+        }
+    }
+
+    private void dropAll(String reason) {
+        if (!holdings.isEmpty()) {
+            log.warning(reason + "; given up: " + QueueIds.show(holds()));
+        }
+        for (Holding each : holdings.values()) {
+            each.isOver = true;
+            queues.forgetLater(each.queue, each.left);
+        }
+        holdings.clear();
+        queues.list().forEach(this::dropStray);
+        notifyAll();
+    }
+
+    private void dropStray(MessageQueue queue) {
+        queues.forgetLater(queue, queues.drop(queue));
+    }
+}

@@ -1,0 +1,14 @@
+package dev.evenkeel.rocketmq;
+
+/** The coordinator refuses a request. */
+final class RefusedException extends Exception {
+    private static final long serialVersionUID = 1;
+
+    /** One word for programs. */
+    final String reason;
+
+    RefusedException(String reason, String message) {
+        super(message + " (" + reason + ")");
+        this.reason = reason;
+    }
+}
