@@ -324,7 +324,7 @@ def run_check(version: str, name: str, *more: str | Path) -> str:
     command = [str(jars.find_java()), *JAVA_OPTIONS, "-cp", libraries]
     done = subprocess.run(
         [*command, f"dev.evenkeel.rocketmq.{name}", *more],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        stdout=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
     return done.stdout
 
