@@ -23,6 +23,8 @@ from aiohttp.web_protocol import RequestHandler as Handler
 log = logging.getLogger("evenkeel")
 MOST_CONNECTIONS = 4096
 """For 2,000 members with two connections each."""
+MOST_OPENING = 256
+"""A TLS handshake takes some milliseconds, and about 90 KiB of memory while it lasts."""
 OPEN_SECONDS = 5
 """For a TLS handshake."""
 FIRST_HEAD_SECONDS = 5.0
@@ -63,7 +65,8 @@ class Connections:
                 log.warning("a connection of a member cannot be accepted: %s", error)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
-            if len(self) >= self._most and not self._make_room():
+            is_full = len(self._opening) >= MOST_OPENING or len(self) >= self._most
+            if is_full and not self._make_room():
                 opened.close()
                 continue
             task = asyncio.create_task(self._open(opened), name="a member's connection")
