@@ -4,8 +4,9 @@ Calls the user's handler, and decides what a failure means.
 A queue has one call at a time, so order is kept within it. A call that failed with several messages
 is made again with each of them alone: only the one that fails is held up.
 
-A handler that is no coroutine runs in a thread. Nobody can stop a thread: when the holding of its
-queue is over, its result is dropped, and the same queue is not handled here again before it ends.
+A handler that is no coroutine runs in a thread, and a running thread cannot be stopped. If the
+follower no longer holds the queue, the thread's result is dropped, and this process does not handle
+that queue again until the thread has ended.
 """
 
 import asyncio

@@ -24,7 +24,7 @@ class Piece:
 
     first: int
     stop: int
-    """Behind the last offset that it is about. A filter may have left out messages before it."""
+    """The first offset after this piece. A filter may have left out messages of the piece."""
     messages: Messages = ()
     unreadable: Unreadable | None = None
     source: Batch | None = None

@@ -60,7 +60,7 @@ def signature(method: Callable[..., Any]) -> str:
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(method))).body
     assert isinstance(tree, ast.FunctionDef)
     assert tree.returns is not None
-    del tree.args.args[0]  # the client or the directory
+    del tree.args.args[0]  # not shown: the client (`self`) or the directory
     gives = tree.returns
     if isinstance(gives, ast.Subscript) and ast.unparse(gives.value) == "Flow":
         gives = gives.slice

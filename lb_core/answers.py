@@ -125,7 +125,12 @@ def _ask_dealer(dealer: strategies.Dealer, fields: Fields, began: float, clock: 
 def _pick_working(
     fields: Fields, consumers: list[RawConsumer] | None
 ) -> tuple[list[str] | None, list[str] | None, dict[str, object]]:
-    """Return all consumers, the pinned ones (all if none is pinned), and settings with zones."""
+    """
+    Return the ids of all consumers, the ids of those that may get queues, and the settings.
+
+    Only the pinned consumers may get queues, or all if none is pinned. The settings include the
+    zones of the consumers.
+    """
     config = dict(request.read_config(fields))
     config["consumerZones"] = {raw.id: raw.zone for raw in consumers or () if raw.zone is not None}
     names = None if consumers is None else [raw.id for raw in consumers]
@@ -149,7 +154,10 @@ def _ask_for_one(
     working: list[str] | None,
     config: Fields,
 ) -> Answer:
-    """Answer one caller, as RocketMQ's class does. A caller that is not pinned gets no queues."""
+    """Answer one caller, as RocketMQ's class does.
+
+    If some consumers are pinned, a caller that is not one of them gets no queues.
+    """
     mine = dealer.deal_one(caller, queues, working or names, config)
     if mine and working is not names and caller not in (working or ()):
         mine = []

@@ -9,8 +9,9 @@ the next offset, `PullMessageProcessor` and its result handler choose the code. 
 answer 19 or 21, its slave answers 20, and returns the requested offset as the next one. A
 combination outside the table is an error, because a guess could lose messages silently.
 
-Without a filter, the body of an answer is checked too: if an offset between the requested one and
-the next one is not in the body, its message is gone, whatever the broker's status is.
+Without a filter, the body of an answer is checked too: each offset from the requested one up to
+`next_offset`, exclusive, must be in the body. If one is not, its message is gone, whatever the
+broker's status is.
 """
 
 import struct

@@ -238,7 +238,10 @@ class GroupSpec(Part, frozen=True):
     rebalance: Rebalance = Rebalance()
     """When queues move."""
     consumers: Consumers | None = None
-    """Consumers of a group without a job. All but members must follow the assignment themselves."""
+    """
+    Consumers of a group without a job. Those of `podSelector` and `static` must follow the
+    assignment by themselves. A coordinator tells `members` which queues they may read.
+    """
     job: Job | None = None
     """Spark job that reads the queues."""
     suspend: bool = False

@@ -13,7 +13,7 @@ class QueueReader:
     """
     An iterator over batches that keeps one pull in flight for each queue.
 
-    The next pull of a queue is sent before its batch is returned, so broker and caller work at the
+    Before a batch is returned, the next pull of its queue is sent, so broker and caller work at the
     same time. At most one batch per queue waits for the caller. All waiting batches together have
     about `budget` bytes: with more queues, batches are smaller. Batches of one queue are in order;
     batches of different queues come in any order.

@@ -175,7 +175,7 @@ class Shop:
 
 @contextlib.contextmanager
 def open_shop() -> Iterator[Shop]:
-    """Run a shop on its own node until the block ends; groups can then be created in it."""
+    """Run a shop on its own node until the block ends. The block can create groups in it."""
     with process.make_folder("evenkeel-shop-") as place, node.run() as on:
         place.path.chmod(0o777)  # so that pods of any user can write to it
         shop = Shop(on, place.path)

@@ -6,7 +6,7 @@ from spark_jobs.pipeline.failures import Cure, Failure
 PATIENCE = Times(first_pause=1.0, longest_pause=30.0)
 """The pauses between a query that failed and the next one."""
 MOST_FAILURES = 3
-"""How often the same batch may fail for a reason that is not known to pass."""
+"""So many failures of the same batch end the job, unless they are known to be temporary."""
 
 
 class QueryRetries:

@@ -196,7 +196,7 @@ class Operator:
 
     def _note_end(self, group: Key, pod: Pod) -> None:
         """
-        Tell the coordination what the kubelet says of a pod's end, if it has ended.
+        Tell the coordination if the pod, or a container of it, has ended, as the kubelet says.
 
         That a pod's object is gone says nothing: it may have been deleted by force, and its process
         may live on. One that has ended says so before its object goes.

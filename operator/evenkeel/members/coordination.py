@@ -60,7 +60,7 @@ class Coordination:
         self.member_silent: Callable[[Key, str], None] = lambda key, member: None
         """Called when a session has ended because its member said nothing."""
         self.queue_released: Callable[[float], None] = lambda seconds: None
-        """Called when a queue that was taken from a member is free, after this time."""
+        """Called with the seconds from a queue's withdrawal until its member has released it."""
         self.needed = asyncio.Event()
         """Set once a group has members."""
         self.namespaces_changed = asyncio.Event()
