@@ -112,7 +112,7 @@ def test_the_operators_image_has_all_that_its_modules_import(operator: Box) -> N
 def test_the_operator_says_that_there_is_no_cluster(operator: Box) -> None:
     answer = operator.run("operator")
     assert answer.returncode == 1
-    assert answer.stderr.startswith("evenkeel: there is no cluster")
+    assert answer.stderr.startswith("evenkeel: no cluster is configured")
 
 
 def test_the_image_of_spark_has_its_own_packages_alone(spark: Box) -> None:
