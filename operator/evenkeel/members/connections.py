@@ -9,6 +9,7 @@ nothing takes no place from those who ask.
 
 import asyncio
 import contextlib
+import functools
 import logging
 import resource
 import socket
@@ -59,19 +60,33 @@ class Connections:
         """Accept until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
+            failed: asyncio.Future[OSError] = loop.create_future()
+            # If loop.sock_accept is cancelled at the wrong moment, it drops what it has accepted.
+            loop.add_reader(listening, self._accept, listening, failed)
             try:
-                opened, _ = await loop.sock_accept(listening)
-            except OSError as error:
-                log.warning("a connection of a member cannot be accepted: %s", error)
-                await asyncio.sleep(PAUSE_SECONDS)
-                continue
-            is_full = len(self._opening) >= MOST_OPENING or len(self) >= self._most
-            if is_full and not self._make_room():
-                opened.close()
-                continue
-            task = asyncio.create_task(self._open(opened), name="a member's connection")
-            self._opening[task] = None
-            task.add_done_callback(lambda done: self._opening.pop(done, None))
+                error = await failed
+            finally:
+                loop.remove_reader(listening)
+            log.warning("a connection of a member cannot be accepted: %s", error)
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    def _accept(self, listening: socket.socket, failed: asyncio.Future[OSError]) -> None:
+        try:
+            opened, _ = listening.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if not failed.done():
+                failed.set_result(error)
+            return
+        opened.setblocking(False)
+        is_full = len(self._opening) >= MOST_OPENING or len(self) >= self._most
+        if is_full and not self._make_room():
+            opened.close()
+            return
+        task = asyncio.create_task(self._open(opened), name="a member's connection")
+        self._opening[task] = None
+        task.add_done_callback(functools.partial(self._note_tried, opened))
 
     @contextlib.contextmanager
     def serve_request(self, request: web.Request) -> Iterator[None]:
@@ -126,6 +141,12 @@ class Connections:
             await is_open
         except (OSError, asyncio.CancelledError):  # an ssl.SSLError is an OSError
             transport.abort()
+
+    def _note_tried(self, opened: socket.socket, task: asyncio.Task[None]) -> None:
+        """Close what was cancelled, perhaps before anything was done with it."""
+        self._opening.pop(task, None)
+        if task.cancelled():
+            opened.close()
 
     def _make_room(self) -> bool:
         """Close the connection that has said nothing for longest; False if all are busy."""

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import gc
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
@@ -173,3 +175,18 @@ def test_a_flood_of_connections_takes_no_place_from_those_who_ask(
             assert len(still) <= 50
 
     play(story)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_the_end_leaves_no_connection_open_whenever_it_comes(turns: int) -> None:
+    async def story(port: int) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)  # until the server waits for connections
+        opened = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for each in opened:
+            each.close()
+
+    play(story)
+    gc.collect()  # pytest fails the test if a socket was left open
