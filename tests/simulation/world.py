@@ -375,7 +375,10 @@ class World:
         self.later(restart, partial(self._restart, number))
 
     def _restart(self, number: int) -> None:
-        if self.processes[number].is_dead:
+        process = self.processes[number]
+        if process.is_stopping and not process.is_dead:  # it was frozen after it began to stop
+            self.later(1.0, partial(self._restart, number))
+        elif process.is_dead:
             fresh = Process(self, number)
             self.processes[number] = fresh
             self.everyone.append(fresh)
