@@ -45,7 +45,7 @@ CASES = {
         {"image__pullPolicy": "Sometimes"},
         "at '/image/pullPolicy': value must be one of 'IfNotPresent', 'Always', 'Never'",
     ),
-    "one namespace that is no list": (
+    "one namespace that is not a list": (
         {"watch__namespaces": "alpha"},
         "at '/watch/namespaces': got string, want array",
     ),
@@ -57,7 +57,7 @@ CASES = {
         {"watch__namespaces": "{alpha,beta,alpha}"},
         "at '/watch/namespaces': items at 0 and 2 are equal",
     ),
-    "a label that is no text": (
+    "a label that is not text": (
         {"podLabels__tier": "1"},
         "at '/podLabels/tier': got number, want string",
     ),

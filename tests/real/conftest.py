@@ -14,7 +14,7 @@ import pytest
 from contract.kinds import parts
 from evenkeel import crds
 from mq_client import blocking, values
-from sandbox import jars, kubernetes, rocketmq
+from sandbox import jars, kubernetes, ports, rocketmq
 from sandbox.waiting import wait_for
 from tests.real import java_client
 
@@ -101,6 +101,14 @@ def topic(rocketmq: rocketmq.RocketMq, unique_name: str) -> str:
 def queue(topic: str) -> values.MessageQueue:
     """One of the topic's queues; neither its broker nor its number is the first."""
     return values.MessageQueue(topic, "broker-b", 1)
+
+
+@pytest.fixture
+def members_port() -> Iterator[int]:
+    """A port for a coordinator, which no other process takes meanwhile."""
+    claimed = ports.claim()
+    yield claimed.port
+    claimed.release()
 
 
 @pytest.fixture

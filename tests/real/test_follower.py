@@ -4,17 +4,13 @@ Followers in separate processes on real brokers: they join, leave, are killed an
 Messages are numbered, and each handled message is a line in a file.
 """
 
-import contextlib
 import logging
-import os
 import re
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,12 +21,11 @@ from mq_client.blocking import Client
 from mq_client.messages import Message, StoredMessage
 from mq_client.operations.sending import To
 from mq_client.pulling import Position
-from mq_client.values import MessageQueue
 from sandbox import rocketmq
 from sandbox.waiting import wait_for
 from tests.coordinating import Coordinator
 from tests.followers import ROOT, Followers
-from tests.real import members
+from tests.real import member_pages, members
 from tests.real.members import BOTH, SOON_SECONDS, Line, Scene, read_by
 
 log = logging.getLogger(__name__)
@@ -253,7 +248,7 @@ def read_topic(client: Client, topic: str) -> list[StoredMessage]:
 
 
 def test_the_page_works_as_it_stands(
-    rocketmq: rocketmq.RocketMq, client: Client, tmp_path: Path
+    rocketmq: rocketmq.RocketMq, client: Client, tmp_path: Path, members_port: int
 ) -> None:
     """It runs with `evenkeel run` and two followers; only the addresses differ."""
     page = (ROOT / "docs" / "follower.md").read_text("utf-8")
@@ -261,44 +256,17 @@ def test_the_page_works_as_it_stands(
                          for kind in ("yaml", "python"))  # fmt: skip
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "billing.py").write_text(handler)
-    address = rocketmq.name_server.address
-    (tmp_path / "members.yaml").write_text(manifest.replace("127.0.0.1:9876", address))
+    manifest = manifest.replace("127.0.0.1:9876", rocketmq.name_server.address)
     rocketmq.create_topics({"orders": 2})
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    path = os.pathsep.join(map(str, (ROOT, ROOT / "operator")))
-    env = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
-    run = [sys.executable, "-m", "evenkeel", "run", "-f", "members.yaml"]
-    follow = [sys.executable, "-m", "follower", "shop.billing:handle", "--group", "shop/billing"]
-    follow += ["--coordinator", f"http://127.0.0.1:{port}"]
-    follow += ["--token-file", ".evenkeel/members.token"]
-    with contextlib.ExitStack() as begun:
-
-        def begin(name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
-            with (tmp_path / name).open("wb") as out:
-                process = subprocess.Popen(
-                    command, cwd=tmp_path, env=env, stdout=out, stderr=subprocess.STDOUT
-                )
-            begun.callback(process.wait)
-            begun.callback(process.kill)
-            return process
-
-        begin("run", [*run, "--members-port", str(port)])
-        assert wait_for((tmp_path / ".evenkeel/members.token").exists, bool)
-        followers = [begin(name, follow) for name in ("one", "two")]
-        outputs = [tmp_path / "one", tmp_path / "two"]
-        wait_for(lambda: [members.read(each) for each in outputs],
-                   lambda found: all("holds 2 queues" in each for each in found))  # fmt: skip
-        for broker in ("broker-a", "broker-b"):
-            for number in range(2):
-                to = To(MessageQueue("orders", broker, number))
-                client.send([Message("orders", b"order %d" % each) for each in range(5)], to)
-        found = wait_for(
-            # Two threads print, and their lines may run into each other.
-            lambda: [re.findall(r"b'order \d'", members.read(each)) for each in outputs],
-            lambda found: sum(map(len, found)) >= 20,
-        )  # fmt: skip
-        assert [len(each) for each in found] == [10, 10], [members.read(each) for each in outputs]
-        for each in followers:
+    follow = [
+        sys.executable, "-m", "follower", "shop.billing:handle", "--group", "shop/billing",
+        "--coordinator", f"http://127.0.0.1:{members_port}",
+        "--token-file", ".evenkeel/members.token",
+    ]  # fmt: skip
+    with member_pages.play(tmp_path, manifest, members_port, follow) as terminals:
+        wait_for(terminals.read, lambda found: all("holds 2 queues" in each for each in found))
+        # Two threads print, and their lines may run into each other.
+        terminals.check_orders(client, "orders", r"b'order \d'")
+        for each in terminals.members:
             each.terminate()
-        assert [each.wait(15) for each in followers] == [0, 0]
+        assert [each.wait(15) for each in terminals.members] == [0, 0]

@@ -4,17 +4,14 @@ RocketMQ's own Java consumers follow on real brokers: they join, leave, are kill
 One jar, compiled for Java 8 against the newest client, runs with that and with the one of 4.9.
 """
 
-import contextlib
 import functools
 import http.server
 import logging
 import os
 import re
 import signal
-import socket
 import ssl
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -32,13 +29,12 @@ from contract.kinds.groups import OnOutage
 from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import To
-from mq_client.values import MessageQueue
 from sandbox import jars, rocketmq
 from sandbox.waiting import wait_for
 from tests import coordinating
 from tests.coordinating import Coordinator
 from tests.followers import Members
-from tests.real import members
+from tests.real import member_pages, members
 from tests.real.members import BOTH, SOON_SECONDS, Line, Scene, read_by
 
 log = logging.getLogger(__name__)
@@ -391,7 +387,7 @@ def test_a_coordinator_is_asked_over_tls_if_its_certificate_is_trusted(tmp_path:
 
 
 def test_the_page_works_as_it_stands(
-    rocketmq: rocketmq.RocketMq, client: Client, tmp_path: Path
+    rocketmq: rocketmq.RocketMq, client: Client, tmp_path: Path, members_port: int
 ) -> None:
     """With `evenkeel run` and two consumers, but for addresses that are free here."""
     docs = ROOT / "docs"
@@ -399,10 +395,8 @@ def test_the_page_works_as_it_stands(
     (manifest, *_) = re.findall(
         r"```yaml\n(.*?)```", (docs / "follower.md").read_text("utf-8"), re.DOTALL
     )
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     address = rocketmq.name_server.address
-    for given, here in (("127.0.0.1:9876", address), ("9410", str(port)),
+    for given, here in (("127.0.0.1:9876", address), ("9410", str(members_port)),
                         ('"members.token"', '".evenkeel/members.token"'),
                         ('"orders"', '"java-orders"'), ('"billing"', '"java-billing"'),
                         ("shop/billing", "shop/java-billing")):  # fmt: skip
@@ -412,7 +406,6 @@ def test_the_page_works_as_it_stands(
                         ("name: billing", "name: java-billing")):  # fmt: skip
         assert given in manifest
         manifest = manifest.replace(given, here)
-    (tmp_path / "members.yaml").write_text(manifest)
     (tmp_path / "Billing.java").write_text(program)
     rocketmq.create_topics({"java-orders": 2})
     libraries = os.pathsep.join(
@@ -420,38 +413,12 @@ def test_the_page_works_as_it_stands(
     )
     consume = [str(jars.find_java()), *JAVA_OPTIONS, f"-Duser.home={tmp_path}", "-cp", libraries,
                "Billing"]  # fmt: skip
-    path = os.pathsep.join(map(str, (ROOT, ROOT / "operator")))
-    env = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
-    run = [sys.executable, "-m", "evenkeel", "run", "-f", "members.yaml"]
-    with contextlib.ExitStack() as begun:
-
-        def begin(name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
-            with (tmp_path / name).open("wb") as out:
-                process = subprocess.Popen(
-                    command, cwd=tmp_path, env=env, stdout=out, stderr=subprocess.STDOUT
-                )
-            begun.callback(process.wait)
-            begun.callback(process.kill)
-            return process
-
-        begin("run", [*run, "--members-port", str(port)])
-        assert wait_for((tmp_path / ".evenkeel/members.token").exists, bool)
-        consumers = [begin(name, consume) for name in ("one", "two")]
-        outputs = [tmp_path / "one", tmp_path / "two"]
+    with member_pages.play(tmp_path, manifest, members_port, consume) as terminals:
         wait_for(
-            lambda: [members.read(each).splitlines() for each in outputs],
+            lambda: [each.splitlines() for each in terminals.read()],
             lambda found: all(each and each[-1].count("@broker") == 1 for each in found),
         )
-        for broker in ("broker-a", "broker-b"):
-            for number in range(2):
-                to = To(MessageQueue("java-orders", broker, number))
-                sent = [Message("java-orders", b"order %d" % each) for each in range(5)]
-                client.send(sent, to)
-        found = wait_for(
-            lambda: [re.findall(r"order \d", members.read(each)) for each in outputs],
-            lambda found: sum(map(len, found)) >= 20,
-        )
-        assert [len(each) for each in found] == [10, 10], [members.read(each) for each in outputs]
-        for each in consumers:
+        terminals.check_orders(client, "java-orders", r"order \d")
+        for each in terminals.members:
             each.terminate()
             each.wait(15)

@@ -127,8 +127,9 @@ class MembersServer:
     ) -> web.Response:
         found = request.match_info
         key = Key(found.get("namespace", ""), found.get("group", ""))
-        self._refused(key, MemberRefusal(reason, message))
-        return _write_json(status, MemberRefusal(reason, message))
+        refusal = MemberRefusal(reason, message)
+        self._refused(key, refusal)
+        return _write_json(status, refusal)
 
 
 def _write_json(status: HTTPStatus, document: MemberAnswer | MemberRefusal) -> web.Response:

@@ -7,6 +7,8 @@ from evenkeel import planning
 from evenkeel.objects import ConsumerGroup
 
 Document = dict[str, Any]
+OURS = {"app.kubernetes.io/managed-by": "evenkeel"}
+"""The label of every object that the operator writes."""
 
 
 def name_driver(group: ConsumerGroup) -> str:
@@ -22,7 +24,7 @@ def name_job(group: ConsumerGroup) -> str:
 def build_labels(group: ConsumerGroup) -> dict[str, str]:
     """Build the labels of a group's objects."""
     planning.refuse_long_name(group)
-    return {"app.kubernetes.io/managed-by": "evenkeel", names.GROUP_LABEL: group.head.key.name}
+    return {**OURS, names.GROUP_LABEL: group.head.key.name}
 
 
 def build_metadata(group: ConsumerGroup, name: str) -> Document:

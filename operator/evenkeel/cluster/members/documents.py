@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evenkeel.cluster.manifest.names import OURS, Document
 from evenkeel.cluster.members.certificates import Certificates
 from evenkeel.objects import Key
 
-Document = dict[str, Any]
-MANAGER = "evenkeel"
-MANAGED_BY = "app.kubernetes.io/managed-by"
 PORT_NAME = "members"
 TRUST = "evenkeel-members"
 """The ConfigMap that pods mount."""
@@ -58,7 +56,7 @@ def build_endpoint_slice(place: Place) -> Document:
     labels = {
         "kubernetes.io/service-name": place.service.name,
         "endpointslice.kubernetes.io/managed-by": "evenkeel.dev",
-        MANAGED_BY: MANAGER,
+        **OURS,
     }
     return {
         "apiVersion": "discovery.k8s.io/v1",
@@ -77,7 +75,7 @@ def build_trust(place: Place, namespace: str, authorities: str) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": _build_metadata(Key(namespace, TRUST), {MANAGED_BY: MANAGER}),
+        "metadata": _build_metadata(Key(namespace, TRUST), OURS),
         "data": {AUTHORITIES: authorities, ADDRESS: place.url},
     }
 
@@ -85,7 +83,7 @@ def build_trust(place: Place, namespace: str, authorities: str) -> Document:
 def is_ours(document: Mapping[str, Any]) -> bool:
     """Whether an object was written by an operator."""
     labels = document["metadata"].get("labels") or {}
-    return bool(labels.get(MANAGED_BY) == MANAGER)
+    return OURS.items() <= labels.items()
 
 
 def build_secret(place: Place, kept: Certificates, version: str = "") -> Document:
@@ -94,7 +92,7 @@ def build_secret(place: Place, kept: Certificates, version: str = "") -> Documen
         entry: base64.b64encode(getattr(kept, name).encode()).decode()
         for name, entry in _ENTRIES.items()
     }
-    metadata = _build_metadata(place.secret, {MANAGED_BY: MANAGER})
+    metadata = _build_metadata(place.secret, OURS)
     if version:
         metadata["resourceVersion"] = version
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}

@@ -20,16 +20,15 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from contract.following import AUDIENCE, Denial
+from evenkeel.cluster.manifest.names import Document
 from evenkeel.errors import EvenkeelError
 from evenkeel.members.doors import DeniedError
 
 Clock = Callable[[], float]
-Document = dict[str, Any]
 PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 POD_NAME = "authentication.kubernetes.io/pod-name"
 POD_UID = "authentication.kubernetes.io/pod-uid"
