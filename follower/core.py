@@ -28,6 +28,14 @@ PAUSE_SECONDS = 0.5
 """Between requests while the coordinator refuses or does not answer."""
 COMMIT_SECONDS = 0.2
 """Between commits of a queue that stays. What a killed member handled since then comes again."""
+REPEAT_SECONDS = 5.0
+"""
+Between commits of a queue that stands still.
+
+A member looks at its clock before it commits, but it may be frozen or cut off between the look and
+the broker. Then its commit comes late, and the broker sets the offset back, under the next holder
+of the queue. So every holder commits again, as often as RocketMQ's own client does.
+"""
 MOST_COMMITS = 100
 """In a second, over all queues: with more than 20 queues, more time passes between commits."""
 
@@ -42,6 +50,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         self._readings: dict[QueueT, QueueReading[QueueT, SpanT]] = {}
         self._lives = 0
         self._commit_at = 0.0
+        self._repeat_at = 0.0
         self._is_stopping = False
         self._keeps_reading = False
 
@@ -99,6 +108,8 @@ class FollowerCore(Generic[QueueT, SpanT]):
         times += [each.leave_by for each in self._readings.values()]
         if any(each.is_dirty for each in self._readings.values()):
             times.append(self._commit_at)
+        if self._readings:
+            times.append(max(self._commit_at, self._repeat_at))
         return min((each for each in times if each is not None), default=None)
 
     def tick(self, now: float) -> list[Action[QueueT, SpanT]]:
@@ -110,8 +121,13 @@ class FollowerCore(Generic[QueueT, SpanT]):
                 self._ask_at = now
         if now >= self._commit_at:
             self._commit_at = now + max(COMMIT_SECONDS, len(self._readings) / MOST_COMMITS)
+            is_due = now >= self._repeat_at
+            if is_due:
+                self._repeat_at = now + REPEAT_SECONDS
+            # Whoever keeps reading without a session may not be the only one who holds the queue.
+            is_again = is_due and self.has_session(now)
             for reading in self._readings.values():
-                found += reading.commit()
+                found += reading.commit(is_again)
         return found + self._ask_if_due(now)
 
     def hear_answer(

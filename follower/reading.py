@@ -99,9 +99,10 @@ class QueueReading(Generic[QueueT, SpanT]):
         self.waiting.clear()
         return self.commit()
 
-    def commit(self) -> list[Action[QueueT, SpanT]]:
-        """Store how far it is, unless that is stored or being stored."""
-        if self.is_committing or not self.is_dirty or self.handled_to is None:
+    def commit(self, is_again: bool = False) -> list[Action[QueueT, SpanT]]:
+        """Store how far it is, unless that is being stored, or is stored and not wanted again."""
+        is_wanted = self.is_dirty or is_again
+        if self.is_committing or not is_wanted or self.handled_to is None:
             return []
         self.is_committing = True
         return [Commit(self.queue, self.life, self.handled_to)]

@@ -146,8 +146,31 @@ def keep_sending(scene: Scene, end: threading.Event) -> None:
         scene.send(20)
 
 
+def check_that_a_late_commit_is_put_right(scene: Scene) -> None:
+    """Do what the commit of a former holder does that arrives late: set an offset back."""
+    group, queue = scene.coordinator.group, scene.queues[0]
+    scene.send(40)
+    scene.wait_for_all()
+
+    def is_committed(offset: int | None) -> bool:
+        return offset == 10
+
+    def find_committed() -> int | None:
+        return scene.client.find_committed(group, queue)
+
+    assert is_committed(wait_for(find_committed, is_committed))
+    scene.client.commit(group, {queue: 3})
+    assert is_committed(wait_for(find_committed, is_committed)), scene.followers.logs()
+    assert scene.twice() == []
+
+
 class Offsets:
-    """Watches the group's committed offsets, which must never go back."""
+    """
+    Watches the group's committed offsets.
+
+    They go back only where a member was frozen after it had looked at its clock, with a commit
+    under way. So what goes back is what it had handled then, once for each queue.
+    """
 
     def __init__(self, scene: Scene) -> None:
         self.backwards: list[tuple[MessageQueue, int, int]] = []
@@ -159,6 +182,19 @@ class Offsets:
     def stop(self) -> None:
         self._end.set()
         self._thread.join()
+
+    def unexplained(self, frozen: str, frozen_at: float) -> list[tuple[MessageQueue, int, int]]:
+        """List what went back and was not a commit under way when this member was frozen."""
+        lines = [line for line in self._scene.lines() if line.member == frozen]
+        seen = collections.Counter(queue for queue, _, _ in self.backwards)
+        found = []
+        for queue, before, after in self.backwards:
+            handled_at = [line.at for line in lines if (line.broker, line.queue) ==
+                          (queue.broker, queue.id) and line.offset == after - 1]  # fmt: skip
+            is_late = any(at <= frozen_at for at in handled_at)
+            if not is_late or seen[queue] > 1:
+                found.append((queue, before, after))
+        return found
 
     def _watch(self) -> None:
         last: dict[MessageQueue, int] = {}

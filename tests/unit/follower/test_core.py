@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from contract.following import Asked, Grants, Refusal, Terms
 from contract.kinds.groups import OnOutage
 from follower.actions import Abandon, Action, AskCoordinator, Commit, Handle, Locate, PullQueue
-from follower.core import PAUSE_SECONDS, FollowerCore
+from follower.core import PAUSE_SECONDS, REPEAT_SECONDS, FollowerCore
 
 TERMS = Terms(session=10.0, drain=6.0)
 Actions = list[Action[str, "Span"]]
@@ -69,6 +69,14 @@ def test_a_granted_queue_is_located_pulled_handled_and_committed() -> None:
     assert only(found, PullQueue).offset == 8  # the next messages come while the handler works
     member.core.note_handled("x", pull.life, 8, 1.2)
     assert only(member.core.tick(5.5), Commit).offset == 8
+
+
+def test_a_queue_that_stands_still_is_committed_again_from_time_to_time() -> None:
+    member = Member()
+    member.reading()
+    assert kinds(member.core.tick(2.0)) == []
+    assert member.core.find_next_change() == REPEAT_SECONDS
+    assert only(member.core.tick(REPEAT_SECONDS), Commit).offset == 5
 
 
 def test_messages_wait_while_the_handler_is_at_work_and_no_more_are_pulled() -> None:

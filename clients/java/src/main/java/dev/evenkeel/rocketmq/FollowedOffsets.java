@@ -1,6 +1,7 @@
 package dev.evenkeel.rocketmq;
 
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -17,9 +18,14 @@ import org.apache.rocketmq.remoting.exception.RemotingException;
 /**
  * Commits only what is held, and looks at the clock before it does.
  *
- * <p>Each commit waits for the broker's answer, one after the other, so none overtakes another.
+ * <p>Each commit waits for the broker's answer, one after the other, so none overtakes another. One
+ * can still come late: the process may be frozen, or cut off, just after the look at the clock.
+ * Then the broker sets the offset back, under the next holder of the queue. So every holder commits
+ * again from time to time, whether it has read on or not, as RocketMQ's own client does.
  */
 final class FollowedOffsets implements OffsetStore {
+    /** As often as RocketMQ's client does by default. */
+    private static final double REPEAT_SECONDS = 5.0;
     private static final long UNREADABLE = -2;
 
     private final DefaultMQPushConsumer consumer;
@@ -28,7 +34,7 @@ final class FollowedOffsets implements OffsetStore {
     private final AwakeClock clock;
     private final Troubles troubles;
     private final Following following;
-    private final Map<MessageQueue, Long> committed = new ConcurrentHashMap<>();
+    private final Map<MessageQueue, Commit> committed = new ConcurrentHashMap<>();
     private volatile RemoteBrokerOffsetStore brokers;
 
     FollowedOffsets(DefaultMQPushConsumer consumer, Member member, AwakeClock clock,
@@ -81,11 +87,12 @@ final class FollowedOffsets implements OffsetStore {
         if (holding == null) {
             return UNREADABLE;
         }
+        double now = clock.now();
         long offset = brokers.readOffset(queue, type);
         if (offset <= UNREADABLE || !member.noteBegin(holding, Math.max(0, offset), clock.now())) {
             return UNREADABLE;
         }
-        committed.put(queue, offset);
+        committed.put(queue, new Commit(offset, now));
         return offset;
     }
 
@@ -123,12 +130,19 @@ final class FollowedOffsets implements OffsetStore {
         }
     }
 
+    /** Commits what was handled. A broker that fails is left alone until the next time. */
     void commitProgress() {
-        member.listReading(clock.now()).forEach(this::commitProgress);
+        Set<String> failed = new HashSet<>();
+        for (Holding each : member.listReading(clock.now())) {
+            String broker = each.queue.getBrokerName();
+            if (!failed.contains(broker) && !commitProgress(each)) {
+                failed.add(broker);
+            }
+        }
     }
 
-    private void commitProgress(Holding holding) {
-        commit(holding, findProgress(holding.queue));
+    private boolean commitProgress(Holding holding) {
+        return commit(holding, findProgress(holding.queue));
     }
 
     /** What the client counts as done; -1 if it does not know. */
@@ -136,13 +150,17 @@ final class FollowedOffsets implements OffsetStore {
         return brokers.readOffset(queue, ReadOffsetType.READ_FROM_MEMORY);
     }
 
-    /** Commits an offset unless it is committed; false if that failed. */
+    /** Commits an offset unless it was committed just now; false if that failed. */
     synchronized boolean commit(Holding holding, long offset) {
-        Long before = committed.get(holding.queue);
-        if (offset < 0 || (before != null && before == offset)) {
+        double now = clock.now();
+        Commit before = committed.get(holding.queue);
+        boolean isNew = before == null || before.offset != offset;
+        // Whoever keeps reading without a session may not be the only one who holds the queue.
+        if (offset < 0 || !(isNew || (now >= before.at + REPEAT_SECONDS
+                && member.hasSession(now)))) {
             return true;
         }
-        if (!member.mayCommit(holding, clock.now())) {
+        if (!member.mayCommit(holding, now)) {
             return false;
         }
         try {
@@ -156,7 +174,17 @@ final class FollowedOffsets implements OffsetStore {
             return false;
         }
         troubles.clear(holding.queue);
-        committed.put(holding.queue, offset);
+        committed.put(holding.queue, new Commit(offset, now));
         return true;
+    }
+
+    private static final class Commit {
+        final long offset;
+        final double at;
+
+        Commit(long offset, double at) {
+            this.offset = offset;
+            this.at = at;
+        }
     }
 }

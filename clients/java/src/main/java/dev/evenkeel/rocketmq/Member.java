@@ -239,6 +239,11 @@ final class Member {
         return true;
     }
 
+    /** Whether its session lasts, by its own clock. */
+    synchronized boolean hasSession(double now) {
+        return now < until;
+    }
+
     synchronized boolean mayCommit(Holding holding, double now) {
         dropIfOver(now);
         return holding != null && !holding.isOver;
