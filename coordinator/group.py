@@ -97,7 +97,7 @@ class GroupCoordinator(Generic[QueueT]):
         return silent
 
     def take_releases(self) -> list[float]:
-        """Take how long members took to release queues, in seconds, since this was last called."""
+        """Return the seconds that each release took since the last call, and forget them."""
         releases, self._releases = self._releases, []
         return releases
 

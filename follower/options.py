@@ -35,25 +35,25 @@ class FollowerOptions:
     """How a member handles messages."""
 
     batch: int = 32
-    """Most messages for one call of the handler."""
+    """The greatest number of messages in one call of the handler."""
     arrow: bool = False
     """Whether the handler gets a `pyarrow.RecordBatch` instead of a list of messages."""
     threads: int = 256
     """
-    Most calls of a handler that is no coroutine at once.
+    The greatest number of calls at once, of a handler that is no coroutine.
 
     A queue has one call at a time. With fewer threads than queues, slow queues make others wait.
     """
     processes: int = 0
-    """So many processes run the handler, each one call at once; 0: this one does."""
+    """How many processes run the handler, each one call at once; 0: this process runs it."""
     attempts: int = 16
-    """Calls of the handler with one message before it counts as failed. RocketMQ has as many."""
+    """After this number of calls a message counts as failed. RocketMQ's default is also 16."""
     on_failure: OnFailure = OnFailure.STOP
     dead_letter: str | None = None
     """A topic for messages that failed; None: RocketMQ's own, `%DLQ%` and the group's name."""
     begin: Begin = Begin.EARLIEST
     memory_bytes: int = READER_BYTES
-    """What is pulled and not handled yet may have so many bytes, about, over all queues."""
+    """About how many bytes may be pulled and not handled yet, over all queues."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""

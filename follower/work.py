@@ -41,7 +41,7 @@ class Work:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def may_act(self) -> bool:
-        """Whether this is still the holder, by the clock at this moment. Any thread may ask."""
+        """Whether this process still holds the queue, by its clock now. Any thread may ask."""
         return not self.is_over and self.is_session_live()
 
     def check(self) -> None:

@@ -339,7 +339,7 @@ def _operator() -> Sequence[Panel]:
         ),
         grafana.graph(
             "Name server requests",
-            "Route requests by outcome.",
+            "Requests for routes by outcome.",
             Query(_rate_of("name_server_requests_total", "outcome"), "{{outcome}}"),
             unit="ops",
             stacked=True,

@@ -33,7 +33,7 @@ than this, no ring gives up a zone to save moves.
 """
 NO_LIMIT = 1 << 60
 NOBODY = -1
-"""The consumer of the edges that leave the hub, which belong to no consumer."""
+"""Stands where an edge names its consumer, if the edge leaves the hub and belongs to none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """
 Send numbered messages evenly to all queues: `... handover.sender SERVER TOPIC FILE`.
 
-It sends until its standard input is closed. Each line that it writes to the file has a time, the
-number of messages sent until then, and the new numbers that were not confirmed. A failed send is
-not repeated, because a message that is stored twice would look as if it had been consumed twice.
+It sends until its standard input is closed. Each line of the file has a time, how many messages
+were sent until then, and the numbers of those sent since the line before and not confirmed. A
+failed send is not repeated, because a message that is stored twice would look as if it had been
+consumed twice.
 """
 
 import json

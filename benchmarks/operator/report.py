@@ -120,8 +120,9 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
         "- The same writes without an operator: the benchmark changes each spec, replaces its\n"
         "  status and creates an Event. The API server alone takes this long.\n\n"
         f"RocketMQ's consumers share {theirs.QUEUES} queues. A killed consumer is replaced "
-        "immediately. Their\ntimes lie between two consumed messages of a queue, so they include "
-        "more than the\nassignment. [The handover](RESULTS-handover.md) measures the same for "
+        "immediately. The\n"
+        "time is the one between two messages consumed from a queue, so it includes more than "
+        "the\nassignment. [The handover](RESULTS-handover.md) measures the same for "
         "Evenkeel.",
         body,
         map(targets.format_cells, compared),

@@ -65,7 +65,7 @@ def _settle_disputes(outcome: Outcome, group: Group, disputed: Disputed, most: i
     """
     Return up to `most` sets of claimants to resolve. In further sets, the first eligible one keeps.
 
-    A waiting claimant keeps its queues as they are. If no claimant can keep them, they are free.
+    A claimant that is waiting keeps the disputed queues. If no claimant can, they are free.
     """
     left: Disputed = []
     for runs, claimants in disputed:

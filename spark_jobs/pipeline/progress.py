@@ -42,7 +42,7 @@ class CommittedProgress:
         self._written.clear()
 
     def may_skip(self, plan: BatchPlan) -> bool:
-        """Whether a batch may skip losses: the request is not used up."""
+        """Whether a batch may skip lost messages: the request to skip them is not used up."""
         return plan.may_skip(self._skip)
 
     def note_written(self, number: int, plan: BatchPlan) -> None:

@@ -176,7 +176,9 @@ class LoopMetrics(Collector):
             age.add_metric([kind], max(waits, default=0.0))
         yield from (done, failed, seconds, depth, age)
         asked = CounterMetricFamily(
-            f"{prefix}name_server_requests", "Route requests to name servers", labels=["outcome"]
+            f"{prefix}name_server_requests",
+            "Requests to name servers for routes",
+            labels=["outcome"],
         )
         outcomes = {**dict.fromkeys(OUTCOMES, 0), **loop.name_server_requests}
         for outcome, number in outcomes.items():

@@ -24,7 +24,7 @@ It is longer than an upgrade of an API server takes. During an upgrade, a restar
 and the pauses between repeated restarts grow.
 """
 SICK_ROUNDS = 3
-"""After this number of consecutive comparisons with missed changes, the process is unhealthy."""
+"""If so many comparisons in a row find changes that were missed, the process is unhealthy."""
 
 
 @dataclass(frozen=True, slots=True)
