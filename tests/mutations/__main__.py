@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from tests.mutations import around, engine, following, strategies
 ROOT = Path(__file__).parents[2]
 COPIED = ["contract", "coordinator", "docs", "follower", "lb_core", "mq_client", "sandbox", "tests",
           "pyproject.toml"]  # fmt: skip
+PATIENCE = 10
+"""Tests may take so many times as long as with the whole code; then they count as failed."""
 ROOMS = {"strategies": strategies, "engine": engine, "around": around, "following": following}
 
 
@@ -27,11 +30,13 @@ def main(names: Sequence[str]) -> int:
         copy_checkout(copy)
         for name in names or ROOMS:
             room = ROOMS[name]
-            if not tests_pass(copy, room.NOTICED_BY):
+            begun = time.monotonic()
+            if not tests_pass(copy, room.NOTICED_BY, None):
                 sys.stdout.write(f"{name}: the tests fail before anything is broken\n")
                 return 1
+            limit = PATIENCE * (time.monotonic() - begun)
             for file, before, after in room.MUTATIONS:
-                noticed = is_noticed(copy, file, before, after, room.NOTICED_BY)
+                noticed = is_noticed(copy, file, before, after, room.NOTICED_BY, limit)
                 tried, unnoticed = tried + 1, unnoticed + (not noticed)
                 verdict = "noticed  " if noticed else "UNNOTICED"
                 sys.stdout.write(f"{verdict} {file}: {before!r} -> {after!r}\n")
@@ -49,7 +54,9 @@ def copy_checkout(place: Path) -> None:
             shutil.copy(source, place / name)
 
 
-def is_noticed(copy: Path, name: str, before: str, after: str, tests: Sequence[str]) -> bool:
+def is_noticed(
+    copy: Path, name: str, before: str, after: str, tests: Sequence[str], limit: float
+) -> bool:
     """Whether the tests fail while this line is broken. The line is repaired afterwards."""
     file = copy / name
     whole = file.read_text(encoding="utf-8")
@@ -57,16 +64,16 @@ def is_noticed(copy: Path, name: str, before: str, after: str, tests: Sequence[s
         raise LookupError(f"{name} has no {before!r} any more: bring the list up to date")
     file.write_text(whole.replace(before, after, 1), encoding="utf-8")
     try:
-        return not tests_pass(copy, tests)
+        return not tests_pass(copy, tests, limit)
     finally:
         file.write_text(whole, encoding="utf-8")
 
 
-def tests_pass(copy: Path, tests: Sequence[str]) -> bool:
+def tests_pass(copy: Path, tests: Sequence[str], limit: float | None) -> bool:
     # No bytecode: if a line is broken and repaired within a second, its cache would be wrong.
-    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
-        done = subprocess.run([*command, *tests], cwd=copy, capture_output=True, timeout=300)
+        done = subprocess.run(command, cwd=copy, capture_output=True, timeout=limit)
     except subprocess.TimeoutExpired:  # the break made a loop endless, which counts as noticed
         return False
     return done.returncode == 0

@@ -34,6 +34,9 @@ MUTATIONS = [
     (CORE, "self._lease.renew(self._sent_at, terms.session)", "self._lease.renew(now, terms.session)"),
     # Only the answer to the newest request counts.
     (CORE, "if asked is not self._asked:  #", "if self._asked is None:  #"),
+    # The holder of a queue commits from time to time, because a late commit sets the offset back.
+    (CORE, "reading.commit(is_again)", "reading.commit()"),
+    (CORE, "is_again = is_due and self.has_session(now)", "is_again = is_due"),
     # When the session is over, the member drops all queues.
     (CORE, "if self.may_act(now):\n            return []", "if now >= 0:\n            return []"),
     # Work in flight is finished and committed before a queue is released.
