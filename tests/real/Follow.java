@@ -18,7 +18,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  * RocketMQ's own consumer, which follows. It writes a line for each message when it has handled it.
  *
  * <p>Arguments: name server, topic, group, coordinator, its group, token file, name, output, and
- * "orderly" or "concurrently". SIGTERM lets it leave. A body that begins with "slow" takes a while;
+ * "orderly" or "concurrently", or "plain" if it does not follow. SIGTERM lets it leave. A body that begins with "slow" takes a while;
  * one with "bad" fails the first time, after that while.
  */
 final class Follow {
@@ -49,8 +49,10 @@ final class Follow {
                         : ConsumeConcurrentlyStatus.RECONSUME_LATER;
             });
         }
-        EvenkeelFollower.of(URI.create(args[3]), args[4], Path.of(args[5]))
-                .named(name).follow(consumer);
+        if (!args[8].equals("plain")) {
+            EvenkeelFollower.of(URI.create(args[3]), args[4], Path.of(args[5]))
+                    .named(name).follow(consumer);
+        }
         Runtime.getRuntime().addShutdownHook(new Thread(consumer::shutdown));
         consumer.start();
         Thread.currentThread().join();

@@ -29,6 +29,7 @@ from contract.kinds.groups import OnOutage
 from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import To
+from mq_client.values import MessageQueue
 from sandbox import jars, rocketmq
 from sandbox.waiting import wait_for
 from tests import coordinating
@@ -280,6 +281,52 @@ def test_a_consumer_that_is_frozen_loses_its_queues_and_changes_nothing_later(
         len(late),
         scene.sent,
     )
+
+
+@UNHURRIED
+@pytest.mark.parametrize("are_together", [True, False], ids=["rolling", "recreate"])
+def test_plain_consumers_are_replaced_by_members_and_no_queue_is_left_out(
+    scene: Scene, consumers: Consumers, are_together: bool
+) -> None:
+    """See docs/moving.md."""
+    scene.coordinator.publish(BOTH)
+    consumers.mode = "plain"
+    old = {name: scene.start(name) for name in ("old-a", "old-b")}
+    with Stream(scene):
+        scene.wait_for(lambda lines: all(read_by(lines, name) for name in old))
+        if not are_together:
+            for process in old.values():
+                stop(process)
+        consumers.mode = "concurrently"
+        for name, process in zip(("a", "b"), old.values(), strict=True):
+            scene.start(name)
+            scene.wait_for(lambda lines, name=name: len(read_by(lines, name)) > 50)
+            stop(process)
+        stopped_at = now()
+        lines = scene.wait_for(  # members read all queues from now on
+            lambda lines: all(
+                each[-1].at > stopped_at + 0.5 and each[-1].member in ("a", "b")
+                for each in members.by_queue(lines).values()
+            )
+        )
+    lines = scene.wait_for_all()
+    twice = scene.twice()
+    log.info("together: %s, %d of %d twice", are_together, len(twice), scene.sent)
+    if not are_together:
+        assert twice == []
+    for queue, each in members.by_queue(lines).items():
+        end = max(line.offset for line in each) + 1
+        found = MessageQueue(scene.coordinator.topic, *queue)
+        wait_for(
+            lambda found=found: scene.client.find_committed(scene.coordinator.group, found),
+            lambda offset, end=end: offset == end,
+        )
+        assert scene.client.find_committed(scene.coordinator.group, found) == end
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait()
 
 
 @UNHURRIED
