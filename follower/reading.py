@@ -101,7 +101,7 @@ class QueueReading(Generic[QueueT, SpanT]):
 
     def commit(self, is_again: bool = False) -> list[Action[QueueT, SpanT]]:
         """Store how far it is, unless that is being stored, or is stored and not wanted again."""
-        is_wanted = self.is_dirty or is_again
+        is_wanted = self.is_dirty or (is_again and not self.is_leaving)
         if self.is_committing or not is_wanted or self.handled_to is None:
             return []
         self.is_committing = True

@@ -4,7 +4,7 @@ import itertools
 
 from contract.following import Grants, Terms
 from follower.actions import Abandon, Action, AskCoordinator, Commit, Handle, Locate, PullQueue
-from follower.core import FollowerCore
+from follower.core import REPEAT_SECONDS, FollowerCore
 from follower.pieces import Piece
 
 TERMS = Terms(session=10.0, drain=6.0)
@@ -79,7 +79,9 @@ def test_a_queue_that_halts_stores_what_was_finished_and_stands_still() -> None:
     assert member.core.note_halt("x", 1, 6, 1.0) == [Commit("x", 1, 6)]
     assert member.core.note_commit("x", 1, 6, 1.1) == []
     assert member.core.note_batch("x", 1, Piece(8, 9), 1.2) == []
-    assert find(member.core.tick(5.0), *WORK) == []
+    assert find(member.core.tick(REPEAT_SECONDS - 1), *WORK) == []
+    found = find(member.core.tick(REPEAT_SECONDS), *WORK)
+    assert found == ["Commit"]  # as for every queue that is held
     assert member.core.holds == {"x"}
 
 
