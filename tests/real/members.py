@@ -148,20 +148,26 @@ def keep_sending(scene: Scene, end: threading.Event) -> None:
 
 def check_that_a_late_commit_is_put_right(scene: Scene) -> None:
     """Do what the commit of a former holder does that arrives late: set an offset back."""
-    group, queue = scene.coordinator.group, scene.queues[0]
     scene.send(40)
     scene.wait_for_all()
-
-    def is_committed(offset: int | None) -> bool:
-        return offset == 10
-
-    def find_committed() -> int | None:
-        return scene.client.find_committed(group, queue)
-
-    assert is_committed(wait_for(find_committed, is_committed))
-    scene.client.commit(group, {queue: 3})
-    assert is_committed(wait_for(find_committed, is_committed)), scene.followers.logs()
+    check_that_all_is_committed(scene)
+    scene.client.commit(scene.coordinator.group, {scene.queues[0]: 3})
+    check_that_all_is_committed(scene)
     assert scene.twice() == []
+
+
+def check_that_all_is_committed(scene: Scene) -> None:
+    """Wait until the group's offset of each queue is behind the last message that was handled."""
+    group = scene.coordinator.group
+    handled = by_queue(scene.lines())
+    ends = {queue: max(line.offset for line in handled[queue.broker, queue.id]) + 1
+            for queue in scene.queues}  # fmt: skip
+
+    def find_committed() -> dict[MessageQueue, int | None]:
+        return {queue: scene.client.find_committed(group, queue) for queue in scene.queues}
+
+    found = wait_for(find_committed, lambda offsets: offsets == ends)
+    assert found == ends, scene.followers.logs()
 
 
 class Offsets:

@@ -29,7 +29,6 @@ from contract.kinds.groups import OnOutage
 from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import To
-from mq_client.values import MessageQueue
 from sandbox import jars, rocketmq
 from sandbox.waiting import wait_for
 from tests import coordinating
@@ -300,7 +299,7 @@ def test_plain_consumers_are_replaced_by_members_and_no_queue_is_left_out(
         consumers.mode = "concurrently"
         for name, process in zip(("a", "b"), old.values(), strict=True):
             scene.start(name)
-            scene.wait_for(lambda lines, name=name: len(read_by(lines, name)) > 50)
+            await_reader(scene, name)
             stop(process)
         stopped_at = now()
         lines = scene.wait_for(  # members read all queues from now on
@@ -309,19 +308,16 @@ def test_plain_consumers_are_replaced_by_members_and_no_queue_is_left_out(
                 for each in members.by_queue(lines).values()
             )
         )
-    lines = scene.wait_for_all()
+    scene.wait_for_all()
     twice = scene.twice()
     log.info("together: %s, %d of %d twice", are_together, len(twice), scene.sent)
     if not are_together:
         assert twice == []
-    for queue, each in members.by_queue(lines).items():
-        end = max(line.offset for line in each) + 1
-        found = MessageQueue(scene.coordinator.topic, *queue)
-        wait_for(
-            lambda found=found: scene.client.find_committed(scene.coordinator.group, found),
-            lambda offset, end=end: offset == end,
-        )
-        assert scene.client.find_committed(scene.coordinator.group, found) == end
+    members.check_that_all_is_committed(scene)
+
+
+def await_reader(scene: Scene, name: str) -> None:
+    scene.wait_for(lambda lines: len(read_by(lines, name)) > 50)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
