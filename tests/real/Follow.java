@@ -18,8 +18,8 @@ import org.apache.rocketmq.common.message.MessageExt;
  * RocketMQ's own consumer, which follows. It writes a line for each message when it has handled it.
  *
  * <p>Arguments: name server, topic, group, coordinator, its group, token file, name, output, and
- * "orderly" or "concurrently", or "plain" if it does not follow. SIGTERM lets it leave. A body that begins with "slow" takes a while;
- * one with "bad" fails the first time, after that while.
+ * "orderly" or "concurrently", or "plain" if it does not follow. SIGTERM lets it leave. A body that
+ * begins with "slow" takes a while; one with "bad" fails the first time, after that while.
  */
 final class Follow {
     private static FileOutputStream out;

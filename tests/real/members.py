@@ -171,12 +171,7 @@ def check_that_all_is_committed(scene: Scene) -> None:
 
 
 class Offsets:
-    """
-    Watches the group's committed offsets.
-
-    They go back only where a member was frozen after it had looked at its clock, with a commit
-    under way. So what goes back is what it had handled then, once for each queue.
-    """
+    """Watches the group's committed offsets, which must never go back."""
 
     def __init__(self, scene: Scene) -> None:
         self.backwards: list[tuple[MessageQueue, int, int]] = []
@@ -188,19 +183,6 @@ class Offsets:
     def stop(self) -> None:
         self._end.set()
         self._thread.join()
-
-    def unexplained(self, frozen: str, frozen_at: float) -> list[tuple[MessageQueue, int, int]]:
-        """List what went back and was not a commit under way when this member was frozen."""
-        lines = [line for line in self._scene.lines() if line.member == frozen]
-        seen = collections.Counter(queue for queue, _, _ in self.backwards)
-        found = []
-        for queue, before, after in self.backwards:
-            handled_at = [line.at for line in lines if (line.broker, line.queue) ==
-                          (queue.broker, queue.id) and line.offset == after - 1]  # fmt: skip
-            is_late = any(at <= frozen_at for at in handled_at)
-            if not is_late or seen[queue] > 1:
-                found.append((queue, before, after))
-        return found
 
     def _watch(self) -> None:
         last: dict[MessageQueue, int] = {}

@@ -152,7 +152,7 @@ def test_a_follower_that_is_frozen_loses_its_queues_and_changes_nothing_later(
     lines = scene.wait_for_all()
     offsets.stop()
     assert lent - frozen_at < SESSION_SECONDS + SOON_SECONDS
-    assert offsets.unexplained("b", frozen_at) == []
+    assert offsets.backwards == []
     twice = {line.number for line in scene.twice()}
     frozen_work = {line.number for line in read_by(lines, "b")
                    if frozen_at - COMMIT_SECONDS - 0.5 < line.at < thawed_at + 0.3}  # fmt: skip

@@ -20,8 +20,8 @@ import org.apache.rocketmq.remoting.exception.RemotingException;
  *
  * <p>Each commit waits for the broker's answer, one after the other, so none overtakes another. One
  * can still come late: the process may be frozen, or cut off, just after the look at the clock.
- * Then the broker sets the offset back, under the next holder of the queue. So every holder commits
- * again from time to time, whether it has read on or not, as RocketMQ's own client does.
+ * Then the broker sets the offset back, under the next holder of the queue. So a holder that has
+ * read something commits again from time to time, as RocketMQ's own client does.
  */
 final class FollowedOffsets implements OffsetStore {
     /** As often as RocketMQ's client does by default. */
