@@ -48,6 +48,8 @@ class Commit(Generic[QueueT]):
     queue: QueueT
     life: int
     offset: int
+    is_again: bool = False
+    """The offset is stored already, so one attempt is enough, and it may fail."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ Between commits of a queue that stands still.
 
 A member looks at its clock before it commits, but it may be frozen or cut off between the look and
 the broker. Then its commit comes late, and the broker sets the offset back, under the next holder
-of the queue. So every holder commits again, as often as RocketMQ's own client does.
+of the queue. So every holder commits again, as often as RocketMQ's own client does, and once more
+when it lets go of the queue.
 """
 MOST_COMMITS = 100
 """In a second, over all queues: with more than 20 queues, more time passes between commits."""
@@ -148,7 +149,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         for queue in self._readings.keys() - grants.queues:
             reading = self._readings[queue]
             if not reading.is_leaving:
-                found += reading.leave(now + terms.drain)
+                found += reading.leave(now + terms.drain, self.has_session(now))
                 found += self._release_if_clear(reading, now)
         return found + self._ask_if_due(now)
 
@@ -221,7 +222,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         self._is_stopping = True
         for reading in list(self._readings.values()):
             if not reading.is_leaving:
-                found += reading.leave(now + drain_seconds)
+                found += reading.leave(now + drain_seconds, self.has_session(now))
                 found += self._release_if_clear(reading, now)
         return found + self._ask_if_due(now)
 

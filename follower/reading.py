@@ -93,19 +93,19 @@ class QueueReading(Generic[QueueT, SpanT]):
         self.committed_to = offset
         return self.advance()
 
-    def leave(self, leave_by: float) -> list[Action[QueueT, SpanT]]:
+    def leave(self, leave_by: float, is_again: bool) -> list[Action[QueueT, SpanT]]:
         """Begin nothing new; what the handler has begun may finish until `leave_by`."""
         self.leave_by = leave_by
         self.waiting.clear()
-        return self.commit()
+        return self.commit(is_again and not self.is_handling)
 
     def commit(self, is_again: bool = False) -> list[Action[QueueT, SpanT]]:
         """Store how far it is, unless that is being stored, or is stored and not wanted again."""
-        is_wanted = self.is_dirty or (is_again and not self.is_leaving)
+        is_wanted = self.is_dirty or is_again
         if self.is_committing or not is_wanted or self.handled_to is None:
             return []
         self.is_committing = True
-        return [Commit(self.queue, self.life, self.handled_to)]
+        return [Commit(self.queue, self.life, self.handled_to, not self.is_dirty)]
 
     def advance(self) -> list[Action[QueueT, SpanT]]:
         """Begin what can begin now."""

@@ -191,9 +191,9 @@ class Running:
             case actions.Handle(queue=queue, batch=piece):
                 work = self._works[queue]
                 work.start(self._handle(work, piece, self._cluster))
-            case actions.Commit(queue=queue, offset=offset):
+            case actions.Commit(queue=queue, offset=offset, is_again=is_again):
                 work = self._works[queue]
-                work.start(self._commit(work, offset, self._cluster))
+                work.start(self._commit(work, offset, is_again, self._cluster))
             case actions.Abandon(queue=queue):
                 work = self._works.pop(queue)
                 self._halted.discard(work)
@@ -248,10 +248,24 @@ class Running:
         else:
             self._step(lambda now: core.note_handled(queue, life, piece.stop, now))
 
-    async def _commit(self, work: Work, offset: int, brokers: Serves) -> None:
+    async def _commit(self, work: Work, offset: int, is_again: bool, brokers: Serves) -> None:
         queue, life = work.queue, work.life
-        await self._persist(work, "commit", lambda: brokers.commit(work, offset))
+        if is_again:
+            await self._commit_again(work, offset, brokers)
+        else:
+            await self._persist(work, "commit", lambda: brokers.commit(work, offset))
         self._step(lambda now: self._core.note_commit(queue, life, offset, now))
+
+    async def _commit_again(self, work: Work, offset: int, brokers: Serves) -> None:
+        """Try once: a broker that is away must not hold up a queue that is to be released."""
+        try:
+            await brokers.commit(work, offset)
+        except OverError:
+            raise
+        except Exception as error:  # noqa: BLE001  # it must hold up this queue alone
+            self._metrics.broker_failures.labels("commit").inc()
+            log.debug("%s: offset %d, which is stored, cannot be committed again: %s", work.queue,
+                      offset, error)  # fmt: skip
 
     async def _persist(
         self, work: Work, what: str, attempt: Callable[[], Awaitable[Value]]

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from mq_client.blocking import Client
 from mq_client.messages import Message
@@ -141,19 +141,51 @@ def takeovers(lines: Sequence[Line], since: float) -> dict[tuple[str, int], floa
     return found
 
 
-def keep_sending(scene: Scene, end: threading.Event) -> None:
-    while not end.wait(0.05):
-        scene.send(20)
+class Stream:
+    """Sends numbered messages for as long as it is entered."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._send)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _send(self) -> None:
+        while not self._end.wait(0.05):
+            self._scene.send(20)
 
 
 def check_that_a_late_commit_is_put_right(scene: Scene) -> None:
-    """Do what the commit of a former holder does that arrives late: set an offset back."""
+    """
+    Do what the commit of a former holder does that arrives late: set an offset back.
+
+    The queue first stays with its holder, and then moves at once.
+    """
+    scene.coordinator.publish({"a": [*BOTH["a"], ("broker-b", "0")], "b": [("broker-b", "1")]})
+    for name in ("a", "b"):
+        scene.start(name)
     scene.send(40)
     scene.wait_for_all()
     check_that_all_is_committed(scene)
-    scene.client.commit(scene.coordinator.group, {scene.queues[0]: 3})
+    _commit_late(scene)
     check_that_all_is_committed(scene)
+    _commit_late(scene)
+    scene.coordinator.publish({"a": BOTH["b"], "b": BOTH["a"]})
+    scene.send(40)
+    lines = scene.wait_for_all()
+    assert "b" in {each.member for each in by_queue(lines)["broker-a", 0]}
     assert scene.twice() == []
+    check_that_all_is_committed(scene)
+
+
+def _commit_late(scene: Scene) -> None:
+    scene.client.commit(scene.coordinator.group, {scene.queues[0]: 3})
 
 
 def check_that_all_is_committed(scene: Scene) -> None:
@@ -171,16 +203,19 @@ def check_that_all_is_committed(scene: Scene) -> None:
 
 
 class Offsets:
-    """Watches the group's committed offsets, which must never go back."""
+    """Watches the group's committed offsets while it is entered, and notes each that goes back."""
 
     def __init__(self, scene: Scene) -> None:
         self.backwards: list[tuple[MessageQueue, int, int]] = []
         self._scene = scene
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch)
-        self._thread.start()
 
-    def stop(self) -> None:
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._end.set()
         self._thread.join()
 

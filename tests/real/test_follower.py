@@ -8,7 +8,6 @@ import logging
 import re
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +25,7 @@ from sandbox.waiting import wait_for
 from tests.coordinating import Coordinator
 from tests.followers import ROOT, Followers
 from tests.real import member_pages, members
-from tests.real.members import BOTH, SOON_SECONDS, Line, Scene, read_by
+from tests.real.members import BOTH, SOON_SECONDS, Line, Scene, Stream, read_by
 
 log = logging.getLogger(__name__)
 SESSION_SECONDS = 2.0
@@ -99,11 +98,11 @@ def test_nothing_comes_twice_when_queues_move_and_followers_leave(scene: Scene) 
     scene.start("a")
     leaving = scene.start("b")
     wait_for(lambda: members.read(scene.log("b")), lambda said: "holds 2 queues" in said)
-    scene.send(1000)
-    scene.wait_for(lambda lines: len(lines) > 100)
-    moved_at = now()
-    scene.coordinator.publish({"a": BOTH["b"], "b": BOTH["a"]})
-    scene.wait_for(lambda lines: len(members.takeovers(lines, moved_at)) == len(scene.queues))
+    with Stream(scene):
+        scene.wait_for(lambda lines: len(members.by_queue(lines)) == len(scene.queues))
+        moved_at = now()
+        scene.coordinator.publish({"a": BOTH["b"], "b": BOTH["a"]})
+        scene.wait_for(lambda lines: len(members.takeovers(lines, moved_at)) == len(scene.queues))
     leaving.terminate()
     assert leaving.wait(15) == 0
     left_at = now()
@@ -126,31 +125,24 @@ def test_a_follower_that_is_frozen_loses_its_queues_and_changes_nothing_later(
     scene.coordinator.publish(BOTH)
     scene.start("a")
     frozen = scene.start("b")
-    end = threading.Event()
-    stream = threading.Thread(target=members.keep_sending, args=[scene, end])
-    stream.start()
-    offsets = members.Offsets(scene)
-    try:
-        scene.wait_for(lambda lines: len(read_by(lines, "b")) > 200)
-        frozen.send_signal(signal.SIGSTOP)
-        frozen_at = now()
+    with members.Offsets(scene) as offsets:
+        with Stream(scene):
+            scene.wait_for(lambda lines: len(read_by(lines, "b")) > 200)
+            frozen.send_signal(signal.SIGSTOP)
+            frozen_at = now()
 
-        def is_lent(line: Line) -> bool:
-            return (line.member, line.broker) == ("a", "broker-b") and line.at > frozen_at
+            def is_lent(line: Line) -> bool:
+                return (line.member, line.broker) == ("a", "broker-b") and line.at > frozen_at
 
-        lines = scene.wait_for(lambda lines: any(is_lent(line) for line in lines))
-        lent = min(line.at for line in lines if is_lent(line))
-        time.sleep(SESSION_SECONDS)
-        frozen.send_signal(signal.SIGCONT)
-        thawed_at = now()
-        scene.wait_for(  # the member gets its queues back
-            lambda lines: max(line.at for line in read_by(lines, "b")) > thawed_at + 0.5
-        )
-    finally:
-        end.set()
-        stream.join()
-    lines = scene.wait_for_all()
-    offsets.stop()
+            lines = scene.wait_for(lambda lines: any(is_lent(line) for line in lines))
+            lent = min(line.at for line in lines if is_lent(line))
+            time.sleep(SESSION_SECONDS)
+            frozen.send_signal(signal.SIGCONT)
+            thawed_at = now()
+            scene.wait_for(  # the member gets its queues back
+                lambda lines: max(line.at for line in read_by(lines, "b")) > thawed_at + 0.5
+            )
+        lines = scene.wait_for_all()
     assert lent - frozen_at < SESSION_SECONDS + SOON_SECONDS
     assert offsets.backwards == []
     twice = {line.number for line in scene.twice()}
@@ -169,8 +161,6 @@ def test_a_follower_that_is_frozen_loses_its_queues_and_changes_nothing_later(
 
 
 def test_a_commit_that_comes_late_is_put_right(scene: Scene) -> None:
-    scene.coordinator.publish({"a": [*BOTH["a"], *BOTH["b"]]})
-    scene.start("a")
     members.check_that_a_late_commit_is_put_right(scene)
 
 

@@ -35,7 +35,7 @@ from tests import coordinating
 from tests.coordinating import Coordinator
 from tests.followers import Members
 from tests.real import member_pages, members
-from tests.real.members import BOTH, SOON_SECONDS, Line, Scene, read_by
+from tests.real.members import BOTH, SOON_SECONDS, Line, Scene, Stream, read_by
 
 log = logging.getLogger(__name__)
 HERE = Path(__file__).parent
@@ -116,21 +116,6 @@ def scene(client: Client, consumers: Consumers) -> Scene:
 def now() -> float:
     """By the clock of Java's nanoTime."""
     return time.monotonic()
-
-
-class Stream:
-    """Sends numbered messages for as long as it is entered."""
-
-    def __init__(self, scene: Scene) -> None:
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=members.keep_sending, args=[scene, self._end])
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
 
 
 UNHURRIED = pytest.mark.parametrize("session_seconds", [8.0], ids=["unhurried"])
@@ -246,8 +231,7 @@ def test_a_consumer_that_is_frozen_loses_its_queues_and_changes_nothing_later(
     scene.coordinator.publish(BOTH)
     scene.start("a")
     frozen = scene.start("b")
-    offsets = members.Offsets(scene)
-    try:
+    with members.Offsets(scene) as offsets:
         with Stream(scene):
             scene.wait_for(lambda lines: len(read_by(lines, "b")) > 100)
             frozen.send_signal(signal.SIGSTOP)
@@ -262,9 +246,14 @@ def test_a_consumer_that_is_frozen_loses_its_queues_and_changes_nothing_later(
                 lambda lines: max(line.at for line in read_by(lines, "b")) > thawed_at + 0.5
             )
         lines = scene.wait_for_all()
-    finally:
-        offsets.stop()
-    assert offsets.backwards == []
+    # The client gives its bytes to another thread after the last look at the clock. So the one
+    # commit that was under way may come late, and the holder puts it right.
+    for queue, _, offset in offsets.backwards:
+        handled = [line.offset for line in members.by_queue(read_by(lines, "b"))[queue.broker,
+                   queue.id] if line.at < frozen_at + SESSION_SECONDS]  # fmt: skip
+        assert offset <= max(handled, default=-1) + 1
+    assert len(offsets.backwards) <= 1
+    members.check_that_all_is_committed(scene)
     assert lent - frozen_at < SESSION_SECONDS + SOON_SECONDS
     twice = {line.number for line in scene.twice()}
     frozen_work = {line.number for line in read_by(lines, "b")
@@ -308,11 +297,18 @@ def test_plain_consumers_are_replaced_by_members_and_no_queue_is_left_out(
                 for each in members.by_queue(lines).values()
             )
         )
-    scene.wait_for_all()
-    twice = scene.twice()
+    lines = scene.wait_for_all()
+    twice = {line.number for line in scene.twice()}
     log.info("together: %s, %d of %d twice", are_together, len(twice), scene.sent)
     if not are_together:
-        assert twice == []
+        # RocketMQ's consumers send an offset with each pull too. On a busy broker a pull may be
+        # served after the last commit, and sets the offset back.
+        for each in members.by_queue(lines).values():
+            by_old = [line.number for line in each if line.member in old]
+            again = twice & set(by_old)
+            assert again == set(by_old[len(by_old) - len(again) :])
+            twice -= again
+        assert twice == set(), "members among themselves"
     members.check_that_all_is_committed(scene)
 
 
@@ -327,8 +323,6 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 @UNHURRIED
 def test_a_commit_that_comes_late_is_put_right(scene: Scene) -> None:
-    scene.coordinator.publish({"a": [*BOTH["a"], *BOTH["b"]]})
-    scene.start("a")
     members.check_that_a_late_commit_is_put_right(scene)
 
 

@@ -132,20 +132,24 @@ def test_spark_read_gives_all_rows_or_names_what_is_missing(
 @pytest.mark.parametrize("may_lose", [False, True])
 def test_a_stream_gives_all_rows_or_names_what_is_missing(
     spark: SparkSession,
+    source: Source,
     answers: Answers,
     fill: Callable[[list[Row]], list[MessageQueue]],
     tmp_path: Path,
     may_lose: bool,
 ) -> None:
     rows = chosen(may_lose)[::2]
+    queues = fill(rows)
     given: dict[str, Any] = {**GIVEN, "failOnDataLoss": str(not may_lose)}
+    # The first stream of a source must not start beside another one: see docs/spark.md.
+    source.run(topics=queues[0].topic, **GIVEN)
 
     def read(topic: str) -> list[int]:
         source = Source(spark, answers.address, tmp_path / topic)
         return numbers([row for batch in source.run(topics=topic, **given).rows for row in batch])
 
     # Each query starts Python processes, for which Spark waits only about ten seconds.
-    check(answers, rows, fill(rows), read, may_lose=may_lose, at_once=2)
+    check(answers, rows, queues, read, may_lose=may_lose, at_once=2)
 
 
 def chosen(may_lose: bool) -> list[Row]:

@@ -45,6 +45,12 @@ class Member:
         self.note(self.core.note_begin("x", life, 5, now))
         return int(life)
 
+    def released(self, now: float) -> Actions:
+        """Lose queue x, of which nothing is in flight: its offset is committed once more."""
+        commit = only(self.granted("", now), Commit)
+        assert commit.is_again
+        return self.note(self.core.note_commit("x", commit.life, commit.offset, now))
+
 
 def only(actions: Actions, kind: type[Any]) -> Any:
     (found,) = [each for each in actions if isinstance(each, kind)]
@@ -89,10 +95,10 @@ def test_messages_wait_while_the_handler_is_at_work_and_no_more_are_pulled() -> 
     assert only(found, PullQueue).offset == 9
 
 
-def test_an_idle_queue_is_released_at_once() -> None:
+def test_an_idle_queue_is_released_once_its_offset_is_committed_again() -> None:
     member = Member()
     member.reading()
-    found = member.granted("", 2.0)
+    found = member.released(2.0)
     assert kinds(found) == ["Abandon", "AskCoordinator"]
     assert member.asked is not None
     assert (member.asked.holds, member.asked.revision) == (frozenset(), 2)
@@ -158,7 +164,7 @@ def test_an_answer_to_a_request_that_was_replaced_counts_for_nothing() -> None:
     life = member.reading()
     old = member.asked
     assert old is not None
-    member.granted("", 2.0)  # x is released, which is news
+    member.released(2.0)  # which is news
     found = member.core.hear_answer(old, Grants(1, 9, frozenset("xy")), TERMS, 2.1)
     assert (found, member.core.holds, life) == ([], frozenset(), 1)
 
@@ -166,7 +172,7 @@ def test_an_answer_to_a_request_that_was_replaced_counts_for_nothing() -> None:
 def test_a_queue_that_comes_back_begins_a_new_life() -> None:
     member = Member()
     first = member.reading()
-    member.granted("", 2.0)
+    member.released(2.0)
     second = only(member.granted("x", 2.2), Locate).life
     assert second != first
     assert member.core.note_begin("x", first, 99, 2.3) == []
@@ -194,7 +200,7 @@ def test_a_request_without_an_answer_is_repeated_after_a_pause() -> None:
 def test_abandoned_work_names_its_life() -> None:
     member = Member()
     life = member.reading()
-    assert only(member.granted("", 2.0), Abandon) == Abandon("x", life)
+    assert only(member.released(2.0), Abandon) == Abandon("x", life)
 
 
 KEEP_READING = Terms(session=10.0, drain=6.0, on_outage=OnOutage.KEEP_READING)

@@ -1,8 +1,10 @@
 """How a member ends, and how a queue stands still, in the core."""
 
 import itertools
+from dataclasses import replace
 
 from contract.following import Grants, Terms
+from contract.kinds.groups import OnOutage
 from follower.actions import Abandon, Action, AskCoordinator, Commit, Handle, Locate, PullQueue
 from follower.core import REPEAT_SECONDS, FollowerCore
 from follower.pieces import Piece
@@ -14,8 +16,9 @@ Actions = list[Action[str, Piece]]
 class Member:
     """A core that reads queue x from offset 5, and whose handler has the offsets 5 to 7."""
 
-    def __init__(self) -> None:
+    def __init__(self, terms: Terms = TERMS) -> None:
         count = itertools.count(1)
+        self.terms = terms
         self.core: FollowerCore[str, Piece] = FollowerCore(lambda: f"s{next(count)}")
         self.life = 1
         self.revision = 0
@@ -32,7 +35,7 @@ class Member:
         asked = [each for each in self.actions if isinstance(each, AskCoordinator)][-1].asked
         self.revision += 1
         grants = Grants(1, self.revision, frozenset(queues))
-        return self.note(self.core.hear_answer(asked, grants, TERMS, now))
+        return self.note(self.core.hear_answer(asked, grants, self.terms, now))
 
 
 def find(actions: Actions, *kinds: type) -> list[str]:
@@ -69,8 +72,8 @@ def test_a_member_that_has_stopped_asks_no_more() -> None:
 def test_a_handler_that_does_not_end_is_given_up_after_the_drain() -> None:
     member = Member()
     member.core.stop(6.0, 1.0)
-    assert find(member.core.tick(6.9), *WORK) == []
-    assert find(member.core.tick(7.0), *WORK) == ["Abandon"]
+    assert find(member.core.tick(6.9), Abandon) == []
+    assert find(member.core.tick(7.0), Abandon) == ["Abandon"]
     assert member.core.holds == frozenset()
 
 
@@ -85,8 +88,17 @@ def test_a_queue_that_halts_stores_what_was_finished_and_stands_still() -> None:
     assert member.core.holds == {"x"}
 
 
-def test_a_queue_that_stands_still_is_released_at_once() -> None:
+def test_a_queue_that_stands_still_is_released_like_any_other() -> None:
     member = Member()
     member.core.note_halt("x", 1, 6, 1.0)
     member.core.note_commit("x", 1, 6, 1.1)
-    assert find(member.grant("", 2.0), *WORK) == ["Abandon"]
+    assert member.grant("", 2.0)[0] == Commit("x", 1, 6, is_again=True)
+    assert find(member.core.note_commit("x", 1, 6, 2.1), *WORK) == ["Abandon"]
+
+
+def test_a_queue_is_not_committed_again_by_one_of_two_readers() -> None:
+    """It keeps reading without a coordinator, so another one may read as well."""
+    member = Member(replace(TERMS, on_outage=OnOutage.KEEP_READING))
+    member.core.note_handled("x", 1, 8, 1.0)
+    member.core.note_commit("x", 1, 8, 1.1)
+    assert find(member.core.stop(6.0, 99.0), *WORK) == ["Abandon"]

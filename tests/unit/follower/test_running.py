@@ -369,6 +369,20 @@ def test_a_queue_is_read_from_the_stored_position_also_after_somebody_else_has_m
     asyncio.run(story())
 
 
+def test_a_broker_that_is_away_holds_up_no_release_of_what_is_stored_already() -> None:
+    async def story(scene: Scene) -> None:
+        scene.coordinator.publish(FIRST, SECOND)
+        async with scene.begun():
+            await until(lambda: scene.brokers.commits[FIRST][-1:] == [5])
+            scene.brokers.away.add(FIRST)
+            scene.coordinator.publish(SECOND)
+            await until(lambda: scene.value("held_queues") == 1)
+            assert scene.value("broker_failures_total", what="commit") == 1
+            assert scene.brokers.commits[FIRST][-1] == 5
+
+    play(story)
+
+
 def test_a_token_that_is_refused_at_the_start_ends_the_member() -> None:
     async def story(scene: Scene) -> None:
         scene.coordinator.reason = "Forbidden"

@@ -20,8 +20,9 @@ import org.apache.rocketmq.remoting.exception.RemotingException;
  *
  * <p>Each commit waits for the broker's answer, one after the other, so none overtakes another. One
  * can still come late: the process may be frozen, or cut off, just after the look at the clock.
- * Then the broker sets the offset back, under the next holder of the queue. So a holder that has
- * read something commits again from time to time, as RocketMQ's own client does.
+ * Then the broker sets the offset back, under the next holder of the queue. So each holder commits
+ * again: from time to time, as RocketMQ's own client does, and when it lets go of the queue. The
+ * process itself begins no new session until its late commit is answered.
  */
 final class FollowedOffsets implements OffsetStore {
     /** As often as RocketMQ's client does by default. */
@@ -35,6 +36,8 @@ final class FollowedOffsets implements OffsetStore {
     private final Troubles troubles;
     private final Following following;
     private final Map<MessageQueue, Commit> committed = new ConcurrentHashMap<>();
+    /** Brokers that did not answer the last commit. */
+    private final Set<String> silent = ConcurrentHashMap.newKeySet();
     private volatile RemoteBrokerOffsetStore brokers;
 
     FollowedOffsets(DefaultMQPushConsumer consumer, Member member, AwakeClock clock,
@@ -125,8 +128,12 @@ final class FollowedOffsets implements OffsetStore {
     @Override
     public void updateConsumeOffsetToBroker(MessageQueue queue, long offset, boolean isOneway)
             throws RemotingException, MQBrokerException, InterruptedException, MQClientException {
-        if (member.mayCommit(member.find(queue), clock.now())) {
-            brokers.updateConsumeOffsetToBroker(queue, offset, isOneway);
+        if (member.beginCommit(member.find(queue), clock.now())) {
+            try {
+                brokers.updateConsumeOffsetToBroker(queue, offset, isOneway);
+            } finally {
+                member.endCommit();
+            }
         }
     }
 
@@ -142,37 +149,60 @@ final class FollowedOffsets implements OffsetStore {
     }
 
     private boolean commitProgress(Holding holding) {
-        return commit(holding, findProgress(holding.queue));
+        return commit(holding, findProgress(holding), REPEAT_SECONDS);
     }
 
-    /** What the client counts as done; -1 if it does not know. */
-    long findProgress(MessageQueue queue) {
-        return brokers.readOffset(queue, ReadOffsetType.READ_FROM_MEMORY);
+    /** What the client counts as done, or where reading began; -1 if neither is known. */
+    long findProgress(Holding holding) {
+        long done = brokers.readOffset(holding.queue, ReadOffsetType.READ_FROM_MEMORY);
+        Commit begun = committed.get(holding.queue);
+        return done >= 0 || begun == null || holding.beginsAt < 0 ? done : begun.offset;
     }
 
-    /** Commits an offset unless it was committed just now; false if that failed. */
-    synchronized boolean commit(Holding holding, long offset) {
+    /**
+     * Commits the last offset of a queue that is released; false if it must be tried again.
+     *
+     * <p>One attempt is enough for an offset that is stored already, and none if the broker was
+     * silent just now, so that no such broker holds up other queues.
+     */
+    boolean commitLast(Holding holding, long offset) {
+        boolean isSilent = silent.contains(holding.queue.getBrokerName());
+        boolean isStored = isStored(holding.queue, offset);
+        return commit(holding, offset, isSilent ? Double.POSITIVE_INFINITY : 0) || isStored;
+    }
+
+    private boolean isStored(MessageQueue queue, long offset) {
+        Commit before = committed.get(queue);
+        return before != null && before.offset == offset;
+    }
+
+    /** Commits an offset; one that is stored only after so many seconds. False if that failed. */
+    private synchronized boolean commit(Holding holding, long offset, double repeatSeconds) {
         double now = clock.now();
-        Commit before = committed.get(holding.queue);
-        boolean isNew = before == null || before.offset != offset;
         // Whoever keeps reading without a session may not be the only one who holds the queue.
-        if (offset < 0 || !(isNew || (now >= before.at + REPEAT_SECONDS
-                && member.hasSession(now)))) {
+        boolean isDue = !isStored(holding.queue, offset)
+                || now >= committed.get(holding.queue).at + repeatSeconds && member.hasSession(now);
+        if (offset < 0 || !isDue) {
             return true;
         }
-        if (!member.mayCommit(holding, now)) {
+        if (!member.beginCommit(holding, now)) {
             return false;
         }
+        String broker = holding.queue.getBrokerName();
         try {
             brokers.updateConsumeOffsetToBroker(holding.queue, offset, false);
         } catch (InterruptedException error) {
             Thread.currentThread().interrupt();
             return false;
         } catch (RemotingException | MQBrokerException | MQClientException error) {
+            silent.add(broker);
             troubles.say(holding.queue, QueueIds.show(Collections.singleton(holding.queue))
                     + ": offset " + offset + " cannot be committed, trying again: " + error);
             return false;
+        } finally {
+            member.endCommit();
         }
+        silent.remove(broker);
         troubles.clear(holding.queue);
         committed.put(holding.queue, new Commit(offset, now));
         return true;

@@ -178,7 +178,7 @@ final class Following {
             if (fillsGap(each, end)) {
                 continue;
             }
-            boolean isCommitted = offsets.commit(each, end);
+            boolean isCommitted = offsets.commitLast(each, end);
             areCommitted.put(each, isCommitted);
             if (each.left != null && (isCommitted || clock.now() >= each.leaveBy)) {
                 queues.forget(each.queue, each.left);
@@ -205,7 +205,7 @@ final class Following {
                 return holding.gapAt < 0 ? first : Math.min(first, holding.gapAt);
             }
         }
-        long end = Math.max(holding.handledTo, offsets.findProgress(holding.queue));
+        long end = Math.max(holding.handledTo, offsets.findProgress(holding));
         return holding.gapAt < 0 ? end : holding.gapAt;
     }
 

@@ -49,6 +49,8 @@ final class Member {
     private final Map<MessageQueue, Holding> holdings = new HashMap<>();
     private Answer terms;
     private boolean isStopping;
+    /** Commits that are under way. */
+    private int committing;
     private boolean hasNews;
     /** Requests in a row that were refused for a reason that does not pass by itself. */
     private int denials;
@@ -92,6 +94,10 @@ final class Member {
     synchronized Ask takeAsk(double now) {
         dropIfOver(now);
         if (now < askAt || (isStopping && holdings.isEmpty())) {
+            return null;
+        }
+        // A commit of the session before comes first, or this process would begin at its offset.
+        if (number == 0 && committing > 0) {
             return null;
         }
         number++;
@@ -244,9 +250,17 @@ final class Member {
         return now < until;
     }
 
-    synchronized boolean mayCommit(Holding holding, double now) {
+    /** Begins a commit, which must be ended; false if there may be none. */
+    synchronized boolean beginCommit(Holding holding, double now) {
         dropIfOver(now);
-        return holding != null && !holding.isOver;
+        boolean mayCommit = holding != null && !holding.isOver;
+        committing += mayCommit ? 1 : 0;
+        return mayCommit;
+    }
+
+    synchronized void endCommit() {
+        committing--;
+        notifyAll();
     }
 
     /** The holdings whose progress is committed from time to time. */

@@ -23,6 +23,7 @@ public final class Checks {
         theClockRunsWhileTheMachineSleeps();
         aSessionCountsFromTheRequestThatWasAnswered();
         nothingIsHeldAfterTheSession();
+        aSessionBeginsWhenNoCommitIsUnderWay();
         aMemberMayKeepReading();
         aQueueIsReleasedWhenNothingIsInFlight();
         aQueueIsReleasedWhenItsTimeIsOver();
@@ -96,10 +97,20 @@ public final class Checks {
         check(member.noteBegin(holding, 7, 1), "held");
         check(member.begin(FIRST, 7, 1) == holding, "held");
         check(member.begin(FIRST, 8, 9.5) == null, "over");
-        check(!member.mayCommit(holding, 9.5), "over");
+        check(!member.beginCommit(holding, 9.5), "over");
         check(!member.noteDone(FIRST, 8), "over");
         Ask next = member.takeAsk(9.5);
         check(next.number == 1 && next.holds.isEmpty(), next.write());
+    }
+
+    private static void aSessionBeginsWhenNoCommitIsUnderWay() {
+        Member member = makeMember();
+        member.hearAnswer(member.takeAsk(0), grant(1, false, FIRST), 0);
+        check(member.beginCommit(member.find(FIRST), 1), "held");
+        check(member.takeAsk(1) != null, "the session goes on");
+        check(member.takeAsk(9.5) == null, "the process was frozen in a commit");
+        member.endCommit();
+        check(member.takeAsk(9.5).number == 1, "the commit is over");
     }
 
     private static void aMemberMayKeepReading() {
@@ -148,7 +159,7 @@ public final class Checks {
         member.noteReleased(holding, false, 31);
         check(member.takeAsk(31).holds.isEmpty(), "released");
         member.end(holding, Collections.singletonList(new MessageExt()));
-        check(!member.mayCommit(holding, 31), "its result does not count");
+        check(!member.beginCommit(holding, 31), "its result does not count");
     }
 
     private static void aMessageOfAnEarlierHoldingIsRefused() {
