@@ -74,9 +74,8 @@ class MembersServer:
         except TimeoutError as error:
             raise DeniedError(Denial.SLOW_BODY, f"no body within {BODY_SECONDS:.0f} s") from error
         try:
-            asked = msgspec.json.decode(body, type=MemberRequest)
-            answer = await self._coordination.ask(key, member, asked)
-        except (msgspec.DecodeError, AllocationError) as error:
+            answer = await self._coordination.ask(key, member, _read_request(body))
+        except AllocationError as error:
             raise DeniedError(Denial.BAD_REQUEST, str(error)) from error
         if isinstance(answer, Refusal):
             text = f"{member}: {MESSAGES[answer]}"
@@ -132,6 +131,13 @@ class MembersServer:
         return _write_json(status, refusal)
 
 
+def _read_request(body: bytes) -> MemberRequest:
+    try:
+        return msgspec.json.decode(body, type=MemberRequest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DeniedError(Denial.BAD_REQUEST, str(error)) from error
+
+
 def _write_json(status: HTTPStatus, document: MemberAnswer | MemberRefusal) -> web.Response:
     body = msgspec.json.encode(document)
     return web.Response(status=status, body=body, content_type="application/json")
@@ -157,6 +163,7 @@ async def serve(
         access_log=None,
         handle_signals=False,
         shutdown_timeout=LAST_SECONDS,
+        auto_decompress=False,  # no member compresses, and aiohttp answers damaged bodies with 500
         handler_cancellation=True,  # a request whose connection is closed waits no longer
     )
     await runner.setup()

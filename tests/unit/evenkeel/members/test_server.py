@@ -57,9 +57,10 @@ def play(story: Callable[[Ask, Coordination], Awaitable[None]]) -> None:
                 token: str = TOKEN,
                 method: str = "POST",
                 query: str = "",
+                encoding: str = "identity",
             ) -> tuple[int, dict[str, Any]]:
                 data = body if isinstance(body, bytes | io.BytesIO) else msgspec.json.encode(body)
-                headers = {"Authorization": f"Bearer {token}"}
+                headers = {"Authorization": f"Bearer {token}", "Content-Encoding": encoding}
                 path = f"/v1/groups/{group}/members/{member}{query}"
                 async with client.request(method, path, data=data, headers=headers) as answer:
                     found = await answer.read()
@@ -119,11 +120,15 @@ def test_a_newer_request_replaces_one_that_waits() -> None:
 
 def test_every_bad_request_has_an_answer_of_its_own_and_harms_nobody() -> None:
     huge = [{"topic": "t", "broker": "b", "ids": "0-2147483640"}]
+    deep = b'{"session": "s", "number": 2, "unknown": ' + 10_000 * b"[" + 10_000 * b"]" + b"}"
     never_granted = [{"topic": "orders", "broker": "broker-a", "ids": "0"}]
     bad: list[tuple[HTTPStatus, str, dict[str, Any]]] = [
         (HTTPStatus.FORBIDDEN, "Forbidden", {"body": FIRST, "token": "wrong"}),
         (HTTPStatus.NOT_FOUND, "NoSuchGroup", {"body": FIRST, "group": "default/other"}),
         (HTTPStatus.BAD_REQUEST, "BadRequest", {"body": b"no json"}),
+        (HTTPStatus.BAD_REQUEST, "BadRequest", {"body": b'{"session": "\xff", "number": 2}'}),
+        (HTTPStatus.BAD_REQUEST, "BadRequest", {"body": deep}),
+        (HTTPStatus.BAD_REQUEST, "BadRequest", {"body": b"no gzip", "encoding": "gzip"}),
         (HTTPStatus.BAD_REQUEST, "BadRequest", {"body": {"session": 7, "number": 1}}),
         (HTTPStatus.BAD_REQUEST, "BadRequest", {"body": {"session": "s", "number": 0}}),
         (HTTPStatus.BAD_REQUEST, "BadRequest", {"body": {**FIRST, "holds": huge}}),
