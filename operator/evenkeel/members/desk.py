@@ -80,6 +80,8 @@ class GroupDesk:
         """Follow an assignment; `able` are the members that may borrow queues."""
         self._core.publish(epoch, owners, able, self._clock())
         self._tell()
+        if self.is_settled:
+            self._note_held()  # queues may have other owners, or need one, and all grants stay
 
     def lend(self, able: Sequence[str]) -> None:
         """Lend queues of absent owners to these members from now on."""

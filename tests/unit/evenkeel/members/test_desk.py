@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from contract.following import Asked, Denial, Grants, Refusal, Terms
+from coordinator.sessions import HeldQueues
 from evenkeel.members import desk
 from evenkeel.members.desk import GroupDesk
 from evenkeel.members.doors import DeniedError
@@ -114,5 +115,27 @@ def test_a_successor_is_not_taken_for_the_suspect() -> None:
         await it.hear("a", 1, session="next")
         await asyncio.sleep(2 * SOON)
         assert list(it.live) == ["a"]
+
+    play(story)
+
+
+def test_a_queue_that_its_borrower_gets_for_good_is_lent_no_more() -> None:
+    """No grant changes with it, so no member has news."""
+
+    async def story(it: Desk) -> None:
+        it.lend(["b"])
+        await it.hear("b", 1)
+        assert it.held == HeldQueues(sessions=1, granted_queues=1, lent_queues=1)
+        it.publish(2, {QUEUE: "b"}, ["b"])
+        assert it.held == HeldQueues(sessions=1, granted_queues=1)
+
+    play(story)
+
+
+def test_a_queue_is_waiting_as_soon_as_it_gets_an_owner_that_is_away() -> None:
+    async def story(it: Desk) -> None:
+        other = MessageQueue("orders", "broker-a", 1)
+        it.publish(2, {QUEUE: "a", other: "a"}, [])
+        assert it.held == HeldQueues(waiting_queues=2)
 
     play(story)
