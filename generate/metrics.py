@@ -34,7 +34,7 @@ def make_page() -> str:
         queues={}, name_server_requests={}, moved=SimpleNamespace(counts={})
     )
     registry.register(metrics.LoopMetrics(lambda: idle))
-    registry.register(MemberMetrics(lambda: None))
+    registry.register(MemberMetrics(lambda: None, lambda group: True))
     api: Any = SimpleNamespace(writes=0)
     scopes = SimpleNamespace(list_refused=lambda: {})
     resync: Any = SimpleNamespace(missed=0, age=0.0, scopes=scopes)

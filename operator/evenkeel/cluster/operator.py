@@ -57,8 +57,10 @@ class Operator:
         self._place = place
         self._members: asyncio.Task[None] | None = None
         self._users = TopicUsers()
-        self.member_metrics = MemberMetrics(lambda: self.world.coordination)
         self.cache = ClusterCache()
+        self.member_metrics = MemberMetrics(
+            lambda: self.world.coordination, lambda group: self.cache.groups.get(group) is not None
+        )
         self.world = ClusterWorld(api, self.cache, image, restarts_at_once)
         self.world.topic_written = self._topic_changed
         self.world.group_written = self._group_changed
@@ -133,13 +135,14 @@ class Operator:
 
     def _note_refusal(self, group: Key, refusal: MemberRefusal) -> None:
         """Count a refusal, and tell of it where the token shows whose request it is."""
-        self.member_metrics.count_refusal(refusal.reason)
+        self.member_metrics.count_refusal(group, refusal.reason)
         found = self.cache.groups.get(group) if refusal.reason in TOLD else None
         if found is not None:
             what = Notice(f"Member{refusal.reason}", refusal.message, is_warning=True)
             self.world.event_writer.announce(found, what)
 
     def _tell_silence(self, group: Key, member: str) -> None:
+        self.member_metrics.count_silence(group)
         found = self.cache.groups.get(group)
         if found is not None:
             text = f"{member} says nothing: its session is over, and others read its queues"

@@ -1,15 +1,18 @@
 """Prometheus metrics of members. Counters go on from lead to lead; the rest is of the leader."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
-from prometheus_client import Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from contract.following import Denial, Refusal
 from evenkeel.members.coordination import Coordination
+from evenkeel.objects import Key
 
 LABELS = ("namespace", "name")
+NO_GROUP = Key("", "")
+"""Of requests whose path names no group that there is: anybody can invent names."""
 SECONDS = (0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120)
 """From two round trips up to a drain and a session."""
 _GAUGES = {
@@ -24,17 +27,18 @@ _GAUGES = {
 class MemberMetrics(Collector):
     """What happens between the coordinator and its members."""
 
-    def __init__(self, find: Callable[[], Coordination | None]) -> None:
-        """`find` finds the coordination while this process leads."""
+    def __init__(
+        self, find: Callable[[], Coordination | None], is_known: Callable[[Key], bool]
+    ) -> None:
+        """
+        `find` finds the coordination while this process leads.
+
+        `is_known` says whether there is such a group. Its series end with it.
+        """
         self._find = find
-        self._refused = Counter(
-            "evenkeel_members_refused_requests",
-            "Requests of members that were refused, by reason",
-            ["reason"],
-            registry=None,
-        )
-        for reason in (*Denial, *Refusal):
-            self._refused.labels(reason.value)
+        self._is_known = is_known
+        self._refused: Counter[tuple[Key, str]] = Counter()
+        self._silent: Counter[Key] = Counter()
         self._releases = Histogram(
             "evenkeel_members_release_seconds",
             "How long it took until a queue that was taken from a member was free",
@@ -42,9 +46,13 @@ class MemberMetrics(Collector):
             registry=None,
         )
 
-    def count_refusal(self, reason: str) -> None:
-        """Count a request that was refused."""
-        self._refused.labels(reason).inc()
+    def count_refusal(self, group: Key, reason: str) -> None:
+        """Count a request that was refused, for the group of its path."""
+        self._refused[group if self._is_known(group) else NO_GROUP, reason] += 1
+
+    def count_silence(self, group: Key) -> None:
+        """Count a session that has ended because its member said nothing."""
+        self._silent[group] += 1
 
     def measure_release(self, seconds: float) -> None:
         """Note how long it took until a queue was free."""
@@ -52,12 +60,44 @@ class MemberMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Make all metrics."""
-        yield from self._refused.collect()
-        yield from self._releases.collect()
         coordination = self._find()
         held = coordination.count_held() if coordination is not None else {}
+        self._forget_groups()
+        yield self._collect_refused()
+        yield self._collect_silent(held)
+        yield from self._releases.collect()
         for name, text in _GAUGES.items():
             family = GaugeMetricFamily(f"evenkeel_members_{name}", text, labels=LABELS)
             for key, counts in held.items():
                 family.add_metric(key, getattr(counts, name))
             yield family
+
+    def _forget_groups(self) -> None:
+        """Forget the groups that there are no more."""
+        for found in [each for each in self._refused if each[0] != NO_GROUP]:
+            if not self._is_known(found[0]):
+                del self._refused[found]
+        for key in [each for each in self._silent if not self._is_known(each)]:
+            del self._silent[key]
+
+    def _collect_refused(self) -> Metric:
+        family = CounterMetricFamily(
+            "evenkeel_members_refused_requests",
+            "Requests of members that were refused, by reason; without a group if there is none "
+            "of this name",
+            labels=(*LABELS, "reason"),
+        )
+        for (key, reason), number in self._refused.items():
+            family.add_metric((*key, reason), number)
+        return family
+
+    def _collect_silent(self, coordinated: Iterable[Key]) -> Metric:
+        """Each group has a series from the start, so that Prometheus sees the first increase."""
+        family = CounterMetricFamily(
+            "evenkeel_members_silent_sessions",
+            "Sessions that ended because their member said nothing",
+            labels=LABELS,
+        )
+        for key in dict.fromkeys((*coordinated, *self._silent)):
+            family.add_metric(key, self._silent[key])
+        return family
