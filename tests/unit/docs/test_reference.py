@@ -10,6 +10,7 @@ import pytest
 
 from contract import exit_codes
 from contract.conditions import ConditionReason, ConditionType
+from contract.following import Denial, Refusal
 from contract.kinds import groups
 from evenkeel_cli import codes
 from generate import alerts, pictures, reference, story, strategies
@@ -85,10 +86,14 @@ def test_every_reason_of_a_condition_is_given_somewhere_and_by_its_name() -> Non
 
 def test_alerts_select_reasons_that_there_are() -> None:
     rules = (ROOT / alerts.RULES).read_text("utf-8")
-    selected = re.findall(r'reason(?:=~|=|!=|!~)"([^"]+)"', rules)
-    named = {word for text in selected for word in text.split("|")}
-    assert {"OtherDriver", "Starting"} <= named
-    assert named <= set(ConditionReason)
+    selected = re.findall(r'(evenkeel_\w+){reason(?:=~|=|!=|!~)"([^"]+)"', rules)
+    refused = "evenkeel_members_refused_requests_total"
+    refusals, conditions = (
+        {word for name, text in selected for word in text.split("|") if (name == refused) is wanted}
+        for wanted in (True, False)
+    )
+    assert {"OtherDriver", "Starting"} <= conditions <= set(ConditionReason)
+    assert {"Stale", "Forbidden"} <= refusals <= {each.value for each in (*Denial, *Refusal)}
 
 
 def test_troubleshooting_names_reasons_that_there_are_and_errors_that_end_a_job() -> None:
