@@ -76,7 +76,9 @@ def test_nothing_moves_and_nothing_is_lost_when_a_chart_is_upgraded_and_taken_ba
 
         def assert_nothing_has_moved() -> None:
             count = sum(arrived(rows).values())
-            read = wait_for(lambda: sum(arrived(rows).values()), lambda now: now > count, 60)
+            read = wait_for(
+                lambda: sum(arrived(rows).values()), lambda now: now > count, PATIENCE_SECONDS
+            )
             assert read > count, "the job continues to read"
             now = shop.until(GROUPS, "billing", is_settled, PATIENCE_SECONDS)
             assert (find_owners(now), now["moved"]) == (find_owners(job), 0)
@@ -96,7 +98,7 @@ def test_nothing_moves_and_nothing_is_lost_when_a_chart_is_upgraded_and_taken_ba
                 assert kubelet.started <= 3, "a driver restarts only if its pod has changed"
                 numbers.stop()
                 wanted = dict.fromkeys(range(numbers.sent), 1)
-                found = wait_for(lambda: arrived(rows), lambda it: it == wanted, 60)
+                found = wait_for(lambda: arrived(rows), lambda it: it == wanted, PATIENCE_SECONDS)
                 assert found == wanted, "lost 0, duplicated 0"
                 for each in (new, last):
                     assert "Traceback" not in each.log
