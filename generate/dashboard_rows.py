@@ -1,7 +1,9 @@
 """
-The rows of the Grafana dashboard: all groups, one group in detail, topics, and the operator.
+The rows of the Grafana dashboard: all groups, one group and its members, topics, the operator.
 
 Every replica of the operator exposes all groups and topics, so `max` combines the replicas' series.
+Only the leader exposes where the queues of members are. Its series and those of its predecessor may
+overlap for a moment, and `max` suits that too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +22,7 @@ def list_rows() -> Mapping[str, Iterable[Panel]]:
     return {
         "Groups": _glance(),
         "Group $group": [*_make_group_row(), *_make_moves_row(), *_job()],
+        "Members of $group": [*_make_members_row(), *_make_followers_row()],
         "Topics": _make_topics_row(),
         "Operator": [*_operator(), *_process()],
     }
@@ -229,6 +232,86 @@ def _job() -> Iterable[Panel]:
         Query(f"1 - {pinned}", "not pinned"),
         unit="none", width=6,
     )  # fmt: skip
+
+
+def _members(name: str) -> str:
+    """Query what the leader knows of the members of the selected group."""
+    return _query(f"members_{name}", ONE)
+
+
+def _count(name: str, by: str, span: str) -> str:
+    """Count by how much a counter of the selected group grows."""
+    return _aggregate(by, f"increase(evenkeel_{name}_total{{{ONE}}}{span})", "sum")
+
+
+def _make_members_row() -> Iterable[Panel]:
+    yield grafana.make_number("Sessions", "Members that have a session.", _members("sessions"))
+    yield grafana.make_number(
+        "Not read", "Queues that no member may read now.", _members("waiting_queues"), red_from=1
+    )
+    yield grafana.make_number(
+        "Lent", "Queues that are read by others, as their owner is away.", _members("lent_queues")
+    )
+    yield grafana.make_number(
+        "Silent", "Sessions in the time range that ended because nothing was heard of the member.",
+        _count("members_silent_sessions", "namespace, name", RANGE), unit="short",
+    )  # fmt: skip
+    stopped = f"evenkeel_follower_stopped_queues{{{ONE}}}"
+    yield grafana.make_number(
+        "Stopped", "Queues that stand still at a message, as followers in Python report.",
+        _aggregate("namespace, name", stopped, "sum"), red_from=1,
+    )  # fmt: skip
+    lost = _count("follower_lost_messages", "namespace, name", RANGE)
+    yield grafana.make_number(
+        "Lost messages",
+        "Messages in the time range that brokers had deleted before followers in Python read them.",
+        lost,
+        unit="short",
+        red_from=1,
+    )
+    granted, lent = _members("granted_queues"), _members("lent_queues")
+    yield grafana.graph(
+        "Queues of members", "Who may read the queues now.",
+        Query(f"{granted} - {lent}", "owner"), Query(lent, "another member"),
+        Query(_members("leaving_queues"), "nobody, until they are released"),
+        Query(_members("waiting_queues"), "nobody"),
+        unit="none", stacked=True,
+    )  # fmt: skip
+    released = f"sum by (le) (rate(evenkeel_members_release_seconds_bucket{RATE}))"
+    yield grafana.graph(
+        "Release",
+        "How long it takes until a queue that is taken from a member is free, for all groups.",
+        *(
+            Query(f"histogram_quantile({share}, {released})", label)
+            for share, label in (("0.5", "p50"), ("0.99", "p99"))
+        ),
+        unit="s",
+    )
+    yield grafana.graph(
+        "Refused requests", "Refused requests of members by reason. Stale is part of the exchange.",
+        Query(_count("members_refused_requests", "reason", RATE), "{{reason}}"), unit="none",
+    )  # fmt: skip
+
+
+def _make_followers_row() -> Iterable[Panel]:
+    held = _aggregate("pod", f"evenkeel_follower_held_queues{{{ONE}}}")
+    yield grafana.graph(
+        "Queues by follower", "How many queues each follower in Python holds.",
+        Query(held, "{{pod}}"), unit="none", stacked=True,
+    )  # fmt: skip
+    handled = f"rate(evenkeel_follower_handled_messages_total{{{ONE}}}{RATE})"
+    yield grafana.graph(
+        "Messages by follower", "Messages per second that the handler of each one has finished.",
+        Query(_aggregate("pod", handled, "sum"), "{{pod}}"), unit="cps", stacked=True,
+    )  # fmt: skip
+    yield grafana.graph(
+        "Failures of followers",
+        "Failed calls of handlers, messages that were given up, and failed operations at brokers.",
+        Query(_count("follower_handler_failures", "namespace, name", RATE), "calls"),
+        Query(_count("follower_given_up_messages", "to", RATE), "given up: {{to}}"),
+        Query(_count("follower_broker_failures", "what", RATE), "broker: {{what}}"),
+        unit="none",
+    )
 
 
 def _make_topics_row() -> Iterable[Panel]:

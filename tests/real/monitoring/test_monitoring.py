@@ -1,22 +1,27 @@
 """
-A real Prometheus scrapes an operator and a driver's port: all panels and alerts have data.
+A real Prometheus scrapes an operator, a driver and a follower: all panels and alerts have data.
 
 | Step | Action | Result |
 |---|---|---|
 | 1 | Start an operator on a real API server, with groups of all kinds | It is scraped completely |
-| 2 | Serve the metrics of a driver of one of the groups | They are scraped completely |
+| 2 | Serve the metrics of a driver and of a follower of the groups | They are scraped completely |
 | 3 | Run each query of the dashboard, with values for its variables | Each has a result |
 | 4 | Query each series that an alert uses | Each exists; all rules are evaluated |
 """
 
+import asyncio
 import json
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from follower import metrics as follower_metrics
+from follower import serving
 from mq_client import blocking
 from mq_client.values import MessageQueue
 from sandbox import debian, jars, ports, process, prometheus
@@ -30,22 +35,34 @@ from spark_jobs.pipeline.facts import JobFacts
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.metrics import JobMetrics
 from tests import rule_checks
-from tests.real.cluster import running
+from tests.real.cluster import member_pods, running
 from tests.real.cluster.jobs import GROUPS, ROUTE, Kubelet, is_running, job
 from tests.real.cluster.running import Namespace, RunningOperator
 
 NAMESPACE, TOPIC = "watched", "watched-orders"
+OF_JOB, OF_MEMBERS = "billing", "shipping"
 DASHBOARD = json.loads((rule_checks.ROOT / rule_checks.DASHBOARD).read_text("utf-8"))
-FILLED_IN = {
-    "$namespace": NAMESPACE, "$group": "billing", "$__rate_interval": "5s", "$__range": "10s",
-}  # fmt: skip
-QUERIES = [rule_checks.filled_in(each, FILLED_IN) for each in rule_checks.queries(DASHBOARD)]
+FILLED_IN = {"$namespace": NAMESPACE, "$__rate_interval": "5s", "$__range": "10s"}
 ALERTS = rule_checks.alerts(rule_checks.ROOT)
+ABOUT_MEMBERS = re.compile(r"evenkeel_(members|follower)_")
 SERIES = re.compile(r'evenkeel_\w+(?:\{(?:[^"}]|"[^"]*")*\})?')
 
 
+def fill_in(query: str) -> str:
+    """Choose a group about which there is something to see."""
+    group = OF_MEMBERS if ABOUT_MEMBERS.search(query) else OF_JOB
+    return rule_checks.filled_in(query, {**FILLED_IN, "$group": group})
+
+
+QUERIES = [fill_in(each) for each in rule_checks.queries(DASHBOARD)]
+
+
 class Watched(RunningOperator):
-    """An operator that describes itself as a target of Prometheus."""
+    """An operator that serves members, and describes itself as a target of Prometheus."""
+
+    def __init__(self, kubeconfig: Path, members_port: int) -> None:
+        where = ("--members-service", member_pods.SERVICE, "--members-address", member_pods.ADDRESS)
+        super().__init__(kubeconfig, NAMESPACE, *where, "--members-port", str(members_port))
 
     @property
     def target(self) -> Target:
@@ -55,17 +72,20 @@ class Watched(RunningOperator):
 
 @pytest.fixture(scope="module")
 def watching(kubernetes: Cluster, rocketmq: RocketMq) -> Iterator[Prometheus]:
-    """Run Prometheus, some groups with their operator, and the driver of one group."""
+    """Run Prometheus, some groups with their operator, a driver and a follower."""
     try:
         debian.find_program("prometheus", "usr/bin/prometheus")
     except (process.SandboxError, jars.JarsError) as error:
         pytest.skip(f"NO REAL PROMETHEUS: {error}")
     namespace = running.make_namespace(kubernetes.admin, NAMESPACE)
     with ExitStack() as stack:
-        operator = stack.enter_context(Watched(kubernetes.admin.kubeconfig, NAMESPACE))
+        claim = ports.claim()
+        stack.callback(claim.release)
+        operator = stack.enter_context(Watched(kubernetes.admin.kubeconfig, claim.port))
         operator.wait_until_ready()
         make_groups(namespace, rocketmq)
-        targets = [operator.target, serve_as_driver(stack)]
+        make_members(namespace, claim.port)
+        targets = [operator.target, serve_as_driver(stack), serve_as_follower(stack)]
         rules = rule_checks.ROOT / rule_checks.ALERTS
         yield stack.enter_context(prometheus.run(targets, rules))
         sys.stdout.write(operator.log)
@@ -100,6 +120,38 @@ def make_groups(namespace: Namespace, rocketmq: RocketMq) -> None:
     namespace.until(GROUPS, "rival", lambda it: read_condition(it, "Ready")[1] == "OlderGroup")
 
 
+def make_members(namespace: Namespace, port: int) -> None:
+    """Create a group with a member that is refused, then let in, and then falls silent."""
+    terms = {"session": "2s", "selector": {"matchLabels": member_pods.LABELS}}
+    spec: Document = {"topics": [{"name": "listed"}], "consumers": {"members": terms}}
+    namespace.make("ConsumerGroup", OF_MEMBERS, spec)
+    pod = member_pods.join(namespace, "shipping-a", port)
+    assert pod.ask(group=OF_MEMBERS, token="garbage")[1]["reason"] == "Forbidden"
+    assert pod.ask(group=OF_MEMBERS, member="shipping-b")[1]["reason"] == "AnotherPod"
+    answer = wait_for(lambda: pod.ask(group=OF_MEMBERS)[1], lambda it: bool(it.get("grants")))
+    assert answer["grants"]
+
+
+def serve_as_follower(stack: ExitStack) -> Target:
+    """Serve the metrics of a follower, with the labels of the PodMonitor among the examples."""
+    metrics = follower_metrics.Metrics()
+    metrics.broker_failures.labels("pull").inc()
+    claim = ports.claim()
+    stack.callback(claim.release)
+    over = threading.Event()
+
+    async def serve() -> None:
+        async with serving.serve(claim.port, metrics.registry, lambda: ""):
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    stack.callback(thread.join)
+    stack.callback(over.set)
+    labels = {"namespace": NAMESPACE, "name": OF_MEMBERS, "pod": "shipping-a"}
+    return Target("followers", claim.port, labels)
+
+
 def serve_as_driver(stack: ExitStack) -> Target:
     """Serve the metrics of a working driver, with the labels of the PodMonitor."""
     tally = Tally({"billing-0": 500, "billing-1": 700}, 90_000, 1, 40)
@@ -111,15 +163,15 @@ def serve_as_driver(stack: ExitStack) -> Target:
     claim = ports.claim()
     stack.callback(claim.release)
     metrics.serve(claim.port)
-    return Target("jobs", claim.port, {"namespace": NAMESPACE, "name": "billing"})
+    return Target("jobs", claim.port, {"namespace": NAMESPACE, "name": OF_JOB})
 
 
-def test_both_are_scraped_whole(watching: Prometheus) -> None:
+def test_all_are_scraped_whole(watching: Prometheus) -> None:
     def states() -> list[tuple[str, str]]:
         targets = watching.get("targets")["activeTargets"]
         return sorted((each["health"], each["lastError"]) for each in targets)
 
-    assert wait_for(states, lambda it: it == 2 * [("up", "")]) == 2 * [("up", "")]
+    assert wait_for(states, lambda it: it == 3 * [("up", "")]) == 3 * [("up", "")]
 
 
 @pytest.mark.parametrize("query", sorted(set(QUERIES)))
