@@ -23,6 +23,8 @@ VALUES = {
     "everything": ["--values", str(EVERYTHING)],
     "all off": ["--values", str(OFF)],
 }
+EXAMPLES = ROOT / "examples"
+"""Its manifests are checked like the objects of the chart."""
 APIS = [word for each in MONITORING for word in ("--api-versions", each)]
 BUILT_IN = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
 DEFINED = "{{ .Group }}/{{ .ResourceKind }}_{{ .ResourceAPIVersion }}.json"
@@ -53,6 +55,7 @@ def checks() -> Iterator[str]:
         ran("helm lint", helm, "lint", "--strict", "--quiet", *options, CHART)
         yield f"ok  helm lint --strict, {name}"
         rendered.append(ran("helm", helm, "template", "keel", CHART, *APIS, *options))
+    rendered += [file.read_text("utf-8") for file in sorted(EXAMPLES.rglob("*.yaml"))]
     kubeconform = go.build(programs.KUBECONFORM)
     versions = sorted(schemas.fetch_kubernetes().iterdir())
     with tempfile.TemporaryDirectory(prefix="evenkeel-schemas-") as folder:

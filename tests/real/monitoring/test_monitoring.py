@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import yaml
 
 from follower import metrics as follower_metrics
 from follower import serving
@@ -39,6 +40,7 @@ from tests.real.cluster import member_pods, running
 from tests.real.cluster.jobs import GROUPS, ROUTE, Kubelet, is_running, job
 from tests.real.cluster.running import Namespace, RunningOperator
 
+SCALING = rule_checks.ROOT / "docs" / "operating" / "scaling.md"
 NAMESPACE, TOPIC = "watched", "watched-orders"
 OF_JOB, OF_MEMBERS = "billing", "shipping"
 DASHBOARD = json.loads((rule_checks.ROOT / rule_checks.DASHBOARD).read_text("utf-8"))
@@ -185,6 +187,24 @@ def test_an_alert_looks_at_series_that_are_there(watching: Prometheus, alert: st
     assert looked_at
     for series in looked_at:
         assert wait_for(lambda it=series: watching.ask(it), bool), series  # type: ignore[misc]
+
+
+def test_autoscalers_get_one_number(watching: Prometheus) -> None:
+    manifests = [
+        yaml.safe_load(each)
+        for each in re.findall(r"```yaml\n(.*?)```", SCALING.read_text("utf-8"), re.S)
+    ]
+    (keda,) = (each for each in manifests if each.get("kind") == "ScaledObject")
+    (adapter,) = (each for each in manifests if "rules" in each)
+    (trigger,) = keda["spec"]["triggers"]
+    (rule,) = adapter["rules"]["external"]
+    of_group = f'namespace="{NAMESPACE}",name="{OF_JOB}"'
+    by_adapter = rule["metricsQuery"].replace("<<.Series>>", rule["seriesQuery"])
+    for query in (
+        trigger["metadata"]["query"].replace('"mq"', f'"{NAMESPACE}"'),
+        by_adapter.replace("<<.LabelMatchers>>", of_group),
+    ):
+        assert len(wait_for(lambda it=query: watching.ask(it), bool)) == 1, query  # type: ignore[misc]
 
 
 def test_all_rules_are_evaluated_and_those_that_apply_say_so(watching: Prometheus) -> None:
