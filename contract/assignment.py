@@ -19,8 +19,11 @@ class QueueIds(msgspec.Struct, frozen=True):
     """Queues of one topic on one broker."""
 
     topic: str
+    """Name of the topic in RocketMQ."""
     broker: str
+    """Name of the broker, such as broker-a."""
     ids: str
+    """Queue ids as ranges, such as 0-3,8."""
 
 
 class Share(msgspec.Struct, frozen=True):

@@ -129,6 +129,7 @@ class GroupSource(msgspec.Struct, frozen=True, rename="camel"):
     group: str
     """Name of the group in RocketMQ."""
     name_servers: list[str]
+    """Addresses of the name servers, such as rocketmq:9876."""
     tags: dict[str, str] = {}
     """Tags to read, by topic."""
     sql: dict[str, str] = {}
@@ -139,28 +140,51 @@ class MemberRequest(msgspec.Struct, frozen=True, rename="camel"):
     """The body of `POST /v1/groups/<namespace>/<group>/members/<member>`."""
 
     session: Annotated[str, Meta(min_length=1, max_length=64)]
+    """A random id of one life of the member."""
     number: Annotated[int, Meta(ge=FIRST_NUMBER)]
+    """The number of the request. It starts at 1 in each session, and grows."""
     revision: Annotated[int, Meta(ge=0)] = 0
+    """The revision of the newest answer that the member has received; 0 before the first answer."""
     holds: Annotated[list[QueueIds], Meta(max_length=MOST_HELD)] = []
+    """
+    Queues that the member reads, or of which messages may still be in flight. A new session holds
+    nothing.
+    """
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 60.0
-    """How long to hold the request open if nothing is new; `Terms.poll` at most."""
+    """How long to wait for news at most."""
 
 
 class MemberAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """The body of an answer with grants. Its HTTP status is 200."""
 
     epoch: int
+    """The epoch of the published assignment that it follows."""
     revision: int
+    """It grows when the grants change."""
     grants: list[QueueIds]
+    """The queues that the member may read from now on. Each answer replaces all older ones."""
     session_seconds: float
+    """
+    The session ends this long after its last request was received. The member must count from when
+    it sent that request.
+    """
     drain_seconds: float
+    """
+    How long the member may take to finish the messages in flight of a queue that it must release.
+    """
     on_outage: OnOutage
+    """
+    What the member does at the end of its session if no coordinator has answered: `Stop`, or go on
+    with what it holds.
+    """
     source: GroupSource
+    """Where the messages are, and which of them the group reads."""
 
 
 class MemberRefusal(msgspec.Struct, frozen=True, rename="camel"):
-    """The body of every other answer."""
+    """The body of every answer that refuses a request."""
 
     reason: str
-    """The value of a `Refusal` or of a `Denial`."""
+    """Why, for programs. Each status has reasons of its own."""
     message: str
+    """Why, for people."""

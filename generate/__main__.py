@@ -9,6 +9,7 @@ from generate import (
     handover,
     pictures,
     reference,
+    refusals,
     story,
     strategies,
     values,
@@ -16,7 +17,8 @@ from generate import (
 
 ROOT = Path(__file__).parents[1]
 MODULES = (
-    alerts, crds, dashboard, handover, pictures, reference, story, strategies, values,
+    alerts, crds, dashboard, handover, pictures, reference, refusals, story, strategies,
+    values,
 )  # fmt: skip
 
 if __name__ == "__main__":

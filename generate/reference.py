@@ -1,9 +1,9 @@
-"""Generates the pages of docs/reference: fields, options, metrics and the client."""
+"""Generates files of docs/reference: fields, options, metrics, the client and the coordinator."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from generate import client, fields, metrics, options
+from generate import client, fields, metrics, openapi, options
 
 FOLDER = Path("docs", "reference")
 PAGES: dict[str, Callable[[], str]] = {
@@ -12,10 +12,11 @@ PAGES: dict[str, Callable[[], str]] = {
     "commands.md": options.make_page,
     "metrics.md": metrics.make_page,
     "client.md": client.make_page,
+    "coordinator.yaml": openapi.make_document,
 }
 
 
 def write(root: Path) -> None:
-    """Write all pages."""
+    """Write all files."""
     for name, page in PAGES.items():
         (root / FOLDER / name).write_text(page(), encoding="utf-8")

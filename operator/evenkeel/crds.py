@@ -6,11 +6,8 @@ field. So the schema of msgspec is expanded. The docstrings of fields become des
 rules of the types are added.
 """
 
-import ast
 import functools
 import inspect
-import itertools
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +17,7 @@ import yaml
 
 from contract.conditions import ConditionType
 from contract.kinds import groups, parts, topics
+from evenkeel.attribute_docs import read_attribute_docs
 
 Schema = dict[str, Any]
 
@@ -220,7 +218,10 @@ def _expand(
 def _add_rules(schema: Schema, kind: type[parts.Part]) -> Schema:
     """Add the descriptions of fields, and the rules of the type."""
     texts = {
-        name: text for each in reversed(kind.__mro__) for name, text in _read_texts(each).items()
+        name: text
+        for each in reversed(kind.__mro__)
+        if issubclass(each, parts.Part)
+        for name, text in read_attribute_docs(each).items()
     }
     by_name = {
         field.encode_name: texts.get(field.name, "") for field in msgspec.structs.fields(kind)
@@ -240,22 +241,6 @@ def _add_rules(schema: Schema, kind: type[parts.Part]) -> Schema:
             {"rule": rule.holds, "message": rule.message} for rule in kind.RULES
         ]
     return schema
-
-
-def _read_texts(kind: type) -> dict[str, str]:
-    """Read the docstrings below the fields of a type."""
-    if not issubclass(kind, parts.Part):
-        return {}
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(tree, ast.ClassDef)
-    found = {}
-    for field, below in itertools.pairwise(tree.body):
-        match field, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(words))):
-                found[name] = inspect.cleandoc(words)
-            case _:
-                pass
-    return found
 
 
 def _list_parts(kind: type[parts.Part]) -> Iterator[type[parts.Part]]:

@@ -13,7 +13,7 @@ from contract.conditions import ConditionReason, ConditionType
 from contract.following import Denial, Refusal
 from contract.kinds import groups
 from evenkeel_cli import codes
-from generate import alerts, pictures, reference, story, strategies
+from generate import alerts, pictures, reference, refusals, story, strategies
 from lb_core import moves, reasons
 from lb_core import strategies as engine
 from mq_client import aio, blocking
@@ -43,7 +43,7 @@ def test_a_picture_is_as_it_is_drawn(name: str) -> None:
     assert page(f"pictures/{name}") == pictures.PICTURES[name](), "run `make generate`"
 
 
-MADE_IN_PART = [strategies, alerts, story]
+MADE_IN_PART = [strategies, alerts, story, refusals]
 
 
 @pytest.mark.parametrize("module", MADE_IN_PART, ids=lambda module: module.__name__)

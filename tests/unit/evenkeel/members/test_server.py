@@ -1,79 +1,27 @@
-"""Members over HTTP: the answers to valid requests, and to every kind of invalid one."""
+"""
+Members over HTTP: the answers to valid requests, and to every kind of invalid one.
+
+`asking` compares each answer with the OpenAPI document.
+"""
 
 import asyncio
 import io
-import time
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
-import aiohttp
-import msgspec
+import pytest
 
-from contract.following import MOST_REQUEST_BYTES
-from contract.kinds.groups import Assigned, GroupSpec, GroupStatus, OwnedQueues
-from contract.kinds.topics import TopicSpec, TopicStatus
-from evenkeel.members import server
-from evenkeel.members.coordination import Coordination
-from evenkeel.members.doors import TokenDoor
-from evenkeel.objects import ConsumerGroup, Head, Key, Topic
+from contract.following import MOST_REQUEST_BYTES, Denial
+from evenkeel.members.doors import STATUSES, DeniedError
+from evenkeel.objects import Key
+from tests import asking
+from tests.asking import BILLING, Asking
 
-TOKEN = "secret"
-BILLING, ORDERS = Key("default", "billing"), Key("default", "orders")
-OWNED = [OwnedQueues("orders", "broker-a", "0-1")]
 FIRST = {"session": "s", "number": 1, "waitSeconds": 0}
-Ask = Callable[..., Awaitable[tuple[int, dict[str, Any]]]]
-
-
-def billing(session: str = "600s") -> ConsumerGroup:
-    spec: dict[str, Any] = {"topics": [{"name": "orders", "filter": {"tags": "paid"}}]}
-    spec |= {"consumers": {"members": {"session": session}}}
-    status = GroupStatus(epoch=3, assignments=[Assigned("a", queues=OWNED)])
-    return ConsumerGroup(Head(BILLING), msgspec.convert(spec, GroupSpec), status)
-
-
-def orders() -> Topic:
-    spec = msgspec.convert({"nameServers": ["mq:9876"]}, TopicSpec)
-    return Topic(Head(ORDERS), spec, TopicStatus())
-
-
-def play(story: Callable[[Ask, Coordination], Awaitable[None]]) -> None:
-    """Play a story with a server that has run for longer than a session."""
-
-    async def run() -> None:
-        passed = 0.0
-        coordination = Coordination(lambda key: None, lambda: time.monotonic() + passed)
-        coordination.follow(billing(), {ORDERS: orders()})
-        passed = 601.0
-        async with (
-            server.serve(coordination, TokenDoor(TOKEN), server.open_port(0)) as port,
-            aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
-        ):
-
-            async def ask(
-                body: Any,
-                member: str = "a",
-                group: str = "default/billing",
-                token: str = TOKEN,
-                method: str = "POST",
-                query: str = "",
-                encoding: str = "identity",
-            ) -> tuple[int, dict[str, Any]]:
-                data = body if isinstance(body, bytes | io.BytesIO) else msgspec.json.encode(body)
-                headers = {"Authorization": f"Bearer {token}", "Content-Encoding": encoding}
-                path = f"/v1/groups/{group}/members/{member}{query}"
-                async with client.request(method, path, data=data, headers=headers) as answer:
-                    found = await answer.read()
-                    return answer.status, msgspec.json.decode(found) if found else {}
-
-            await story(ask, coordination)
-        coordination.close()
-
-    asyncio.run(run())
 
 
 def test_a_member_learns_what_it_may_read_and_where() -> None:
-    async def story(ask: Ask, _: Coordination) -> None:
+    async def story(ask: Asking) -> None:
         status, answer = await ask(FIRST)
         assert status == HTTPStatus.OK
         assert answer["grants"] == [{"topic": "orders", "broker": "broker-a", "ids": "0-1"}]
@@ -85,27 +33,25 @@ def test_a_member_learns_what_it_may_read_and_where() -> None:
             "sql": {},
         }
 
-    play(story)
+    asking.play(story)
 
 
 def test_news_end_the_wait() -> None:
-    async def story(ask: Ask, coordination: Coordination) -> None:
+    async def story(ask: Asking) -> None:
         await ask(FIRST)
         waiting = asyncio.ensure_future(
             ask({"session": "s", "number": 2, "revision": 1, "waitSeconds": 60})
         )
         await asyncio.sleep(0)
-        gone = msgspec.structs.replace(billing().status, epoch=4, assignments=[])
-        group = ConsumerGroup(Head(BILLING), billing().spec, gone)
-        coordination.follow(group, {ORDERS: orders()})
+        asking.publish(ask.coordination, {}, epoch=4)
         status, answer = await waiting
         assert (status, answer["epoch"], answer["grants"]) == (HTTPStatus.OK, 4, [])
 
-    play(story)
+    asking.play(story)
 
 
 def test_a_newer_request_replaces_one_that_waits() -> None:
-    async def story(ask: Ask, _: Coordination) -> None:
+    async def story(ask: Asking) -> None:
         await ask(FIRST)
         waiting = asyncio.ensure_future(
             ask({"session": "s", "number": 2, "revision": 1, "waitSeconds": 60})
@@ -115,7 +61,25 @@ def test_a_newer_request_replaces_one_that_waits() -> None:
         status, answer = await waiting
         assert (status, answer["reason"]) == (HTTPStatus.CONFLICT, "Stale")
 
-    play(story)
+    asking.play(story)
+
+
+def test_a_member_that_does_not_release_a_queue_is_refused_at_last() -> None:
+    held = [{"topic": "orders", "broker": "broker-a", "ids": "0-1"}]
+
+    async def story(ask: Asking) -> None:
+        await ask(FIRST)
+        asking.publish(ask.coordination, {}, epoch=4)
+        answers = []
+        for number in (2, 3):
+            ask.clock.passed += 400  # together more than a session and the drain
+            request = {"session": "s", "number": number, "revision": 2, "holds": held}
+            answers.append(await ask(request | {"waitSeconds": 0}))
+        (first, _), (second, answer) = answers
+        assert (first, second) == (HTTPStatus.OK, HTTPStatus.LOCKED)
+        assert answer["reason"] == "ReleaseOverdue"
+
+    asking.play(story)
 
 
 def test_every_bad_request_has_an_answer_of_its_own_and_harms_nobody() -> None:
@@ -124,7 +88,7 @@ def test_every_bad_request_has_an_answer_of_its_own_and_harms_nobody() -> None:
     never_granted = [{"topic": "orders", "broker": "broker-a", "ids": "0"}]
     bad: list[tuple[HTTPStatus, str, dict[str, Any]]] = [
         (HTTPStatus.FORBIDDEN, "Forbidden", {"body": FIRST, "token": "wrong"}),
-        (HTTPStatus.NOT_FOUND, "NoSuchGroup", {"body": FIRST, "group": "default/other"}),
+        (HTTPStatus.NOT_FOUND, "NoSuchGroup", {"body": FIRST, "group": "shop/other"}),
         (HTTPStatus.BAD_REQUEST, "BadRequest", {"body": b"no json"}),
         (HTTPStatus.BAD_REQUEST, "BadRequest", {"body": b'{"session": "\xff", "number": 2}'}),
         (HTTPStatus.BAD_REQUEST, "BadRequest", {"body": deep}),
@@ -158,22 +122,42 @@ def test_every_bad_request_has_an_answer_of_its_own_and_harms_nobody() -> None:
         (HTTPStatus.METHOD_NOT_ALLOWED, "BadRequest", {"body": FIRST, "method": "PUT"}),
     ]
 
-    async def story(ask: Ask, coordination: Coordination) -> None:
+    async def story(ask: Asking) -> None:
         await ask(FIRST)
         for expected, reason, arguments in bad:
             status, answer = await ask(**arguments)
             assert (status, answer["reason"]) == (expected, reason), arguments
-        assert list(coordination.list_live(BILLING) or ()) == ["a"]
+        assert list(ask.coordination.list_live(BILLING) or ()) == ["a"]
 
-    play(story)
+    asking.play(story)
+
+
+class Closed:
+    """Admits nobody."""
+
+    def __init__(self, denial: Denial) -> None:
+        self._denial = denial
+
+    async def admit(self, token: str, key: Key, member: str) -> None:
+        raise DeniedError(self._denial, "closed")
+
+
+@pytest.mark.parametrize("denial", [each for each in Denial if each is not Denial.SLOW_BODY])
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+def test_whoever_is_not_admitted_learns_why(denial: Denial, method: str) -> None:
+    async def story(ask: Asking) -> None:
+        status, answer = await ask(FIRST, method=method, query="?session=s")
+        assert (status, answer["reason"]) == (STATUSES[denial], denial.value)
+
+    asking.play(story, door=Closed(denial))
 
 
 def test_a_member_that_leaves_is_gone_at_once() -> None:
-    async def story(ask: Ask, coordination: Coordination) -> None:
+    async def story(ask: Asking) -> None:
         await ask(FIRST)
         assert (await ask(b"", method="DELETE", query="?session=other"))[0] == HTTPStatus.NO_CONTENT
-        assert list(coordination.list_live(BILLING) or ()) == ["a"]
+        assert list(ask.coordination.list_live(BILLING) or ()) == ["a"]
         assert (await ask(b"", method="DELETE", query="?session=s"))[0] == HTTPStatus.NO_CONTENT
-        assert coordination.list_live(BILLING) == {}
+        assert ask.coordination.list_live(BILLING) == {}
 
-    play(story)
+    asking.play(story)
