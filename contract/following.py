@@ -27,6 +27,8 @@ MOST_HELD = 8192
 """Maximum number of entries in the list of held queues in a request."""
 MOST_REQUEST_BYTES = 1024 * 1024
 """A longer request is refused. 8,192 entries with long names are shorter."""
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What reading a document raises. The last two: it is not UTF-8, or nested too deeply."""
 
 
 class Refusal(enum.Enum):

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from contract.following import Asked, MemberAnswer, MemberRefusal, MemberRequest
+from contract.following import UNREADABLE, Asked, MemberAnswer, MemberRefusal, MemberRequest
 from follower.options import FollowerError
 from follower.queues import write_queues
 from follower.trust import TrustFile
@@ -97,7 +97,7 @@ class Coordinator:
             raise RefusedError(status, self._read_refusal(status, body))
         try:
             return msgspec.json.decode(body, type=MemberAnswer)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise NoAnswerError(f"{self.url}: the answer cannot be read: {error}") from error
 
     async def leave(self, session: str) -> None:
@@ -155,7 +155,7 @@ class Coordinator:
     def _read_refusal(self, status: int, body: bytes) -> MemberRefusal:
         try:
             return msgspec.json.decode(body, type=MemberRefusal)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             raise NoAnswerError(
                 f"{self.url} answers {status} and no reason: is it a coordinator?"
             ) from None

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from contract.following import (
     MOST_REQUEST_BYTES,
+    UNREADABLE,
     Denial,
     MemberAnswer,
     MemberRefusal,
@@ -134,7 +135,7 @@ class MembersServer:
 def _read_request(body: bytes) -> MemberRequest:
     try:
         return msgspec.json.decode(body, type=MemberRequest)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise DeniedError(Denial.BAD_REQUEST, str(error)) from error
 
 

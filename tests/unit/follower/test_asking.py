@@ -107,6 +107,10 @@ def page(status: int, text: str) -> Reply:
     return reply
 
 
+async def answer_in_latin_1(_: web.Request) -> web.StreamResponse:
+    return web.Response(status=502, body='{"reason": "är", "message": ""}'.encode("latin-1"))
+
+
 async def redirect(_: web.Request) -> web.StreamResponse:
     raise web.HTTPFound("http://elsewhere.example/")
 
@@ -122,11 +126,12 @@ async def be_slow(_: web.Request) -> web.StreamResponse:
         (page(200, "<html>"), "the answer cannot be read"),
         (page(200, "{}"), "the answer cannot be read"),
         (page(502, "bad gateway"), "answers 502 and no reason: is it a coordinator?"),
+        (answer_in_latin_1, "answers 502 and no reason"),
         (page(200, "x" * (9 << 20)), "answers with more than 8,388,608 bytes"),
         (redirect, "answers 302 and no reason"),
         (be_slow, "did not answer within 0.3 s"),
     ],
-    ids=["page", "empty", "gateway", "endless", "redirect", "slow"],
+    ids=["page", "empty", "gateway", "latin-1", "endless", "redirect", "slow"],
 )
 def test_what_is_no_answer_says_what_it_is(reply: Reply, said: str) -> None:
     async def story(coordinator: Coordinator) -> None:
