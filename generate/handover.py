@@ -1,62 +1,80 @@
 """Generates the table in README.md about benefits and costs from a benchmark's results."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from generate import marks
 
 PAGE = Path("README.md")
 RESULTS = Path("benchmarks", "RESULTS-handover.md")
-OURS, THEIRS = "Evenkeel", "DefaultMQPushConsumer"
-HEAD = "| | Evenkeel | RocketMQ's own consumers |\n|---|---|---|"
-GAINS = {
+SIDES = {
+    "Spark job": "a Spark job with Evenkeel",
+    "Python follower": "Evenkeel's Python follower",
+    "Java follower": "RocketMQ's consumers with Evenkeel",
+    "DefaultMQPushConsumer": "RocketMQ's consumers alone",
+}
+"""What a column is called, by a side's name in the results. A side that did not play has none."""
+STILL = {
     "one is frozen": "a consumer hangs: a queue stands still for at most",
     "one is cut off": "a consumer is cut off from the network: a queue stands still for at most",
     "queues are added": "queues are added: a new queue is first read within",
 }
 TWICE = "messages read twice, in all events together"
-COSTS = {
-    "quiet": "cost: in quiet times a message waits for at most",
-    "a broker is killed": "cost: a broker is killed: a queue stands still for at most",
+STILL_TOO = {
+    "quiet": "in quiet times a message waits for at most",
+    "a broker is killed": "a broker is killed: a queue stands still for at most",
 }
-_ROW = re.compile(r"^  (?P<side>\S+) +[\d,]+ +[\d,]+ +[\d.]+ +(?P<still>[\d.]+) ")
+_ROW = re.compile(r"^  (?P<side>\S.*?) +[\d,]+ +[\d,]+ +[\d.]+ +(?P<still>[\d.]+) ")
 """A side's row for an event: messages read twice, queues moved, median and worst standstill."""
-_ROUND = re.compile(r"^(?P<side>\S+), round \d+: .* duplicated (?P<twice>[\d,]+)$", re.MULTILINE)
+_ROUND = re.compile(r"^(?P<side>\S.*), round \d+: .* duplicated (?P<twice>[\d,]+)$", re.MULTILINE)
 
 
 def make_table(results: str) -> str:
-    """Make the table. Each cell is one number, and the better number is bold."""
-    rows = [_standstill(results, event, label) for event, label in GAINS.items()]
-    rows.append(_make_row(TWICE, _twice(results, OURS), _twice(results, THEIRS)))
-    rows += [_standstill(results, event, label) for event, label in COSTS.items()]
-    return "\n".join([HEAD, *rows])
+    """Make the table. Each cell is one number, and the best number of a row is bold."""
+    twice = _find_twice(results)
+    if len(twice) < 2:
+        raise ValueError(f"{RESULTS} has no two sides to compare")
+    rows = [_make_row(label, _find_still(results, event, twice)) for event, label in STILL.items()]
+    rows.append(_make_row(TWICE, twice))
+    rows += [
+        _make_row(label, _find_still(results, event, twice)) for event, label in STILL_TOO.items()
+    ]
+    head = " | ".join(SIDES[side] for side in twice)
+    return "\n".join([f"| | {head} |", f"|---{'|---' * len(twice)}|", *rows])
 
 
-def _standstill(results: str, event: str, label: str) -> str:
-    """Make the row of an event: the longest standstill of each side, in its worst round."""
-    heading = re.search(rf"^{event}(?: \(.*\))?\n", results, re.MULTILINE)
+def _find_still(results: str, event: str, sides: Mapping[str, int]) -> dict[str, float]:
+    """Read the longest standstill of each side in an event, in its worst round."""
+    heading = re.search(rf"^{event}\n", results, re.MULTILINE)
     after = results[heading.end() :] if heading else ""
-    found = [_ROW.match(line) for line in after.splitlines()[:2]]
+    found = [_ROW.match(line) for line in after.splitlines()[: len(sides)]]
     still = {each["side"]: float(each["still"]) for each in found if each}
-    if set(still) != {OURS, THEIRS}:
-        raise ValueError(f"{RESULTS} has no rows of both sides for {event!r}")
-    return _make_row(label, still[OURS], still[THEIRS], " s")
+    if still.keys() != sides.keys():
+        raise ValueError(f"{RESULTS} has no rows of all sides for {event!r}")
+    return still
 
 
-def _twice(results: str, side: str) -> int:
-    """Read how many messages a side read twice, in its worst round."""
-    counts = [each["twice"] for each in _ROUND.finditer(results) if each["side"] == side]
-    if not counts:
-        raise ValueError(f"{RESULTS} has no round of {side}")
-    return max(int(each.replace(",", "")) for each in counts)
+def _find_twice(results: str) -> dict[str, int]:
+    """Read how many messages each side read twice, in its worst round."""
+    twice: dict[str, int] = {}
+    for each in _ROUND.finditer(results):
+        count = int(each["twice"].replace(",", ""))
+        twice[each["side"]] = max(count, twice.get(each["side"], 0))
+    return {side: twice[side] for side in SIDES if side in twice}
 
 
-def _make_row(label: str, ours: float, theirs: float, unit: str = "") -> str:
-    def cell(value: float, other: float) -> str:
-        text = f"{value:,.1f}{unit}" if unit else f"{value:,}"
-        return f"**{text}**" if value < other else text
+def _make_row(label: str, values: Mapping[str, float]) -> str:
+    best = min(values.values())
+    cells = [
+        f"**{_format(value)}**" if value == best < max(values.values()) else _format(value)
+        for value in values.values()
+    ]
+    return f"| {label} | {' | '.join(cells)} |"
 
-    return f"| {label} | {cell(ours, theirs)} | {cell(theirs, ours)} |"
+
+def _format(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f} s"
 
 
 def write(root: Path) -> None:

@@ -1,5 +1,5 @@
 """
-Measure handovers of queues, ours and RocketMQ's own: `python -m benchmarks.handover`.
+Measure handovers of queues, Evenkeel's and RocketMQ's own: `python -m benchmarks.handover`.
 
 Prints the measurements, and each figure beside its target. Exits with 1 if a target is missed. Runs
 on a real node, which needs root.
@@ -7,11 +7,15 @@ on a real node, which needs root.
 
 import argparse
 import sys
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks import page, peers, targets
-from benchmarks.handover import ours, report, scene, theirs
-from benchmarks.handover.report import Side
+from benchmarks.handover import report
+from benchmarks.handover.effects import Outcome
+from benchmarks.handover.rounds import Rounds
+from benchmarks.handover.sides import SIDES, list_figures
 from sandbox import jars, process
 from sandbox.node import shop
 
@@ -22,43 +26,47 @@ def main() -> int:
     """Measure, print, compare."""
     options = _parse_options()
     try:
-        mine, peer = _measure(options)
+        played = _measure(options.sides, options.rounds)
     except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
         print(f"bench-handover: {error}", file=sys.stderr)
         return 2
-    figures = list(report.list_figures(mine, peer))
-    body = list(report.make_table(mine, peer))
+    figures = list(list_figures(played))
+    body = list(report.make_tables(played))
     print("\n".join([*body, "", *targets.format_lines(figures)]))
     if options.update:
         command = f"make bench-handover ARGS='--rounds {options.rounds}'"
-        page.write(RESULTS, report.format_page(command, body, figures))
+        page.write(RESULTS, report.format_page(command, played, body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
 
 
 def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.handover", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=1, metavar="N", help="rounds of Evenkeel (1)")
-    parser.add_argument("--ours", action="store_true", help="leave out RocketMQ's consumers")
+    parser.add_argument(
+        "--rounds", type=int, default=1, metavar="N", help="rounds of Evenkeel's sides (1)"
+    )
+    parser.add_argument(
+        "--sides", nargs="+", choices=SIDES, default=[*SIDES], metavar="SIDE",
+        help=f"some of {', '.join(SIDES)} (all)",
+    )  # fmt: skip
     parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds: at least one is needed")
-    if options.update and options.ours:
-        parser.error("--update cannot be combined with --ours")
+    if options.update and {*options.sides} != {*SIDES}:
+        parser.error("--update needs all sides")
     return options
 
 
-def _measure(options: argparse.Namespace) -> tuple[Side, Side | None]:
-    with shop.open_shop() as on:
-        peer = None
-        if not options.ours:
-            played = scene.play(on, "theirs", theirs.start, theirs.EVENTS)
-            peer = Side(theirs.NAME, [played])
-        mine = []
-        for number in range(1, options.rounds + 1):
-            on.renew_brokers()
-            mine.append(scene.play(on, f"ours-{number}", ours.start, ours.EVENTS))
-        return Side(ours.NAME, mine), peer
+def _measure(chosen: list[str], rounds: int) -> Mapping[str, Rounds]:
+    played: dict[str, list[Outcome]] = defaultdict(list)
+    with shop.open_shop("--set", "members.enabled=true") as on:
+        for number in range(1, rounds + 1):
+            for name, side in SIDES.items():
+                if name in chosen and (number == 1 or side.list_figures is not None):
+                    if played:
+                        on.renew_brokers()
+                    played[name].append(side.play(on, f"{name}-{number}"))
+    return {name: Rounds(SIDES[name].name, found) for name, found in played.items()}
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ That time counts for the event in which it ends. A new queue stands still from t
 event in which it appears.
 """
 
+import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ class Consumed:
     """Unix time, in seconds."""
     queue: MessageQueue
     numbers: Sequence[int]
+    stored: Sequence[float]
+    """When the broker stored each of them, in Unix time."""
     reader: str
     """The process that read them. A restarted process counts as another one."""
 
@@ -67,8 +70,8 @@ class Effect:
 
     duplicates: int
     """Messages that were consumed again during the event."""
-    standstill: float
-    """The longest time that a queue stood still, in seconds."""
+    standstills: Mapping[str, float]
+    """For each broker, the longest time that one of its queues stood still, in seconds."""
     queue_seconds: float
     """The sum of the longest standstills of all queues."""
     backlog: int
@@ -77,6 +80,17 @@ class Effect:
     """Queues whose owner changed."""
     taken_up: float | None
     """Seconds until each queue with a new reader was read by it; None if no queue has one."""
+    delay: float | None
+    """Seconds from storing to consuming that 99 % of the messages did not exceed, if any came."""
+
+    @property
+    def standstill(self) -> float:
+        """The longest time that a queue stood still, in seconds."""
+        return max(self.standstills.values())
+
+    def find_standstill_beside(self, broker: str) -> float:
+        """Find the longest time that a queue of the other brokers stood still."""
+        return max(still for name, still in self.standstills.items() if name != broker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +107,13 @@ def measure(consumed: Iterable[Consumed], marks: Sequence[Mark], sent: Sent) -> 
     """Measure each event; the last mark is the end of the last event."""
     in_order = sorted(consumed, key=lambda each: each.at)
     again, first = _again(in_order)
-    seen = _Seen(_find_gaps(in_order, marks), again, _backlog(first, sent), _find_readers(in_order))
+    seen = _Seen(
+        _find_gaps(in_order, marks),
+        again,
+        _backlog(first, sent),
+        _find_readers(in_order),
+        [(each.at, each.at - at) for each in in_order for at in each.stored],
+    )
     return Outcome(
         {mark.event: seen.effect(mark, end) for mark, end in pairwise(marks)},
         sent.count,
@@ -110,20 +130,26 @@ class _Seen:
     again: Sequence[float]
     backlog: Sequence[tuple[float, int]]
     readers: Mapping[MessageQueue, Sequence[tuple[float, str]]]
+    delays: Sequence[tuple[float, float]]
+    """When a message was consumed, and how long after it was stored."""
 
     def effect(self, begin: Mark, end: Mark) -> Effect:
         """Measure what happened between two marks."""
-        longest = [
-            max((stop - start for start, stop in found if begin.at < stop <= end.at), default=0.0)
-            for found in self.gaps.values()
-        ]
+        longest = {
+            queue: max((stop - at for at, stop in found if begin.at < stop <= end.at), default=0.0)
+            for queue, found in self.gaps.items()
+        }
+        standstills: dict[str, float] = defaultdict(float)
+        for queue, still in longest.items():
+            standstills[queue.broker] = max(standstills[queue.broker], still)
         return Effect(
             sum(begin.at < at <= end.at for at in self.again),
-            max(longest),
-            sum(longest),
+            standstills,
+            sum(longest.values()),
             max((count for at, count in self.backlog if begin.at < at <= end.at), default=0),
             sum(end.owners.get(queue, owner) != owner for queue, owner in begin.owners.items()),
             max(self._list_takeovers(begin.at, end.at), default=None),
+            _find_p99([delay for at, delay in self.delays if begin.at < at <= end.at]),
         )
 
     def _list_takeovers(self, begin: float, end: float) -> Iterator[float]:
@@ -132,6 +158,10 @@ class _Seen:
             since = [(at, reader) for at, reader in found if begin < at <= end]
             if since and [since[-1][1]] != before:
                 yield min(at for at, reader in since if reader == since[-1][1]) - begin
+
+
+def _find_p99(delays: Sequence[float]) -> float | None:
+    return sorted(delays)[math.ceil(0.99 * len(delays)) - 1] if delays else None
 
 
 def _find_gaps(

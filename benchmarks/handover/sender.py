@@ -2,9 +2,10 @@
 Send numbered messages evenly to all queues: `... handover.sender SERVER TOPIC FILE`.
 
 It sends until its standard input is closed. Each line of the file has a time, how many messages
-were sent until then, and the numbers of those sent since the line before and not confirmed. A
+were sent until then, and numbers of messages that failed to be confirmed since the line before. A
 failed send is not repeated, because a message that is stored twice would look as if it had been
-consumed twice.
+consumed twice. One that takes long delays no other: a broker that is away must not make the queues
+of the others stand still.
 """
 
 import json
@@ -16,6 +17,7 @@ from typing import TextIO
 
 from mq_client.blocking import Client
 from mq_client.blocking.engine import RunningFlow
+from mq_client.connection import NEVER
 from mq_client.directory import Times
 from mq_client.errors import MqError
 from mq_client.messages import Message
@@ -43,14 +45,15 @@ class _Sender:
         self._into = into
         self._chooser = RoundRobin()
         self._sent = 0
+        self._under_way: list[tuple[range, RunningFlow[Sent]]] = []
 
     def send_all(self) -> None:
-        begun = time.monotonic()
-        while not _is_told_to_stop(begun + self._sent / A_SECOND - time.monotonic()):
-            under_way = [self._begin() for _ in range(_BATCHES_AT_ONCE)]
-            unsure = [number for each in under_way for number in self._unsure(*each)]
-            line = {"at": time.time(), "sent": self._sent, "unsure": unsure}
-            print(json.dumps(line), file=self._into)
+        begun = due = time.monotonic()
+        while not _is_told_to_stop(due - time.monotonic()):
+            self._under_way += [self._begin() for _ in range(_BATCHES_AT_ONCE)]
+            due = begun + self._sent / A_SECOND
+            self._say(due - time.monotonic())
+        self._say(NEVER)
 
     def _begin(self) -> tuple[range, RunningFlow[Sent]]:
         numbers = range(self._sent, self._sent + _A_BATCH)
@@ -59,12 +62,24 @@ class _Sender:
         send = sending.send(self._client.directory, batch, self._chooser, tries=1)
         return numbers, self._client.start(send)
 
-    def _unsure(self, numbers: range, under_way: RunningFlow[Sent]) -> range:
-        try:
-            self._client.wait(under_way)
-        except MqError:
-            return numbers
-        return range(0)
+    def _say(self, patience_seconds: float) -> None:
+        """Wait until everything is answered, but not longer than this; write a line."""
+        self._client.engine.wait(
+            lambda: all(flow.is_done for _, flow in self._under_way), patience_seconds
+        )
+        done = [each for each in self._under_way if each[1].is_done]
+        self._under_way = [each for each in self._under_way if not each[1].is_done]
+        unsure = [number for numbers, flow in done if _has_failed(flow) for number in numbers]
+        line = {"at": time.time(), "sent": self._sent, "unsure": unsure}
+        print(json.dumps(line), file=self._into)
+
+
+def _has_failed(flow: RunningFlow[Sent]) -> bool:
+    try:
+        flow.get_result()
+    except MqError:
+        return True
+    return False
 
 
 def _is_told_to_stop(seconds: float) -> bool:

@@ -1,234 +1,59 @@
-"""
-Plays events on RocketMQ's side: push consumers, which write down what they consume.
-
-Each consumer has a seat, a lasting name like that of a StatefulSet's pod. The consumer that
-replaces a killed one gets its seat. A queue counts as moved when it goes to another seat.
-"""
+"""RocketMQ's push consumers as they are: they divide the queues among themselves."""
 
 import contextlib
-import json
-import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 from benchmarks import peers
-from benchmarks.handover import manifests, scene, sender
-from benchmarks.handover.effects import Consumed, Sent
+from benchmarks.handover import pods, scene
+from benchmarks.handover.consumers import Consumers
+from benchmarks.handover.effects import Outcome
+from benchmarks.handover.pods import Program
 from mq_client.blocking import Client
-from mq_client.values import MessageQueue, TopicConfig
-from sandbox import jars, process
-from sandbox.node.shop import SHOP, Shop, wait_patiently
+from mq_client.values import TopicConfig
+from sandbox import jars, rocketmq
+from sandbox.node.shop import Shop, wait_patiently
 
 NAME = "DefaultMQPushConsumer"
-EVENTS = scene.EVENTS
-_SOURCES = Path(__file__).parent / "peers" / "jvm"
-_STEADY_SECONDS = 3.0
-"""Consumption counts as steady if it was regular for this long."""
-_STEADY_NUMBERS = 2 * _STEADY_SECONDS * sender.A_SECOND
-"""How old messages may be. A consumer of older ones is catching up, or reads them again."""
-_LATELY = 10_000
-"""How many of the last batches to examine: more than are consumed in _STEADY_SECONDS."""
-_PATIENCE_SECONDS = 300.0
-
-
-class _Said(NamedTuple):
-    """A batch that one process consumed."""
-
-    seat: str
-    consumed: Consumed
-
-
-class _Log:
-    """Reads the file of one process."""
-
-    def __init__(self, file: Path, topic: str) -> None:
-        self._file = file
-        self._topic = topic
-        self._begun = 0
-
-    def read_news(self) -> Iterator[_Said]:
-        """Read what the process has consumed since the last call."""
-        with self._file.open("rb") as log:
-            log.seek(self._begun)
-            said = log.read()
-        whole = said[: said.rfind(b"\n") + 1]
-        self._begun += len(whole)
-        reader = self._file.name
-        for line in whole.splitlines():
-            if line.startswith(b'{"ms"'):  # the JVM may print lines too
-                found = json.loads(line)
-                queue = MessageQueue(self._topic, found["broker"], found["queue"])
-                consumed = Consumed(found["ms"] / 1000, queue, found["numbers"], reader)
-                yield _Said(reader.partition(".")[0], consumed)
-
-
-class Crew(Protocol):
-    """The processes of the consumers. Seats are named after the topic, such as `topic-0`."""
-
-    def scale(self, count: int) -> None:
-        """Run this number of consumers, in the first seats."""
-
-    def kill(self, seat: str) -> None:
-        """Kill the consumer in a seat; another process takes the seat."""
-
-
-class Theirs:
-    """A running group of push consumers."""
-
-    def __init__(
-        self,
-        crew: Crew,
-        client: Client,
-        topic: str,
-        folder: Path,
-        struck: contextlib.ExitStack,
-        queues: int,
-    ) -> None:
-        """Keep the consumers, and the folder where they write what they consume."""
-        self._crew = crew
-        self._client = client
-        self._topic = topic
-        self._folder = folder
-        self._struck = struck
-        self._logs: dict[Path, _Log] = {}
-        self._said: list[_Said] = []
-        self._there = self._list_seats(scene.CONSUMERS)
-        """The seats of the consumers that should be running."""
-        self._queues = queues
-
-    def join(self) -> None:
-        """Start another consumer."""
-        self._scale(scene.CONSUMERS + 1)
-
-    def leave(self) -> None:
-        """Let the last consumer shut down."""
-        self._scale(scene.CONSUMERS)
-
-    def kill(self) -> None:
-        """Kill a consumer, which is then started again."""
-        seat = min(self._there)
-        count = len(self._list_files(seat))
-        self._crew.kill(seat)
-        wait_patiently(lambda: self._list_files(seat), lambda now: len(now) > count)
-        self.await_steady()
-
-    def strike(self, fault: scene.Fault) -> None:
-        """Apply a fault to a consumer, and wait until the others consume its queues."""
-        struck = max(self._there)
-        self._struck.enter_context(fault(SHOP, struck))
-        self._there = self._there - {struck}
-        self.await_steady()
-
-    def recover(self) -> None:
-        """End the fault."""
-        self._struck.close()
-        self._there = self._list_seats(scene.CONSUMERS)
-        self.await_steady()
-
-    def add_queues(self) -> None:
-        """Add queues."""
-        self._client.put_topics([TopicConfig(self._topic, scene.MORE_QUEUES, scene.MORE_QUEUES)])
-        self._queues = scene.BROKERS_COUNT * scene.MORE_QUEUES
-        self.await_steady()
-
-    def await_steady(self) -> None:
-        """Wait until each queue has one reader, and each reader has its share of the queues."""
-        begun = time.time()
-        if not wait_patiently(lambda: self._is_steady(begun), bool, _PATIENCE_SECONDS):
-            raise process.SandboxError(
-                f"{self._topic}: {sorted(self._there)} do not share the queues after "
-                f"{_PATIENCE_SECONDS:g} s"
-            )
-
-    def finish(self, sent: Sent) -> None:
-        """Wait until all messages are consumed, with a time limit; then stop all consumers."""
-        wait_patiently(self._read_numbers, lambda it: sent.sure <= it)
-        self._crew.scale(0)
-
-    def find_owners(self) -> Mapping[MessageQueue, str]:
-        """Find the seat that consumed each queue last."""
-        self._look()
-        in_order = sorted(self._said, key=lambda each: each.consumed.at)
-        return {each.consumed.queue: each.seat for each in in_order}
-
-    def list_consumed(self) -> Iterable[Consumed]:
-        """List what the consumers have written."""
-        self._look()
-        return [each.consumed for each in self._said]
-
-    def _list_seats(self, count: int) -> set[str]:
-        return {f"{self._topic}-{number}" for number in range(count)}
-
-    def _scale(self, count: int) -> None:
-        self._crew.scale(count)
-        self._there = self._list_seats(count)
-        self.await_steady()
-
-    def _list_files(self, seat: str = "*") -> list[Path]:
-        return sorted(self._folder.glob(f"{seat}.*"))
-
-    def _look(self) -> None:
-        for file in self._list_files():
-            log = self._logs.setdefault(file, _Log(file, self._topic))
-            self._said.extend(log.read_news())
-
-    def _read_numbers(self) -> set[int]:
-        self._look()
-        return {number for each in self._said for number in each.consumed.numbers}
-
-    def _is_steady(self, begun: float) -> bool:
-        """Whether lately each queue had one reader, each reader its share, and nothing was old."""
-        self._look()
-        since = time.time() - _STEADY_SECONDS
-        if since < begun:
-            return False  # earlier lines may be of a killed consumer in the same seat
-        lately = [each for each in self._said[-_LATELY:] if each.consumed.at > since]
-        numbers = [number for each in lately for number in each.consumed.numbers]
-        readers = {(each.consumed.queue, each.seat) for each in lately}
-        shares = Counter(seat for _, seat in readers)
-        return (
-            len(readers) == len({queue for queue, _ in readers}) == self._queues
-            and shares.keys() == self._there
-            and max(shares.values()) - min(shares.values()) <= 1
-            and max(numbers) - min(numbers) < _STEADY_NUMBERS
-        )
+ABOUT = """in the pods of a StatefulSet, in clustering mode, with default settings and the
+  default strategy. A message counts as read when the listener receives it.
+"""
+IMAGE = f"apache/rocketmq:{rocketmq.VERSION}"
+JAVA = "java -Xms128m -Xmx128m"
+LIBRARIES = "$ROCKETMQ_HOME/lib/*"
+SOURCE = Path(__file__).parent / "peers" / "jvm" / "Push.java"
 
 
 def compile_consumer() -> Path:
     """Compile the program of a consumer: `Push NAME_SERVER TOPIC GROUP`."""
-    return jars.compile_sources(list(_SOURCES.glob("*.java")), jars.fetch_classpath(peers.ROCKETMQ))
+    return jars.compile_sources([SOURCE], jars.fetch_classpath(peers.ROCKETMQ))
 
 
-class _Pods:
-    def __init__(self, shop: Shop, topic: str) -> None:
-        self._shop = shop
-        self._topic = topic
+def make_program(topic: str) -> Program:
+    """Describe the pods."""
+    return Program(
+        IMAGE,
+        f'{JAVA} -cp "/classes:{LIBRARIES}" Push {pods.NAME_SERVER} {topic} group-{topic}',
+        {"/classes": compile_consumer()},
+    )
 
-    def scale(self, count: int) -> None:
-        name = f"statefulset/{self._topic}"
-        self._shop.kubectl("-n", SHOP, "scale", name, f"--replicas={count}")
 
-    def kill(self, seat: str) -> None:
-        self._shop.node.faults.kill(SHOP, seat)
+def set_queues(client: Client, topic: str, count: int) -> None:
+    """Create a topic, or change how many queues it has on each broker."""
+    client.put_topics([TopicConfig(topic, count, count)])
 
 
 @contextlib.contextmanager
-def start(shop: Shop, client: Client, topic: str) -> Iterator[Theirs]:
+def start(shop: Shop, client: Client, topic: str) -> Iterator[Consumers]:
     """Create a topic, and run consumers in pods until the context is left."""
     wait_patiently(client.list_brokers, lambda it: len(it.brokers) == scene.BROKERS_COUNT)
-    client.put_topics([TopicConfig(topic, scene.QUEUES, scene.QUEUES)])
-    said = shop.folder / f"{topic}-said"
-    said.mkdir()
-    said.chmod(0o777)  # so that pods of any user can write to it
-    values = {
-        "NAME": topic,
-        "CONSUMERS": scene.CONSUMERS,
-        "CLASSES": compile_consumer(),
-        "SAID": said,
-    }
-    shop.apply(manifests.fill("theirs.yaml", **values))
-    with contextlib.ExitStack() as struck:
-        queues = scene.BROKERS_COUNT * scene.QUEUES
-        yield Theirs(_Pods(shop, topic), client, topic, said, struck, queues)
+    set_queues(client, topic, scene.QUEUES)
+    change = functools.partial(set_queues, client, topic)
+    with pods.start(shop, topic, make_program(topic), change) as side:
+        yield side
+
+
+def play(shop: Shop, topic: str) -> Outcome:
+    """Play all events once."""
+    return scene.play(shop, topic, start, scene.EVENTS)

@@ -6,6 +6,7 @@ notices at once. A frozen process is like one on a lost machine: brokers notice 
 """
 
 import contextlib
+import functools
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from benchmarks import peers
 from benchmarks.handover import effects, flow, scene, theirs
+from benchmarks.handover.consumers import Consumers
 from benchmarks.handover.effects import Effect, Mark
 from mq_client.blocking import Client
 from sandbox import jars, process, rocketmq
@@ -95,7 +97,8 @@ def play_standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dic
             flow.flowing(where, _TOPIC, place.path / "sent") as flowing,
             contextlib.ExitStack() as struck,
         ):
-            side = theirs.Theirs(crew, client, _TOPIC, said, struck, QUEUES)
+            set_queues = functools.partial(theirs.set_queues, client, _TOPIC)
+            side = Consumers(crew, set_queues, _TOPIC, said, struck, QUEUES)
             say(f"{theirs.NAME}: starting")
             side.await_steady()
             marks: list[Mark] = []

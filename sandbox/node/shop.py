@@ -29,7 +29,8 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "evenkeel"
 RELEASE, SHOP, BROKERS = "evenkeel", "shop", "mq"
 BROKERS_COUNT = 2
-_BROKER = "rocketmq-broker-0"
+BROKER = "rocketmq-broker-0"
+"""The broker that `kill_broker` kills; this is the name of its pod, too."""
 GROUPS, TOPICS = "consumergroups", "topics"
 OPERATORS = "app.kubernetes.io/name=evenkeel"
 PATIENCE_SECONDS = 600.0
@@ -102,13 +103,10 @@ class Shop:
 
     def kill_broker(self) -> None:
         """Kill a broker, and wait until Kubernetes has restarted it."""
-        before = self._count_restarts(_BROKER)
-        self.node.faults.kill(BROKERS, _BROKER)
-        if (
-            wait_patiently(lambda: self._count_restarts(_BROKER), lambda now: now > before)
-            == before
-        ):
-            raise ShopError(f"{_BROKER} was killed, and Kubernetes has not restarted it")
+        before = self._count_restarts(BROKER)
+        self.node.faults.kill(BROKERS, BROKER)
+        if wait_patiently(lambda: self._count_restarts(BROKER), lambda now: now > before) == before:
+            raise ShopError(f"{BROKER} was killed, and Kubernetes has not restarted it")
         self.await_brokers()
 
     def roll_out(self, namespace: str, what: str) -> None:
@@ -174,12 +172,16 @@ class Shop:
 
 
 @contextlib.contextmanager
-def open_shop() -> Iterator[Shop]:
-    """Run a shop on its own node until the block ends. The block can create groups in it."""
+def open_shop(*options: str) -> Iterator[Shop]:
+    """
+    Run a shop on its own node until the block ends. The block can create groups in it.
+
+    The options are those of helm.
+    """
     with process.make_folder("evenkeel-shop-") as place, node.run() as on:
         place.path.chmod(0o777)  # so that pods of any user can write to it
         shop = Shop(on, place.path)
-        shop.install()
+        shop.install(*options)
         shop.start_rocketmq()
         shop.open()
         yield shop

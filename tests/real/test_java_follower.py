@@ -4,7 +4,6 @@ RocketMQ's own Java consumers follow on real brokers: they join, leave, are kill
 One jar, compiled for Java 8 against the newest client, runs with that and with the one of 4.9.
 """
 
-import functools
 import http.server
 import logging
 import os
@@ -29,7 +28,7 @@ from contract.kinds.groups import OnOutage
 from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import To
-from sandbox import jars, rocketmq
+from sandbox import jars, java_follower, rocketmq
 from sandbox.waiting import wait_for
 from tests import coordinating
 from tests.coordinating import Coordinator
@@ -40,7 +39,7 @@ from tests.real.members import BOTH, SOON_SECONDS, Line, Scene, Stream, read_by
 log = logging.getLogger(__name__)
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-CLIENTS = {"5.4.0": "org.apache.rocketmq:rocketmq-client:5.4.0",
+CLIENTS = {"5.4.0": java_follower.CLIENT,
            "4.9.8": "org.apache.rocketmq:rocketmq-client:4.9.8"}  # fmt: skip
 NEWEST = CLIENTS["5.4.0"]
 SESSION_SECONDS = 4.0
@@ -49,16 +48,9 @@ COMMIT_SECONDS = 0.2
 JAVA_OPTIONS = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m"]
 
 
-@functools.cache
-def compile_jar() -> str:
-    """Compile the follower, as its pom.xml does."""
-    sources = sorted((ROOT / "clients/java/src/main/java").rglob("*.java"))
-    return str(jars.compile_sources(sources, jars.fetch_classpath(NEWEST), release=8))
-
-
 def compile_program(*sources: Path) -> str:
     """Compile programs that use it; their class path without a client."""
-    follower = compile_jar()
+    follower = str(java_follower.compile_classes())
     libraries = os.pathsep.join([follower, jars.fetch_classpath(NEWEST)])
     return os.pathsep.join([str(jars.compile_sources(sources, libraries)), follower])
 
@@ -68,7 +60,7 @@ def _jar() -> None:
     try:
         for client in CLIENTS.values():
             jars.fetch_classpath(client)
-        compile_jar()
+        java_follower.compile_classes()
     except jars.JarsError as error:
         pytest.skip(f"NO FOLLOWER IN JAVA: {error}")
 

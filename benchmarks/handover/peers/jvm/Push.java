@@ -8,6 +8,7 @@ import java.util.StringJoiner;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 
@@ -23,6 +24,11 @@ final class Push {
     private Push() {}
 
     public static void main(String[] args) throws Exception {
+        run(make(args));
+    }
+
+    /** Make a consumer that is not started yet. */
+    static DefaultMQPushConsumer make(String[] args) throws MQClientException {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[2]);
         consumer.setNamesrvAddr(args[0]);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -31,6 +37,10 @@ final class Push {
             say(messages);
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
+        return consumer;
+    }
+
+    static void run(DefaultMQPushConsumer consumer) throws Exception {
         Runtime.getRuntime().addShutdownHook(new Thread(consumer::shutdown));
         consumer.start();
         Thread.currentThread().join();
@@ -40,13 +50,16 @@ final class Push {
     private static void say(List<MessageExt> messages) {
         long now = System.currentTimeMillis();
         StringJoiner numbers = new StringJoiner(", ");
+        StringJoiner stored = new StringJoiner(", ");
         for (MessageExt message : messages) {
             numbers.add(new String(message.getBody(), StandardCharsets.US_ASCII));
+            stored.add(Long.toString(message.getStoreTimestamp()));
         }
         MessageExt first = messages.get(0);
         String line = String.format(
-                "{\"ms\": %d, \"broker\": \"%s\", \"queue\": %d, \"numbers\": [%s]}%n",
-                now, first.getBrokerName(), first.getQueueId(), numbers);
+                "{\"ms\": %d, \"broker\": \"%s\", \"queue\": %d, \"numbers\": [%s], "
+                        + "\"stored\": [%s]}%n",
+                now, first.getBrokerName(), first.getQueueId(), numbers, stored);
         try {
             OUT.write(line.getBytes(StandardCharsets.US_ASCII));
         } catch (IOException error) {

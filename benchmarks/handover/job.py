@@ -1,4 +1,4 @@
-"""Plays events on our side: a group with a job, executors in pods, and a sink of files."""
+"""Plays events with a job that Evenkeel runs: executors in pods, and a sink of files."""
 
 import contextlib
 import time
@@ -7,21 +7,24 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.handover import manifests, scene
-from benchmarks.handover.effects import Consumed, Sent
+from benchmarks.handover.effects import Consumed, Outcome, Sent
 from mq_client.blocking import Client
 from mq_client.values import MessageQueue
 from sandbox import process, sinks
 from sandbox.node.shop import GROUPS, PATIENTLY, SHOP, TOPICS, Shop, ShopGroup, wait_patiently
 from sandbox.statuses import find_owners
 
-NAME = "Evenkeel"
+NAME = "Spark job"
+ABOUT = """a ConsumerGroup with a job, trigger 1 s, and a file sink. A message counts as
+  read when its batch is complete.
+"""
 CUT_SECONDS = 120.0
 DRIVER, DRIVER_CUT = "the driver is killed", "the driver is cut off"
 _STEADY_BATCHES = 2
 """After this many batches with all queues, consumption is steady."""
 
 
-class Ours:
+class SparkJob:
     """A running job."""
 
     def __init__(self, shop: Shop, topic: str, struck: contextlib.ExitStack) -> None:
@@ -103,11 +106,12 @@ class Ours:
     def list_consumed(self) -> Iterator[Consumed]:
         """Read the sink: rows are consumed when their batch is complete."""
         for end, rows in self._make_rows():
-            found: dict[tuple[MessageQueue, str], list[int]] = defaultdict(list)
+            found: dict[tuple[MessageQueue, str], list[sinks.Row]] = defaultdict(list)
             for row in rows:
-                found[self._find_queue(row), row["reader"]].append(int(row["body"]))
-            for (queue, reader), numbers in found.items():
-                yield Consumed(end, queue, numbers, reader)
+                found[self._find_queue(row), row["reader"]].append(row)
+            for (queue, reader), read in found.items():
+                numbers = [int(row["body"]) for row in read]
+                yield Consumed(end, queue, numbers, [row["stored"] / 1000 for row in read], reader)
 
     def _is_steady(self, begun: float) -> bool:
         """Whether the last batches ended after `begun`, and have messages of every queue."""
@@ -144,7 +148,7 @@ class Ours:
         self.await_steady()
 
 
-EVENTS: Mapping[str, Callable[[Shop, Ours], None]] = {
+EVENTS: Mapping[str, Callable[[Shop, SparkJob], None]] = {
     **scene.EVENTS,
     DRIVER: lambda _, side: side.kill_driver(),
     DRIVER_CUT: lambda _, side: side.cut_driver_off(),
@@ -152,12 +156,17 @@ EVENTS: Mapping[str, Callable[[Shop, Ours], None]] = {
 
 
 @contextlib.contextmanager
-def start(shop: Shop, client: Client, topic: str) -> Iterator[Ours]:
+def start(shop: Shop, client: Client, topic: str) -> Iterator[SparkJob]:
     """Create a topic and a group, and let them run until the context is left."""
     del client  # the operator makes the topic
     shop.apply(
-        manifests.fill("ours.yaml", NAME=topic, QUEUES=scene.QUEUES, CONSUMERS=scene.CONSUMERS)
+        manifests.fill("job.yaml", NAME=topic, QUEUES=scene.QUEUES, CONSUMERS=scene.CONSUMERS)
     )
     shop.wait_until_made(topic)
     with contextlib.ExitStack() as struck:
-        yield Ours(shop, topic, struck)
+        yield SparkJob(shop, topic, struck)
+
+
+def play(shop: Shop, topic: str) -> Outcome:
+    """Play all events once."""
+    return scene.play(shop, topic, start, EVENTS)

@@ -1,0 +1,85 @@
+"""Compares what was measured with the targets, which differ between a job and members."""
+
+from collections.abc import Iterator
+from operator import attrgetter
+
+from benchmarks.handover import job, members, scene
+from benchmarks.handover.rounds import Rounds
+from benchmarks.targets import Figure
+from sandbox.node.shop import BROKER
+
+PLANNED_SECONDS = 3.0
+KILL_SECONDS = 5.0
+DRIVER_SECONDS = 60.0
+HANG_RATIO = 1 / 6
+FEWEST_MOVES = {scene.JOIN: 2, scene.LEAVE: 2}
+"""The fewest possible moves of eight queues when two consumers become three, or the reverse."""
+DUPLICATES, MOVED, STANDSTILL = map(attrgetter, ("duplicates", "moved", "standstill"))
+
+
+def list_job_figures(rounds: Rounds, peer: Rounds | None) -> Iterator[Figure]:
+    """Compare the worst values of a job with its targets."""
+    yield _lost(rounds)
+    twice = rounds.find_highest(attrgetter("duplicates"))
+    yield _limit(rounds, "messages read twice", twice, 0, "")
+    for event in (scene.KILL, scene.FREEZE, scene.CUT, scene.BROKER, job.DRIVER):
+        yield _limit(rounds, f"queues moved, {event}", rounds.worst(event, MOVED), 0, "")
+    for event, fewest in FEWEST_MOVES.items():
+        yield _limit(rounds, f"queues moved, {event}", rounds.worst(event, MOVED), fewest, "")
+    for event, limit in (
+        (scene.JOIN, PLANNED_SECONDS),
+        (scene.LEAVE, PLANNED_SECONDS),
+        (scene.ADD, PLANNED_SECONDS),
+        (scene.KILL, KILL_SECONDS),
+        (job.DRIVER, DRIVER_SECONDS),
+    ):
+        yield _gap(rounds, event, limit)
+    if peer:
+        for event in (scene.FREEZE, scene.CUT):
+            still = [side.worst(event, STANDSTILL) for side in (rounds, peer)]
+            name = f"{rounds.name}: longest gap, {event} / {peer.name}"
+            yield Figure(name, still[0], still[1], HANG_RATIO, "s", at_least=False)
+
+
+def list_member_figures(rounds: Rounds, in_flight: int) -> Iterator[Figure]:
+    """Compare the worst values of members; so many messages may be in flight when one freezes."""
+    yield _lost(rounds)
+    for event in (scene.QUIET, scene.JOIN, scene.LEAVE, scene.ADD):
+        yield _twice(rounds, event, 0)
+    for event in (scene.THAW, scene.HEAL):
+        yield _twice(rounds, event, in_flight)
+    for event, limit in (
+        (scene.JOIN, members.PLANNED_SECONDS),
+        (scene.LEAVE, members.PLANNED_SECONDS),
+        (scene.KILL, members.KILL_SECONDS),
+        (scene.FREEZE, members.SILENT_SECONDS),
+        (scene.CUT, members.SILENT_SECONDS),
+        (scene.ADD, members.ADD_SECONDS),
+    ):
+        yield _gap(rounds, event, limit)
+    beside = rounds.worst(scene.BROKER, lambda it: it.find_standstill_beside(BROKER))
+    name = f"longest gap, {scene.BROKER}, queues of others"
+    yield _limit(rounds, name, beside, members.BESIDE_SECONDS, "s")
+    delay = rounds.find_worst(scene.QUIET, attrgetter("delay"))
+    assert delay is not None, "a quiet time without messages"
+    yield _limit(
+        rounds, f"stored until read, 99 %, {scene.QUIET}", delay, members.DELAY_SECONDS, "s"
+    )
+
+
+def _lost(rounds: Rounds) -> Figure:
+    return _limit(rounds, "messages lost", rounds.find_highest(attrgetter("lost")), 0, "")
+
+
+def _twice(rounds: Rounds, event: str, limit: int) -> Figure:
+    twice = rounds.worst(event, DUPLICATES)
+    return _limit(rounds, f"messages read twice, {event}", twice, limit, "")
+
+
+def _gap(rounds: Rounds, event: str, limit: float) -> Figure:
+    still = rounds.worst(event, STANDSTILL)
+    return _limit(rounds, f"longest gap, {event}", still, limit, "s")
+
+
+def _limit(rounds: Rounds, name: str, value: float, limit: float, unit: str) -> Figure:
+    return Figure(f"{rounds.name}: {name}", value, None, limit, unit, at_least=False)

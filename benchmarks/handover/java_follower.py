@@ -1,0 +1,54 @@
+"""RocketMQ's push consumers that follow: the same program as RocketMQ's side, and two lines."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import peers
+from benchmarks.handover import members, pods, scene, theirs
+from benchmarks.handover.consumers import Consumers
+from benchmarks.handover.effects import Outcome
+from benchmarks.handover.pods import Program
+from mq_client.blocking import Client
+from sandbox import jars, java_follower
+from sandbox.node.shop import Shop
+
+NAME = "Java follower"
+ABOUT = f"""{members.ABOUT}, and DefaultMQPushConsumer
+  with `clients/java` in the pods of a StatefulSet, with default settings. A message counts
+  as read when the listener receives it.
+"""
+IN_FLIGHT = 20
+"""The number of threads of a consumer, each with one message: the client's defaults."""
+SOURCE = theirs.SOURCE.with_name("Follow.java")
+
+
+def compile_consumer() -> Path:
+    """Compile `Follow NAME_SERVER TOPIC GROUP COORDINATOR NAMESPACE/GROUP TOKEN [AUTHORITIES]`."""
+    libraries = [str(java_follower.compile_classes()), jars.fetch_classpath(peers.ROCKETMQ)]
+    return jars.compile_sources([theirs.SOURCE, SOURCE], os.pathsep.join(libraries))
+
+
+def make_program(topic: str) -> Program:
+    """Describe the pods. The group has RocketMQ's name, which is that of the ConsumerGroup."""
+    return members.make_program(
+        theirs.IMAGE,
+        f'{theirs.JAVA} -cp "/classes:/follower:{theirs.LIBRARIES}" '
+        f"Follow {pods.NAME_SERVER} {topic} {topic} {members.COORDINATOR} "
+        f"{members.name_group(topic)} {members.TOKEN} {members.AUTHORITIES}",
+        {"/classes": compile_consumer(), "/follower": java_follower.compile_classes()},
+    )
+
+
+@contextlib.contextmanager
+def start(shop: Shop, client: Client, topic: str) -> Iterator[Consumers]:
+    """Run consumers until the context is left."""
+    del client  # the operator makes the topic
+    with members.start(shop, topic, make_program(topic)) as side:
+        yield side
+
+
+def play(shop: Shop, topic: str) -> Outcome:
+    """Play all events once."""
+    return scene.play(shop, topic, start, scene.EVENTS)

@@ -1,0 +1,48 @@
+"""Evenkeel's follower in Python, with a handler that writes down what it gets."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.handover import members, scene
+from benchmarks.handover.consumers import Consumers
+from benchmarks.handover.effects import Outcome
+from benchmarks.handover.pods import Program
+from follower.options import FollowerOptions
+from mq_client.blocking import Client
+from sandbox import images
+from sandbox.node.shop import ROOT, Shop
+
+NAME = "Python follower"
+ABOUT = f"""{members.ABOUT}, and `python -m follower`
+  in the pods of a StatefulSet, with default settings. A message counts as read when the
+  handler receives it.
+"""
+IN_FLIGHT = FollowerOptions().batch * members.QUEUES_EACH
+"""The greatest number of messages in the calls that are running: a queue has one call at a time."""
+HANDLERS = Path(__file__).parent / "peers" / "python"
+HANDLER = "writing:handle"
+
+
+def make_program(topic: str) -> Program:
+    """Describe the pods. The operator's image has all that a follower needs but the follower."""
+    return members.make_program(
+        f"evenkeel-operator:{images.read_version()}",
+        f"env PYTHONPATH=/code:/handlers python -m follower {HANDLER} "
+        f"--coordinator={members.COORDINATOR} --group={members.name_group(topic)} "
+        f"--token-file={members.TOKEN} --ca-file={members.AUTHORITIES}",
+        {"/code/follower": ROOT / "follower", "/handlers": HANDLERS},
+    )
+
+
+@contextlib.contextmanager
+def start(shop: Shop, client: Client, topic: str) -> Iterator[Consumers]:
+    """Run followers until the context is left."""
+    del client  # the operator makes the topic
+    with members.start(shop, topic, make_program(topic)) as side:
+        yield side
+
+
+def play(shop: Shop, topic: str) -> Outcome:
+    """Play all events once."""
+    return scene.play(shop, topic, start, scene.EVENTS)
