@@ -2,11 +2,12 @@
 Checks the chart with helm and kubeconform: `python -m tests.chart_checks`.
 
 Helm renders the chart with several files of values, and kubeconform compares every object with the
-schemas of each Kubernetes version that the chart supports. It prints one line per check, and exits
-with 1 if a check fails. If a program or its schemas are missing here, a loud line says what was
-skipped.
+schemas of each Kubernetes version that the chart supports, and also what a benchmark applies. It
+prints one line per check, and exits with 1 if a check fails. If a program or its schemas are
+missing here, a loud line says what was skipped.
 """
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import yaml
 
+from benchmarks.handover import members, pods
 from sandbox import go, jars, programs, schemas
 from tests.chart.rendering import CHART, EVERYTHING, MONITORING, OFF, ROOT
 
@@ -50,7 +52,7 @@ def main() -> int:
 def checks() -> Iterator[str]:
     """Run the checks one by one; yield a line for each that succeeded or was skipped."""
     helm = go.build(programs.HELM)
-    rendered = [examples()]
+    rendered = [examples(), member_pods()]
     for name, options in VALUES.items():
         ran("helm lint", helm, "lint", "--strict", "--quiet", *options, CHART)
         yield f"ok  helm lint --strict, {name}"
@@ -82,6 +84,14 @@ def examples() -> str:
     """Find the examples that Artifact Hub shows."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
     return yaml.safe_dump_all(yaml.safe_load(chart["annotations"]["artifacthub.io/crdsExamples"]))
+
+
+def member_pods() -> str:
+    """Make what a benchmark applies for members, with a program that does nothing."""
+    program = members.make_program("image", "true", {"/code": ROOT})
+    return (
+        f"{members.make_manifests('orders')}---\n{json.dumps(pods.build('orders', program, ROOT))}"
+    )
 
 
 def ran(what: str, *command: str | Path, told: str | None = None) -> str:

@@ -14,7 +14,7 @@ import yaml
 
 from benchmarks.handover import manifests, pods, scene
 from benchmarks.handover.consumers import Consumers
-from benchmarks.handover.pods import Program
+from benchmarks.handover.pods import Pods, Program
 from evenkeel.cluster.members.documents import TRUST
 from sandbox.node.shop import (
     GROUPS,
@@ -73,13 +73,29 @@ def make_manifests(topic: str) -> str:
     )
 
 
+class MemberPods(Pods):
+    """Pods that are members."""
+
+    def scale(self, count: int) -> None:
+        """
+        Wait until the group has so many slots, if any.
+
+        A slot whose pod has left keeps its queues for `rebalance.grace`, while they are lent. What
+        moves then still belongs to the same event.
+        """
+        super().scale(count)
+        if count:
+            self.shop.wait_until(GROUPS, self.topic, lambda it: len(it["assignments"]) == count)
+
+
 @contextlib.contextmanager
 def start(shop: Shop, topic: str, program: Program) -> Iterator[Consumers]:
     """Create a topic and a group, and run members until the context is left."""
     shop.apply(make_manifests(topic))
     shop.wait_until_made(topic)
     _wait_until_served(shop)
-    with pods.start(shop, topic, program, functools.partial(_set_queues, shop, topic)) as side:
+    crew = MemberPods(shop, topic)
+    with pods.start(crew, program, functools.partial(_set_queues, shop, topic)) as side:
         yield side
     shop.kubectl("-n", SHOP, "delete", GROUPS, topic, PATIENTLY)
 

@@ -74,26 +74,32 @@ def build(topic: str, program: Program, said: Path) -> Document:
     }
 
 
-class _Pods:
+class Pods:
+    """The pods of a StatefulSet, each of which is a seat."""
+
     def __init__(self, shop: Shop, topic: str) -> None:
-        self._shop = shop
-        self._topic = topic
+        """Refer to the StatefulSet, which may not exist yet."""
+        self.shop = shop
+        self.topic = topic
 
     def scale(self, count: int) -> None:
-        name = f"statefulset/{self._topic}"
-        self._shop.kubectl("-n", SHOP, "scale", name, f"--replicas={count}")
+        """Run this number of pods."""
+        name = f"statefulset/{self.topic}"
+        self.shop.kubectl("-n", SHOP, "scale", name, f"--replicas={count}")
 
     def kill(self, seat: str) -> None:
-        self._shop.node.faults.kill(SHOP, seat)
+        """Kill the process of a pod; the kubelet starts it again."""
+        self.shop.node.faults.kill(SHOP, seat)
 
 
 @contextlib.contextmanager
-def start(shop: Shop, topic: str, program: Program, set_queues: SetQueues) -> Iterator[Consumers]:
+def start(crew: Pods, program: Program, set_queues: SetQueues) -> Iterator[Consumers]:
     """Run consumers of a topic that exists, until the context is left."""
+    shop, topic = crew.shop, crew.topic
     said = shop.folder / f"{topic}-said"
     said.mkdir()
     said.chmod(0o777)  # so that pods of any user can write to it
     shop.apply(json.dumps(build(topic, program, said)))
     with contextlib.ExitStack() as struck:
         queues = scene.BROKERS_COUNT * scene.QUEUES
-        yield Consumers(_Pods(shop, topic), set_queues, topic, said, struck, queues)
+        yield Consumers(crew, set_queues, topic, said, struck, queues)

@@ -9,7 +9,7 @@ from benchmarks import peers
 from benchmarks.handover import pods, scene
 from benchmarks.handover.consumers import Consumers
 from benchmarks.handover.effects import Outcome
-from benchmarks.handover.pods import Program
+from benchmarks.handover.pods import Pods, Program
 from mq_client.blocking import Client
 from mq_client.values import TopicConfig
 from sandbox import jars, rocketmq
@@ -50,7 +50,7 @@ def start(shop: Shop, client: Client, topic: str) -> Iterator[Consumers]:
     wait_patiently(client.list_brokers, lambda it: len(it.brokers) == scene.BROKERS_COUNT)
     set_queues(client, topic, scene.QUEUES)
     change = functools.partial(set_queues, client, topic)
-    with pods.start(shop, topic, make_program(topic), change) as side:
+    with pods.start(Pods(shop, topic), make_program(topic), change) as side:
         yield side
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.handover import job, report, scene
+from benchmarks.handover import job, members, pods, report, scene
 from benchmarks.handover.consumers import Consumers
 from benchmarks.handover.effects import Consumed, Effect, Mark, Outcome, Sent, measure
+from benchmarks.handover.pods import Program
 from benchmarks.handover.rounds import Rounds
 from benchmarks.handover.sides import SIDES, list_figures
 from generate import handover
@@ -120,6 +121,33 @@ def test_the_lines_of_a_consumer_are_what_it_consumed(tmp_path: Path) -> None:
         assert side.find_owners() == {TWO: "orders-0"}
         side.finish(Sent([(0.0, 6)], frozenset({0, 1, 2, 3})))
     assert crew.sizes == [0]
+
+
+def test_members_mount_what_the_example_mounts_and_rocketmqs_own_consumers_do_not(
+    tmp_path: Path,
+) -> None:
+    member = members.make_program("image", "follow", {"/code": tmp_path})
+    alone = Program("image", "push", {"/classes": tmp_path})
+    found = [
+        pods.build("orders", program, tmp_path)["spec"]["template"]["spec"]
+        for program in (member, alone)
+    ]
+    mounts = [
+        {each["mountPath"]: each["readOnly"] for each in spec["containers"][0]["volumeMounts"]}
+        for spec in found
+    ]
+    assert mounts == [
+        {"/code": True, "/said": False, "/var/run/evenkeel": True},
+        {"/classes": True, "/said": False},
+    ]
+    volumes = [{each["name"] for each in spec["volumes"]} for spec in found]
+    assert volumes == [{"folder-0", "folder-1", "evenkeel"}, {"folder-0", "folder-1"}]
+    assert {each["name"] for each in found[0]["containers"][0]["env"]} >= {
+        "POD_NAME",
+        "COORDINATOR",
+    }
+    for path in (members.TOKEN, members.AUTHORITIES):
+        assert Path(path).parent == Path("/var/run/evenkeel")
 
 
 class Crew:
