@@ -1,4 +1,4 @@
-"""Plays the same scene on both sides: a steady flow of messages to a topic, and events."""
+"""Plays the same scene on all sides: a steady flow of messages to a topic, and events."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""The manifests of both sides."""
+"""The manifests of groups and topics."""
 
 import re
 from pathlib import Path
