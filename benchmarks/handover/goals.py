@@ -8,6 +8,19 @@ from benchmarks.handover.rounds import Rounds
 from benchmarks.targets import Figure
 from sandbox.node.shop import BROKER
 
+MEMBER_GAPS = {
+    scene.JOIN: 0.5,
+    scene.LEAVE: 0.5,
+    scene.KILL: 1.3,
+    scene.FREEZE: members.SESSION_SECONDS + 2,
+    scene.CUT: members.SESSION_SECONDS + 2,
+    scene.ADD: 2.0,
+}
+"""For members, the longest that a queue may stand still, in seconds."""
+BESIDE_SECONDS = 0.3
+"""The same for queues of the other brokers, if a broker is killed."""
+DELAY_SECONDS = 0.05
+"""For members, from storing to reading a message, for 99 %."""
 PLANNED_SECONDS = 3.0
 KILL_SECONDS = 5.0
 DRIVER_SECONDS = 60.0
@@ -48,23 +61,14 @@ def list_member_figures(rounds: Rounds, in_flight: int) -> Iterator[Figure]:
         yield _twice(rounds, event, 0)
     for event in (scene.THAW, scene.HEAL):
         yield _twice(rounds, event, in_flight)
-    for event, limit in (
-        (scene.JOIN, members.PLANNED_SECONDS),
-        (scene.LEAVE, members.PLANNED_SECONDS),
-        (scene.KILL, members.KILL_SECONDS),
-        (scene.FREEZE, members.SILENT_SECONDS),
-        (scene.CUT, members.SILENT_SECONDS),
-        (scene.ADD, members.ADD_SECONDS),
-    ):
+    for event, limit in MEMBER_GAPS.items():
         yield _gap(rounds, event, limit)
     beside = rounds.worst(scene.BROKER, lambda it: it.find_standstill_beside(BROKER))
     name = f"longest gap, {scene.BROKER}, queues of others"
-    yield _limit(rounds, name, beside, members.BESIDE_SECONDS, "s")
+    yield _limit(rounds, name, beside, BESIDE_SECONDS, "s")
     delay = rounds.find_worst(scene.QUIET, attrgetter("delay"))
     assert delay is not None, "a quiet time without messages"
-    yield _limit(
-        rounds, f"stored until read, 99 %, {scene.QUIET}", delay, members.DELAY_SECONDS, "s"
-    )
+    yield _limit(rounds, f"stored until read, 99 %, {scene.QUIET}", delay, DELAY_SECONDS, "s")
 
 
 def _lost(rounds: Rounds) -> Figure:

@@ -31,12 +31,6 @@ from sandbox.statuses import Document
 SESSION_SECONDS = 10
 """The default of `consumers.members.session`."""
 ABOUT = f"a ConsumerGroup with members, session {SESSION_SECONDS} s"
-PLANNED_SECONDS, KILL_SECONDS, SILENT_SECONDS, ADD_SECONDS = 0.5, 1.3, SESSION_SECONDS + 2, 2.0
-"""Targets for the longest standstill of a queue, for the kinds of events."""
-BESIDE_SECONDS = 0.3
-"""And for queues of the other brokers, if a broker is killed."""
-DELAY_SECONDS = 0.05
-"""Target for the time from storing to handling a message, of 99 %."""
 QUEUES_EACH = scene.BROKERS_COUNT * scene.QUEUES // scene.CONSUMERS
 """How many queues a member has that is frozen or cut off."""
 COORDINATOR, TOKEN, AUTHORITIES = (
