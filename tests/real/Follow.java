@@ -19,7 +19,8 @@ import org.apache.rocketmq.common.message.MessageExt;
  *
  * <p>Arguments: name server, topic, group, coordinator, its group, token file, name, output, and
  * "orderly" or "concurrently", or "plain" if it does not follow. SIGTERM lets it leave. A body that
- * begins with "slow" takes a while; one with "bad" fails the first time, after that while.
+ * begins with "slow" takes a while; one with "bad" fails the first time, after that while. The
+ * property "poll" says how often the client looks for new queues, in ms.
  */
 final class Follow {
     private static FileOutputStream out;
@@ -35,6 +36,7 @@ final class Follow {
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMqClientApiTimeout(30_000); // a busy machine fails no test
         consumer.setAwaitTerminationMillisWhenShutdown(10_000);
+        consumer.setPollNameServerInterval(Integer.getInteger("poll", 30_000));
         consumer.subscribe(args[1], "*");
         if (args[8].equals("orderly")) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {

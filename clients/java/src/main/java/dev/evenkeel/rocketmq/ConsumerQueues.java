@@ -1,6 +1,8 @@
 package dev.evenkeel.rocketmq;
 
 import java.util.AbstractMap.SimpleEntry;
+import java.util.Collection;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Queue;
 import java.util.Set;
@@ -84,8 +86,22 @@ final class ConsumerQueues {
         }
     }
 
-    /** Makes the client ask the strategy soon. */
-    void rebalance() {
+    /**
+     * Makes the client ask the strategy soon.
+     *
+     * <p>By itself it looks only every 30 s for queues that were added. So it is made to look if it
+     * does not know these. The caller may wait for a name server.
+     */
+    void rebalance(Collection<MessageQueue> lacking) {
+        Set<String> topics = new HashSet<>();
+        for (MessageQueue each : lacking) {
+            Set<MessageQueue> known =
+                    client.getRebalanceImpl().getTopicSubscribeInfoTable().get(each.getTopic());
+            if (known == null || !known.contains(each)) {
+                topics.add(each.getTopic());
+            }
+        }
+        topics.forEach(client.getmQClientFactory()::updateTopicRouteInfoFromNameServer);
         client.getmQClientFactory().rebalanceImmediately();
     }
 

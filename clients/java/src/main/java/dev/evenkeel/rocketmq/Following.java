@@ -15,6 +15,7 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * One consumer that follows, from its start until it is shut down.
@@ -29,7 +30,7 @@ final class Following {
     private static final double COMMIT_SECONDS = 0.2;
     private static final double MOST_COMMITS = 100;
     private static final double LEAST_PAUSE_SECONDS = 0.3;
-    private static final double MOST_PAUSE_SECONDS = 20.0;
+    private static final double MOST_PAUSE_SECONDS = 2.0;
     private static final List<String> UNSAID = Arrays.asList("Stale", "SessionOver", "NotLeading");
     private static final String NO_ANSWER = "no answer";
     private static final String REFUSED = "refused";
@@ -158,8 +159,9 @@ final class Following {
                 if (hasNews) {
                     pause = LEAST_PAUSE_SECONDS;
                 }
-                if (hasNews || (member.isLacking() && now >= rebalanceAt)) {
-                    queues.rebalance();
+                List<MessageQueue> lacking = member.listLacking();
+                if (hasNews || (!lacking.isEmpty() && now >= rebalanceAt)) {
+                    tasks.execute(() -> queues.rebalance(lacking));
                     rebalanceAt = now + pause;
                     pause = Math.min(2 * pause, MOST_PAUSE_SECONDS);
                 }

@@ -325,20 +325,22 @@ final class Member {
         }
     }
 
-    /** Whether the client does not read yet what it may, or something has changed. */
+    /** Whether something has changed. */
     synchronized boolean takeNews() {
         boolean found = hasNews;
         hasNews = false;
         return found;
     }
 
-    synchronized boolean isLacking() {
+    /** The queues that the client may read, and does not read yet. */
+    synchronized List<MessageQueue> listLacking() {
+        List<MessageQueue> found = new ArrayList<>();
         for (Holding each : holdings.values()) {
             if (!each.isLeaving() && !queues.has(each.queue)) {
-                return true;
+                found.add(each.queue);
             }
         }
-        return false;
+        return found;
     }
 
     /** Begins nothing new and releases everything. */
