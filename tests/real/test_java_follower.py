@@ -182,15 +182,20 @@ def test_calls_that_are_running_finish_before_their_queue_moves(
     slow = scene.sent - 2
     scene.send(40)
     scene.wait_for(lambda lines: len(lines) >= before + 40)
+    moved_at = now()
     scene.coordinator.publish({"a": BOTH["b"], "b": BOTH["a"]})
-    scene.send(40)
+
+    def list_moved(lines: Sequence[Line]) -> list[Line]:
+        return [line for line in read_by(lines, "b")
+                if (line.broker, line.queue) == ("broker-a", 0) and line.at > moved_at]  # fmt: skip
+
+    with Stream(scene):
+        scene.wait_for(lambda lines: bool(list_moved(lines)))
     lines = scene.wait_for_all()
     assert scene.twice() == []
     (call,) = [line for line in lines if line.number == slow]
     assert call.member == "a"
-    moved = [line for line in read_by(lines, "b") if (line.broker, line.queue) == ("broker-a", 0)]
-    assert moved
-    assert min(line.at for line in moved) > call.at
+    assert min(line.at for line in list_moved(lines)) > call.at
 
 
 def test_what_a_killed_consumer_handled_last_comes_again_and_nothing_is_lost(
