@@ -1,16 +1,12 @@
 """RocketMQ's push consumers that follow: the same program as RocketMQ's side, and two lines."""
 
-import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import peers
-from benchmarks.handover import members, pods, scene, theirs
-from benchmarks.handover.consumers import Consumers
+from benchmarks.handover import members, pods, theirs
 from benchmarks.handover.effects import Outcome
 from benchmarks.handover.pods import Program
-from mq_client.blocking import Client
 from sandbox import jars, java_follower
 from sandbox.node.shop import Shop
 
@@ -41,14 +37,6 @@ def make_program(topic: str) -> Program:
     )
 
 
-@contextlib.contextmanager
-def start(shop: Shop, client: Client, topic: str) -> Iterator[Consumers]:
-    """Run consumers until the context is left."""
-    del client  # the operator makes the topic
-    with members.start(shop, topic, make_program(topic)) as side:
-        yield side
-
-
 def play(shop: Shop, topic: str) -> Outcome:
     """Play all events once."""
-    return scene.play(shop, topic, start, scene.EVENTS)
+    return members.play(shop, topic, make_program(topic))

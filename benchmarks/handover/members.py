@@ -14,8 +14,10 @@ import yaml
 
 from benchmarks.handover import manifests, pods, scene
 from benchmarks.handover.consumers import Consumers
+from benchmarks.handover.effects import Outcome
 from benchmarks.handover.pods import Pods, Program
 from evenkeel.cluster.members.documents import TRUST
+from mq_client.blocking import Client
 from sandbox.node.shop import (
     GROUPS,
     PATIENTLY,
@@ -92,6 +94,15 @@ def start(shop: Shop, topic: str, program: Program) -> Iterator[Consumers]:
     with pods.start(crew, program, functools.partial(_set_queues, shop, topic)) as side:
         yield side
     shop.kubectl("-n", SHOP, "delete", GROUPS, topic, PATIENTLY)
+
+
+def play(shop: Shop, topic: str, program: Program) -> Outcome:
+    """Play all events once with members that run this program."""
+
+    def begin(shop: Shop, _: Client, topic: str) -> contextlib.AbstractContextManager[Consumers]:
+        return start(shop, topic, program)  # the operator makes the topic, without a client
+
+    return scene.play(shop, topic, begin, scene.EVENTS)
 
 
 def _read_example() -> Document:

@@ -1,15 +1,11 @@
 """Evenkeel's follower in Python, with a handler that writes down what it gets."""
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.handover import members, scene
-from benchmarks.handover.consumers import Consumers
+from benchmarks.handover import members
 from benchmarks.handover.effects import Outcome
 from benchmarks.handover.pods import Program
 from follower.options import FollowerOptions
-from mq_client.blocking import Client
 from sandbox import images
 from sandbox.node.shop import ROOT, Shop
 
@@ -35,14 +31,6 @@ def make_program(topic: str) -> Program:
     )
 
 
-@contextlib.contextmanager
-def start(shop: Shop, client: Client, topic: str) -> Iterator[Consumers]:
-    """Run followers until the context is left."""
-    del client  # the operator makes the topic
-    with members.start(shop, topic, make_program(topic)) as side:
-        yield side
-
-
 def play(shop: Shop, topic: str) -> Outcome:
     """Play all events once."""
-    return scene.play(shop, topic, start, scene.EVENTS)
+    return members.play(shop, topic, make_program(topic))
