@@ -21,11 +21,16 @@ _KEY, _TOPIC_KEY = Key("shop", "billing"), Key("shop", "orders")
 
 
 class _Noting(Coordination):
-    """Notes who leaves."""
+    """Notes who leaves, and how many queues were released."""
 
     def __init__(self) -> None:
         super().__init__(lambda key: None)
         self.left: list[str] = []
+        self.released = 0
+        self.queue_released = self._note_release
+
+    def _note_release(self, _: float) -> None:
+        self.released += 1
 
     def leave(self, key: Key, member: str, session: str) -> None:
         super().leave(key, member, session)
@@ -59,6 +64,12 @@ class Coordinator:
         """The members that have left, in their order."""
         assert self._coordination is not None
         return self._coordination.left
+
+    @property
+    def released(self) -> int:
+        """How many queues members have let go of, for others."""
+        assert self._coordination is not None
+        return self._coordination.released
 
     def publish(self, owners: Mapping[str, Sequence[tuple[str, str]]]) -> None:
         """Publish an assignment: for each member its brokers and queue ids."""

@@ -177,6 +177,7 @@ def check_that_a_late_commit_is_put_right(scene: Scene) -> None:
     check_that_all_is_committed(scene)
     _commit_late(scene)
     scene.coordinator.publish({"a": BOTH["b"], "b": BOTH["a"]})
+    assert wait_for(lambda: scene.coordinator.released, lambda count: count == 3) == 3
     scene.send(40)
     lines = scene.wait_for_all()
     assert "b" in {each.member for each in by_queue(lines)["broker-a", 0]}

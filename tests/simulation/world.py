@@ -318,7 +318,7 @@ class World:
                 self.later(event.delay, partial(self._publish, self.epoch))
             case story.Freeze():
                 process = self.processes[event.member]
-                process.frozen_until = self.now + event.seconds
+                process.frozen_until = max(process.frozen_until, self.now + event.seconds)
             case story.Kill():
                 self._replace(event.member, event.restart)
                 if event.told is not None:
