@@ -11,8 +11,11 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
+import org.apache.rocketmq.client.impl.consumer.RebalanceImpl;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * RocketMQ's own consumer, which follows. It writes a line for each message when it has handled it.
@@ -20,7 +23,8 @@ import org.apache.rocketmq.common.message.MessageExt;
  * <p>Arguments: name server, topic, group, coordinator, its group, token file, name, output, and
  * "orderly" or "concurrently", or "plain" if it does not follow. SIGTERM lets it leave. A body that
  * begins with "slow" takes a while; one with "bad" fails the first time, after that while. The
- * property "poll" says how often the client looks for new queues, in ms.
+ * property "poll" says how often the client looks for new queues, in ms, and "drop" how often it
+ * drops one that it reads, as it does by itself after two minutes without a pull.
  */
 final class Follow {
     private static FileOutputStream out;
@@ -57,7 +61,24 @@ final class Follow {
         }
         Runtime.getRuntime().addShutdownHook(new Thread(consumer::shutdown));
         consumer.start();
+        int dropMillis = Integer.getInteger("drop", 0);
+        while (dropMillis > 0) {
+            pause(dropMillis);
+            dropOne(consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl(), args[1]);
+        }
         Thread.currentThread().join();
+    }
+
+    private static void dropOne(RebalanceImpl client, String topic) {
+        for (MessageQueue each : client.getProcessQueueTable().keySet()) {
+            ProcessQueue record = client.getProcessQueueTable().get(each);
+            if (each.getTopic().equals(topic) && record != null && record.getMsgCount().get() > 0) {
+                record.setDropped(true);
+                client.removeUnnecessaryMessageQueue(each, record);
+                client.getProcessQueueTable().remove(each, record);
+                return;
+            }
+        }
     }
 
     private static boolean handle(List<MessageExt> messages) {

@@ -336,6 +336,22 @@ def test_queues_that_are_added_are_read_before_the_client_looks_for_them(
     scene.wait_for_all()
 
 
+@UNHURRIED
+@pytest.mark.parametrize("version", CLIENTS)
+def test_nothing_comes_twice_when_the_client_drops_a_queue_by_itself(
+    scene: Scene, consumers: Consumers, version: str
+) -> None:
+    consumers.version, consumers.options = version, ["-Ddrop=300"]
+    scene.coordinator.publish({"a": [*BOTH["a"], *BOTH["b"]]})
+    scene.start("a")
+    with Stream(scene):
+        wait_for(
+            lambda: scene.log("a").read_text().count("it is read anew"), lambda count: count > 9
+        )
+    scene.wait_for_all()
+    assert scene.twice() == []
+
+
 def find_lent(lines: Sequence[Line]) -> float | None:
     """When `a` first reads what `b` owns."""
     return find_next(read_by(lines, "a"), "broker-b", 0.0)

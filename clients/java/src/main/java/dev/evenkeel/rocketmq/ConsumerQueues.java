@@ -6,29 +6,52 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Queue;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ConcurrentMap;
 import java.util.logging.Logger;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
+import org.apache.rocketmq.client.impl.consumer.PullRequest;
+import org.apache.rocketmq.client.impl.consumer.RebalanceImpl;
+import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.common.ServiceState;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /** The queues that RocketMQ's client reads, by its internal interfaces of 4.9 and 5. */
 final class ConsumerQueues {
+    private static final long TIMEOUT_MS = 3000;
     private static final Logger log = Logger.getLogger("dev.evenkeel.rocketmq");
 
     private final DefaultMQPushConsumerImpl client;
     private final Queue<Map.Entry<MessageQueue, ProcessQueue>> dropped =
             new ConcurrentLinkedQueue<>();
+    private final Set<Thread> beginners = ConcurrentHashMap.newKeySet();
+    private volatile boolean isStarted;
 
     ConsumerQueues(DefaultMQPushConsumer consumer) {
         this.client = consumer.getDefaultMQPushConsumerImpl();
     }
 
+    /**
+     * Waits for the end of {@code start}, which holds this lock.
+     *
+     * <p>The client calls itself running before it knows its topics and has sent heartbeats. If it
+     * rebalances then, client 5 counts its subscription as changed and cannot tell the brokers,
+     * which refuse its pulls until the next heartbeat, after 30 s.
+     */
+    void awaitStart() {
+        synchronized (client) {
+            isStarted = true;
+        }
+    }
+
     boolean isRunning() {
-        return client.getServiceState() == ServiceState.RUNNING;
+        return isStarted && client.getServiceState() == ServiceState.RUNNING;
     }
 
     boolean isOver() {
@@ -80,32 +103,121 @@ final class ConsumerQueues {
     void forget(MessageQueue queue, ProcessQueue record) {
         record.clear();
         try {
-            client.getRebalanceImpl().removeUnnecessaryMessageQueue(queue, record);
+            rebalance().removeUnnecessaryMessageQueue(queue, record);
         } catch (RuntimeException error) {
             log.warning(queue + ": the client cannot tidy up: " + error);
         }
     }
 
+    /** Adds the client's record of a queue; false if it has one. */
+    boolean add(MessageQueue queue, ProcessQueue record) {
+        return table().putIfAbsent(queue, record) == null;
+    }
+
+    /** Whether the current thread begins to read a queue. */
+    boolean isBeginning() {
+        return beginners.contains(Thread.currentThread());
+    }
+
     /**
-     * Makes the client ask the strategy soon.
+     * Begins to read queues of one broker, if the client knows them. The caller may wait for it.
      *
-     * <p>By itself it looks only every 30 s for queues that were added. So it is made to look if it
-     * does not know these. The caller may wait for a name server.
+     * <p>The client would begin them when it rebalances. But client 5 rebalances at most once a
+     * second, and waits for half a second before the first pull. A broker that has missed the
+     * heartbeat refuses pulls until the next one, after 30 s.
      */
-    void rebalance(Collection<MessageQueue> lacking) {
+    void begin(String broker, Collection<MessageQueue> wanted, Member member, AwakeClock clock)
+            throws MQClientException, InterruptedException, RemotingException {
+        learn(wanted);
+        if (!isKnownAt(broker)) {
+            sendHeartbeats();
+            if (!isKnownAt(broker)) {
+                return;
+            }
+        }
+        for (MessageQueue each : wanted) {
+            if (isKnown(each)) {
+                begin(each, member, clock);
+            }
+        }
+    }
+
+    private void begin(MessageQueue queue, Member member, AwakeClock clock)
+            throws MQClientException {
+        if (client.isConsumeOrderly() && !rebalance().lock(queue)) {
+            return;
+        }
+        rebalance().removeDirtyOffset(queue);
+        long offset;
+        beginners.add(Thread.currentThread());
+        try {
+            offset = rebalance().computePullFromWhereWithException(queue);
+        } finally {
+            beginners.remove(Thread.currentThread());
+        }
+        ProcessQueue record = new ProcessQueue();
+        record.setLocked(true);
+        if (offset < 0 || !member.beginReading(queue, record, clock.now())) {
+            return;
+        }
+        PullRequest pull = new PullRequest();
+        pull.setConsumerGroup(rebalance().getConsumerGroup());
+        pull.setNextOffset(offset);
+        pull.setMessageQueue(queue);
+        pull.setProcessQueue(record);
+        client.executePullRequestImmediately(pull);
+    }
+
+    /** Whether a broker knows this consumer. */
+    private boolean isKnownAt(String broker) throws InterruptedException, RemotingException {
+        String address = factory().findBrokerAddressInPublish(broker);
+        try {
+            return address != null && factory().getMQClientAPIImpl()
+                    .getConsumerIdListByGroup(address, rebalance().getConsumerGroup(), TIMEOUT_MS)
+                    .contains(factory().getClientId());
+        } catch (MQBrokerException noConsumerOfThisGroup) {
+            return false;
+        }
+    }
+
+    private void sendHeartbeats() {
+        try { // what it returns differs between 4.9 and 5
+            factory().getClass().getMethod("sendHeartbeatToAllBrokerWithLock").invoke(factory());
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException("this client is not supported", error);
+        }
+    }
+
+    /** Asks a name server for queues that were added; the client looks only every 30 s for them. */
+    private void learn(Collection<MessageQueue> wanted) {
         Set<String> topics = new HashSet<>();
-        for (MessageQueue each : lacking) {
-            Set<MessageQueue> known =
-                    client.getRebalanceImpl().getTopicSubscribeInfoTable().get(each.getTopic());
-            if (known == null || !known.contains(each)) {
+        for (MessageQueue each : wanted) {
+            if (!isKnown(each)) {
                 topics.add(each.getTopic());
             }
         }
-        topics.forEach(client.getmQClientFactory()::updateTopicRouteInfoFromNameServer);
-        client.getmQClientFactory().rebalanceImmediately();
+        topics.forEach(factory()::updateTopicRouteInfoFromNameServer);
+    }
+
+    private boolean isKnown(MessageQueue queue) {
+        Set<MessageQueue> known = rebalance().getTopicSubscribeInfoTable().get(queue.getTopic());
+        return known != null && known.contains(queue);
+    }
+
+    /** Makes the client ask the strategy soon. */
+    void askStrategy() {
+        factory().rebalanceImmediately();
+    }
+
+    private MQClientInstance factory() {
+        return client.getmQClientFactory();
+    }
+
+    private RebalanceImpl rebalance() {
+        return client.getRebalanceImpl();
     }
 
     private ConcurrentMap<MessageQueue, ProcessQueue> table() {
-        return client.getRebalanceImpl().getProcessQueueTable();
+        return rebalance().getProcessQueueTable();
     }
 }

@@ -31,6 +31,7 @@ final class FollowedOffsets implements OffsetStore {
 
     private final DefaultMQPushConsumer consumer;
     private final DefaultMQPushConsumerImpl client;
+    private final ConsumerQueues queues;
     private final Member member;
     private final AwakeClock clock;
     private final Troubles troubles;
@@ -40,9 +41,10 @@ final class FollowedOffsets implements OffsetStore {
     private final Set<String> silent = ConcurrentHashMap.newKeySet();
     private volatile RemoteBrokerOffsetStore brokers;
 
-    FollowedOffsets(DefaultMQPushConsumer consumer, Member member, AwakeClock clock,
-            Troubles troubles, Following following) {
+    FollowedOffsets(DefaultMQPushConsumer consumer, ConsumerQueues queues, Member member,
+            AwakeClock clock, Troubles troubles, Following following) {
         this.consumer = consumer;
+        this.queues = queues;
         this.client = consumer.getDefaultMQPushConsumerImpl();
         this.member = member;
         this.clock = clock;
@@ -87,8 +89,9 @@ final class FollowedOffsets implements OffsetStore {
             return brokers.readOffset(queue, type);
         }
         Holding holding = member.find(queue);
-        if (holding == null) {
-            return UNREADABLE;
+        boolean isOurs = Member.isRetry(queue) || queues.has(queue) || queues.isBeginning();
+        if (holding == null || !isOurs) {
+            return UNREADABLE; // the client must not begin it: see ConsumerQueues.begin
         }
         double now = clock.now();
         long offset = brokers.readOffset(queue, type);

@@ -1,10 +1,14 @@
 package dev.evenkeel.rocketmq;
 
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadFactory;
@@ -13,9 +17,11 @@ import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.MessageListener;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /**
  * One consumer that follows, from its start until it is shut down.
@@ -29,7 +35,7 @@ final class Following {
     private static final double LONGEST_SLEEP_SECONDS = 0.1;
     private static final double COMMIT_SECONDS = 0.2;
     private static final double MOST_COMMITS = 100;
-    private static final double LEAST_PAUSE_SECONDS = 0.3;
+    private static final double LEAST_PAUSE_SECONDS = 0.1;
     private static final double MOST_PAUSE_SECONDS = 2.0;
     private static final List<String> UNSAID = Arrays.asList("Stale", "SessionOver", "NotLeading");
     private static final String NO_ANSWER = "no answer";
@@ -47,6 +53,8 @@ final class Following {
     private final ConcurrentListener concurrent;
     private final String name;
     private final ExecutorService tasks;
+    /** Queues that a task begins to read. */
+    private final Set<MessageQueue> beginning = ConcurrentHashMap.newKeySet();
     private volatile boolean isOver;
 
     /** Prepares a consumer that is not started yet. */
@@ -56,7 +64,7 @@ final class Following {
         this.name = name;
         queues = new ConsumerQueues(consumer);
         member = new Member(queues);
-        offsets = new FollowedOffsets(consumer, member, clock, troubles, this);
+        offsets = new FollowedOffsets(consumer, queues, member, clock, troubles, this);
         MessageListener listener = consumer.getMessageListener();
         if (listener instanceof MessageListenerOrderly) {
             concurrent = null;
@@ -75,6 +83,7 @@ final class Following {
     void begin() {
         threads("time").newThread(this::keepTime).start();
         threads("brokers").newThread(this::serve).start();
+        tasks.execute(queues::awaitStart);
     }
 
     /** Releases everything in order and ends the session. */
@@ -142,13 +151,14 @@ final class Following {
 
     private void serve() {
         double commitAt = 0;
-        double rebalanceAt = 0;
+        double beginAt = 0;
         double pause = LEAST_PAUSE_SECONDS;
         while (!isOver) {
             double now = clock.now();
             try {
                 member.dropStrays(now);
                 queues.forgetDropped();
+                member.restartDropped(now);
                 release(member.takeReleases(now));
                 if (now >= commitAt) {
                     int count = member.listReading(now).size();
@@ -160,9 +170,9 @@ final class Following {
                     pause = LEAST_PAUSE_SECONDS;
                 }
                 List<MessageQueue> lacking = member.listLacking();
-                if (hasNews || (!lacking.isEmpty() && now >= rebalanceAt)) {
-                    tasks.execute(() -> queues.rebalance(lacking));
-                    rebalanceAt = now + pause;
+                if (hasNews || (!lacking.isEmpty() && now >= beginAt)) {
+                    begin(lacking);
+                    beginAt = now + pause;
                     pause = Math.min(2 * pause, MOST_PAUSE_SECONDS);
                 }
             } catch (RuntimeException error) {
@@ -172,17 +182,43 @@ final class Following {
         }
     }
 
+    /** Begins to read queues: those of a broker one after the other, all brokers side by side. */
+    private void begin(List<MessageQueue> lacking) {
+        Map<String, List<MessageQueue>> byBroker = new HashMap<>();
+        for (MessageQueue each : lacking) {
+            if (!Member.isRetry(each) && beginning.add(each)) {
+                byBroker.computeIfAbsent(each.getBrokerName(), name -> new ArrayList<>()).add(each);
+            }
+        }
+        byBroker.forEach((broker, wanted) -> tasks.execute(() -> {
+            try {
+                queues.begin(broker, wanted, member, clock);
+            } catch (InterruptedException error) {
+                Thread.currentThread().interrupt();
+            } catch (MQClientException | RemotingException | RuntimeException error) {
+                troubles.say(broker, broker + ": its queues cannot be read, trying again: " + error);
+            } finally {
+                wanted.forEach(beginning::remove);
+            }
+        }));
+        queues.askStrategy(); // the client itself begins the queues of retry topics
+    }
+
     /** Commits how far queues were handled, and lets go of all of them at the same moment. */
     private void release(List<Holding> leaving) {
         Map<Holding, Boolean> areCommitted = new LinkedHashMap<>();
         for (Holding each : leaving) {
-            long end = findEnd(each);
-            if (fillsGap(each, end)) {
-                continue;
+            try {
+                long end = findEnd(each);
+                if (fillsGap(each, end)) {
+                    continue;
+                }
+                areCommitted.put(each, offsets.commitLast(each, end));
+            } catch (RuntimeException error) {
+                troubles.say(error.getClass(), "trying again: " + error);
+                areCommitted.put(each, false);
             }
-            boolean isCommitted = offsets.commitLast(each, end);
-            areCommitted.put(each, isCommitted);
-            if (each.left != null && (isCommitted || clock.now() >= each.leaveBy)) {
+            if (each.left != null && (areCommitted.get(each) || clock.now() >= each.leaveBy)) {
                 queues.forget(each.queue, each.left);
             }
         }

@@ -20,8 +20,12 @@ final class Holding {
     long gapAt = -1;
     /** When it is released at the latest; NaN while it is granted. */
     double leaveBy = Double.NaN;
-    /** The client's own record of it, once it leaves; null if the client had none. */
+    /** The client's own record of it, from when reading begins; null for a retry topic. */
+    ProcessQueue record;
+    /** The same, once it leaves; null if the client had none. */
     ProcessQueue left;
+    /** It leaves only to be read anew: the client has dropped it by itself. */
+    boolean restarts;
     boolean isReleasing;
     double releaseAt;
     /** Another member may read the queue: nothing of it counts any more. */

@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import java.util.logging.Logger;
+import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
@@ -198,6 +199,15 @@ final class Member {
         return holdings.get(queue);
     }
 
+    /** Lets the client read a queue whose beginning is noted; false if it is held no more. */
+    synchronized boolean beginReading(MessageQueue queue, ProcessQueue record, double now) {
+        if (!mayRead(queue, now) || !queues.add(queue, record)) {
+            return false;
+        }
+        holdings.get(queue).record = record;
+        return true;
+    }
+
     /** Notes where reading begins; false if the queue is held no more. */
     synchronized boolean noteBegin(Holding holding, long offset, double now) {
         dropIfOver(now);
@@ -307,12 +317,35 @@ final class Member {
             return;
         }
         holding.isOver = true;
+        if (holding.restarts) {
+            holdings.put(holding.queue, new Holding(holding.queue));
+            hasNews = true;
+            return;
+        }
         holdings.remove(holding.queue);
         askAt = now;
         if (!isRetry(holding.queue)) {
             log.info("holds " + QueueIds.show(holds()));
         }
         notifyAll();
+    }
+
+    /**
+     * Lets go, inside this process, of queues that the client has dropped by itself, to read them
+     * anew: behind what was handled.
+     *
+     * <p>The client drops a queue that it has not pulled for two minutes, and one that was begun
+     * between its question to the strategy and its use of the answer.
+     */
+    synchronized void restartDropped(double now) {
+        dropIfOver(now);
+        for (Holding each : holdings.values()) {
+            if (!each.isLeaving() && each.record != null && !queues.has(each.queue)) {
+                log.info("the client has dropped " + each.queue + "; it is read anew");
+                leave(each, Double.POSITIVE_INFINITY);
+                each.restarts = true;
+            }
+        }
     }
 
     /** Stops what the client reads without holding it: it may have decided before it knew. */
@@ -370,9 +403,13 @@ final class Member {
 
     private void leave(Holding holding, double leaveBy) {
         if (!holding.isLeaving()) {
+            ProcessQueue dropped = queues.drop(holding.queue);
+            holding.left = dropped == null ? holding.record : dropped;
             holding.leaveBy = leaveBy;
-            holding.left = queues.drop(holding.queue);
+        } else if (holding.restarts) {
+            holding.leaveBy = leaveBy;
         }
+        holding.restarts = false;
     }
 
     private Set<MessageQueue> holds() {

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
@@ -27,6 +28,7 @@ public final class Checks {
         aMemberMayKeepReading();
         aQueueIsReleasedWhenNothingIsInFlight();
         aQueueIsReleasedWhenItsTimeIsOver();
+        aQueueThatTheClientDropsIsReadAnew();
         aMessageOfAnEarlierHoldingIsRefused();
         onlyTheNewestAnswerCounts();
         retriesAreHeldOnlyInASession();
@@ -162,6 +164,27 @@ public final class Checks {
         check(!member.beginCommit(holding, 31), "its result does not count");
     }
 
+    private static void aQueueThatTheClientDropsIsReadAnew() {
+        ConsumerQueues queues = makeQueues();
+        Member member = new Member(queues);
+        member.hearAnswer(member.takeAsk(0), grant(1, false, FIRST), 0);
+        Holding holding = member.find(FIRST);
+        member.noteBegin(holding, 0, 0);
+        check(member.beginReading(FIRST, new ProcessQueue(), 0), "held");
+        member.begin(FIRST, 0, 0);
+        member.restartDropped(1);
+        check(!holding.isLeaving(), "the client reads it");
+        queues.drop(FIRST);
+        member.restartDropped(1);
+        check(member.begin(FIRST, 1, 1) == null, "no call begins");
+        check(member.takeReleases(2).isEmpty(), "a call is running");
+        member.end(holding, Collections.emptyList());
+        check(member.takeReleases(2).size() == 1, "it is over");
+        member.noteReleased(holding, true, 2);
+        check(member.listLacking().equals(Collections.singletonList(FIRST)), "to be begun");
+        check(member.takeAsk(2).holds.contains(FIRST), "it was held all the time");
+    }
+
     private static void aMessageOfAnEarlierHoldingIsRefused() {
         Member member = makeMember();
         member.hearAnswer(member.takeAsk(0), grant(1, false, FIRST), 0);
@@ -208,7 +231,11 @@ public final class Checks {
     }
 
     private static Member makeMember() {
-        return new Member(new ConsumerQueues(new DefaultMQPushConsumer("billing")));
+        return new Member(makeQueues());
+    }
+
+    private static ConsumerQueues makeQueues() {
+        return new ConsumerQueues(new DefaultMQPushConsumer("billing"));
     }
 
     private static Answer grant(long revision, boolean keepsReading, MessageQueue... queues) {
