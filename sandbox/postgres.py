@@ -1,5 +1,5 @@
 """
-Starts a PostgreSQL on loopback, if one is installed on this machine.
+Starts a PostgreSQL on loopback. If this machine has none, root gets Debian's.
 
     with postgres.run() as database:
         psycopg.connect(database)
@@ -15,26 +15,31 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandbox import ports, process
+from sandbox import debian, ports, process
 
 _START_SECONDS = 60.0
 _INSTALLED = Path("/usr/lib/postgresql")
+_PACKAGE = "postgresql"
 _NOBODY = "nobody"
 _SETTINGS = ("fsync=off", "unix_socket_directories=", "listen_addresses=127.0.0.1")
 
 
-class NoPostgresError(Exception):
-    """No PostgreSQL is installed."""
-
-
 def find_program(name: str) -> Path:
-    """Find a program of the newest PostgreSQL that is installed."""
+    """Find a program of the newest PostgreSQL that is installed; install Debian's if none is."""
+    found = _find_installed(name)
+    if found is None:
+        debian.install(_PACKAGE)
+        found = _find_installed(name)
+    if found is None:
+        raise debian.NoDebianError(f"Debian's package {_PACKAGE} has no program {name}")
+    return found
+
+
+def _find_installed(name: str) -> Path | None:
     folders = sorted(_INSTALLED.glob("*/bin"), key=lambda each: each.parent.name.zfill(4))
     found = shutil.which(name, path=os.pathsep.join(map(str, reversed(folders))))
     found = found or shutil.which(name)
-    if found is None:
-        raise NoPostgresError(f"no program {name} is installed: install PostgreSQL's server")
-    return Path(found)
+    return Path(found) if found else None
 
 
 @contextlib.contextmanager

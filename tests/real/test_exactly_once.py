@@ -24,7 +24,7 @@ from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import To
 from mq_client.values import MessageQueue
-from sandbox import postgres, rocketmq
+from sandbox import debian, postgres, rocketmq
 from sandbox.waiting import wait_for
 from tests.coordinating import Coordinator
 from tests.followers import ROOT, Followers
@@ -121,7 +121,7 @@ def postgres_database() -> Iterator[Database]:
     with contextlib.ExitStack() as running:
         try:
             address = running.enter_context(postgres.run())
-        except postgres.NoPostgresError as error:
+        except debian.NoDebianError as error:
             pytest.skip(f"NO REAL POSTGRESQL: {error}")
         connection = running.enter_context(psycopg.connect(address))
         yield Database(lambda: connection, POSTGRES.format(address=address), "%s")
