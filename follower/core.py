@@ -149,7 +149,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         for queue in self._readings.keys() - grants.queues:
             reading = self._readings[queue]
             if not reading.is_leaving:
-                found += reading.leave(now + terms.drain, self.has_session(now))
+                found += reading.leave(now + terms.drain, is_again=True)
                 found += self._release_if_clear(reading, now)
         return found + self._ask_if_due(now)
 

@@ -37,7 +37,7 @@ MUTATIONS = [
     # The holder of a queue commits from time to time, because a late commit sets the offset back.
     (CORE, "reading.commit(is_again)", "reading.commit()"),
     (CORE, "is_again = is_due and self.has_session(now)", "is_again = is_due"),
-    (CORE, "reading.leave(now + terms.drain, self.has_session(now))", "reading.leave(now + terms.drain, False)"),
+    (CORE, "reading.leave(now + terms.drain, is_again=True)", "reading.leave(now + terms.drain, is_again=False)"),
     (CORE, "reading.leave(now + drain_seconds, self.has_session(now))", "reading.leave(now + drain_seconds, True)"),
     # When the session is over, the member drops all queues.
     (CORE, "if self.may_act(now):\n            return []", "if now >= 0:\n            return []"),

@@ -237,6 +237,15 @@ def test_with_keep_reading_an_answer_that_is_heard_too_late_grants_nothing() -> 
     assert kinds(member.granted("xy", 30.1)) == ["Locate", "AskCoordinator"]
 
 
+def test_with_keep_reading_a_member_that_stops_without_a_session_commits_nothing_again() -> None:
+    """Another member may hold the queue, and the commit would set its offset back."""
+    member = Member()
+    member.terms = KEEP_READING
+    member.reading(1.0)
+    assert "Commit" not in kinds(member.core.stop(6.0, 30.0))
+    assert member.core.holds == frozenset()
+
+
 def test_a_queue_whose_position_was_moved_begins_anew_and_stays_held() -> None:
     member = Member()
     life = member.reading()

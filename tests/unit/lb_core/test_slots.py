@@ -304,6 +304,16 @@ def test_slots_are_the_members_of_a_plan() -> None:
     ]
 
 
+def test_an_added_slot_counts_as_present_until_its_executor_is_overdue() -> None:
+    added = step(job("1"), "1", wanted=2).slots
+    assert slots.make_members(added, grace_seconds=60) == [Member("b-0"), Member("b-1")]
+    overdue = step(added, "1", wanted=2, elapsed=60.0).slots
+    assert slots.make_members(overdue, grace_seconds=60) == [
+        Member("b-0"),
+        Member("b-1", lost_for_seconds=60.0),
+    ]
+
+
 def test_a_replacement_moves_nothing_and_a_slot_empty_beyond_its_grace_moves_its_queues() -> None:
     queues = [QueueRange("t", "a", 0, 4)]
     policy = Policy(grace_seconds=60)
