@@ -235,8 +235,8 @@ def test_a_consumer_that_is_frozen_loses_its_queues_and_changes_nothing_later(
             scene.wait_for(lambda lines: len(read_by(lines, "b")) > 100)
             frozen.send_signal(signal.SIGSTOP)
             frozen_at = now()
-            lines = scene.wait_for(lambda lines: find_lent(lines) is not None)
-            lent = find_lent(lines)
+            lines = scene.wait_for(lambda lines: find_lent(lines, frozen_at) is not None)
+            lent = find_lent(lines, frozen_at)
             assert lent is not None
             time.sleep(SESSION_SECONDS)
             frozen.send_signal(signal.SIGCONT)
@@ -352,9 +352,9 @@ def test_nothing_comes_twice_when_the_client_drops_a_queue_by_itself(
     assert scene.twice() == []
 
 
-def find_lent(lines: Sequence[Line]) -> float | None:
-    """When `a` first reads what `b` owns."""
-    return find_next(read_by(lines, "a"), "broker-b", 0.0)
+def find_lent(lines: Sequence[Line], since: float) -> float | None:
+    """When `a` first reads what `b` owns, after a moment."""
+    return find_next(read_by(lines, "a"), "broker-b", since)
 
 
 def test_a_consumer_stops_at_the_end_of_its_session_while_the_coordinator_is_away(

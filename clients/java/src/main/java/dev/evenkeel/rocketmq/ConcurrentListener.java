@@ -36,8 +36,8 @@ final class ConcurrentListener implements MessageListenerConcurrently {
     @Override
     public ConsumeConcurrentlyStatus consumeMessage(
             List<MessageExt> messages, ConsumeConcurrentlyContext context) {
-        Holding holding = member.begin(
-                context.getMessageQueue(), messages.get(0).getQueueOffset(), clock.now());
+        Holding holding =
+                member.begin(context.getMessageQueue(), messages.get(0), clock.now());
         if (holding == null) {
             return ConsumeConcurrentlyStatus.RECONSUME_LATER; // it is dropped: nobody looks at it
         }

@@ -13,11 +13,13 @@ import java.util.logging.Logger;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.impl.FindBrokerResult;
 import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.client.impl.consumer.PullRequest;
 import org.apache.rocketmq.client.impl.consumer.RebalanceImpl;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
+import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.ServiceState;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.exception.RemotingException;
@@ -155,7 +157,7 @@ final class ConsumerQueues {
         } finally {
             beginners.remove(Thread.currentThread());
         }
-        ProcessQueue record = new ProcessQueue();
+        Record record = new Record();
         record.setLocked(true);
         if (offset < 0 || !member.beginReading(queue, record, clock.now())) {
             return;
@@ -168,12 +170,16 @@ final class ConsumerQueues {
         client.executePullRequestImmediately(pull);
     }
 
-    /** Whether a broker knows this consumer. */
+    /** Whether a broker knows this consumer: the master, or a slave if that is away. */
     private boolean isKnownAt(String broker) throws InterruptedException, RemotingException {
-        String address = factory().findBrokerAddressInPublish(broker);
+        FindBrokerResult found =
+                factory().findBrokerAddressInSubscribe(broker, MixAll.MASTER_ID, false);
+        if (found == null) {
+            return false;
+        }
         try {
-            return address != null && factory().getMQClientAPIImpl()
-                    .getConsumerIdListByGroup(address, rebalance().getConsumerGroup(), TIMEOUT_MS)
+            return factory().getMQClientAPIImpl().getConsumerIdListByGroup(
+                    found.getBrokerAddr(), rebalance().getConsumerGroup(), TIMEOUT_MS)
                     .contains(factory().getClientId());
         } catch (MQBrokerException noConsumerOfThisGroup) {
             return false;

@@ -89,7 +89,8 @@ final class FollowedOffsets implements OffsetStore {
             return brokers.readOffset(queue, type);
         }
         Holding holding = member.find(queue);
-        boolean isOurs = Member.isRetry(queue) || queues.has(queue) || queues.isBeginning();
+        boolean isOurs = Member.isRetry(queue) || queues.isBeginning()
+                || (client.isConsumeOrderly() && queues.has(queue));
         if (holding == null || !isOurs) {
             return UNREADABLE; // the client must not begin it: see ConsumerQueues.begin
         }

@@ -20,8 +20,8 @@ final class Holding {
     long gapAt = -1;
     /** When it is released at the latest; NaN while it is granted. */
     double leaveBy = Double.NaN;
-    /** The client's own record of it, from when reading begins; null for a retry topic. */
-    ProcessQueue record;
+    /** The client's record of it, from when reading begins; null for a retry topic. */
+    Record record;
     /** The same, once it leaves; null if the client had none. */
     ProcessQueue left;
     /** It leaves only to be read anew: the client has dropped it by itself. */
@@ -39,13 +39,10 @@ final class Holding {
         return !Double.isNaN(leaveBy);
     }
 
-    /**
-     * Whether a message may be handled.
-     *
-     * <p>One before the beginning was pulled for an earlier holding of the same queue.
-     */
-    boolean mayBegin(long offset) {
-        return !isLeaving() && beginsAt >= 0 && offset >= beginsAt;
+    /** Whether a message may be handled: not one that was pulled for an earlier holding. */
+    boolean mayBegin(MessageExt message) {
+        boolean isMine = Member.isRetry(queue) || (record != null && record.has(message));
+        return isMine && !isLeaving() && beginsAt >= 0 && message.getQueueOffset() >= beginsAt;
     }
 
     /** Whether it can be released now. */

@@ -200,7 +200,7 @@ final class Member {
     }
 
     /** Lets the client read a queue whose beginning is noted; false if it is held no more. */
-    synchronized boolean beginReading(MessageQueue queue, ProcessQueue record, double now) {
+    synchronized boolean beginReading(MessageQueue queue, Record record, double now) {
         if (!mayRead(queue, now) || !queues.add(queue, record)) {
             return false;
         }
@@ -216,11 +216,13 @@ final class Member {
     }
 
     /** Begins a call of the listener; null if it may not begin. */
-    synchronized Holding begin(MessageQueue queue, long offset, double now) {
+    synchronized Holding begin(MessageQueue queue, MessageExt message, double now) {
         dropIfOver(now);
         Holding holding = holdings.get(queue);
-        if (holding == null || !holding.mayBegin(offset)) {
-            dropStray(queue);
+        if (holding == null || !holding.mayBegin(message)) {
+            if (holding == null || isRetry(queue)) {
+                dropStray(queue);
+            }
             return null;
         }
         holding.running++;
@@ -369,7 +371,7 @@ final class Member {
     synchronized List<MessageQueue> listLacking() {
         List<MessageQueue> found = new ArrayList<>();
         for (Holding each : holdings.values()) {
-            if (!each.isLeaving() && !queues.has(each.queue)) {
+            if (!each.isLeaving() && each.record == null && !queues.has(each.queue)) {
                 found.add(each.queue);
             }
         }

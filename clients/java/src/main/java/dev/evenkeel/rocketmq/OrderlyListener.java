@@ -22,8 +22,8 @@ final class OrderlyListener implements MessageListenerOrderly {
     @Override
     public ConsumeOrderlyStatus consumeMessage(
             List<MessageExt> messages, ConsumeOrderlyContext context) {
-        Holding holding = member.begin(
-                context.getMessageQueue(), messages.get(0).getQueueOffset(), clock.now());
+        Holding holding =
+                member.begin(context.getMessageQueue(), messages.get(0), clock.now());
         if (holding == null) {
             return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
         }

@@ -7,7 +7,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
-import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
@@ -96,9 +95,9 @@ public final class Checks {
         Member member = makeMember();
         member.hearAnswer(member.takeAsk(0), grant(1, false, FIRST), 0);
         Holding holding = member.find(FIRST);
-        check(member.noteBegin(holding, 7, 1), "held");
-        check(member.begin(FIRST, 7, 1) == holding, "held");
-        check(member.begin(FIRST, 8, 9.5) == null, "over");
+        Record record = begin(member, 7);
+        check(member.begin(FIRST, pull(record, 7), 1) == holding, "held");
+        check(member.begin(FIRST, pull(record, 8), 9.5) == null, "over");
         check(!member.beginCommit(holding, 9.5), "over");
         check(!member.noteDone(FIRST, 8), "over");
         Ask next = member.takeAsk(9.5);
@@ -133,8 +132,7 @@ public final class Checks {
         Member member = makeMember();
         member.hearAnswer(member.takeAsk(0), grant(1, false, FIRST, SECOND), 0);
         Holding holding = member.find(FIRST);
-        member.noteBegin(holding, 0, 0);
-        member.begin(FIRST, 0, 0);
+        member.begin(FIRST, pull(begin(member, 0), 0), 0);
         member.hearAnswer(member.takeAsk(1), grant(2, false, SECOND), 1);
         check(!member.mayRead(FIRST, 1), "it leaves");
         check(member.takeReleases(2).isEmpty(), "a call is running");
@@ -153,8 +151,7 @@ public final class Checks {
         Member member = makeMember();
         member.hearAnswer(member.takeAsk(0), grant(1, true, FIRST), 0);
         Holding holding = member.find(FIRST);
-        member.noteBegin(holding, 0, 0);
-        member.begin(FIRST, 0, 0);
+        member.begin(FIRST, pull(begin(member, 0), 0), 0);
         member.hearAnswer(member.takeAsk(1), grant(2, true), 1);
         check(member.takeReleases(30.9).isEmpty(), "a call is running");
         check(member.takeReleases(31).size() == 1, "it had 30 s");
@@ -169,29 +166,34 @@ public final class Checks {
         Member member = new Member(queues);
         member.hearAnswer(member.takeAsk(0), grant(1, false, FIRST), 0);
         Holding holding = member.find(FIRST);
-        member.noteBegin(holding, 0, 0);
-        check(member.beginReading(FIRST, new ProcessQueue(), 0), "held");
-        member.begin(FIRST, 0, 0);
+        Record record = begin(member, 0);
+        MessageExt late = pull(record, 1);
+        member.begin(FIRST, pull(record, 0), 0);
         member.restartDropped(1);
         check(!holding.isLeaving(), "the client reads it");
         queues.drop(FIRST);
+        check(member.listLacking().isEmpty(), "its calls come first");
         member.restartDropped(1);
-        check(member.begin(FIRST, 1, 1) == null, "no call begins");
+        check(member.begin(FIRST, late, 1) == null, "no call begins");
         check(member.takeReleases(2).isEmpty(), "a call is running");
         member.end(holding, Collections.emptyList());
         check(member.takeReleases(2).size() == 1, "it is over");
         member.noteReleased(holding, true, 2);
         check(member.listLacking().equals(Collections.singletonList(FIRST)), "to be begun");
         check(member.takeAsk(2).holds.contains(FIRST), "it was held all the time");
+        check(member.begin(FIRST, late, 2) == null, "not begun");
+        record = begin(member, 1);
+        check(member.begin(FIRST, late, 2) == null, "it comes again");
+        check(member.begin(FIRST, pull(record, 1), 2) != null, "this time");
+        check(queues.has(FIRST), "nothing stray");
     }
 
     private static void aMessageOfAnEarlierHoldingIsRefused() {
         Member member = makeMember();
         member.hearAnswer(member.takeAsk(0), grant(1, false, FIRST), 0);
-        check(member.begin(FIRST, 100, 1) == null, "it is not known where reading begins");
-        member.noteBegin(member.find(FIRST), 100, 1);
-        check(member.begin(FIRST, 99, 1) == null, "the holding before has handled it");
-        check(member.begin(FIRST, 100, 1) != null, "its first");
+        Record record = begin(member, 100);
+        check(member.begin(FIRST, pull(record, 99), 1) == null, "the holding before has it");
+        check(member.begin(FIRST, pull(record, 100), 1) != null, "its first");
         check(!member.noteDone(FIRST, 99), "an old offset");
         check(member.noteDone(FIRST, 101), "a new offset");
     }
@@ -232,6 +234,22 @@ public final class Checks {
 
     private static Member makeMember() {
         return new Member(makeQueues());
+    }
+
+    /** Begins to read the first queue. */
+    private static Record begin(Member member, long offset) {
+        check(member.noteBegin(member.find(FIRST), offset, 0), "held");
+        Record record = new Record();
+        check(member.beginReading(FIRST, record, 0), "held");
+        return record;
+    }
+
+    private static MessageExt pull(Record record, long offset) {
+        MessageExt message = new MessageExt();
+        message.setQueueOffset(offset);
+        message.setBody(new byte[0]);
+        record.putMessage(Collections.singletonList(message));
+        return message;
     }
 
     private static ConsumerQueues makeQueues() {
