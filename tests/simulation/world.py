@@ -360,15 +360,15 @@ class World:
     def _stop(self, process: Process, restart: float) -> None:
         def begin(now: float) -> list[Any]:
             process.is_stopping = True
+            seconds = TERMS.drain * (1 + 2 * DRIFT) + 0.1
+            self.later(seconds, partial(process.do, check))
+            self.later(seconds + restart, partial(self._restart, process.number))
             return process.core.stop(TERMS.drain, now)
 
         def check(_: float) -> list[Any]:
             raise BrokenPromiseError(f"member {process.name} has not stopped in time")
 
         process.do(begin)
-        seconds = max(0.0, process.frozen_until - self.now) + TERMS.drain * (1 + 2 * DRIFT) + 0.1
-        self.later(seconds, partial(process.do, check))
-        self.later(seconds + restart, partial(self._restart, process.number))
 
     def _replace(self, number: int, restart: float) -> None:
         self.processes[number].is_dead = True
