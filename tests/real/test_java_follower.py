@@ -284,8 +284,8 @@ def test_plain_consumers_are_replaced_by_members_and_no_queue_is_left_out(
         if not are_together:
             for process in old.values():
                 stop(process)
-            committed = {queue: scene.client.find_committed(scene.coordinator.group, queue) or 0
-                         for queue in scene.queues}  # fmt: skip
+        committed = {queue: scene.client.find_committed(scene.coordinator.group, queue) or 0
+                     for queue in scene.queues}  # fmt: skip
         consumers.mode = "concurrently"
         for name, process in zip(("a", "b"), old.values(), strict=True):
             scene.start(name)
