@@ -16,7 +16,7 @@ from evenkeel.cluster.members.members_service import MembersService
 from evenkeel.cluster.members.pod_door import PodDoor
 from evenkeel.cluster.members.token_reviews import TokenReviews
 from evenkeel.cluster.watch.cluster_cache import ClusterCache
-from evenkeel.cluster.watch.pod_selectors import Labels, PodSelectors
+from evenkeel.cluster.watch.pod_selectors import PodSelectors
 from evenkeel.cluster.watch.pods import Pod
 from evenkeel.cluster.watch.scopes import WatchedKind
 from evenkeel.cluster.world import ClusterWorld
@@ -82,8 +82,8 @@ class Operator:
             )
             self.kinds.append(zones)
         self._selectors = PodSelectors()
-        self._labels: dict[Key, Labels] = {}
-        """The last labels of each pod, to find its groups after it is gone."""
+        self._pods: dict[Key, Pod] = {}
+        """Each pod as it was last seen, to find its groups after it is gone, and what is new."""
 
     async def begin(self) -> None:
         """Begin to reconcile."""
@@ -186,20 +186,20 @@ class Operator:
     def _pod_changed(self, key: Key) -> None:
         """Note a change of all groups to which the pod belongs or belonged."""
         pod = self.cache.pods.get(key)
-        before = self._labels.pop(key, {})
+        before = self._pods.pop(key, None)
         if pod is not None:
-            self._labels[key] = pod.labels
-        for labels in (before, pod.labels if pod is not None else {}):
+            self._pods[key] = pod
+        for labels in (each.labels if each is not None else {} for each in (before, pod)):
             if GROUP_LABEL in labels:
                 self._group_changed(Key(key.namespace, labels[GROUP_LABEL]))
             for group in self._selectors.find_groups(key.namespace, labels):
-                if pod is not None:
-                    self._note_end(group, pod)
+                if before is not None and pod is not None:
+                    self._note_end(group, before, pod)
                 self._group_changed(group)
 
-    def _note_end(self, group: Key, pod: Pod) -> None:
+    def _note_end(self, group: Key, before: Pod, pod: Pod) -> None:
         """
-        Tell the coordination if the pod, or a container of it, has ended, as the kubelet says.
+        Tell the coordination once that the pod, or all its containers, have ended.
 
         That a pod's object is gone says nothing: it may have been deleted by force, and its process
         may live on. One that has ended says so before its object goes.
@@ -209,8 +209,8 @@ class Operator:
             return
         if pod.has_ended:
             coordination.end(group, pod.key.name)
-        elif pod.last_end:
-            coordination.suspect(group, pod.key.name, datetime.fromisoformat(pod.last_end))
+        elif pod.gone_before not in ("", before.gone_before):
+            coordination.suspect(group, pod.key.name, datetime.fromisoformat(pod.gone_before))
 
     def _config_map_changed(self, key: Key) -> None:
         """Note a change of the group to which a ConfigMap belongs. Deletion has no effect."""

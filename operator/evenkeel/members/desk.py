@@ -20,16 +20,18 @@ from mq_client.values import MessageQueue
 
 Answer = Grants[MessageQueue] | Refusal
 Clock = Callable[[], float]
-CONFIRM_SECONDS = 1.0
+CONFIRM_SECONDS = 0.5
 """A member that lives has a request that waits, or sends one, within this time."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Begin:
-    """When a session began."""
+@dataclass(slots=True)
+class _Life:
+    """What is known of the process behind a session."""
 
     session: str
-    at: datetime
+    begun_at: datetime
+    quiet_since: float
+    """When its last request came or, if that one waited, when it was answered or given up."""
 
 
 class GroupDesk:
@@ -56,8 +58,8 @@ class GroupDesk:
         self.queue_released: Callable[[float], None] = lambda seconds: None
         """Called when a queue that was taken from a member is free, after this time."""
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
-        self._begun: dict[str, _Begin] = {}
-        """The begin of each live session, by member."""
+        self._lives: dict[str, _Life] = {}
+        """The process behind each live session, by member."""
         self.held: HeldQueues | None = None
         """Where queues are; None until that is known."""
         self._suspected: dict[str, asyncio.TimerHandle] = {}
@@ -69,7 +71,7 @@ class GroupDesk:
     @property
     def live(self) -> Mapping[str, datetime]:
         """The members that have a session, in order, and when it began."""
-        return {member: self._begun[member].at for member in sorted(self._core.sessions)}
+        return {member: self._lives[member].begun_at for member in sorted(self._core.sessions)}
 
     @property
     def is_settled(self) -> bool:
@@ -91,12 +93,11 @@ class GroupDesk:
     async def ask(self, member: str, asked: Asked[MessageQueue], wait_seconds: float) -> Answer:
         """Answer a member at once if there is news, otherwise after a while."""
         answer = self._core.ask(member, asked, self._clock())
-        begun = self._begun.get(member)
-        if not isinstance(answer, Refusal) and (begun is None or begun.session != asked.session):
-            self._begun[member] = _Begin(asked.session, datetime.now(UTC))
-        self._tell()
         if isinstance(answer, Refusal):
+            self._tell()
             return answer
+        life = self._note_life(member, asked.session)
+        self._tell()
         self._dismiss(member, Refusal.STALE)
         session = self._core.sessions[member]
         if session.revision != asked.revision or wait_seconds <= 0:
@@ -111,6 +112,14 @@ class GroupDesk:
         finally:
             if self._waiting.get(member) is news:
                 del self._waiting[member]
+            life.quiet_since = self._clock()
+
+    def _note_life(self, member: str, session: str) -> _Life:
+        life = self._lives.get(member)
+        if life is None or life.session != session:
+            life = self._lives[member] = _Life(session, datetime.now(UTC), 0.0)
+        life.quiet_since = self._clock()
+        return life
 
     def leave(self, member: str, session: str) -> None:
         """End a session whose member says good-bye."""
@@ -124,28 +133,35 @@ class GroupDesk:
 
     def suspect(self, member: str, ended_at: datetime) -> None:
         """
-        End the session of a member if it is of the process that has ended at this time.
+        End the session of a member if it is of a process that has ended by this time.
 
         Its successor may have begun a session of its own by now, and clocks of machines differ. So
-        it is looked at twice: it must have begun before that time, and must say nothing for a while
-        from now on. A process that is gone has no request that waits, because its connections are
-        closed.
+        it is looked at twice: it must have begun before that time, and must have said nothing for a
+        while. A process that is gone has no request that waits, because its connections are closed.
         """
-        begun = self._begun.get(member)
-        if begun is None or begun.at >= ended_at or member in self._suspected:
+        life = self._lives.get(member)
+        if life is None or life.begun_at >= ended_at or member in self._suspected:
             return
-        now = self._clock()
-        confirm = asyncio.get_running_loop().call_later(
-            CONFIRM_SECONDS, self._confirm, member, begun, now
-        )
-        self._suspected[member] = confirm
+        self._confirm_later(member, life, self._clock())
 
-    def _confirm(self, member: str, begun: _Begin, suspected_at: float) -> None:
-        """End the session of a suspected member that has said nothing since."""
+    def _confirm_later(self, member: str, life: _Life, suspected_at: float) -> None:
+        now = self._clock()
+        quiet_since = now if member in self._waiting else life.quiet_since
+        self._suspected[member] = asyncio.get_running_loop().call_later(
+            max(0.0, quiet_since + CONFIRM_SECONDS - now),
+            self._confirm, member, life, suspected_at,
+        )  # fmt: skip
+
+    def _confirm(self, member: str, life: _Life, suspected_at: float) -> None:
+        """End the session of a suspected member that has been quiet for long enough."""
         del self._suspected[member]
-        if self._begun.get(member) is not begun or member in self._waiting:
+        if self._lives.get(member) is not life or member in self._waiting:
             return
-        if self._core.sessions[member].heard_at <= suspected_at:
+        if self._core.sessions[member].heard_at > suspected_at:
+            return
+        if self._clock() - life.quiet_since < CONFIRM_SECONDS:  # its connection was closed later
+            self._confirm_later(member, life, suspected_at)
+        else:
             self.end(member)
 
     def close(self, why: DeniedError) -> None:
@@ -163,7 +179,7 @@ class GroupDesk:
         for member in changed:
             session = self._core.sessions.get(member)
             if session is None:
-                self._begun.pop(member, None)
+                self._lives.pop(member, None)
             self._dismiss(member, self._core.answer(session) if session else Refusal.SESSION_OVER)
         for seconds in releases:
             self.queue_released(seconds)

@@ -16,6 +16,11 @@ SERVICE, ADDRESS = "evenkeel-members", "10.1.2.3"
 LABELS = {"app": "billing"}
 ROUTE = [{"broker": "broker-a", "readQueues": 4, "writeQueues": 4}]
 SESSION_SECONDS = 2
+RUNNING: Document = {
+    "name": "main", "image": "nothing", "imageID": "", "ready": False, "restartCount": 0,
+    "state": {"running": {}},
+}  # fmt: skip
+"""What the kubelet says of a container that has not ended yet."""
 
 
 def make_group(namespace: Namespace, session: float = SESSION_SECONDS) -> None:
@@ -91,15 +96,16 @@ class Pod:
         self.session += "-next"
         self.number, self.revision, self.holds = 0, 0, []
 
-    def say_ended(self, **status: Any) -> None:
-        """Say what the kubelet says when the pod's container has ended, an hour from now."""
+    def say_ended(self, *beside: Document, **status: Any) -> None:
+        """
+        Say what the kubelet says when a container of the pod has ended, an hour from now.
+
+        `beside` are the statuses of its other containers.
+        """
         finished = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
         ended = {"terminated": {"exitCode": 137, "finishedAt": finished}}
-        container = {
-            "name": "main", "image": "nothing", "imageID": "", "ready": False, "restartCount": 1,
-            "state": {"running": {}}, "lastState": ended,
-        }  # fmt: skip
-        self.namespace.set_status(self.name, {"containerStatuses": [container], **status})
+        containers = [{**RUNNING, "restartCount": 1, "lastState": ended}, *beside]
+        self.namespace.set_status(self.name, {"containerStatuses": containers, **status})
 
     def leave(self) -> int:
         """End the session."""

@@ -194,6 +194,26 @@ def test_an_end_that_the_kubelet_sees_frees_the_queues_at_once(
     assert time.monotonic() - begun < 15
 
 
+def test_an_end_of_another_process_ends_no_session(namespace: Namespace, leader: Leader) -> None:
+    """That of a sidecar, or of an earlier process, while this one is quiet as if it were frozen."""
+    member_pods.make_group(namespace, session=20)
+    a, b, c = (join(namespace, f"billing-{name}", leader.port) for name in "abc")
+    until_granted((a, "0-1"), (b, "2"), (c, "3"))
+    a.say_ended({**member_pods.RUNNING, "name": "sidecar"})
+    b.say_ended()  # what is told later is handled later
+    until_granted((c, "2-3"))
+    assert a.ask()[0] == 200
+    a.say_ended()
+    b.begin()
+    until_granted((b, "0,2"), (c, "1,3"))
+    a.begin()
+    until_granted((a, "0-1"), (b, "2"), (c, "3"))
+    namespace.set_status(a.name, {"message": "something else has changed"})
+    c.say_ended()
+    until_granted((b, "2-3"))
+    assert a.ask()[0] == 200
+
+
 def test_a_leader_that_stops_says_so_at_once(leader: Leader, pod: Pod) -> None:
     until_granted((pod, "0-3"))
     leader.operator.stop()

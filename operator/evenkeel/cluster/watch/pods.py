@@ -31,8 +31,8 @@ class Pod:
     """Why it does not start, if there is a problem."""
     driver: DriverSeen | None
     """The driver that runs in it, if it is a driver's pod."""
-    last_end: str
-    """When a container of the pod last ended, by the kubelet's clock; empty if none has ended."""
+    gone_before: str
+    """Processes that began before this time have ended; empty if a container never has."""
 
 
 def read(body: Mapping[str, Any]) -> Pod:
@@ -53,18 +53,24 @@ def read(body: Mapping[str, Any]) -> Pod:
         has_ended=phase in OVER,
         waits="" if is_going or phase == "Running" else driver_pods.explain_waiting(status),
         driver=driver_pods.read(body),
-        last_end=_find_last_end(status),
+        gone_before=_find_gone_before(status),
     )
 
 
-def _find_last_end(status: Mapping[str, Any]) -> str:
-    """Find when a container ended last: one that runs again, or one that does not."""
-    ends = [
-        (each.get(state) or {}).get("terminated") or {}
-        for each in status.get("containerStatuses") or ()
-        for state in ("state", "lastState")
-    ]
-    return max((each.get("finishedAt") or "" for each in ends), default="")
+def _find_gone_before(status: Mapping[str, Any]) -> str:
+    """
+    Find the time before which no process that runs can have begun, by the kubelet's clock.
+
+    Nobody says in which container a process runs, so each of them must have ended since then.
+    """
+    ends = [_find_last_end(each) for each in status.get("containerStatuses") or ()]
+    return min(ends, default="")
+
+
+def _find_last_end(container: Mapping[str, Any]) -> str:
+    """Find when a container, which may run again, ended last; empty if it never has."""
+    states = (container.get(name) or {} for name in ("state", "lastState"))
+    return max((each.get("terminated") or {}).get("finishedAt") or "" for each in states)
 
 
 def list_members(found: Iterable[Pod], zone: Callable[[str], str | None]) -> list[Member]:

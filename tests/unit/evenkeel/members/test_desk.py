@@ -107,6 +107,49 @@ def test_a_member_that_asks_lives_whatever_the_clocks_say() -> None:
     play(story)
 
 
+def test_a_process_that_ends_while_it_waits_ends_its_session() -> None:
+    """The kubelet is sometimes heard before the connection is closed."""
+
+    async def story(it: Desk) -> None:
+        await it.hear("a", 1)
+        waiting = asyncio.create_task(it.hear("a", 2, wait=60, revision=1, holds=[QUEUE]))
+        await asyncio.sleep(0)
+        it.suspect("a", AFTER)
+        await asyncio.sleep(SOON / 2)
+        waiting.cancel()
+        await asyncio.sleep(3 * SOON)
+        assert list(it.live) == []
+
+    play(story)
+
+
+def test_a_member_that_has_been_quiet_for_long_is_not_waited_for_again() -> None:
+    async def story(it: Desk) -> None:
+        await it.hear("a", 1)
+        await asyncio.sleep(2 * SOON)
+        it.suspect("a", AFTER)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert list(it.live) == []
+
+    play(story)
+
+
+def test_a_member_that_just_got_an_answer_is_given_time_to_ask_again() -> None:
+    async def story(it: Desk) -> None:
+        await it.hear("a", 1)
+        waiting = asyncio.create_task(it.hear("a", 2, wait=60, revision=1, holds=[QUEUE]))
+        await asyncio.sleep(2 * SOON)
+        it.publish(2, {QUEUE: "b"}, ["b"])
+        await waiting
+        it.suspect("a", AFTER)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert list(it.live) == ["a"]
+
+    play(story)
+
+
 def test_a_successor_is_not_taken_for_the_suspect() -> None:
     async def story(it: Desk) -> None:
         await it.hear("a", 1)

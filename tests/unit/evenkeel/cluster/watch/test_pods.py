@@ -21,14 +21,15 @@ def ended(at: str) -> dict[str, Any]:
         ([{"state": {"running": {}}, "lastState": {}}, {"lastState": None}], ""),
         ([{"state": {"running": {}}, "lastState": ended(EARLY)}], EARLY),
         ([{"state": ended(LATE), "lastState": ended(EARLY)}], LATE),
-        ([{"lastState": ended(LATE)}, {"lastState": ended(EARLY)}], LATE),
+        ([{"lastState": ended(LATE)}, {"lastState": ended(EARLY)}], EARLY),
+        ([{"lastState": ended(LATE)}, {"state": {"running": {}}}], ""),
         ([{"lastState": {"terminated": {"exitCode": 1, "finishedAt": None}}}], ""),
     ],
-    ids=["none", "runs", "empty", "restarted", "ended again", "two", "no time"],
+    ids=["none", "runs", "empty", "restarted", "ended again", "two", "a sidecar", "no time"],
 )
-def test_the_last_end_of_any_container_is_read(
+def test_all_containers_must_have_ended_since_a_process_began(
     containers: list[dict[str, Any]], expected: str
 ) -> None:
     status = {"phase": "Running", "containerStatuses": containers}
     body = {"metadata": {"namespace": "shop", "name": "a"}, "status": status}
-    assert pods.read(body).last_end == expected
+    assert pods.read(body).gone_before == expected
