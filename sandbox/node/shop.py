@@ -103,11 +103,18 @@ class Shop:
 
     def kill_broker(self) -> None:
         """Kill a broker, and wait until Kubernetes has restarted it."""
-        before = self._count_restarts(BROKER)
-        self.node.faults.kill(BROKERS, BROKER)
-        if wait_patiently(lambda: self._count_restarts(BROKER), lambda now: now > before) == before:
-            raise ShopError(f"{BROKER} was killed, and Kubernetes has not restarted it")
+        self.restart_by_kill(BROKERS, BROKER)
         self.await_brokers()
+
+    def restart_by_kill(self, namespace: str, pod: str) -> None:
+        """Kill the first container of a pod, and wait until Kubernetes has restarted it."""
+        before = self._count_restarts(namespace, pod)
+        self.node.faults.kill(namespace, pod)
+        restarts = wait_patiently(
+            lambda: self._count_restarts(namespace, pod), lambda now: now > before
+        )
+        if restarts == before:
+            raise ShopError(f"{pod} was killed, and Kubernetes has not restarted it")
 
     def roll_out(self, namespace: str, what: str) -> None:
         """Wait until a rollout is complete."""
@@ -158,9 +165,9 @@ class Shop:
         items: list[Document] = self.node.admin.ask("GET", path).body["items"]
         return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
 
-    def _count_restarts(self, broker: str) -> int:
-        pod = self.node.admin.ask("GET", f"/api/v1/namespaces/{BROKERS}/pods/{broker}").body
-        return sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
+    def _count_restarts(self, namespace: str, pod: str) -> int:
+        found = self.node.admin.ask("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}").body
+        return sum(each["restartCount"] for each in found["status"]["containerStatuses"])
 
     def _run(self, program: go.GoProgram, *words: str, stdin: str = "") -> str:
         command = [str(go.build(program)), "--kubeconfig", str(self.node.admin.kubeconfig), *words]

@@ -5,6 +5,7 @@ from pathlib import Path
 from sandbox.node import SandboxNode
 from sandbox.node.shop import TOPICS, Shop, ShopGroup, wait_patiently
 from sandbox.statuses import Document, list_owned
+from tests.e2e.checked_members import CheckedMembers
 from tests.real.numbers import Numbers, arrived
 
 MANIFESTS = Path(__file__).with_name("manifests")
@@ -12,12 +13,13 @@ GROUP, TOPIC = "billing", "orders"
 
 
 class CheckedShop(Shop):
-    """A shop with one group that reads one topic."""
+    """A shop with a group whose job reads one topic, and a group whose members read another."""
 
     def __init__(self, node: SandboxNode, folder: Path) -> None:
         """Install nothing yet."""
         super().__init__(node, folder)
         self.group = ShopGroup(self, GROUP)
+        self.members = CheckedMembers(self)
         self._numbers: Numbers | None = None
 
     def apply_file(self, manifest: str) -> None:

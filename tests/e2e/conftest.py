@@ -7,7 +7,12 @@ import pytest
 
 from sandbox import node, process
 
-pytest.register_assert_rewrite("tests.e2e.checked", "tests.e2e.story")
+pytest.register_assert_rewrite(
+    *(
+        f"tests.e2e.{name}"
+        for name in ("checked", "checked_members", "job_story", "leading", "members_story")
+    )
+)
 
 from tests.e2e.checked import CheckedShop  # noqa: E402 its asserts are to tell what they saw
 
@@ -28,3 +33,4 @@ def shop(folder: Path) -> Iterator[CheckedShop]:
             yield it
         finally:
             it.end_numbers()
+            it.members.stop_sending()

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.e2e import story
+from tests.e2e import job_story
 from tests.e2e.chaos import EVENTS
 from tests.e2e.checked import CheckedShop
 
@@ -27,7 +27,7 @@ def test_nothing_is_lost_and_nothing_comes_twice_whatever_happens(
 
     started = time.monotonic()
     tell(f"seed {seed}")
-    for begin in (story.install, story.rocketmq, story.begin):
+    for begin in (job_story.install, job_story.rocketmq, job_story.begin):
         begin(shop)
     tell("all is there")
     for number in range(1, COUNT + 1):

@@ -1,0 +1,158 @@
+"""A group whose members are followers in pods, and numbered messages, which all must be handled."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import yaml
+
+from contract.conditions import ConditionReason, ConditionType
+from contract.kinds.groups import OnOutage
+from sandbox import images
+from sandbox.node.shop import GROUPS, PATIENTLY, ROOT, SHOP, TOPICS, Shop, wait_patiently
+from sandbox.statuses import Document, read_condition
+from tests.real.numbers import Numbers
+
+GROUP, TOPIC = "shipping", "parcels"
+PODS = f"app={GROUP}"
+_EXAMPLE = ROOT / "examples" / "members" / "billing.yaml"
+_STATE, _CODE = "/state", "/code"
+_HANDLERS = Path(__file__).with_name("handlers")
+
+
+class CheckedMembers:
+    """The group in a shop, as the example has it, and what its members have handled."""
+
+    def __init__(self, shop: Shop) -> None:
+        """Create nothing yet."""
+        self.shop = shop
+        self._numbers: Numbers | None = None
+        self._handled = shop.folder / GROUP
+        self._seen_twice = 0
+
+    def begin(self, replicas: int) -> None:
+        """Create topic, group and pods, and begin to send numbers."""
+        self._handled.mkdir()
+        self._handled.chmod(0o777)  # so that pods of any user can write to it
+        self.shop.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": _make(replicas)}))
+        self.shop.wait_until_made(TOPIC)
+        self._numbers = Numbers(self.shop.name_server(), TOPIC)
+        self._numbers.__enter__()
+
+    def end(self) -> None:
+        """Stop sending, and remove what was created."""
+        self.stop_sending()
+        self.shop.kubectl("-n", SHOP, "delete", "deployment", GROUP, PATIENTLY)
+        self.shop.kubectl("-n", SHOP, "delete", GROUPS, GROUP, PATIENTLY)
+        self.shop.kubectl("-n", SHOP, "delete", TOPICS, TOPIC, PATIENTLY)
+        left = wait_patiently(lambda: self.shop.list_pods(PODS), lambda pods: not pods)
+        assert not left
+
+    def stop_sending(self) -> None:
+        """Send no more numbers."""
+        if self._numbers is not None:
+            self._numbers.stop()
+
+    @property
+    def sent(self) -> int:
+        """How many numbers have been sent so far."""
+        assert self._numbers is not None
+        assert self._numbers.is_sending, "numbers are still sent"
+        return self._numbers.sent
+
+    def scale(self, replicas: int) -> None:
+        """Run so many pods."""
+        self.shop.kubectl("-n", SHOP, "scale", f"deployment/{GROUP}", f"--replicas={replicas}")
+
+    def roll_out(self) -> None:
+        """Replace all pods by new ones."""
+        self.shop.kubectl("-n", SHOP, "rollout", "restart", f"deployment/{GROUP}")
+        self.shop.roll_out(SHOP, f"deployment/{GROUP}")
+
+    def choose_on_outage(self, choice: OnOutage) -> None:
+        """Say what members do while no coordinator answers."""
+        self.shop.patch(GROUPS, GROUP, {"consumers": {"members": {"onOutage": choice.value}}})
+
+    def list_ready(self) -> list[str]:
+        """List the pods that say they have a session."""
+        return [
+            pod["metadata"]["name"]
+            for pod in self.shop.list_pods(PODS)
+            for each in pod["status"].get("conditions") or ()
+            if (each["type"], each["status"]) == ("Ready", "True")
+        ]
+
+    def read_status(self) -> Document:
+        """Read the group's status."""
+        return self.shop.read_status(GROUPS, GROUP)
+
+    def find_pod(self) -> str:
+        """Find the pod of the first slot."""
+        pod: str = min(self.read_status()["assignments"], key=lambda it: it["consumer"])["pod"]
+        return pod
+
+    def wait_until_followed(self, slots: int) -> Document:
+        """Wait until the group has so many slots, and all queues are read by their owners."""
+        return self.shop.wait_until(GROUPS, GROUP, lambda it: _is_followed(it, slots))
+
+    def wait_until_handled(self, count: int) -> None:
+        """Wait until the first numbers, so many, have been sent and handled."""
+        lost = wait_patiently(lambda: self._find_missing(count), lambda found: not found)
+        assert not lost, f"{len(lost)} of {count} numbers are lost: {sorted(lost)[:9]}"
+
+    def _find_missing(self, count: int) -> set[int]:
+        assert self._numbers is not None
+        return set(range(count)) - self._numbers.unsure - self.count_handled().keys()
+
+    def check(self, most_twice: int | None) -> None:
+        """Check that all numbers have been handled, and so many twice at most since last time."""
+        self.wait_until_handled(self.sent)
+        handled = self.count_handled()
+        twice = handled.total() - len(handled)
+        new, self._seen_twice = twice - self._seen_twice, twice
+        assert most_twice is None or new <= most_twice, f"{new} were handled twice"
+
+    def count_handled(self) -> Counter[int]:
+        """Count how often each number was handled."""
+        return Counter(
+            int(line)
+            for each in self._handled.iterdir()
+            for line in each.read_text(encoding="ascii").splitlines()
+        )
+
+
+def _make(replicas: int) -> list[Document]:
+    """Make the objects of the example, with names of their own, and an image that is here."""
+    text = _EXAMPLE.read_text(encoding="utf-8").replace("billing", GROUP).replace("orders", TOPIC)
+    found = {each["kind"]: each for each in yaml.safe_load_all(text)}
+    found["Topic"]["spec"] |= {
+        "nameServers": ["rocketmq-namesrv.mq.svc:9876"],
+        "provision": {"readQueues": 4, "writeQueues": 4},
+    }
+    spec = found["Deployment"]["spec"]
+    spec["replicas"] = replicas
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    container |= {
+        "image": f"evenkeel-operator:{images.read_version()}",
+        "command": ["python", "-m", "follower", "handling:handle"],
+    }
+    container["resources"]["requests"]["cpu"] = "100m"  # the node has two
+    container["env"].append({"name": "PYTHONPATH", "value": f"{_CODE}:/handlers"})
+    folders = {f"{_CODE}/follower": ROOT / "follower", "/handlers": _HANDLERS}
+    for number, (place, folder) in enumerate(folders.items()):
+        mount = {"name": f"folder-{number}", "mountPath": place, "readOnly": True}
+        container["volumeMounts"].append(mount)
+        pod["volumes"].append({"name": mount["name"], "hostPath": {"path": str(folder)}})
+    container["volumeMounts"].append({"name": "state", "mountPath": _STATE})
+    pod["volumes"].append({"name": "state", "persistentVolumeClaim": {"claimName": "state"}})
+    return [found["Topic"], found["ConsumerGroup"], found["Deployment"]]
+
+
+def _is_followed(status: Document, slots: int) -> bool:
+    condition = read_condition(status, ConditionType.FOLLOWED)
+    return (
+        condition == ("True", ConditionReason.READ_BY_OWNERS)
+        and len(status["assignments"]) == slots
+        and all(each.get("pod") for each in status["assignments"])
+    )

@@ -1,0 +1,19 @@
+"""
+The handler of the story's followers. It writes down the numbers that it gets.
+
+With one write: a kill leaves no half line behind, and no call without its lines.
+"""
+
+import os
+from collections.abc import Sequence
+
+from mq_client.messages import StoredMessage
+
+_OUT = os.open(
+    f"/state/shipping/{os.environ['POD_NAME']}", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644
+)
+
+
+def handle(messages: Sequence[StoredMessage]) -> None:
+    """Write down the numbers of one call."""
+    os.write(_OUT, b"".join(each.body + b"\n" for each in messages))

@@ -1,0 +1,36 @@
+"""What a step of a story is. The table in docs/story.md is made from all of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.e2e.checked import CheckedShop
+
+Do = Callable[[CheckedShop], None]
+Check = Callable[[CheckedShop], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: an action and its expected result, and what is checked after it."""
+
+    title: str
+    expected: str
+    do: Do
+    check: Check | None
+
+
+class Steps:
+    """Registers steps, which run in the order of their file."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        """Add steps to this list."""
+        self._steps = steps
+
+    def __call__(self, title: str, expected: str, check: Check | None = None) -> Callable[[Do], Do]:
+        """Register a step."""
+
+        def noted(do: Do) -> Do:
+            self._steps.append(Step(title, expected, do, check))
+            return do
+
+        return noted
