@@ -23,6 +23,7 @@ import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.ServiceState;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.exception.RemotingException;
+import org.apache.rocketmq.remoting.protocol.RemotingSysResponseCode;
 
 /** The queues that RocketMQ's client reads, by its internal interfaces of 4.9 and 5. */
 final class ConsumerQueues {
@@ -129,12 +130,12 @@ final class ConsumerQueues {
      * heartbeat refuses pulls until the next one, after 30 s.
      */
     void begin(String broker, Collection<MessageQueue> wanted, Member member, AwakeClock clock)
-            throws MQClientException, InterruptedException, RemotingException {
+            throws MQBrokerException, MQClientException, InterruptedException, RemotingException {
         learn(wanted);
         if (!isKnownAt(broker)) {
             sendHeartbeats();
             if (!isKnownAt(broker)) {
-                return;
+                throw new IllegalStateException("it does not know this consumer");
             }
         }
         for (MessageQueue each : wanted) {
@@ -171,18 +172,22 @@ final class ConsumerQueues {
     }
 
     /** Whether a broker knows this consumer: the master, or a slave if that is away. */
-    private boolean isKnownAt(String broker) throws InterruptedException, RemotingException {
+    private boolean isKnownAt(String broker)
+            throws MQBrokerException, InterruptedException, RemotingException {
         FindBrokerResult found =
                 factory().findBrokerAddressInSubscribe(broker, MixAll.MASTER_ID, false);
         if (found == null) {
-            return false;
+            throw new IllegalStateException("no address of it is known");
         }
         try {
             return factory().getMQClientAPIImpl().getConsumerIdListByGroup(
                     found.getBrokerAddr(), rebalance().getConsumerGroup(), TIMEOUT_MS)
                     .contains(factory().getClientId());
-        } catch (MQBrokerException noConsumerOfThisGroup) {
-            return false;
+        } catch (MQBrokerException refusal) {
+            if (refusal.getResponseCode() == RemotingSysResponseCode.SYSTEM_ERROR) {
+                return false; // it knows no consumer of this group
+            }
+            throw refusal;
         }
     }
 

@@ -17,6 +17,7 @@ import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.MessageListener;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -195,7 +196,8 @@ final class Following {
                 queues.begin(broker, wanted, member, clock);
             } catch (InterruptedException error) {
                 Thread.currentThread().interrupt();
-            } catch (MQClientException | RemotingException | RuntimeException error) {
+            } catch (MQBrokerException | MQClientException | RemotingException
+                    | RuntimeException error) {
                 troubles.say(broker, broker + ": its queues cannot be read, trying again: " + error);
             } finally {
                 wanted.forEach(beginning::remove);
