@@ -10,8 +10,8 @@ from evenkeel_cli.codes import FAILED, INTERRUPTED
 OURS = ("contract", "coordinator", "evenkeel", "evenkeel_cli", "lb_core", "mq_client", "spark_jobs")
 """Evenkeel's packages. If one cannot be imported, the installation is broken."""
 ASKED_BY_SHELLS = "__complete"
-EXTRAS = {"operator": "operator", "run": "operator,spark"}
-"""The extras that these commands need. All other commands need `cli`."""
+EXTRAS = {"operator": "operator", "run": "operator"}
+"""The extras that these commands need. All other commands need `cli`. Jobs need `spark`, too."""
 
 
 def main(arguments: Sequence[str] | None = None, name: str = "evenkeel") -> int:
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None, name: str = "evenkeel") -> int:
         command = words[0] if words and words[0] in grammar.COMMANDS else ""
         extra = EXTRAS.get(command, "cli")
         saying.print_error(
-            f"{name} {command}".rstrip() + f" needs {error.name}: pip install 'evenkeel[{extra}]'"
+            f"{name} {command}".rstrip()
+            + f" needs {error.name}: in Evenkeel's checkout, pip install '.[{extra}]'"
         )
         return FAILED

@@ -8,7 +8,10 @@ def main() -> int:
     try:
         from follower import command_line
     except ModuleNotFoundError as error:
-        print(f"follower needs {error.name}: pip install 'evenkeel[follower]'", file=sys.stderr)
+        print(
+            f"follower needs {error.name}: in Evenkeel's checkout, pip install '.[follower]'",
+            file=sys.stderr,
+        )
         return 1
     return command_line.main()
 

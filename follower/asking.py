@@ -55,10 +55,13 @@ class Coordinator:
     ) -> None:
         """Connect to nothing yet. Without `ca_file` the authorities of the machine are trusted."""
         if not url.startswith(("http://", "https://")):
-            raise FollowerError(f"coordinator {url!r}: give a URL, as http://127.0.0.1:8090")
+            raise FollowerError(f"coordinator {url!r}: give a URL, as http://127.0.0.1:9410")
         namespace, slash, name = group.partition("/")
         if not (namespace and slash and name) or "/" in name:
-            raise FollowerError(f"group {group!r}: give NAMESPACE/NAME, as shop/billing")
+            raise FollowerError(
+                f"group {group!r}: give NAMESPACE/NAME of the ConsumerGroup, as shop/billing; a "
+                "manifest without a namespace is in the namespace default"
+            )
         if not member:
             raise FollowerError("the member's name is empty")
         self.url = url.rstrip("/")

@@ -63,7 +63,9 @@ class Follower:
         if not callable(handler):
             raise FollowerError(f"the handler {handler!r} cannot be called")
         if options.arrow and importlib.util.find_spec("pyarrow") is None:
-            raise FollowerError("Arrow columns need pyarrow: pip install 'evenkeel[arrow]'")
+            raise FollowerError(
+                "Arrow columns need pyarrow: in Evenkeel's checkout, pip install '.[arrow]'"
+            )
         if options.processes and not place:
             raise FollowerError(
                 "processes import the handler: give its place as text, as 'shop.billing:handle'"

@@ -11,7 +11,7 @@ def main() -> int:
         return command_line.main()
     except ModuleNotFoundError as error:
         print(
-            f"mq_client needs {error.name}: pip install 'evenkeel[mq]'",
+            f"mq_client needs {error.name}: in Evenkeel's checkout, pip install '.[mq]'",
             file=sys.stderr,
         )
         return 1

@@ -44,7 +44,8 @@ def find(named: str | None = None, context: str | None = None) -> ServerAccess:
     if not name:
         raise NoClusterError(
             "no cluster is chosen: use --kubeconfig, set KUBECONFIG, or choose a context with "
-            "kubectl config use-context"
+            "kubectl config use-context. (Without a cluster, evenkeel run writes all statuses to "
+            ".evenkeel/status.json.)"
         )
     if name not in config.contexts:
         known = ", ".join(config.contexts) or "none"

@@ -124,7 +124,11 @@ def _list_pods(group: ConsumerGroup) -> list[Member] | None:
     if group.spec.job is not None or planning.list_static_members(group) is not None:
         return None
     if not group.status.epoch:
-        raise ManifestError(f"{group}: its consumers are pods, and its status lists none yet")
+        who = "members" if planning.has_members(group) else "pods"
+        raise ManifestError(
+            f"{group}: its consumers are {who}, which a file does not name; "
+            "use evenkeel plan --cluster, which reads them from the status"
+        )
     return [Member(each.consumer, each.zone or None) for each in group.status.assignments]
 
 

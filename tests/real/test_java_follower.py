@@ -474,7 +474,6 @@ def test_the_page_works_as_it_stands(
     )
     address = rocketmq.name_server.address
     for given, here in (("127.0.0.1:9876", address), ("9410", str(members_port)),
-                        ('"members.token"', '".evenkeel/members.token"'),
                         ('"orders"', '"java-orders"'), ('"billing"', '"java-billing"'),
                         ("shop/billing", "shop/java-billing")):  # fmt: skip
         assert given in program

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import secrets
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -41,7 +42,12 @@ async def run_world(
     """Run while the block runs. Port 0 means any free port."""
     with hold_locks(file, folder):
         async with _start(FileWorld(file, folder, screen.hear), screen) as world:
-            serving = asyncio.create_task(_serve_members(world, folder, screen, members_port))
+            listening = None
+            if world.coordination.needed.is_set():  # a port that is taken ends the run at once
+                listening = server.open_port(members_port)
+            serving = asyncio.create_task(
+                _serve_members(world, folder, screen, members_port, listening)
+            )
             try:
                 yield world
             finally:
@@ -65,14 +71,16 @@ async def _start(world: FileWorld, screen: Screen) -> AsyncIterator[FileWorld]:
             await world.close()
 
 
-async def _serve_members(world: FileWorld, folder: Path, screen: Screen, port: int) -> None:
+async def _serve_members(
+    world: FileWorld, folder: Path, screen: Screen, port: int, listening: socket.socket | None
+) -> None:
     """Wait until a group has `spec.consumers.members`, then answer members."""
     await world.coordination.needed.wait()
     token = folder / TOKEN
     if not token.exists():  # members that still run know the token of the last run
         driver.write_private(token, secrets.token_urlsafe())
     try:
-        listening = server.open_port(port)
+        listening = listening or server.open_port(port)
         door = TokenDoor(token.read_text())
         async with server.serve(world.coordination, door, listening) as opened:
             screen.say(f"members ask http://127.0.0.1:{opened}, with the token in {token}")

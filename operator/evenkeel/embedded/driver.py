@@ -191,7 +191,7 @@ def build_settings(executor: Process, workers: int) -> dict[str, str]:
 def refuse_if_missing() -> None:
     """Raise an error if a required tool is missing. It tells how to install the tool."""
     if importlib.util.find_spec("pyspark") is None:
-        raise MissingToolError("jobs need PySpark: pip install 'evenkeel[spark]'")
+        raise MissingToolError("jobs need PySpark: in Evenkeel's checkout, pip install '.[spark]'")
     home = os.environ.get("JAVA_HOME")
     if not (home and (Path(home) / "bin" / "java").exists()) and shutil.which("java") is None:
         raise MissingToolError(

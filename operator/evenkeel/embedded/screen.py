@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from contract.conditions import ConditionType
-from evenkeel import objects
+from evenkeel import objects, planning
 from evenkeel.control import conditions
 from evenkeel.control.groups.group_status import Notice
+from evenkeel.embedded.driver import EmbeddedDriver
 from evenkeel.embedded.world import FileWorld
 from evenkeel.objects import Key
 
@@ -80,26 +81,35 @@ class Screen:
 
     def _draw_group(self, world: FileWorld, group: objects.ConsumerGroup) -> RenderableType:
         status = group.status
+        adopted = "" if group.spec.job is None else f", adopted {status.adopted_epoch}"
         ready = conditions.find(status.conditions, ConditionType.READY)
         title = Text.assemble(
             (str(group.head.key), "bold"),
-            f"  epoch {status.epoch}, adopted {status.adopted_epoch}  {status.queues} queues  "
+            f"  epoch {status.epoch}{adopted}  {status.queues} queues  "
             f"moved {status.moved}  lag {'-' if status.lag is None else status.lag}  ",
             (ready.reason if ready else "", "green" if ready and ready.holds else "yellow"),
         )
-        table = Table(box=None, padding=(0, 2, 0, 0))
-        for name in ("consumer", "executor", "queues"):
-            table.add_column(name.upper())
+        followed = conditions.find(status.conditions, ConditionType.FOLLOWED)
+        troubles = [each for each in (ready, followed) if each is not None and not each.holds]
+        table = _make_table(group, world.find_process(group.head.key))
+        return Group(title, table, *(Text(each.message, "yellow") for each in troubles))
+
+
+def _make_table(group: objects.ConsumerGroup, driver: EmbeddedDriver | None) -> Table:
+    """Make the table of consumers: who fills their slots, what they own, how fast a job reads."""
+    has_members, has_job = planning.has_members(group), group.spec.job is not None
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("consumer", "member" if has_members else "executor", "queues"):
+        table.add_column(name.upper())
+    if has_job:
         table.add_column("ROWS/S", justify="right")
-        driver = world.find_process(group.head.key)
-        for each in status.assignments:
-            rate = driver.rate(each.consumer) if driver else 0.0
-            queues = ", ".join(f"{part.topic}@{part.broker} {part.ids}" for part in each.queues)
-            who = Text("empty", "yellow") if each.empty_since else Text(each.executor or "-")
-            table.add_row(each.consumer, who, queues or Text("none", "dim"), f"{rate:.0f}")
-        if ready is not None and not ready.holds:
-            return Group(title, table, Text(ready.message, "yellow"))
-        return Group(title, table)
+    for each in group.status.assignments:
+        filler = each.pod if has_members else each.executor
+        who = Text("empty", "yellow") if each.empty_since else Text(filler or "-")
+        queues = ", ".join(f"{part.topic}@{part.broker} {part.ids}" for part in each.queues)
+        rates = [f"{driver.rate(each.consumer) if driver else 0.0:.0f}"] if has_job else []
+        table.add_row(each.consumer, who, queues or Text("none", "dim"), *rates)
+    return table
 
 
 class _ToScreen(logging.Handler):

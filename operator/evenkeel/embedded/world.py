@@ -133,7 +133,7 @@ class FileWorld:
         """Replace a topic's status."""
         key = topic.head.key
         if self._objects.topics.get(key) is topic:
-            for each in _announce_trouble(topic, status):
+            for each in _announce_topic(topic, status):
                 self._hear(key, each)
             self._objects.topics[key] = replace(topic, status=status)
             self._note_change(key, Loop.topic_changed)
@@ -148,7 +148,7 @@ class FileWorld:
             if status.epoch != group.status.epoch:
                 self._publish(key)
             self._coordinate(key)
-            for each in (*happened, *_announce_recovery(group.status, status)):
+            for each in (*happened, *_announce_changes(group.status, status)):
                 self._hear(key, each)
             self._note_change(key, Loop.group_changed)
 
@@ -348,22 +348,32 @@ def _write_status(path: Path, objects: Manifests) -> None:
     driver.write_atomically(path, found)
 
 
-def _announce_trouble(topic: Topic, new: TopicStatus) -> Iterator[Notice]:
-    """Make a notice when a topic becomes unready or the reason changes."""
+def _announce_topic(topic: Topic, new: TopicStatus) -> Iterator[Notice]:
+    """Make a notice when a topic becomes unready, or ready again, or the reason changes."""
     before, now = (
         conditions.find(each.conditions, ConditionType.READY) for each in (topic.status, new)
     )
-    if now is None or now.holds or (before is not None and before.reason == now.reason):
+    if now is None or (before is not None and before.reason == now.reason):
         return
-    yield Notice(now.reason, f"{topic}: {now.message}", is_warning=True)
+    if not now.holds:
+        yield Notice(now.reason, f"{topic}: {now.message}", is_warning=True)
+    elif before is not None and not before.holds:
+        yield Notice(now.reason, f"{topic}: it is ready")
 
 
-def _announce_recovery(old: GroupStatus, new: GroupStatus) -> Iterator[Notice]:
-    """Make a notice when a group becomes ready."""
+def _announce_changes(old: GroupStatus, new: GroupStatus) -> Iterator[Notice]:
+    """Make a notice when a group becomes ready, and when queues are lent or no longer."""
     before, now = (conditions.find(each.conditions, ConditionType.READY) for each in (old, new))
     if now is not None and now.holds and not (before is not None and before.holds):
         who = f"{new.queues} queues, {new.consumers} consumers"
         yield Notice(now.reason, f"{now.reason}: epoch {new.epoch}, {who}")
+    before, now = (conditions.find(each.conditions, ConditionType.FOLLOWED) for each in (old, new))
+    if now is None or (before is not None and before.reason == now.reason):
+        return
+    if now.reason == ConditionReason.LENT:
+        yield Notice(now.reason, f"{now.reason}: {now.message}", is_warning=True)
+    elif now.holds:
+        yield Notice(now.reason, f"{now.reason}: all queues are read by their owners")
 
 
 def _hash_job(job: JobFile) -> str:

@@ -346,6 +346,6 @@ def test_a_list_of_consumers_has_zones_and_capacities(tmp_path: Path) -> None:
 
 def test_pods_are_taken_as_the_status_lists_them(tmp_path: Path) -> None:
     pods = {"podSelector": {"matchLabels": {"app": "a"}}}
-    with pytest.raises(ManifestError, match="its consumers are pods, and its status lists none"):
+    with pytest.raises(ManifestError, match="its consumers are pods, which a file does not name"):
         planned(tmp_path, topic(), group(consumers=pods))
     assert owners(planned(tmp_path, topic(), group(HALVES, consumers=pods))) == HALVES

@@ -123,7 +123,7 @@ def test_an_output_that_is_full_is_one_line(peer: Peer) -> None:
         (
             "raise ModuleNotFoundError(name='isal')",
             1,
-            "mq_client needs isal: pip install 'evenkeel[mq]'\n",
+            "mq_client needs isal: in Evenkeel's checkout, pip install '.[mq]'\n",
         ),
     ],
     ids=["Ctrl-C", "missing"],

@@ -238,9 +238,9 @@ class _Participants:
         if seen.live is None:
             raise planning.NotReadyError(
                 ConditionReason.MEMBERS_UNKNOWN,
-                f"{group}: its members are not known yet. They are once spec.consumers.members."
-                "session has passed since the coordinator began, which in a cluster needs the "
-                "chart's value members.enabled",
+                f"{group}: its members are not known before its coordinator has run for one "
+                "spec.consumers.members.session; in a cluster, the chart's value members.enabled "
+                "runs it",
             )
         found = member_slots.update_slots(group, seen.live, now)
         return cls(found.members, dict(found.by_name), found.look_again_seconds)

@@ -204,5 +204,5 @@ def test_where_pyspark_is_missing_it_is_said_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(MissingToolError, match=r"pip install 'evenkeel\[spark\]'"):
+    with pytest.raises(MissingToolError, match=r"pip install '\.\[spark\]'"):
         driver.refuse_if_missing()

@@ -39,7 +39,8 @@ final class Coordinator {
         String[] names = group.split("/", -1);
         if (names.length != 2 || names[0].isEmpty() || names[1].isEmpty()) {
             throw new IllegalArgumentException(
-                    "group " + group + ": give NAMESPACE/NAME, as shop/billing");
+                    "group " + group + ": give NAMESPACE/NAME of the ConsumerGroup, as "
+                            + "shop/billing");
         }
         String base = coordinator.toString().replaceAll("/+$", "");
         if (!base.startsWith("http://") && !base.startsWith("https://")) {
@@ -107,8 +108,12 @@ final class Coordinator {
     private RefusedException readRefusal(int status, String text) throws IOException {
         try {
             Map<?, ?> refusal = (Map<?, ?>) Json.read(text);
+            boolean isOfToken = tokenFile != null
+                    && (status == HttpURLConnection.HTTP_UNAUTHORIZED
+                    || status == HttpURLConnection.HTTP_FORBIDDEN);
             return new RefusedException(
-                    refusal.get("reason").toString(), refusal.get("message").toString());
+                    refusal.get("reason").toString(),
+                    refusal.get("message") + (isOfToken ? "; its token is in " + tokenFile : ""));
         } catch (RuntimeException error) {
             throw new IOException(
                     address + " answers " + status + " and no reason: is it a coordinator?", error);
@@ -129,7 +134,13 @@ final class Coordinator {
     }
 
     private String readToken() throws IOException {
-        String token = new String(Files.readAllBytes(tokenFile), StandardCharsets.UTF_8).trim();
+        byte[] found;
+        try {
+            found = Files.readAllBytes(tokenFile);
+        } catch (IOException error) {
+            throw new IOException("the file of the token cannot be read: " + error, error);
+        }
+        String token = new String(found, StandardCharsets.UTF_8).trim();
         if (!token.matches("[!-~]+")) {
             throw new IOException("the file " + tokenFile + " holds no token: one line of text");
         }

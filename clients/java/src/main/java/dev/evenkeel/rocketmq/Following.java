@@ -131,8 +131,8 @@ final class Following {
         try {
             Answer answer = coordinator.ask(ask);
             if (!answer.group.equals(consumer.getConsumerGroup())) {
-                throw new IOException("the coordinator's group is " + answer.group
-                        + ", the consumer's " + consumer.getConsumerGroup());
+                throw new IOException("the consumer's group is " + consumer.getConsumerGroup()
+                        + ", but this ConsumerGroup is of RocketMQ's group " + answer.group);
             }
             troubles.clear(NO_ANSWER);
             troubles.clear(REFUSED);
@@ -145,7 +145,7 @@ final class Following {
             member.hearRefusal(ask, error.reason, clock.now());
         } catch (IOException | RuntimeException error) {
             troubles.say(NO_ANSWER,
-                    "the coordinator does not answer " + name + ", trying again: " + error);
+                    name + " gets no answer from the coordinator, trying again: " + error);
             member.hearFailure(ask, clock.now());
         }
     }
