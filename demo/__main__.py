@@ -11,13 +11,16 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from contract import exit_codes
+from contract.conditions import ConditionType
 from contract.kinds.groups import JobRecord
 from demo import counting
 from demo.sender import Sender
+from evenkeel.control import conditions
 from evenkeel.embedded import app
 from evenkeel.embedded.screen import Screen
 from evenkeel.embedded.world import FileWorld
@@ -35,6 +38,8 @@ QUEUES, MORE_QUEUES = 4, 6
 LOOK_SECONDS = 0.2
 WATCH_SECONDS = 8.0
 """Time to watch the screen between two events."""
+SAY_SECONDS = 30.0
+"""How often it is said what is waited for."""
 MOST_FAILURES = 3
 """After so many failures of the driver in a row, the demo gives up."""
 TIMES = Times(answer=60.0)
@@ -138,10 +143,14 @@ class Demo:
 
     async def _wait_until(self, world: FileWorld, is_so: Callable[[ConsumerGroup], bool]) -> None:
         """Wait for an event without a time limit; raise an error if sender or driver has failed."""
+        said_at = time.monotonic()
         while not is_so(_find_group(world)):
             self._sender.refuse_if_failed()
             self._refuse_if_dead(world)
             await asyncio.sleep(LOOK_SECONDS)
+            if time.monotonic() - said_at > SAY_SECONDS:
+                said_at = time.monotonic()
+                self.screen.say(f"still waiting: {_explain_ready(_find_group(world))}", "dim")
 
     def _refuse_if_dead(self, world: FileWorld) -> None:
         job = _find_group(world).status.job
@@ -166,6 +175,11 @@ def _find_group(world: FileWorld) -> ConsumerGroup:
     found = world.find_group(BILLING)
     assert found is not None
     return found
+
+
+def _explain_ready(group: ConsumerGroup) -> str:
+    ready = conditions.find(group.status.conditions, ConditionType.READY)
+    return (ready.message or ready.reason) if ready else "the group has no status yet"
 
 
 def _is_settled(world: FileWorld, group: ConsumerGroup, slots: int) -> bool:

@@ -124,8 +124,9 @@ class Handling:
             self._brake.say((work.queue, "position"), f"{work.queue}: {_brief(error)}")
             return
         log.warning(
-            "%s: the handler failed with %d messages from offset %d on: %s",
-            work.queue, len(piece.messages), piece.begin, _brief(error),
+            "%s: the handler failed with %d messages from offset %d on, and now gets each of them "
+            "alone, up to %d times: %s",
+            work.queue, len(piece.messages), piece.begin, self._options.attempts, _brief(error),
             exc_info=error,
         )  # fmt: skip
         first_failures = 1 if len(piece.messages) == 1 else 0

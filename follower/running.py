@@ -206,7 +206,9 @@ class Running:
 
     async def _locate(self, work: Work, brokers: Serves) -> None:
         queue, life = work.queue, work.life
-        begin = await self._persist(work, "locate", lambda: self._find_begin(work, brokers))
+        begin = await self._persist(
+            work, "find its offset", lambda: self._find_begin(work, brokers)
+        )
         log.debug("%s: read from offset %d on", queue, begin)
         self._step(lambda now: self._core.note_begin(queue, life, begin, now))
 

@@ -22,7 +22,7 @@ STILL = {
 }
 TWICE = "messages read twice, in all events together"
 STILL_TOO = {
-    "quiet": "in quiet times a message waits for at most",
+    "quiet": "in quiet times: the longest time between two reads of a queue",
     "a broker is killed": "a broker is killed: a queue stands still for at most",
 }
 _ROW = re.compile(r"^  (?P<side>\S.*?) +[\d,]+ +[\d,]+ +[\d.]+ +(?P<still>[\d.]+) ")

@@ -29,7 +29,8 @@ EntryName = Annotated[
 MqName = Annotated[str, Meta(min_length=1, max_length=127, pattern="^[%|a-zA-Z0-9_-]+$")]
 """A name that RocketMQ accepts."""
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
-Duration = Annotated[str, Meta(max_length=16, pattern="^([0-9]+(ms|s|m|h))+$")]
+DURATION_PATTERN = "^([0-9]+(ms|s|m|h))+$"
+Duration = Annotated[str, Meta(max_length=16, pattern=DURATION_PATTERN)]
 Moment = Annotated[
     str,
     Meta(

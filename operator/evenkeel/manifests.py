@@ -32,6 +32,8 @@ KINDS = {
 }
 LIKENESS = 0.85
 """An API group with at least this similarity counts as a misspelling of Evenkeel's."""
+_DURATION = f"`str` matching regex {parts.DURATION_PATTERN!r}"
+_DURATION_IN_WORDS = "a duration, such as 10s or 1m30s"
 Document = Mapping[str, Any]
 Kind = TypeVar("Kind")
 
@@ -49,8 +51,8 @@ class Manifests:
 def read(path: Path) -> Manifests:
     """Read a manifest file."""
     try:
-        text = path.read_text(encoding="utf-8")
-        documents = list(_list_objects(list(yaml.load_all(text, _Loader)), path))
+        with path.open(encoding="utf-8") as text:  # the parser's errors name the file
+            documents = list(_list_objects(list(yaml.load_all(text, _Loader)), path))
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -205,4 +207,5 @@ def _read_part(document: Document, part: str, kind: type[Kind]) -> Kind:
         return msgspec.convert(document.get(part) or {}, kind)
     except msgspec.ValidationError as error:
         where = f"{document['kind']} {document['metadata']['name']}"
-        raise ManifestError(f"{where}: {str(error).replace('`$', f'`{part}')}") from error
+        said = str(error).replace("`$", f"`{part}").replace(_DURATION, _DURATION_IN_WORDS)
+        raise ManifestError(f"{where}: {said}") from error

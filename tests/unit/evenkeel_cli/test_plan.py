@@ -217,7 +217,12 @@ def test_what_kubectl_gives_is_read_from_a_pipe(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a: [", "is not valid YAML"),
+        ("a: [", 'manifests.yaml", line 1, column 5'),
+        (
+            yaml.safe_dump(group(rebalance={"grace": "ten"})),
+            "ConsumerGroup billing: Expected a duration, such as 10s or 1m30s - at "
+            "`spec.rebalance.grace`",
+        ),
         (yaml.safe_dump({**HEAD, "kind": "Topic"}), "a Topic has no metadata.name"),
         (
             yaml.safe_dump(topic(route=3)),
@@ -256,6 +261,7 @@ def test_what_kubectl_gives_is_read_from_a_pipe(
     ],
     ids=[
         "no yaml",
+        "duration",
         "no name",
         "type",
         "strategy",
