@@ -180,7 +180,7 @@ class Consumers:
         return {number for each in self._said for number in each.consumed.numbers}
 
     def _is_steady(self, begun: float) -> bool:
-        """Whether lately each queue had one reader, each reader its share, and nothing was old."""
+        """Whether each queue had one reader lately, each reader its share, and nothing was old."""
         self._look()
         since = time.time() - _STEADY_SECONDS
         if since < begun:
@@ -189,6 +189,10 @@ class Consumers:
         numbers = [number for each in lately for number in each.consumed.numbers]
         readers = {(each.consumed.queue, each.seat) for each in lately}
         shares = Counter(seat for _, seat in readers)
+        # In the other order: what stays is the first time in the window that a queue was read.
+        first_at = {each.consumed.queue: each.consumed.at for each in reversed(lately)}
+        if not first_at or max(first_at.values()) > since + _STEADY_SECONDS / 2:
+            return False  # a consumer that has just begun reads what has come before
         return (
             len(readers) == len({queue for queue, _ in readers}) == self._queues
             and shares.keys() == self._there
