@@ -14,7 +14,7 @@ def kill_leader(shop: Shop) -> None:
     pod = (_read_lease(shop).get("holderIdentity") or "").rpartition("_")[0]
     shop.node.faults.kill(RELEASE, pod)
     renewed = _read_lease(shop)["renewTime"]
-    now = wait_patiently(lambda: _read_lease(shop)["renewTime"], lambda it: it != renewed)
+    now = wait_patiently(lambda: _read_lease(shop)["renewTime"], lambda it: it != renewed, 60)
     assert now != renewed, "nobody leads"
 
 

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from contract.kinds.groups import OnOutage
 from follower.options import FollowerOptions
 from sandbox.node.shop import SHOP, wait_patiently
-from sandbox.statuses import count_loads, count_moves, find_owners
+from sandbox.statuses import Document, count_loads, count_moves, find_owners
 from tests.e2e import leading
 from tests.e2e.checked import CheckedShop
 from tests.e2e.steps import Do, Step, Steps
@@ -75,16 +75,14 @@ def leave_members(it: CheckedShop) -> None:
 def roll_out_members(it: CheckedShop) -> None:
     before = it.members.read_status()
     it.members.roll_out()
-    after = it.members.wait_until_followed(MEMBERS)
-    assert (find_owners(after), after["epoch"]) == (find_owners(before), before["epoch"])
+    _unmoved(it, before)
 
 
 @step("SIGKILL of a follower", "its queues are read again; no owner changes", most_twice=None)
 def kill_member(it: CheckedShop) -> None:
     before = it.members.read_status()
     it.restart_by_kill(SHOP, it.members.find_pod())
-    after = it.members.wait_until_followed(MEMBERS)
-    assert (find_owners(after), after["epoch"]) == (find_owners(before), before["epoch"])
+    _unmoved(it, before)
 
 
 @step(
@@ -109,8 +107,7 @@ def cut_member_off(it: CheckedShop) -> None:
 def kill_coordinator(it: CheckedShop) -> None:
     before = it.members.read_status()
     leading.kill_leader(it)
-    after = it.members.wait_until_followed(MEMBERS)
-    assert (find_owners(after), after["epoch"]) == (find_owners(before), before["epoch"])
+    _unmoved(it, before)
 
 
 @step(
@@ -149,3 +146,8 @@ def end_members(it: CheckedShop) -> None:
 def _strike(it: CheckedShop, fault: Callable[[str, str], AbstractContextManager[None]]) -> None:
     with fault(SHOP, it.members.find_pod()):
         it.members.wait_until_handled(it.members.sent + SOME)
+
+
+def _unmoved(it: CheckedShop, before: Document) -> None:
+    after = it.members.wait_until_followed(MEMBERS)
+    assert (find_owners(after), after["epoch"]) == (find_owners(before), before["epoch"])

@@ -217,6 +217,7 @@ def test_what_kubectl_gives_is_read_from_a_pipe(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
+        ("a: [", "is not valid YAML"),
         ("a: [", 'manifests.yaml", line 1, column 5'),
         (
             yaml.safe_dump(group(rebalance={"grace": "ten"})),
@@ -261,6 +262,7 @@ def test_what_kubectl_gives_is_read_from_a_pipe(
     ],
     ids=[
         "no yaml",
+        "place in the file",
         "duration",
         "no name",
         "type",
