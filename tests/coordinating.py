@@ -10,6 +10,7 @@ import msgspec
 
 from contract.kinds.groups import Assigned, GroupSpec, GroupStatus, OwnedQueues
 from contract.kinds.topics import TopicSpec, TopicStatus
+from coordinator.sessions import HeldQueues
 from evenkeel.members import server
 from evenkeel.members.coordination import Coordination
 from evenkeel.members.doors import TokenDoor
@@ -70,6 +71,12 @@ class Coordinator:
         """How many queues members have let go of, for others."""
         assert self._coordination is not None
         return self._coordination.released
+
+    @property
+    def held(self) -> HeldQueues | None:
+        """Where the group's queues are; None while nothing is published."""
+        assert self._coordination is not None
+        return self._coordination.find_held(_KEY)
 
     def publish(self, owners: Mapping[str, Sequence[tuple[str, str]]]) -> None:
         """Publish an assignment: for each member its brokers and queue ids."""

@@ -8,11 +8,12 @@ of that member, the broker, the queue, the offset and the number.
 import collections
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from coordinator.sessions import HeldQueues
 from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import To
@@ -54,6 +55,17 @@ class Scene:
 
     def start(self, name: str, *more: str) -> subprocess.Popen[bytes]:
         return self.followers.start(name, *more, OUT=str(self.out))
+
+    def start_all(
+        self, owners: Mapping[str, Sequence[tuple[str, str]]]
+    ) -> dict[str, subprocess.Popen[bytes]]:
+        """Start members with their queues, and wait until nobody has another one's on loan."""
+        self.coordinator.publish(owners)
+        started = {name: self.start(name) for name in owners}
+        settled = HeldQueues(sessions=len(owners), granted_queues=len(self.queues))
+        held = wait_for(lambda: self.coordinator.held, lambda held: held == settled)
+        assert held == settled, self.followers.logs()
+        return started
 
     def log(self, name: str) -> Path:
         return self.followers.log(name)
@@ -167,17 +179,16 @@ def check_that_a_late_commit_is_put_right(scene: Scene) -> None:
 
     The queue first stays with its holder, and then moves at once.
     """
-    scene.coordinator.publish({"a": [*BOTH["a"], ("broker-b", "0")], "b": [("broker-b", "1")]})
-    for name in ("a", "b"):
-        scene.start(name)
+    scene.start_all({"a": [*BOTH["a"], ("broker-b", "0")], "b": [("broker-b", "1")]})
     scene.send(40)
     scene.wait_for_all()
     check_that_all_is_committed(scene)
     _commit_late(scene)
     check_that_all_is_committed(scene)
     _commit_late(scene)
+    before = scene.coordinator.released
     scene.coordinator.publish({"a": BOTH["b"], "b": BOTH["a"]})
-    assert wait_for(lambda: scene.coordinator.released, lambda count: count == 3) == 3
+    assert wait_for(lambda: scene.coordinator.released - before, lambda count: count == 3) == 3
     scene.send(40)
     lines = scene.wait_for_all()
     assert "b" in {each.member for each in by_queue(lines)["broker-a", 0]}
@@ -230,7 +241,3 @@ class Offsets:
                 if offset < last.get(queue, 0):
                     self.backwards.append((queue, last[queue], offset))
                 last[queue] = offset
-
-
-def read(path: Path) -> str:
-    return path.read_text("utf-8") if path.exists() else ""

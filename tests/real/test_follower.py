@@ -70,9 +70,7 @@ def now() -> float:
 
 
 def test_nothing_is_lost_when_a_follower_is_killed_and_one_joins(scene: Scene) -> None:
-    scene.coordinator.publish(BOTH)
-    scene.start("a")
-    killed = scene.start("b")
+    killed = scene.start_all(BOTH)["b"]
     scene.send(1000)
     scene.wait_for(lambda lines: len(read_by(lines, "b")) > 100)
     killed.kill()
@@ -94,10 +92,7 @@ def test_nothing_is_lost_when_a_follower_is_killed_and_one_joins(scene: Scene) -
 
 
 def test_nothing_comes_twice_when_queues_move_and_followers_leave(scene: Scene) -> None:
-    scene.coordinator.publish(BOTH)
-    scene.start("a")
-    leaving = scene.start("b")
-    wait_for(lambda: members.read(scene.log("b")), lambda said: "holds 2 queues" in said)
+    leaving = scene.start_all(BOTH)["b"]
     with Stream(scene):
         scene.wait_for(lambda lines: len(members.by_queue(lines)) == len(scene.queues))
         moved_at = now()
@@ -122,9 +117,7 @@ def test_nothing_comes_twice_when_queues_move_and_followers_leave(scene: Scene) 
 def test_a_follower_that_is_frozen_loses_its_queues_and_changes_nothing_later(
     scene: Scene,
 ) -> None:
-    scene.coordinator.publish(BOTH)
-    scene.start("a")
-    frozen = scene.start("b")
+    frozen = scene.start_all(BOTH)["b"]
     with members.Offsets(scene) as offsets:
         with Stream(scene):
             scene.wait_for(lambda lines: len(read_by(lines, "b")) > 200)

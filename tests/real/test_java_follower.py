@@ -125,9 +125,7 @@ def test_nothing_comes_twice_when_queues_move_and_consumers_leave(
     scene: Scene, consumers: Consumers, version: str, mode: str
 ) -> None:
     consumers.version, consumers.mode = version, mode
-    scene.coordinator.publish(BOTH)
-    scene.start("a")
-    leaving = scene.start("b")
+    leaving = scene.start_all(BOTH)["b"]
     with Stream(scene):
         scene.wait_for(is_read_by_owners)
         moved_at = now()
@@ -170,9 +168,7 @@ def test_calls_that_are_running_finish_before_their_queue_moves(
     scene: Scene, client: Client
 ) -> None:
     """One of them fails: its message comes again from the retry topic, and nothing else does."""
-    scene.coordinator.publish(BOTH)
-    for name in BOTH:
-        scene.start(name)
+    scene.start_all(BOTH)
     with Stream(scene):
         scene.wait_for(is_read_by_owners)
     before = len(scene.wait_for_all())
@@ -201,9 +197,7 @@ def test_calls_that_are_running_finish_before_their_queue_moves(
 def test_what_a_killed_consumer_handled_last_comes_again_and_nothing_is_lost(
     scene: Scene,
 ) -> None:
-    scene.coordinator.publish(BOTH)
-    scene.start("a")
-    killed = scene.start("b")
+    killed = scene.start_all(BOTH)["b"]
     with Stream(scene):
         scene.wait_for(lambda lines: len(read_by(lines, "b")) > 100)
         killed.kill()
@@ -227,9 +221,7 @@ def test_a_consumer_that_is_frozen_loses_its_queues_and_changes_nothing_later(
     scene: Scene, consumers: Consumers, version: str
 ) -> None:
     consumers.version = version
-    scene.coordinator.publish(BOTH)
-    scene.start("a")
-    frozen = scene.start("b")
+    frozen = scene.start_all(BOTH)["b"]
     with members.Offsets(scene) as offsets:
         with Stream(scene):
             scene.wait_for(lambda lines: len(read_by(lines, "b")) > 100)

@@ -53,6 +53,15 @@ async def handle_later(messages):
     await asyncio.sleep(0)
     handle(messages)
 
+def handle_for_ever(messages):
+    note(os.getpid())
+    time.sleep(600)
+
+def fork_and_return():
+    child = os.fork()
+    if child:
+        note(f"{child} - 0")
+
 def leave_behind_and_end():
     if os.fork() == 0:
         time.sleep(60)
@@ -165,12 +174,30 @@ def test_whatever_is_raised_is_a_failure_and_its_worker_goes_on(folder: Path, ha
 
 
 def test_a_fork_that_comes_back_from_the_handler_ends(folder: Path) -> None:
+    """Otherwise it would take calls too, and answer them."""
+
     async def story(handling: Handling) -> None:
-        await handling.handle(work(), piece("os.fork()"), bury)
+        await handling.handle(work(), piece("fork_and_return()"), bury)
+        (child,) = [process for process, queue, _ in handled(folder) if queue == "-"]
+        assert not wait_for(lambda: is_running(child), lambda it_runs: not it_runs)
         await handling.handle(work(), piece("", first=1), bury)
 
     play(story)
-    assert [int(offset) for _, _, offset in handled(folder)] == [0, 1]
+    assert [int(offset) for _, queue, offset in handled(folder) if queue != "-"] == [0, 1]
+
+
+def test_a_worker_that_dies_between_two_calls_fails_neither(folder: Path) -> None:
+    async def story() -> None:
+        process = HandlerProcess("handlers_of_test:handle")
+        assert await process.call([(BLANK,)]) is None
+        ((number, _, _),) = handled(folder)
+        os.kill(int(number), signal.SIGKILL)
+        await asyncio.wait(process._endings)
+        assert await process.call([(BLANK,)]) is None
+        await process.close()
+
+    asyncio.run(story())
+    assert len({process for process, _, _ in handled(folder)}) == 2
 
 
 def test_a_worker_that_dies_holds_up_no_other_queue(folder: Path) -> None:
@@ -258,33 +285,32 @@ def test_a_worker_that_cannot_begin_is_a_failed_call() -> None:
 
 
 PARENT = """
-import asyncio, os, signal
+import asyncio
 from follower.processes import HandlerProcess
 
-async def main():
-    process = HandlerProcess("handlers_of_test:handle")
-    await process.call([()])
-    print(process._process.pid, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-asyncio.run(main())
+asyncio.run(HandlerProcess("handlers_of_test:handle_for_ever").call([()]))
 """
 
 
-def test_a_worker_ends_with_a_follower_that_is_killed(folder: Path) -> None:
+def test_a_worker_in_a_call_ends_with_a_follower_that_is_killed(folder: Path) -> None:
     path = os.pathsep.join(map(str, (folder, ROOT)))
-    env = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run([sys.executable, "-c", PARENT], env=env, capture_output=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    process = Path("/proc", done.stdout.decode().strip())
-    assert not wait_for(lambda: is_running(process), lambda it_runs: not it_runs)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT], env={**os.environ, "PYTHONPATH": path}
+    )
+    out = folder / "out"
+    said = wait_for(lambda: out.read_text() if out.exists() else "", lambda said: "\n" in said)
+    parent.kill()
+    parent.wait()
+    assert said
+    assert not wait_for(lambda: is_running(said.strip()), lambda it_runs: not it_runs)
 
 
-def is_running(process: Path) -> bool:
+def is_running(process: str) -> bool:
     try:
-        return "Z" not in (process / "stat").read_text().rpartition(")")[2].split()[0]
+        stat = Path("/proc", process, "stat").read_text()
     except OSError:
         return False
+    return "Z" not in stat.rpartition(")")[2].split()[0]
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
