@@ -154,6 +154,11 @@ class MemberRequest(msgspec.Struct, frozen=True, rename="camel"):
     """
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 60.0
     """How long to wait for news at most."""
+    client_id: Annotated[str, Meta(max_length=255)] = ""
+    """
+    The member's id at the brokers, if it is one of RocketMQ's own consumers. Readers of the group
+    whose ids no member tells do not follow the assignment.
+    """
 
 
 class MemberAnswer(msgspec.Struct, frozen=True, rename="camel"):

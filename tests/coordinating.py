@@ -78,6 +78,12 @@ class Coordinator:
         assert self._coordination is not None
         return self._coordination.find_held(_KEY)
 
+    @property
+    def client_ids(self) -> frozenset[str]:
+        """The ids at the brokers that members have told."""
+        assert self._coordination is not None
+        return self._coordination.list_client_ids(_KEY) or frozenset()
+
     def publish(self, owners: Mapping[str, Sequence[tuple[str, str]]]) -> None:
         """Publish an assignment: for each member its brokers and queue ids."""
         self._epoch += 1

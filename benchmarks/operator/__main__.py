@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import page, peers, progress, targets
 from benchmarks.operator import play, report, sizes, theirs
-from benchmarks.operator.play import Many, One
+from benchmarks.operator.play import Coordinated, Many, One
 from sandbox import jars, process
 
 RESULTS = Path(__file__).parents[1] / "RESULTS-operator.md"
@@ -22,12 +22,12 @@ def main() -> int:
     """Measure, print, compare."""
     options = _parse_options()
     try:
-        many, one, beside = _measure(options)
+        many, one, coordinated, beside = _measure(options)
     except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
         print(f"bench-operator: {error}", file=sys.stderr)
         return 2
-    figures = list(report.list_figures(many, one))
-    body = list(report.make_table(many, one, beside))
+    figures = list(report.list_figures(many, one, coordinated))
+    body = list(report.make_table(many, one, coordinated, beside))
     print("\n".join([*body, "", *targets.format_lines(figures)]))
     if options.update:
         page.write(RESULTS, report.format_page("make bench-operator", body, figures))
@@ -42,14 +42,19 @@ def _parse_options() -> argparse.Namespace:
         help="measure only this number of groups, and nothing else: "
         + ", ".join(str(size.groups) for size in sizes.MANY),
     )  # fmt: skip
+    parser.add_argument("--members", action="store_true", help="measure only the coordinator")
     parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args()
-    if options.update and (options.quick or options.groups):
-        parser.error("--update cannot be combined with --quick or --groups")
+    if options.update and (options.quick or options.groups or options.members):
+        parser.error("--update cannot be combined with --quick, --groups or --members")
     return options
 
 
-def _measure(options: argparse.Namespace) -> tuple[list[Many], One | None, dict[str, float]]:
+def _measure(
+    options: argparse.Namespace,
+) -> tuple[list[Many], One | None, Coordinated | None, dict[str, float]]:
+    if options.members:
+        return [], None, asyncio.run(play.coordinated(sizes.MEMBERS, progress.say)), {}
     idle_seconds = QUICK_IDLE_SECONDS if options.quick else IDLE_SECONDS
     many = [
         asyncio.run(play.many(size, idle_seconds, progress.say))
@@ -57,10 +62,11 @@ def _measure(options: argparse.Namespace) -> tuple[list[Many], One | None, dict[
         if options.groups in (None, size.groups)
     ]
     if options.groups:
-        return many, None, {}
+        return many, None, None, {}
     one = asyncio.run(play.one(sizes.ONE, progress.say))
     events = (theirs.KILLED,) if options.quick else (theirs.KILLED, theirs.FROZEN)
-    return many, one, theirs.play_standstills(events, progress.say)
+    coordinated = asyncio.run(play.coordinated(sizes.MEMBERS, progress.say))
+    return many, one, coordinated, theirs.play_standstills(events, progress.say)
 
 
 if __name__ == "__main__":

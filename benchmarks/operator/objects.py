@@ -29,14 +29,17 @@ def make_topic(key: Key, size: Size) -> Document:
 
 
 def make_group(key: Key, size: Size) -> Document:
-    """Make a group whose consumers are pods."""
+    """Make a group whose consumers are pods, or members that are pods."""
+    labels = {"matchLabels": {"app": key.name}}
     return {
         "apiVersion": API_VERSION,
         "kind": "ConsumerGroup",
         "metadata": {"name": key.name},
         "spec": {
             "topics": [{"name": size.topic_of(key)}],
-            "consumers": {"podSelector": {"matchLabels": {"app": key.name}}},
+            "consumers": {"members": {"selector": labels}}
+            if size.are_members
+            else {"podSelector": labels},
         },
     }
 

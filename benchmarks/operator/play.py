@@ -1,21 +1,26 @@
 """Run an operator with all objects of one size, and measure it."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from benchmarks.operator import usage
 from benchmarks.operator.events import Events
+from benchmarks.operator.members import Delays, make_members
 from benchmarks.operator.sizes import Size
 from benchmarks.operator.stage import fill
 from benchmarks.operator.told import Watch
 from evenkeel.cluster.api import paths
+from sandbox import ports
 from sandbox.operator import RunningOperator
 
 COLD_PATIENCE_SECONDS = 300.0
 FLOW_SECONDS = 30.0
+POLL_SECONDS = 60.0
+SERVICE, ADDRESS = "evenkeel-members", "10.1.2.3"
+"""Of the coordinator, for others. The members of the benchmark ask its port on this machine."""
 CHANGED_AT_ONCE = 500
 DEATHS = 10
 SETTLE_SECONDS = 10.0
@@ -80,15 +85,29 @@ class One:
     memory: Memory
 
 
+@dataclass(frozen=True, slots=True)
+class Coordinated:
+    """The results with members that ask the coordinator."""
+
+    size: Size
+    answers_a_second: float
+    """Requests that were answered while nothing changed."""
+    idle_cpu_percent: float
+    """Share of one core in that time."""
+    delays: Delays
+    flow_cpu_percent: float
+    """Share of one core while members came and went."""
+    memory: Memory
+
+
 async def many(size: Size, idle_seconds: float, say: Say) -> Many:
     """Measure with many groups."""
     say(f"{size}: filling the API server")
     async with _keep(size, say) as kept:
         say(f"{size}: pods get ready and die")
-        before, begun = usage.cpu_seconds(kept.operator.pid), time.perf_counter()
+        cpu = _Cpu(kept.operator.pid)
         delays = await kept.events.flow(FLOW_SECONDS)
-        used = usage.cpu_seconds(kept.operator.pid) - before
-        flow_cpu_percent = 100 * used / (time.perf_counter() - begun)
+        flow_cpu_percent = cpu.percent()
         changed = size.group_keys()[:CHANGED_AT_ONCE]
         await asyncio.sleep(SETTLE_SECONDS)
         say(f"{size}: {len(changed)} specs change at once")
@@ -114,6 +133,53 @@ async def one(size: Size, say: Say) -> One:
         return One(size, kept.start, delays, _memory(kept.operator.pid))
 
 
+async def coordinated(size: Size, say: Say) -> Coordinated:
+    """Measure the coordinator while all members ask."""
+    say(f"{size}: filling the API server")
+    async with contextlib.AsyncExitStack() as stack:
+        claim = ports.claim()
+        stack.callback(claim.release)
+        cluster, client, _ = await stack.enter_async_context(fill(size))
+        operator = stack.enter_context(
+            RunningOperator(
+                cluster.admin.kubeconfig, "--lease-namespace", size.list_spaces()[0],
+                "--members-service", SERVICE, "--members-address", ADDRESS,
+                "--members-port", str(claim.port),
+            )
+        )  # fmt: skip
+        members = await stack.enter_async_context(make_members(client, size, claim.port))
+        say(f"{size}: all join")
+        await members.settle(size.all_queues)
+        say(f"{size}: all ask for {POLL_SECONDS:g} s")
+        before, cpu = members.answers, _Cpu(operator.pid)
+        await asyncio.sleep(POLL_SECONDS)
+        idle_cpu_percent, answers = cpu.percent(), members.answers - before
+        say(f"{size}: members come and go")
+        cpu = _Cpu(operator.pid)
+        delays = await members.come_and_go(FLOW_SECONDS)
+        return Coordinated(
+            size,
+            answers / POLL_SECONDS,
+            idle_cpu_percent,
+            delays,
+            cpu.percent(),
+            _memory(operator.pid),
+        )
+
+
+class _Cpu:
+    """The processor time that a process uses from now on."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._begun, self._before = time.perf_counter(), usage.cpu_seconds(pid)
+
+    def percent(self) -> float:
+        """Its share of one core until now."""
+        used = usage.cpu_seconds(self._pid) - self._before
+        return 100 * used / (time.perf_counter() - self._begun)
+
+
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """A running operator, with its objects."""
@@ -125,17 +191,17 @@ class _Kept:
 
     async def measure_idle(self, seconds: float) -> Idle:
         """Measure a time without events."""
-        begun, before = time.perf_counter(), usage.cpu_seconds(self.operator.pid)
+        cpu, begun = _Cpu(self.operator.pid), time.perf_counter()
         told = sum(watch.changes for watch in self.watches)
         await asyncio.sleep(seconds)
-        used, lasted = usage.cpu_seconds(self.operator.pid) - before, time.perf_counter() - begun
+        percent, lasted = cpu.percent(), time.perf_counter() - begun
         writes = sum(watch.changes for watch in self.watches) - told
         for watch in self.watches:
             await watch.check_complete()
-        return Idle(lasted, writes, 100 * used / lasted)
+        return Idle(lasted, writes, percent)
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def _keep(size: Size, say: Say) -> AsyncIterator[_Kept]:
     """Start an operator on a filled API server, and wait until everything is assigned."""
     async with fill(size) as (cluster, client, stage):

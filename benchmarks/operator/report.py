@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from benchmarks import page, peers, targets
-from benchmarks.operator import api, events, sizes, theirs
-from benchmarks.operator.play import Many, Memory, One
+from benchmarks.operator import api, events, members, sizes, theirs
+from benchmarks.operator.play import Coordinated, Many, Memory, One
 from benchmarks.operator.sizes import Size
 from benchmarks.targets import Figure
 from sandbox import kubernetes, rocketmq
@@ -18,6 +18,8 @@ CHANGED_SECONDS = 5.0
 MEMORY_MIB = 250.0
 IDLE_PERCENT = 2.0
 DEATH_SECONDS = 1.0
+POLLS_PERCENT = 50.0
+GRANTED_MS = 100.0
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
@@ -25,8 +27,13 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return sorted(values)[-(-len(values) * percent // 100) - 1]
 
 
-def make_table(many: Sequence[Many], one: One | None, beside: Mapping[str, float]) -> Iterator[str]:
-    """Yield a table with one column per size; then the large group, and RocketMQ."""
+def make_table(
+    many: Sequence[Many],
+    one: One | None,
+    coordinated: Coordinated | None,
+    beside: Mapping[str, float],
+) -> Iterator[str]:
+    """Yield a table with a column per size; then the large group, the members, and RocketMQ."""
     for name, values in _make_rows(many):
         yield f"{name:<44} {' '.join(f'{value:>14}' for value in values)}"
     if one is not None:
@@ -36,12 +43,32 @@ def make_table(many: Sequence[Many], one: One | None, beside: Mapping[str, float
         yield f"  cold start: {one.start.seconds:.1f} s"
         yield f"  from a pod's death to the status: median {delays}"
         yield f"  memory at the end, peak: {_memory(one.memory)}"
+    if coordinated is not None:
+        yield ""
+        yield from _list_coordinated(coordinated)
     yield ""
     yield "RocketMQ's own consumers"
     yield f"  RebalanceService assigns queues every {theirs.REBALANCE_SECONDS:g} s"
     yield f"  silent clients are dropped after {theirs.DROPPED_SECONDS:g} s (channelExpiredTimeout)"
     for event, seconds in beside.items():
         yield f"  {event}: a queue is not read for {seconds:.2f} s"
+
+
+def _list_coordinated(found: Coordinated) -> Iterator[str]:
+    yield f"{found.size}, {found.size.all_queues} queues a topic"
+    cpu_ms = 10 * found.idle_cpu_percent / found.answers_a_second
+    yield (
+        f"  all ask: {found.answers_a_second:,.0f} answers/s, {found.idle_cpu_percent:.0f} % of a "
+        f"core, {cpu_ms:.2f} ms an answer"
+    )
+    yield (
+        f"  {members.A_SECOND} leave and {members.A_SECOND} join per second: "
+        f"{found.flow_cpu_percent:.0f} % of a core"
+    )
+    for name, delays in (("leave", found.delays.left), ("join", found.delays.joined)):
+        shown = (f"{1000 * percentile(delays, each):,.0f} ms" for each in (50, 99, 100))
+        yield "    granted after a {}: p50 {}, p99 {}, slowest {}".format(name, *shown)
+    yield f"  memory at the end, peak: {_memory(found.memory)}"
 
 
 def _make_rows(many: Sequence[Many]) -> Iterator[tuple[str, list[str]]]:
@@ -76,7 +103,9 @@ def _memory(memory: Memory) -> str:
     return f"{memory.rss_mib:.0f}, {memory.peak_mib:.0f} MiB"
 
 
-def list_figures(many: Sequence[Many], one: One | None) -> Iterator[Figure]:
+def list_figures(
+    many: Sequence[Many], one: One | None, coordinated: Coordinated | None
+) -> Iterator[Figure]:
     """Compare the results with the targets; some targets apply at every size, some at one."""
     for each in many:
         followed = 1000 * percentile(each.delays, 99)
@@ -95,6 +124,13 @@ def list_figures(many: Sequence[Many], one: One | None) -> Iterator[Figure]:
         yield _limit(
             f"{one.size}: from a pod's death to the status", max(one.delays), DEATH_SECONDS, "s"
         )
+    if coordinated is not None:
+        size, delays = coordinated.size, coordinated.delays
+        polls = coordinated.idle_cpu_percent
+        yield _limit(f"{size}: CPU while all ask and nothing changes", polls, POLLS_PERCENT, "%")
+        for name, seconds in (("leave", delays.left), ("join", delays.joined)):
+            p99 = 1000 * percentile(seconds, 99)
+            yield _limit(f"{size}: from a {name} until all is granted, p99", p99, GRANTED_MS, "ms")
 
 
 def _limit(name: str, value: float, limit: float, unit: str) -> Figure:
@@ -118,7 +154,11 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
         "- Cold start: from the start of the process to the last status. All objects exist at the\n"
         "  start, without a status.\n"
         "- The same writes without an operator: the benchmark changes each spec, replaces its\n"
-        "  status and creates an Event. The API server alone takes this long.\n\n"
+        "  status and creates an Event. The API server alone takes this long.\n"
+        "- Members: the benchmark runs them in one process; they ask over TLS, each with the token "
+        "of\n  its pod and connections of its own, and release at once. A leave is measured until "
+        "others are\n  granted all its queues, a join until the member is granted all that it "
+        "owns.\n\n"
         f"RocketMQ's consumers share {theirs.QUEUES} queues. A killed consumer is replaced "
         "immediately. The\n"
         "time is the one between two messages consumed from a queue, so it includes more than "

@@ -19,11 +19,13 @@ class Size:
     queues: int = 16
     """How many queues a topic has on each broker."""
     namespaces: int = 10
+    are_members: bool = False
+    """Whether the pods ask the coordinator for their queues."""
 
     def __str__(self) -> str:
         """Name the size in a table."""
         groups = f"{self.groups:,} groups" if self.groups > 1 else "1 group"
-        return f"{groups} x {self.pods:,} pods"
+        return f"{groups} x {self.pods:,} {'members' if self.are_members else 'pods'}"
 
     @property
     def topics(self) -> int:
@@ -65,4 +67,5 @@ SMALL = Size(100, 10)
 MIDDLE = Size(1000, 10)
 LARGE = Size(3000, 3)
 MANY = (SMALL, MIDDLE, LARGE)
+MEMBERS = Size(100, 20, are_members=True)
 ONE = Size(1, 1000, brokers=10, queues=1000, namespaces=1)

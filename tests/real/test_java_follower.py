@@ -128,6 +128,9 @@ def test_nothing_comes_twice_when_queues_move_and_consumers_leave(
     leaving = scene.start_all(BOTH)["b"]
     with Stream(scene):
         scene.wait_for(is_read_by_owners)
+        coordinator = scene.coordinator
+        listed = scene.client.list_members(coordinator.group, coordinator.topic)
+        assert {each.client_id for each in listed.members} == coordinator.client_ids
         moved_at = now()
         scene.coordinator.publish({"a": BOTH["b"], "b": BOTH["a"]})
         scene.wait_for(lambda lines: len(members.takeovers(lines, moved_at)) == len(scene.queues))

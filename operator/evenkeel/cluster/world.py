@@ -127,6 +127,10 @@ class ClusterWorld:
             return None
         return [self._describe_member(group, name, since) for name, since in found.items()]
 
+    def list_client_ids(self, key: Key) -> frozenset[str] | None:
+        """List the ids by which brokers may know a group's members."""
+        return None if self.coordination is None else self.coordination.list_client_ids(key)
+
     def find_held(self, key: Key) -> HeldQueues | None:
         """Find where the queues of a group with members are."""
         return None if self.coordination is None else self.coordination.find_held(key)

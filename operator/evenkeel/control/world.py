@@ -39,6 +39,9 @@ class World(Protocol):
     def list_live(self, group: ConsumerGroup) -> Sequence[LiveMember] | None:
         """List the members that have a session; None as long as that is unknown."""
 
+    def list_client_ids(self, key: Key) -> frozenset[str] | None:
+        """List the ids by which brokers may know a group's members; None if that is unknown."""
+
     def find_held(self, key: Key) -> HeldQueues | None:
         """Find where the queues of a group with members are; None if that is unknown."""
 

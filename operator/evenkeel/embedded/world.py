@@ -102,6 +102,10 @@ class FileWorld:
         found = self.coordination.list_live(group.head.key)
         return None if found is None else [LiveMember(*each) for each in found.items()]
 
+    def list_client_ids(self, key: Key) -> frozenset[str] | None:
+        """List the ids by which brokers may know a group's members."""
+        return self.coordination.list_client_ids(key)
+
     def find_held(self, key: Key) -> HeldQueues | None:
         """Find where the queues of a group with members are."""
         return self.coordination.find_held(key)

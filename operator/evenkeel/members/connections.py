@@ -42,10 +42,7 @@ class Connections:
         """Accept nothing yet."""
         self._server = server
         self._tls = tls
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._most = MOST_CONNECTIONS
-        if soft != resource.RLIM_INFINITY:  # the rest is for the API server and for brokers
-            self._most = max(1, min(MOST_CONNECTIONS, soft // 2))
+        self._most = max(1, min(MOST_CONNECTIONS, allow_open_files() // 2))
         self._opening: dict[asyncio.Task[None], None] = {}
         """Oldest first, as all of these."""
         self._idle: dict[Handler, asyncio.TimerHandle | None] = {}
@@ -163,6 +160,22 @@ class Connections:
         if transport is not None:
             _abort(transport)
         return True
+
+
+def allow_open_files() -> int:
+    """
+    Return how many files this process may open.
+
+    Many container runtimes begin with a soft limit of 1,024, which any process may raise to its
+    hard limit. Half of the files are for members; the rest is for the API server and for brokers.
+    """
+    wanted = 2 * MOST_CONNECTIONS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return allowed
 
 
 class _TlsProtocol(sslproto.SSLProtocol):

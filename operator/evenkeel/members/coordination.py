@@ -99,6 +99,11 @@ class Coordination:
         desk = self._desks.get(key)
         return None if desk is None or not desk.is_settled else desk.live
 
+    def list_client_ids(self, key: Key) -> frozenset[str] | None:
+        """List the ids by which brokers may know members; None while it is not known who lives."""
+        desk = self._desks.get(key)
+        return None if desk is None or not desk.is_settled else desk.list_client_ids()
+
     def find_held(self, key: Key) -> HeldQueues | None:
         """Find where the queues of a group are; None while that is not known yet."""
         desk = self._desks.get(key)
@@ -115,7 +120,7 @@ class Coordination:
         desk = self._find_desk(key)
         holds = queue_ids.read_queues(request.holds)
         asked = Asked(request.session, request.number, request.revision, holds)
-        answer = await desk.ask(member, asked, request.wait_seconds)
+        answer = await desk.ask(member, asked, request.wait_seconds, request.client_id)
         self._refuse_unless_leading()
         if isinstance(answer, Refusal):
             return answer

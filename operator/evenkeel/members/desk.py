@@ -22,6 +22,11 @@ Answer = Grants[MessageQueue] | Refusal
 Clock = Callable[[], float]
 CONFIRM_SECONDS = 0.5
 """A member that lives has a request that waits, or sends one, within this time."""
+LISTED_SECONDS = 180.0
+"""
+Brokers may list a client for so long after its member was heard last: they close a connection that
+has been silent for 120 s, and look every 10 s.
+"""
 
 
 @dataclass(slots=True)
@@ -62,6 +67,8 @@ class GroupDesk:
         """The process behind each live session, by member."""
         self.held: HeldQueues | None = None
         """Where queues are; None until that is known."""
+        self._client_ids: dict[str, float] = {}
+        """The ids at the brokers that members have told, and when they were heard last."""
         self._suspected: dict[str, asyncio.TimerHandle] = {}
         self._known: set[str] | None = None
         """The members that live; None until that is known."""
@@ -78,6 +85,12 @@ class GroupDesk:
         """Whether all members that live have been heard since the lead began."""
         return self._core.is_settled
 
+    def list_client_ids(self) -> frozenset[str]:
+        """List the ids by which brokers may know members."""
+        since = self._clock() - LISTED_SECONDS
+        self._client_ids = {each: at for each, at in self._client_ids.items() if at > since}
+        return frozenset(self._client_ids)
+
     def publish(self, epoch: int, owners: Mapping[MessageQueue, str], able: Sequence[str]) -> None:
         """Follow an assignment; `able` are the members that may borrow queues."""
         self._core.publish(epoch, owners, able, self._clock())
@@ -90,13 +103,17 @@ class GroupDesk:
         self._core.lend(able, self._clock())
         self._tell()
 
-    async def ask(self, member: str, asked: Asked[MessageQueue], wait_seconds: float) -> Answer:
+    async def ask(
+        self, member: str, asked: Asked[MessageQueue], wait_seconds: float, client_id: str = ""
+    ) -> Answer:
         """Answer a member at once if there is news, otherwise after a while."""
         answer = self._core.ask(member, asked, self._clock())
         if isinstance(answer, Refusal):
             self._tell()
             return answer
         life = self._note_life(member, asked.session)
+        if client_id:
+            self._client_ids[client_id] = self._clock()
         self._tell()
         self._dismiss(member, Refusal.STALE)
         session = self._core.sessions[member]

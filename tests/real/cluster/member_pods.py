@@ -23,12 +23,14 @@ RUNNING: Document = {
 """What the kubelet says of a container that has not ended yet."""
 
 
-def make_group(namespace: Namespace, session: float = SESSION_SECONDS) -> None:
+def make_group(
+    namespace: Namespace, session: float = SESSION_SECONDS, group: str = "billing"
+) -> None:
     """Make a group whose members are pods, and a topic with four queues if there is none."""
     if namespace.found(namespace.path("topics", "orders")) is None:
         namespace.make("Topic", "orders", {"route": ROUTE})
     terms = {"session": f"{session:g}s", "selector": {"matchLabels": LABELS}}
-    spec = {"topics": [{"name": "orders"}], "consumers": {"members": terms}}
+    spec = {"topics": [{"name": "orders"}], "group": group, "consumers": {"members": terms}}
     namespace.make("ConsumerGroup", "billing", spec)
 
 
@@ -68,6 +70,7 @@ class Pod:
     token: str
     authorities: str
     session: str = "s1"
+    client_id: str = ""
     number: int = 0
     revision: int = 0
     holds: list[Document] = field(default_factory=list)
@@ -85,6 +88,7 @@ class Pod:
             "revision": self.revision,
             "holds": self.holds,
             "waitSeconds": 0.0,
+            "clientId": self.client_id,
         }
         status, answer = self.send("POST", body, **changed)
         if status == 200:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mq_client import filters
 from mq_client.blocking import Client
 from mq_client.messages import Message
 from mq_client.operations.sending import To
@@ -219,6 +220,41 @@ def test_a_leader_that_stops_says_so_at_once(leader: Leader, pod: Pod) -> None:
     leader.operator.stop()
     with pytest.raises(OSError, match="refused"):
         pod.ask()
+
+
+def test_a_consumer_that_does_not_follow_is_named_and_members_read_on(
+    rocketmq: RocketMq,
+    client: Client,
+    topic: str,
+    group: str,
+    namespace: Namespace,
+    leader: Leader,
+) -> None:
+    namespace.make(
+        "Topic", "orders", {"nameServers": [rocketmq.name_server.address], "topic": topic}
+    )
+    everything = {topic: filters.EVERYTHING}
+    with (
+        client.join(group, "10.0.0.9@member", everything),
+        Client(rocketmq.name_server.address) as second,
+    ):
+        stranger = second.join(group, "10.0.0.8@stranger", everything)
+        member_pods.make_group(namespace, group=group)
+        pod = join(namespace, "billing-a", leader.port)
+        pod.client_id = "10.0.0.9@member"
+
+        def ask_and_see() -> tuple[str, str]:
+            pod.ask()
+            return read_condition(namespace.status("consumergroups", "billing"), "Ready")
+
+        assert wait_for(ask_and_see, lambda ready: ready[1] == "ForeignConsumers")[0] == "False"
+        status = namespace.status("consumergroups", "billing")
+        (conflicted,) = [each for each in status["conditions"] if each["type"] == "Conflicted"]
+        assert "10.0.0.8@stranger" in conflicted["message"]
+        assert "10.0.0.9@member" not in conflicted["message"]
+        assert {each["broker"] for each in pod.holds} == {"broker-a", "broker-b"}
+        stranger.leave()
+        assert wait_for(ask_and_see, lambda ready: ready[0] == "True")[0] == "True"
 
 
 def test_a_follower_in_a_pod_reads_what_it_is_granted(

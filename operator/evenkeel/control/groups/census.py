@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from contract import client_ids
 from contract.conditions import ConditionReason
+from contract.kinds.jobs import Job
+from evenkeel import planning
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.topics.topic_keys import TopicKey
 from evenkeel.objects import ConsumerGroup
@@ -36,20 +38,51 @@ class Census:
         return sum(each.messages for each in self.lags)
 
 
+def is_needed(group: ConsumerGroup) -> bool:
+    """Whether others that read in the group would make messages come twice."""
+    return group.spec.job is not None or planning.has_members(group)
+
+
 def find_conflict(
-    group: ConsumerGroup, census: Census | None, *, has_driver: bool
+    group: ConsumerGroup,
+    census: Census | None,
+    *,
+    has_driver: bool,
+    client_ids: frozenset[str] | None,
 ) -> Conflict | None:
     """
-    Find members of the group that are not its own driver. A job must be the only reader.
+    Find clients that read in the group, and are neither its driver nor members of it.
+
+    `client_ids` are those that members have told; None if nobody knows yet.
+    """
+    if census is None or census.members is None:
+        return None
+    if group.spec.job is not None:
+        return _find_beside_job(group, group.spec.job, census.members, has_driver=has_driver)
+    if not planning.has_members(group) or client_ids is None:
+        return None
+    others = [each for each in census.members if each.client_id not in client_ids]
+    if not others:
+        return None
+    return Conflict(
+        ConditionReason.FOREIGN_CONSUMERS,
+        f"{_list_names(others)} also read as {group.group!r}, but are not members, so messages are "
+        "read twice: stop them, let them follow, or choose another spec.group",
+        stops=False,  # otherwise any client that joins could stop the members
+    )
+
+
+def _find_beside_job(
+    group: ConsumerGroup, job: Job, members: Sequence[GroupMember], *, has_driver: bool
+) -> Conflict | None:
+    """
+    Find members that are not the group's own driver. A job must be the only reader.
 
     If the group has a driver, one member that is a driver without an origin counts as this driver,
     because earlier versions did not send an origin.
     """
-    job = group.spec.job
-    if job is None or census is None or census.members is None:
-        return None
-    others = [each for each in census.members if not _is_ours(group, each)]
-    if has_driver and len(others) == len(census.members):
+    others = [each for each in members if not _is_ours(group, each)]
+    if has_driver and len(others) == len(members):
         others = _drop_unnamed_driver(others, group)
     if drivers := [each for each in others if _is_driver(group, each)]:
         return _judge_drivers(group, drivers)

@@ -107,7 +107,7 @@ def _check_followed(seen: GroupSurroundings) -> list[Finding]:
 
 
 def _check_conflicted(seen: GroupSurroundings) -> Finding | None:
-    if seen.conflict is None:
+    if seen.conflict is None or not seen.conflict.stops:
         return None
     text = "nothing is assigned, so that no message is read twice"
     return Finding(ConditionType.ASSIGNED, False, seen.conflict.reason, text)

@@ -218,7 +218,7 @@ class _Participants:
             report = seen.job.report if seen.job else None
             found = update_slots(group, job.executors, report, now)
             return cls(found.members, dict(found.by_name))
-        if seen.conflict is not None:  # otherwise messages would be read twice
+        if seen.conflict is not None and seen.conflict.stops:  # or messages would be read twice
             return cls((), {})
         if planning.has_members(group):
             return cls._find_live(group, seen, now)

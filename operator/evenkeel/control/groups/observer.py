@@ -80,7 +80,8 @@ class GroupObserver:
 
     def knows_readers(self, group: ConsumerGroup) -> bool:
         """Whether all brokers have listed the readers of the group, or need not be asked."""
-        if group.spec.job is None or group.spec.job.allow_foreign_consumers:
+        job = group.spec.job
+        if not census.is_needed(group) or (job is not None and job.allow_foreign_consumers):
             return True
         notes = self._find_notes(group)
         found = notes.census
@@ -153,7 +154,12 @@ class GroupObserver:
     def _find_other_readers(self, group: ConsumerGroup) -> Conflict | None:
         key = group.head.key
         has_driver = self._world.observe_driver(key).state is not DriverState.ABSENT
-        return census.find_conflict(group, self._find_notes(group).census, has_driver=has_driver)
+        return census.find_conflict(
+            group,
+            self._find_notes(group).census,
+            has_driver=has_driver,
+            client_ids=self._world.list_client_ids(key),
+        )
 
     def _decide_drive(self, group: ConsumerGroup, conflict: Conflict | None) -> Drive | None:
         """Decide what to do with the driver. None if there is neither a job nor a driver."""
@@ -194,7 +200,7 @@ class GroupObserver:
             MqError, NotReadyError
         ):  # the conditions of the Topic report these errors
             found = replace(found, lags=await self._fetch_lags(group, asked))
-        if group.spec.job is not None:
+        if census.is_needed(group):
             try:
                 members = await self._fetch_members(group, asked)
                 where = frozenset(map(topic_keys.build_key, asked))

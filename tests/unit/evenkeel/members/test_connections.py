@@ -6,6 +6,8 @@ import gc
 import json
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -190,3 +192,23 @@ def test_the_end_leaves_no_connection_open_whenever_it_comes(turns: int) -> None
 
     play(story)
     gc.collect()  # pytest fails the test if a socket was left open
+
+
+LIMITS = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), int(sys.argv[2])))
+from evenkeel.members.connections import allow_open_files
+print(allow_open_files(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "allowed"), [(1024, 9000, 8192), (1024, 4096, 4096), (1024, 1024, 1024)]
+)
+def test_as_many_connections_may_be_open_as_the_machine_allows(
+    soft: int, hard: int, allowed: int
+) -> None:
+    """Container runtimes begin with 1,024 open files, which is too few for 2,000 members."""
+    command = [sys.executable, "-c", LIMITS, str(soft), str(hard)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(allowed), str(allowed)]

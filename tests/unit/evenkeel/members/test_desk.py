@@ -182,3 +182,19 @@ def test_a_queue_is_waiting_as_soon_as_it_gets_an_owner_that_is_away() -> None:
         assert it.held == HeldQueues(waiting_queues=2)
 
     play(story)
+
+
+def test_a_client_counts_as_a_member_for_as_long_as_brokers_may_list_it() -> None:
+    async def story() -> None:
+        now = 0.0
+        found = GroupDesk(Terms(10.0), 0.0, lambda: None, lambda: now)
+        await found.ask("a", Asked("s", 1, 0, frozenset()), 0.0, "10.0.0.9@4711")
+        await found.ask("b", Asked("t", 1, 0, frozenset()), 0.0)
+        found.end("a")
+        now = desk.LISTED_SECONDS - 1
+        assert found.list_client_ids() == {"10.0.0.9@4711"}
+        now = desk.LISTED_SECONDS + 1
+        assert found.list_client_ids() == frozenset()
+        found.close(DeniedError(Denial.NOT_LEADING, "the test ends"))
+
+    asyncio.run(story())

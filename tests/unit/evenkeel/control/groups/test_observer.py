@@ -10,12 +10,14 @@ import msgspec
 import pytest
 
 from contract.conditions import ConditionType
-from contract.kinds.groups import Consumers, JobRecord, StaticConsumer
+from contract.kinds.groups import Consumers, JobRecord, MemberTerms, StaticConsumer
 from contract.kinds.topics import BrokerQueues, TopicStatus
 from evenkeel.control import conditions
 from evenkeel.control.brokers import Brokers, ClusterAddress
+from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import census, group_status
 from evenkeel.control.groups.census import Census
+from evenkeel.control.groups.member_slots import LiveMember
 from evenkeel.control.groups.observer import CENSUS_SECONDS, SOON_SECONDS, GroupObserver, GroupView
 from evenkeel.control.jobs.driver_actions import Action
 from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Ending, JobState
@@ -45,6 +47,7 @@ class ScriptedWorld:
         self.topics = {each.head.key: each for each in topics or (known(),)}
         self.seen = ABSENT
         self.hidden: str | None = None
+        self.client_ids: frozenset[str] | None = None
 
     def find_group(self, key: Key) -> ConsumerGroup | None:
         return self.found if key == self.found.head.key else None
@@ -60,6 +63,9 @@ class ScriptedWorld:
 
     def find_held(self, key: Key) -> None:
         return None
+
+    def list_client_ids(self, key: Key) -> frozenset[str] | None:
+        return self.client_ids
 
     def list_pods(self, group: ConsumerGroup) -> None:
         return None
@@ -243,10 +249,16 @@ def made(created: str, **job: Any) -> ConsumerGroup:
     return replace(found, head=replace(found.head, created=created))
 
 
+def find_conflict(group: ConsumerGroup, *members: GroupMember, has_driver: bool) -> Conflict | None:
+    return census.find_conflict(
+        group, Census(members=members), has_driver=has_driver, client_ids=None
+    )
+
+
 def test_the_groups_own_driver_is_known_by_the_object_it_runs_for() -> None:
     group = made("2026-01-01T00:00:00Z")
     ours = driver("2026-01-01T00:00:00Z", "1234")
-    assert census.find_conflict(group, Census(members=(ours,)), has_driver=True) is None
+    assert find_conflict(group, ours, has_driver=True) is None
 
 
 @pytest.mark.parametrize(
@@ -266,7 +278,7 @@ def test_another_objects_driver_is_a_conflict_and_the_younger_one_stops(
 ) -> None:
     group = made("2026-01-01T00:00:00Z", allowForeignConsumers=allows)
     ours = driver("2026-01-01T00:00:00Z", "1234")
-    found = census.find_conflict(group, Census(members=(ours, other)), has_driver=True)
+    found = find_conflict(group, ours, other, has_driver=True)
     assert found is not None
     assert found.reason == "OtherDriver"
     assert found.stops is stops
@@ -276,19 +288,47 @@ def test_another_objects_driver_is_a_conflict_and_the_younger_one_stops(
 
 def test_a_driver_of_an_earlier_version_is_the_groups_own_if_it_has_one() -> None:
     bare = GroupMember("evenkeel-billing@billing-driver", "10.0.0.7:1", "PYTHON", 1)
-    alone = Census(members=(bare,))
-    assert census.find_conflict(assigned(), alone, has_driver=True) is None
-    found = census.find_conflict(assigned(), alone, has_driver=False)
+    assert find_conflict(assigned(), bare, has_driver=True) is None
+    found = find_conflict(assigned(), bare, has_driver=False)
     assert found is not None
     assert (found.reason, found.stops) == ("OtherDriver", False)
 
 
 def test_clients_that_are_not_evenkeels_are_foreign_unless_allowed() -> None:
-    found = census.find_conflict(assigned(), Census(members=(JAVA,)), has_driver=False)
+    found = census.find_conflict(
+        assigned(), Census(members=(JAVA,)), has_driver=False, client_ids=None
+    )
     assert found is not None
     assert (found.reason, found.stops) == ("ForeignConsumers", False)
     allowed = assigned(allowForeignConsumers=True)
-    assert census.find_conflict(allowed, Census(members=(JAVA,)), has_driver=False) is None
+    assert find_conflict(allowed, JAVA, has_driver=False) is None
+
+
+def of_members() -> ConsumerGroup:
+    found = assigned()
+    consumers = Consumers(members=MemberTerms())
+    return replace(found, spec=msgspec.structs.replace(found.spec, job=None, consumers=consumers))
+
+
+def test_clients_that_are_not_members_are_foreign_and_members_read_on() -> None:
+    scene = Scene(of_members())
+    other = replace(JAVA, client_id="10.0.0.8@1")
+    scene.brokers.members_told = (JAVA, other)
+    assert scene.ask()
+    assert scene.view().seen.conflict is None  # nobody knows yet who is a member
+    scene.world.client_ids = frozenset([JAVA.client_id, "of one that the brokers do not list"])
+    seen = scene.view().seen
+    assert seen.conflict is not None
+    assert (seen.conflict.reason, seen.conflict.stops) == ("ForeignConsumers", False)
+    assert "10.0.0.8@1 at 10.0.0.9:4711 also read as 'billing'" in seen.conflict.message
+    assert JAVA.client_id not in seen.conflict.message
+    assert scene.observer.ask_again_seconds(scene.group) == SOON_SECONDS
+    live = replace(seen, live=[LiveMember("a", NOW)])
+    status = group_status.decide(scene.group, live, NOW).status
+    assert [each.pod for each in status.assignments if each.queues] == ["a"]
+    ready = conditions.find(status.conditions, ConditionType.READY)
+    assert ready is not None
+    assert ready.reason == "ForeignConsumers"
 
 
 def test_a_group_whose_pods_may_not_be_listed_stays_as_it_is_and_nothing_is_started() -> None:

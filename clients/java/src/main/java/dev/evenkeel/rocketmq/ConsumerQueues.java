@@ -57,6 +57,11 @@ final class ConsumerQueues {
         return isStarted && client.getServiceState() == ServiceState.RUNNING;
     }
 
+    /** This consumer's id at the brokers; empty before it has started. */
+    String findClientId() {
+        return factory() == null ? "" : factory().getClientId();
+    }
+
     boolean isOver() {
         return client.getServiceState() == ServiceState.SHUTDOWN_ALREADY;
     }

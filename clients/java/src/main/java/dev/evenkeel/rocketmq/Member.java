@@ -106,7 +106,7 @@ final class Member {
         askAt = Double.POSITIVE_INFINITY;
         double poll = terms == null ? 0 : POLLS * terms.sessionSeconds;
         newest = new Ask(session, number, revision, holds(), number == 1 ? 0 : poll,
-                terms == null ? FIRST_LIMIT_SECONDS : 2 * poll);
+                queues.findClientId(), terms == null ? FIRST_LIMIT_SECONDS : 2 * poll);
         return newest;
     }
 

@@ -13,7 +13,7 @@ public final class AskOnce {
         Coordinator coordinator = new Coordinator(
                 URI.create(args[0]), "shop/billing", "a b", Paths.get(args[1]), Paths.get(args[2]));
         try {
-            Answer answer = coordinator.ask(new Ask("s", 1, 0, Collections.emptySet(), 0, 5));
+            Answer answer = coordinator.ask(new Ask("s", 1, 0, Collections.emptySet(), 0, "", 5));
             System.out.println("may read " + QueueIds.show(answer.grants));
             coordinator.leave("s");
         } catch (IOException error) {
