@@ -62,7 +62,7 @@ class RunningOperator:
     def start(self) -> None:
         """Start the operator, also again after it has ended."""
         command = [
-            sys.executable, "-m", "evenkeel", "operator", "--port", str(self.port),
+            sys.executable, "-m", "evenkeel_cli", "operator", "--port", str(self.port),
             *self._options,
         ]  # fmt: skip
         environment = {"KUBECONFIG": str(self._kubeconfig), **make_python_path(self._root)}

@@ -50,7 +50,7 @@ class Terminals:
 def play(folder: Path, manifest: str, port: int, member: Sequence[str]) -> Iterator[Terminals]:
     """Run the coordinator on this port, and two members by this command, until the block ends."""
     (folder / "members.yaml").write_text(manifest)
-    run = [sys.executable, "-m", "evenkeel", "run", "-f", "members.yaml"]
+    run = [sys.executable, "-m", "evenkeel_cli", "run", "-f", "members.yaml"]
     with contextlib.ExitStack() as begun:
 
         def begin(name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:

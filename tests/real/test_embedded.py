@@ -72,7 +72,7 @@ class Embedded:
     def start(self) -> None:
         """Start the process with the file."""
         file, state = str(self.folder / "billing.yaml"), str(self.folder / "state")
-        command = [sys.executable, "-m", "evenkeel", "run", "-f", file, "--state", state]
+        command = [sys.executable, "-m", "evenkeel_cli", "run", "-f", file, "--state", state]
         environment = {**ENVIRONMENT, **archive.make_environment()}
         self.process = process.ChildProcess("run", command, self._processes, environment)
 

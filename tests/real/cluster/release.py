@@ -99,7 +99,7 @@ class Release:
         (container,) = pod["spec"]["containers"]
         user = self.cluster.service_account(self.namespace, pod["spec"]["serviceAccountName"])
         done = subprocess.run(
-            [sys.executable, "-m", "evenkeel", *container["args"]],
+            [sys.executable, "-m", "evenkeel_cli", *container["args"]],
             env={
                 **os.environ,
                 "KUBECONFIG": str(user.kubeconfig),

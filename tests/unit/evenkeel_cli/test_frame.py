@@ -20,7 +20,7 @@ SLOW = ("kopf", "aiohttp", "yaml", "msgspec", "rich", "asyncio", "prometheus_cli
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "evenkeel", *arguments],
+        [sys.executable, "-m", "evenkeel_cli", *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -155,7 +155,7 @@ def test_ctrl_c_ends_without_a_word(tmp_path: Path) -> None:
     os.mkfifo(manifests)
     with (
         subprocess.Popen(
-            [sys.executable, "-m", "evenkeel", "plan", "-f", str(manifests)],
+            [sys.executable, "-m", "evenkeel_cli", "plan", "-f", str(manifests)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         ) as command,
@@ -168,7 +168,7 @@ def test_ctrl_c_ends_without_a_word(tmp_path: Path) -> None:
 
 def test_a_reader_that_has_seen_enough_is_no_failure_to_complain_of() -> None:
     """So it is in `evenkeel plan -f x | head`."""
-    command = [sys.executable, "-m", "evenkeel", "completion", "bash"]
+    command = [sys.executable, "-m", "evenkeel_cli", "completion", "bash"]
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -183,7 +183,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure_to_complain_of() -> None:
 def test_an_answer_that_cannot_be_written_is_one_sentence(words: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            [sys.executable, "-m", "evenkeel", *words],
+            [sys.executable, "-m", "evenkeel_cli", *words],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (
@@ -217,7 +217,7 @@ def run_without(library: str, folder: Path, *command: str) -> subprocess.Complet
 def test_a_library_that_is_missing_is_one_sentence_that_names_the_extra(
     command: str, library: str, extra: str, tmp_path: Path
 ) -> None:
-    ended = run_without(library, tmp_path, "-m", "evenkeel", *command.split())
+    ended = run_without(library, tmp_path, "-m", "evenkeel_cli", *command.split())
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         FAILED, "",
         f"evenkeel {command.split()[0]} needs {library}: "
@@ -229,7 +229,7 @@ def test_a_library_that_is_missing_is_one_sentence_that_names_the_extra(
 def test_the_help_of_what_starts_the_service_needs_none_of_its_libraries(
     command: str, tmp_path: Path
 ) -> None:
-    ended = run_without("aiohttp", tmp_path, "-m", "evenkeel", command, "--help")
+    ended = run_without("aiohttp", tmp_path, "-m", "evenkeel_cli", command, "--help")
     assert (ended.returncode, ended.stderr) == (0, "")
 
 

@@ -149,7 +149,7 @@ def test_the_operator_follows_no_redirect(status: int) -> None:
 def test_an_operator_that_finds_another_server_ends_with_a_sentence(tmp_path: Path) -> None:
     with answering(404, b"<html>") as server:
         ended = subprocess.run(
-            [sys.executable, "-m", "evenkeel", "operator"],
+            [sys.executable, "-m", "evenkeel_cli", "operator"],
             env={**os.environ, "KUBECONFIG": str(kubeconfig(tmp_path, server, "a"))},
             capture_output=True,
             text=True,

@@ -1,4 +1,4 @@
-"""The command line: `python -m evenkeel`."""
+"""The command line: `python -m evenkeel_cli`."""
 
 import sys
 
