@@ -1,4 +1,4 @@
-"""What a follower's core wants done. Each result comes back to the core with the same `life`."""
+"""The actions that a follower's core asks for. Results come back with the same `life`."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar

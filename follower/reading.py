@@ -12,7 +12,7 @@ MOST_WAITING = 1
 
 
 class Spans(Protocol):
-    """A batch, as far as the core looks at it."""
+    """The part of a batch that the core uses."""
 
     @property
     def stop(self) -> int:

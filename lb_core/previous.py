@@ -45,7 +45,7 @@ def carry_over(old: Assignment, unowned: Runs, new: Inventory) -> Previous:
 
 
 def read(given: Given, inventory: Inventory) -> Previous:
-    """Check owners from elsewhere: drop unknown queues, and separate queues with several owners."""
+    """Check the caller's owners: drop unknown queues, and separate queues with several owners."""
     holdings = {
         consumer: _join([run for queues in given[consumer] for run in _find(queues, inventory)])
         for consumer in sort_texts(given)

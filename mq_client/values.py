@@ -41,7 +41,7 @@ def check_queue(value: object) -> MessageQueue:
     ):
         return value
     raise errors.UsageError(
-        f"{value!r} is not a queue, such as MessageQueue('orders', 'broker-a', 0)"
+        f"{value!r} is not a queue; MessageQueue('orders', 'broker-a', 0) would be one"
     )
 
 

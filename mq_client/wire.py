@@ -62,7 +62,9 @@ def find_starts(data: bytes | bytearray | memoryview) -> list[int]:
             found.append(place)
             (size,) = size_at(data, place)
             if size < LEAST_BLANK:
-                raise errors.ProtocolError(f"message at byte {place}: its size is {size}")
+                raise errors.ProtocolError(
+                    f"message at byte {place}: its size is {size}, and the least is {LEAST_BLANK}"
+                )
             place += size
     except struct.error:
         raise errors.ProtocolError(f"{end - place} bytes at the end are not a message") from None

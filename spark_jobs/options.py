@@ -309,7 +309,11 @@ def _parse_end(given: _GivenOptions) -> StartOrEnd:
 
 
 def _parse_edge(given: _GivenOptions, name: str, time_name: str, default: QueueEdge) -> StartOrEnd:
-    """Parse an edge, or offsets as JSON with an edge for the queues that they leave out."""
+    """
+    Parse where reading starts or ends: earliest, latest and so on, or offsets as JSON.
+
+    Queues that the JSON leaves out start or end at a default.
+    """
     text = given.get_string(name)
     timestamp = given.get_string(time_name)
     if text is None:

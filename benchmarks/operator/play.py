@@ -150,7 +150,7 @@ async def coordinated(size: Size, say: Say) -> Coordinated:
         members = await stack.enter_async_context(make_members(client, size, claim.port))
         say(f"{size}: all join")
         await members.settle(size.all_queues)
-        say(f"{size}: all ask for {POLL_SECONDS:g} s")
+        say(f"{size}: nothing changes for {POLL_SECONDS:g} s")
         before, cpu = members.answers, _Cpu(operator.pid)
         await asyncio.sleep(POLL_SECONDS)
         idle_cpu_percent, answers = cpu.percent(), members.answers - before

@@ -48,7 +48,7 @@ class AllQueues:
     async def ask(
         self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
     ) -> MemberAnswer:
-        """Answer at once for the first time, and when the poll is over."""
+        """Answer the first request at once, and each later one after `wait_seconds`."""
         await asyncio.sleep(wait_seconds if asked.revision else 0.0)
         return MemberAnswer(
             1, 1, self._grants, SESSION_SECONDS, DRAIN_SECONDS, OnOutage.STOP, self._source

@@ -1,4 +1,4 @@
-"""`ConsumerGroup`: which consumers read which topics, and by which strategy queues are assigned."""
+"""`ConsumerGroup`: which consumers read which topics, and the strategy that assigns the queues."""
 
 import enum
 from typing import Annotated, ClassVar

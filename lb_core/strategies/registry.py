@@ -41,7 +41,7 @@ def find_dealer(name: str) -> common.Dealer:
     dealer = find(name).dealer
     if dealer is None:
         raise errors.UnknownStrategyError(
-            f"{name} deals all topics of a group together and cannot deal one list"
+            f"{name} assigns all topics of a group together: it cannot stand inside another one"
         )
     return dealer
 

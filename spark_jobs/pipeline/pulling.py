@@ -21,7 +21,7 @@ log = logging.getLogger("evenkeel.job")
 
 @dataclass(frozen=True, slots=True)
 class LocatedPulls:
-    """Makes the DataFrames of batches. Spark pulls nothing before they are written."""
+    """Makes a DataFrame for each batch. Spark pulls its messages only when it is written."""
 
     spark: SparkSession
     reading: Reading

@@ -83,7 +83,7 @@ async def _serve_members(
         listening = listening or server.open_port(port)
         door = TokenDoor(token.read_text())
         async with server.serve(world.coordination, door, listening) as opened:
-            screen.say(f"members ask http://127.0.0.1:{opened}, with the token in {token}")
+            screen.say(f"members: ask http://127.0.0.1:{opened}, with the token in {token}")
             await asyncio.Event().wait()
     except EvenkeelError as error:
         log.error("%s", error)

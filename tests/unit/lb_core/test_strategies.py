@@ -475,7 +475,7 @@ def test_an_unknown_name_is_refused_with_the_names_that_exist() -> None:
 
 def test_sticky_deals_no_single_list() -> None:
     assert strategies.find("STICKY").name == "STICKY"
-    with pytest.raises(errors.UnknownStrategyError, match="cannot deal one list"):
+    with pytest.raises(errors.UnknownStrategyError, match="cannot stand inside another one"):
         strategies.find_dealer("STICKY")
 
 

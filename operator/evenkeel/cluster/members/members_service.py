@@ -38,7 +38,7 @@ RENEW_SECONDS = 3600.0
 
 
 class MembersService:
-    """The leader's side of members, from the start of a lead to its end."""
+    """Serves members for as long as this replica leads."""
 
     def __init__(
         self,

@@ -77,7 +77,7 @@ final class ConsumerQueues {
     /**
      * Stops a queue at once: no pull and no call of the listener begins any more.
      *
-     * <p>The client looks at no result of calls that are running. Returns its record of the queue,
+     * <p>The client ignores the results of calls that are running. Returns its record of the queue,
      * which must be forgotten; null if it has none.
      */
     ProcessQueue drop(MessageQueue queue) {
@@ -89,7 +89,7 @@ final class ConsumerQueues {
         return record;
     }
 
-    /** Forgets a record soon, if there is one. The caller does not wait for brokers. */
+    /** Notes a record, if there is one, to forget it later. So the caller waits for no broker. */
     void forgetLater(MessageQueue queue, ProcessQueue record) {
         if (record != null) {
             dropped.add(new SimpleEntry<>(queue, record));
@@ -128,7 +128,7 @@ final class ConsumerQueues {
     }
 
     /**
-     * Begins to read queues of one broker, if the client knows them. The caller may wait for it.
+     * Begins to read queues of one broker, if the client knows them. It waits for the broker.
      *
      * <p>The client would begin them when it rebalances. But client 5 rebalances at most once a
      * second, and waits for half a second before the first pull. A broker that has missed the

@@ -20,7 +20,7 @@ import org.apache.rocketmq.remoting.exception.RemotingException;
  *
  * <p>Each commit waits for the broker's answer, one after the other, so none overtakes another. One
  * can still come late: the process may be frozen, or cut off, just after the look at the clock.
- * Then the broker sets the offset back, under the next holder of the queue. So each holder commits
+ * Then the broker's offset goes back, though another member holds the queue. So each holder commits
  * again: from time to time, as RocketMQ's own client does, and when it lets go of the queue. The
  * process itself begins no new session until its late commit is answered.
  */

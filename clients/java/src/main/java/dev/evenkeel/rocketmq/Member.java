@@ -304,7 +304,7 @@ final class Member {
         return new ArrayList<>(holding.done.values());
     }
 
-    /** Begins to handle a message that was passed over while later ones were handled. */
+    /** Begins to handle a message that was skipped: later ones have been handled before it. */
     synchronized void beginGap(Holding holding, MessageExt message) {
         holding.running++;
         holding.gapAt = message.getQueueOffset();
