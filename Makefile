@@ -15,7 +15,7 @@ setup: .venv/ready ## Make .venv from requirements/dev.txt and install this chec
 demo: setup ## Show a group's life in two minutes: a real RocketMQ, a real Spark, executors that join, leave and die
 	@$(IN_DEV) demo
 
-test: setup ## Run all tests, in three processes; ARGS="-k sticky --seed 7 -n 0" goes to pytest, and -n 0 keeps it to one
+test: setup ## Run all tests, in two processes; ARGS="-k sticky --seed 7 -n 0" goes to pytest, and -n 0 keeps it to one
 	@$(if $(ARGS),,$(IN_DEV) sandbox build || true)
 	@$(IN_DEV) pytest -n auto $(ARGS)
 

@@ -1,12 +1,12 @@
 """
-Sets up what all tests share: the seed of random data, and which process takes which tests.
+Sets up what all tests share: the seed of random data, and the order of the tests.
 
 A random test takes the fixture `seed`, which is new in each run unless `--seed N` sets it. When
 such a test fails, the report ends with a call that shows the same failure again.
 
-`make test` runs the tests in three processes (pytest-xdist), which take one file at a time. Each
-process has its own servers, and all have the same seed. With one core, or with `-n 0`, there is one
-process.
+`make test` runs the tests in two processes (pytest-xdist), which take one file at a time. Each
+process has its own servers, and both have the same seed. With one core, or with `-n 0`, there is
+one process.
 """
 
 import os
@@ -48,10 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Choose how many processes `-n auto` means: more would only start more servers."""
-    from tests import homes
-
-    return len(homes.HOMES) if (os.cpu_count() or 1) > 1 else 0
+    """Choose how many processes `-n auto` means: more than two would only start more servers."""
+    return 2 if (os.cpu_count() or 1) > 1 else 0
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -60,11 +58,18 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["seed"] = node.config.stash[_SEED]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        from tests import two_ends
+
+        items[:] = two_ends.in_order(items)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    from tests import homes
+    from tests import two_ends
 
-    return homes.FromHomes(config, log)
+    return two_ends.FromTwoEnds(config, log)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
