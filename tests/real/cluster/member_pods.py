@@ -24,13 +24,21 @@ RUNNING: Document = {
 
 
 def make_group(
-    namespace: Namespace, session: float = SESSION_SECONDS, group: str = "billing"
+    namespace: Namespace,
+    session: float = SESSION_SECONDS,
+    group: str = "billing",
+    grace: str = "60s",
 ) -> None:
     """Make a group whose members are pods, and a topic with four queues if there is none."""
     if namespace.found(namespace.path("topics", "orders")) is None:
         namespace.make("Topic", "orders", {"route": ROUTE})
     terms = {"session": f"{session:g}s", "selector": {"matchLabels": LABELS}}
-    spec = {"topics": [{"name": "orders"}], "group": group, "consumers": {"members": terms}}
+    spec = {
+        "topics": [{"name": "orders"}],
+        "group": group,
+        "consumers": {"members": terms},
+        "rebalance": {"grace": grace},
+    }
     namespace.make("ConsumerGroup", "billing", spec)
 
 

@@ -197,7 +197,7 @@ def test_an_end_that_the_kubelet_sees_frees_the_queues_at_once(
 
 def test_an_end_of_another_process_ends_no_session(namespace: Namespace, leader: Leader) -> None:
     """That of a sidecar, or of an earlier process, while this one is quiet as if it were frozen."""
-    member_pods.make_group(namespace, session=20)
+    member_pods.make_group(namespace, session=20, grace="10m")  # on a slow machine too, none moves
     a, b, c = (join(namespace, f"billing-{name}", leader.port) for name in "abc")
     until_granted((a, "0-1"), (b, "2"), (c, "3"))
     a.say_ended({**member_pods.RUNNING, "name": "sidecar"})
@@ -252,6 +252,7 @@ def test_a_consumer_that_does_not_follow_is_named_and_members_read_on(
         (conflicted,) = [each for each in status["conditions"] if each["type"] == "Conflicted"]
         assert "10.0.0.8@stranger" in conflicted["message"]
         assert "10.0.0.9@member" not in conflicted["message"]
+        wait_for(pod.ask, lambda answer: len(answer[1].get("grants", ())) == 2)
         assert {each["broker"] for each in pod.holds} == {"broker-a", "broker-b"}
         stranger.leave()
         assert wait_for(ask_and_see, lambda ready: ready[0] == "True")[0] == "True"
