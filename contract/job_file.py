@@ -14,9 +14,7 @@ from msgspec import Meta
 from contract.kinds.jobs import Mode
 
 
-class _Part(
-    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
-):
+class _Part(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A part of the file."""
 
 
@@ -78,8 +76,27 @@ class JobFile(_Part, frozen=True):
 
 
 def encode(job: JobFile) -> str:
-    """Write the text of a job file, with sorted dictionaries."""
-    return msgspec.json.format(msgspec.json.encode(job, order="deterministic")).decode()
+    """
+    Write the text of a job file, with sorted dictionaries and without fields at their default.
+
+    Drivers with an older image do not know new fields. msgspec itself leaves out a default only if
+    the value is the same object, which most numbers are not.
+    """
+    document = _drop_defaults(job)
+    return msgspec.json.format(msgspec.json.encode(document, order="deterministic")).decode()
+
+
+def _drop_defaults(part: msgspec.Struct) -> dict[str, object]:
+    kept: dict[str, object] = {}
+    for field in msgspec.structs.fields(part):
+        value = getattr(part, field.name)
+        default = field.default
+        if field.default_factory is not msgspec.NODEFAULT:
+            default = field.default_factory()
+        if value != default:
+            is_part = isinstance(value, msgspec.Struct)
+            kept[field.encode_name] = _drop_defaults(value) if is_part else value
+    return kept
 
 
 def decode(text: bytes | str) -> JobFile:

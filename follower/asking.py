@@ -170,5 +170,5 @@ def _reason(error: Exception) -> str:
         return f"it is not trusted: {error.certificate_error}; see --ca-file"
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.os_error.errno or 0
-        return os.strerror(number) if number > 0 else str(error.os_error)
+        return os.strerror(number) if number > 0 else str(error.os_error) or "it hung up"
     return str(error) or type(error).__name__

@@ -24,6 +24,12 @@ def test_a_field_at_its_default_is_not_in_the_text_so_older_drivers_do_not_rejec
     assert json.loads(job_file.encode(job_file.decode(json.dumps(LEAST)))) == LEAST
 
 
+def test_a_default_that_was_computed_is_not_in_the_text_either() -> None:
+    computed = {"executors": 2, "triggerSeconds": 1.0, "transform": {}, "spark": {}, "skip": ""}
+    job = job_file.decode(json.dumps(LEAST | computed))
+    assert json.loads(job_file.encode(job)) == LEAST
+
+
 def test_a_text_says_all_that_its_job_says() -> None:
     job = msgspec.structs.replace(
         job_file.decode(json.dumps(LEAST)),
