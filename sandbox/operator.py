@@ -7,6 +7,7 @@ Starts `evenkeel operator` in a separate process, which ends at the latest when 
 """
 
 import sys
+import tomllib
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -24,6 +25,17 @@ METRICS = "evenkeel_operator_"
 def make_python_path(root: Path) -> dict[str, str]:
     """Return the environment in which Python finds the operator of a checkout."""
     return {"PYTHONPATH": f"{root / 'operator'}:{root}"}
+
+
+def make_command(root: Path) -> list[str]:
+    """Return the command `evenkeel` of a checkout. Its module has another name in older ones."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    module, _, function = project["project"]["scripts"]["evenkeel"].partition(":")
+    return [
+        sys.executable,
+        "-c",
+        f"import sys; from {module} import {function} as run; sys.exit(run())",
+    ]
 
 
 class RunningOperator:
@@ -62,8 +74,7 @@ class RunningOperator:
     def start(self) -> None:
         """Start the operator, also again after it has ended."""
         command = [
-            sys.executable, "-m", "evenkeel_cli", "operator", "--port", str(self.port),
-            *self._options,
+            *make_command(self._root), "operator", "--port", str(self.port), *self._options,
         ]  # fmt: skip
         environment = {"KUBECONFIG": str(self._kubeconfig), **make_python_path(self._root)}
         self._process = process.ChildProcess("operator", command, self._folder, environment)

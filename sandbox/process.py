@@ -31,10 +31,17 @@ class SandboxError(Exception):
 class PartNotReadyError(SandboxError):
     """A process ended too early, or did not become ready. The error names a copy of its log."""
 
-    def __init__(self, complaint: str, log: Path) -> None:
-        """Quote the end of the log, which contains the reason, without Java stack frames."""
+    def __init__(self, complaint: str, log: Path, *, gives_up: str | None = None) -> None:
+        """
+        Quote the end of the log, which contains the reason, without Java stack frames.
+
+        `gives_up`: what the process says when it gives up. It may say much after that, not why.
+        """
         self.log = _keep_log(log)
-        lines = [line for line in _read(log).splitlines() if line.strip() and line[:4] != "\tat "]
+        text = _read(log)
+        if gives_up is not None and (found := text.rfind(gives_up)) >= 0:
+            text = text[: text.find("\n", found)]
+        lines = [line for line in text.splitlines() if line.strip() and line[:4] != "\tat "]
         said = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:]) or " nothing"
         super().__init__(f"{complaint}; its log: {self.log}; its end:{said}")
 

@@ -145,7 +145,8 @@ class RocketMqServer(server.SandboxServer):
 
     def _is_ready(self) -> bool:
         if self._process.has_said(_SAYS_WHEN_IT_GIVES_UP):
-            raise process.PartNotReadyError(f"{self.name} gives up", self.log)
+            complaint = f"{self.name} gives up"
+            raise process.PartNotReadyError(complaint, self.log, gives_up=_SAYS_WHEN_IT_GIVES_UP)
         return self._process.has_said(_SAYS_WHEN_STARTED) and self._answers()
 
     @abc.abstractmethod

@@ -167,6 +167,17 @@ def test_a_stack_of_java_does_not_hide_its_reason(place: process.Folder) -> None
         running.wait_until(lambda: False, PATIENCE_SECONDS)
 
 
+def test_what_a_process_says_after_it_gave_up_does_not_hide_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    log = tmp_path / "broker.log"
+    log.write_text("the reason\nI give up: now\n" + "a thread ends\n" * 40)
+    error = process.PartNotReadyError("broker gives up", log, gives_up="I give up")
+    assert str(error).endswith("\n  the reason\n  I give up: now")
+    assert error.log.read_text() == log.read_text()
+
+
 def test_a_program_that_is_not_there_is_named(place: process.Folder) -> None:
     running = process.ChildProcess("nothing", ["/no/such/program"], place, {})
     with pytest.raises(process.PartNotReadyError, match="/no/such/program does not start"):
