@@ -17,11 +17,12 @@ import msgspec
 
 from benchmarks.operator.api import Client, side_by_side
 from benchmarks.operator.sizes import Size
-from contract.following import AUDIENCE, FIRST_NUMBER, Asked
+from contract.following import AUDIENCE, FIRST_NUMBER, Asked, Refusal
 from evenkeel.cluster.api import paths
 from evenkeel.cluster.members.documents import AUTHORITIES, TRUST
 from evenkeel.objects import Key
 from follower import asking
+from follower.core import PAUSE_SECONDS
 from follower.queues import read_queues
 from mq_client.values import MessageQueue
 from sandbox.kubernetes import ApiRefusedError
@@ -35,6 +36,7 @@ PATIENCE_SECONDS = 300.0
 RETRY_SECONDS = 0.5
 QUIET_SECONDS = 20.0
 """All are settled when no grant has changed for this time, which is longer than a rebalance."""
+SESSION_OVER = Refusal.SESSION_OVER.value
 _TOKEN_SECONDS = 3600
 _Condition = Callable[[], bool]
 
@@ -107,10 +109,14 @@ class Member:
             asked = Asked(self._session, number, revision, self.held)
             try:
                 answer = await self._coordinator.ask(asked, ANSWER_SECONDS, 2 * ANSWER_SECONDS)
-            except asking.RefusedError:
+            except (asking.RefusedError, asking.NoAnswerError) as error:
                 if revision:
                     raise
-                await asyncio.sleep(RETRY_SECONDS)  # the operator has not seen the pod yet
+                # The operator has not seen the pod yet, or too many connect at the same time.
+                await asyncio.sleep(PAUSE_SECONDS)  # as a follower does
+                number += 1
+                if isinstance(error, asking.RefusedError) and error.reason == SESSION_OVER:
+                    self._session, number = secrets.token_hex(8), FIRST_NUMBER
                 continue
             number, revision = number + 1, answer.revision
             self.answers += 1

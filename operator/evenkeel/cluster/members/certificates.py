@@ -1,12 +1,14 @@
 """
 The certificates with which the leader shows members that it is the coordinator.
 
-An authority of our own signs one certificate, for the names of one Service. Members trust every
-authority that is still valid, so a new one can be added long before it signs anything:
+The operator's own authority signs one certificate, for the names of one Service. Members trust
+every authority that is still valid, so a new authority can be added before it signs anything:
 
-- The certificate is made anew when a third of its time is left, and signed by the newest authority.
-- The authority is made anew when its time is shorter than two lives of a certificate. It signs the
-  next certificate, which is due when everybody has long read the new list of authorities.
+- A new certificate is made when the current one has a third of its life left. The newest authority
+  signs it.
+- A new authority is made when the current one has less than two lives of a certificate left. At
+  the same time the current one signs a last certificate. The new one signs the next certificate,
+  eight months later. Until then, members can read the new list of authorities.
 """
 
 from collections.abc import Sequence
@@ -22,37 +24,45 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 AUTHORITY_LIFE = timedelta(days=3650)
 LIFE = timedelta(days=365)
 CLOCKS_DIFFER = timedelta(hours=1)
-"""Machines whose clocks are behind must not find a new certificate in the future."""
+"""A new certificate is valid from this long ago, for machines whose clocks are behind."""
 MOST_AUTHORITIES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Everything as PEM texts."""
+    """The authorities, the certificate and their keys, as strings in PEM."""
 
     authorities: str
-    """All that members trust; the newest, which signs, comes first."""
+    """All authorities that members trust. The newest one comes first, and it signs."""
     authority_key: str
     certificate: str
     key: str
 
 
 def renew(kept: Certificates | None, names: Sequence[str], now: datetime) -> Certificates:
-    """Make anew what is missing, damaged, for other names, or too old; the same if nothing is."""
+    """Replace what is missing, damaged, for other names or too old; otherwise return `kept`."""
     if kept is None or not _is_sound(kept):
         kept = _make_authority(now)
-    elif _split(kept.authorities)[0].not_valid_after_utc - now < 2 * LIFE:
-        made = _make_authority(now)
-        still = [each for each in _split(kept.authorities) if each.not_valid_after_utc > now]
-        old = "".join(map(_write_certificate, still[: MOST_AUTHORITIES - 1]))
-        kept = replace(kept, authorities=made.authorities + old, authority_key=made.authority_key)
+    else:
+        left = _split(kept.authorities)[0].not_valid_after_utc - now
+        if LIFE < left < 2 * LIFE:
+            kept = _issue(kept, names, now)
+        if left < 2 * LIFE:
+            kept = _replace_authority(kept, now)
     if _needs_certificate(kept, names, now):
         return _issue(kept, names, now)
     return kept
 
 
+def _replace_authority(kept: Certificates, now: datetime) -> Certificates:
+    made = _make_authority(now)
+    still = [each for each in _split(kept.authorities) if each.not_valid_after_utc > now]
+    old = "".join(map(_write_certificate, still[: MOST_AUTHORITIES - 1]))
+    return replace(kept, authorities=made.authorities + old, authority_key=made.authority_key)
+
+
 def _is_sound(kept: Certificates) -> bool:
-    """Whether all can be read, and the keys belong to the certificates."""
+    """Whether all parts can be read, and each key belongs to its certificate."""
     pairs = [(kept.authorities, kept.authority_key), (kept.certificate, kept.key)]
     try:
         return all(
@@ -156,7 +166,7 @@ def _split(text: str) -> list[x509.Certificate]:
 def _read_key(text: str) -> ec.EllipticCurvePrivateKey:
     found = serialization.load_pem_private_key(text.encode(), None)
     if not isinstance(found, ec.EllipticCurvePrivateKey):
-        raise TypeError("this is another kind of key")
+        raise TypeError("this is not a key of an elliptic curve")
     return found
 
 

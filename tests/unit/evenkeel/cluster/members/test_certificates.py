@@ -1,5 +1,6 @@
-"""When certificates are made anew, and that members trust them all the time."""
+"""When certificates are renewed, and that members trust them at any time."""
 
+import contextlib
 import datetime
 import socket
 import ssl
@@ -7,6 +8,8 @@ import threading
 from dataclasses import replace
 
 import pytest
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 
 from evenkeel.cluster.members import certificate_store, certificates, documents
 from evenkeel.cluster.members.certificates import AUTHORITY_LIFE, LIFE, Certificates
@@ -70,19 +73,37 @@ def test_a_certificate_is_renewed_when_a_third_of_its_time_is_left(made: Certifi
     assert (later.authorities, later.authority_key) == (made.authorities, made.authority_key)
 
 
-def test_a_new_authority_is_known_long_before_it_signs(made: Certificates) -> None:
-    """So no member that reads the list of authorities once a day ever meets a stranger."""
-    due = NOW + AUTHORITY_LIFE - 2 * LIFE + DAY
-    old = certificates.renew(made, NAMES, due - 2 * DAY)
-    first = certificates.renew(old, NAMES, due)
-    assert first.certificate == old.certificate
+def test_an_authority_is_known_for_months_before_it_signs(made: Certificates) -> None:
+    """Thirty years: each certificate is of an authority that was listed half a year ago."""
+    kept, lists, authorities = made, [made.authorities], set()
+    for day in range(1, 30 * 365):
+        before, kept = kept, certificates.renew(kept, NAMES, NOW + day * DAY)
+        lists.append(kept.authorities)
+        if kept.certificate != before.certificate:
+            assert is_signed_by(kept.certificate, lists[max(0, day - 182)]), f"day {day}"
+        authorities.add(kept.authority_key)
+    assert len(authorities) == 4
+
+
+def is_signed_by(certificate: str, authorities: str) -> bool:
+    (found,) = x509.load_pem_x509_certificates(certificate.encode())
+    for authority in x509.load_pem_x509_certificates(authorities.encode()):
+        with contextlib.suppress(InvalidSignature):
+            found.verify_directly_issued_by(authority)
+            return found.not_valid_after_utc <= authority.not_valid_after_utc
+    return False
+
+
+def test_a_member_trusts_both_authorities_while_the_new_one_signs_nothing(
+    made: Certificates,
+) -> None:
+    first = certificates.renew(made, NAMES, NOW + AUTHORITY_LIFE - 2 * LIFE + DAY)
     assert first.authorities.count("BEGIN CERTIFICATE") == 2
     assert first.authorities.endswith(made.authorities)
-    second = certificates.renew(first, NAMES, due + LIFE)
-    assert second.certificate != first.certificate
+    assert is_signed_by(first.certificate, made.authorities)
+    second = certificates.renew(first, NAMES, NOW + AUTHORITY_LIFE - LIFE)
     assert second.authorities == first.authorities
-    shake_hands_at_any_time = certificates.renew(second, NAMES, due + 2 * LIFE)
-    assert made.authorities in shake_hands_at_any_time.authorities
+    assert not is_signed_by(second.certificate, made.authorities)
 
 
 def test_other_names_need_another_certificate(made: Certificates) -> None:
